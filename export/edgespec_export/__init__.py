@@ -1,0 +1,1 @@
+"""Checkpoint to ONNX: reads weights tensor by tensor and writes the graphs of `edgespec.contract`."""

@@ -1,0 +1,1 @@
+"""What runs an exported model: each runtime implements `edgespec.model.Model`."""
