@@ -1,0 +1,253 @@
+"""What an exported model is: the names in its graphs and the manifest beside them.
+
+Export writes this, runtimes read it, and neither imports the other. docs/format.md says the same
+for readers in other languages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from edgespec.errors import EdgespecError
+
+__all__ = [
+    "DECODER",
+    "ENCODER",
+    "FORMAT_VERSION",
+    "LOGITS",
+    "MANIFEST",
+    "PAST_LENGTH",
+    "SKIP",
+    "TOKENIZER",
+    "TOKENS",
+    "Exported",
+    "Manifest",
+    "RowInvariance",
+    "Variant",
+    "cross_names",
+    "file_record",
+    "past_names",
+    "present_names",
+    "read_manifest",
+    "write_manifest",
+]
+
+FORMAT_VERSION = 1
+MANIFEST = "edgespec.json"
+TOKENIZER = "tokenizer.json"
+
+# Graphs of a variant. A decoder-only model has no encoder.
+ENCODER = "encoder"
+DECODER = "decoder"
+
+# Inputs and outputs. m: positions in a call; V: rows' width.
+TOKENS = "tokens"  # int64 [m]: the tokens of these positions (encoder: of the whole source)
+PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before this call
+SKIP = "skip"  # int64 [1]: this many leading positions get no logits (m: none, for a prefill)
+LOGITS = "logits"  # float32 [m - skip, V]
+
+
+def past_names(layer: int) -> tuple[str, str]:
+    """Self-attention keys and values: float32 [1, kv_heads, capacity, head_size], inputs.
+
+    The same buffers are bound to `present_names`: a call writes positions
+    past_length … past_length + m - 1 and touches no other.
+    """
+    return f"past_key.{layer}", f"past_value.{layer}"
+
+
+def present_names(layer: int) -> tuple[str, str]:
+    """The same buffers as outputs."""
+    return f"present_key.{layer}", f"present_value.{layer}"
+
+
+def cross_names(layer: int) -> tuple[str, str]:
+    """Cross-attention keys and values: float32 [1, heads, source length, head_size].
+
+    Outputs of the encoder, inputs of the decoder: computed once for each source.
+    """
+    return f"cross_key.{layer}", f"cross_value.{layer}"
+
+
+@dataclass(frozen=True)
+class RowInvariance:
+    """Whether a position's logits are bitwise the same whatever else is in the call.
+
+    Attributes:
+        verdict: true if they were, for every number of positions from `min_rows` to `max_rows` and
+            with the other rows changed. Only then may the variant be a target.
+        min_rows: the fewest positions a call may hold (1, or 2 where one position is another
+            kernel: a single token is then padded, and the cache rewound).
+        max_rows: the most positions that were tried.
+        one_row_difference: largest |difference| of a logit between a call of one position and
+            longer calls.
+        measured_on: what ran it: runtime, provider, threads, processor.
+    """
+
+    verdict: bool
+    min_rows: int
+    max_rows: int
+    one_row_difference: float
+    measured_on: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One set of graphs of a model: the same weights in one number format.
+
+    Attributes:
+        graphs: graph name to file, relative to the manifest's folder.
+        row_invariance: measured by the export; None until then.
+    """
+
+    graphs: dict[str, str]
+    row_invariance: RowInvariance | None = None
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A target or a draft: what a runtime must know to run its graphs.
+
+    Attributes:
+        family: "t5" or "llama".
+        source: where the weights came from, for people.
+        vocab_size: width of a row of logits.
+        layers: decoder layers, each with one pair of self-attention buffers.
+        kv_heads: heads of those buffers.
+        head_size: width of a head.
+        capacity: positions a cache should hold unless the caller says otherwise.
+        start_token: first decoder token of an encoder-decoder; None for decoder-only models.
+        variants: number format to graphs.
+    """
+
+    family: str
+    source: str
+    vocab_size: int
+    layers: int
+    kv_heads: int
+    head_size: int
+    capacity: int
+    start_token: int | None
+    variants: dict[str, Variant]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything in an exported folder, from `edgespec.json`.
+
+    Attributes:
+        eos_token_ids: tokens that end a text.
+        chat: {"before": …, "after": …}: the text around a user's message; None for models that
+            do not chat.
+        target, draft: the models; a pair without draft can still use prompt lookup.
+        files: every file of the folder but the manifest, relative path to {"bytes": size} and, for
+            small ones, {"sha256": …}.
+        created_by: the exporter and its version.
+        version: of this format.
+    """
+
+    eos_token_ids: tuple[int, ...]
+    chat: dict[str, str] | None
+    target: Exported
+    draft: Exported | None
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    created_by: str = ""
+    version: int = FORMAT_VERSION
+
+
+def write_manifest(manifest: Manifest, folder: Path) -> None:
+    """Writes `edgespec.json`; `read_manifest` gives the same object back."""
+    text = json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False)
+    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Reads and checks `edgespec.json`, and that every file it names is there in full.
+
+    Raises:
+        EdgespecError: no manifest, not this format, a newer version, a path that leaves the folder,
+            a file that is missing, cut short or changed.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise EdgespecError(
+            f"{folder} has no {MANIFEST}, so it is not an exported pair; "
+            "make one with: edgespec export TARGET DRAFT -o DIR"
+        )
+    try:
+        manifest = _manifest(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise EdgespecError(f"{path} is damaged ({error}); export the pair again") from None
+    for name, record in manifest.files.items():
+        _check_file(folder, name, record)
+    listed = {TOKENIZER} | {
+        graph
+        for model in (manifest.target, manifest.draft)
+        if model
+        for variant in model.variants.values()
+        for graph in variant.graphs.values()
+    }
+    for name in sorted(listed - set(manifest.files)):
+        raise EdgespecError(f"{path} does not record {name!r} among its files; export it again")
+    return manifest
+
+
+def file_record(path: Path) -> dict[str, Any]:
+    """What the manifest keeps of a file: its size, and a digest where reading it is cheap."""
+    record: dict[str, Any] = {"bytes": path.stat().st_size}
+    if path.suffix in (".onnx", ".json"):
+        record["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return record
+
+
+def _check_file(folder: Path, name: str, record: dict[str, Any]) -> None:
+    parts = PurePosixPath(name)
+    path = folder / parts
+    if parts.is_absolute() or ".." in parts.parts or "\\" in name or ":" in name:
+        raise EdgespecError(f"{folder / MANIFEST} names {name!r}, which leaves the folder; refused")
+    if not path.is_file():
+        raise EdgespecError(f"{path} is missing; export the pair again")
+    size = path.stat().st_size
+    if size != record["bytes"]:
+        raise EdgespecError(
+            f"{path} has {size} bytes where the manifest says {record['bytes']}; "
+            "it is damaged or half-copied: copy or export the pair again"
+        )
+    if "sha256" in record and record["sha256"] != file_record(path)["sha256"]:
+        raise EdgespecError(f"{path} is not the file that was exported; copy or export it again")
+
+
+def _manifest(data: dict[str, Any]) -> Manifest:
+    version = data["version"]
+    if version != FORMAT_VERSION:
+        raise EdgespecError(
+            f"the pair has format version {version} and this edgespec reads {FORMAT_VERSION}; "
+            "update edgespec or export the pair again"
+        )
+    draft = data["draft"]
+    return Manifest(
+        **{
+            **data,
+            "eos_token_ids": tuple(data["eos_token_ids"]),
+            "target": _exported(data["target"]),
+            "draft": None if draft is None else _exported(draft),
+        }
+    )
+
+
+def _exported(data: dict[str, Any]) -> Exported:
+    variants = {
+        name: Variant(
+            graphs=dict(variant["graphs"]),
+            row_invariance=(
+                RowInvariance(**variant["row_invariance"]) if variant["row_invariance"] else None
+            ),
+        )
+        for name, variant in data["variants"].items()
+    }
+    return Exported(**{**data, "variants": variants})

@@ -1,0 +1,127 @@
+"""The two loops: plain decoding, and speculative decoding that has the same law.
+
+In both, the *pending* token is the last one of the text: emitted (or part of the prompt) but not
+yet in the target's cache. Its row of logits gives the law of the next token, so the token that
+corrects a rejected draft is simply row 0 of the next verification: one target call a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.accept import Rule
+from edgespec.controller import Controller
+from edgespec.distribution import Distribution
+from edgespec.draft import Draft, Process
+from edgespec.model import Model
+from edgespec.randomness import Randomness
+
+__all__ = ["Round", "plain", "speculate"]
+
+Ends = Callable[[int], bool]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one target call brought.
+
+    Attributes:
+        tokens: emitted, at least one; the first `accepted` were drafted, a following one is the
+            target's correction or bonus.
+        drafted, evaluated, accepted: proposed tokens, those the rule looked at, those emitted.
+        logits: the target's rows: `logits[i]` is for `tokens[i]`; valid until the next round.
+    """
+
+    tokens: Sequence[int]
+    drafted: int
+    evaluated: int
+    accepted: int
+    logits: npt.NDArray[np.float32]
+
+
+class _Laws:
+    """The target's distributions, made from its logits one row at a time, when asked for."""
+
+    def __init__(self, logits: npt.NDArray[Any], process: Process) -> None:
+        self._logits = logits
+        self._process = process
+        self._made: dict[int, Distribution] = {}
+
+    def __getitem__(self, row: int) -> Distribution:
+        if row not in self._made:
+            self._made[row] = self._process(self._logits[row])
+        return self._made[row]
+
+
+def plain(
+    target: Model,
+    prompt: Sequence[int],
+    *,
+    process: Process,
+    randomness: Randomness,
+    max_new_tokens: int,
+    ends: Ends,
+) -> Iterator[Round]:
+    """One target call a token. This is the law that `speculate` keeps.
+
+    `ends` is told every emitted token once, in order, and says whether the text ends with it.
+    """
+    pending = target.prefill(prompt)
+    for emitted in range(min(max_new_tokens, target.capacity - target.length)):
+        logits = target.score([pending])
+        pending = randomness.at(emitted).categorical(process(logits[0]))
+        ended = ends(pending)
+        yield Round([pending], drafted=0, evaluated=0, accepted=0, logits=logits)
+        if ended:
+            return
+
+
+def speculate(
+    target: Model,
+    draft: Draft,
+    prompt: Sequence[int],
+    *,
+    process: Process,
+    rule: Rule,
+    gamma: Controller,
+    randomness: Randomness,
+    max_new_tokens: int,
+    ends: Ends,
+) -> Iterator[Round]:
+    """One target call a round: the draft proposes γ tokens, the target scores γ + 1 positions.
+
+    Leviathan, Kalman and Matias (2022), Algorithm 1, with the rule of `edgespec.accept`.
+    """
+    text = [target.prefill(prompt)]
+    draft.begin(prompt)
+    left = min(max_new_tokens, target.capacity - target.length)
+    while left > 0:
+        draws = randomness.at(len(text) - 1)
+        proposal = draft.propose(text, min(gamma.gamma(), left - 1), draws)
+        start = target.length
+        logits = target.score([text[-1], *proposal.tokens])
+        verdict = rule(proposal, _Laws(logits, process), draws)
+        run = [*proposal.tokens[: verdict.accepted], draws.categorical(verdict.next)]
+        tokens, ended = _until_end(run, ends)
+        target.rewind(start + len(tokens))
+        text += tokens
+        left -= len(tokens)
+        accepted = min(verdict.accepted, len(tokens))
+        gamma.observe(len(proposal.tokens), verdict.accepted)
+        evaluated = min(verdict.evaluated, len(tokens))
+        yield Round(tokens, len(proposal.tokens), evaluated, accepted, logits)
+        if ended:
+            return
+
+
+def _until_end(run: Sequence[int], ends: Ends) -> tuple[Sequence[int], bool]:
+    """The tokens up to the one that ends the text: a stop inside an accepted run cuts there."""
+    for count, token in enumerate(run, start=1):
+        if ends(token):
+            return run[:count], True
+    return run, False

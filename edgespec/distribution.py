@@ -1,0 +1,137 @@
+"""Logits to distributions: the processors that the target and the draft share.
+
+A distribution is the sorted tokens that can occur and their probabilities. Greedy decoding is the
+distribution that holds one token, so nothing else in the package knows the word "greedy".
+
+p is the target's distribution and q the draft's, everywhere in this package, as in Leviathan,
+Kalman and Matias (2022).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.errors import EdgespecError, UsageError
+
+__all__ = ["Distribution", "Sampling", "one_hot"]
+
+# Floats on a device, `fractions.Fraction` objects where a test walks the law exactly.
+Probabilities = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A law over tokens: `probabilities[i]` belongs to `tokens[i]`; every other token has none.
+
+    Attributes:
+        tokens: [k] integers, strictly increasing.
+        probabilities: [k] non-negative weights that sum to one for p and q. A residual, which is
+            only ever drawn from, is left without the division.
+    """
+
+    tokens: npt.NDArray[np.int64]
+    probabilities: Probabilities
+
+    def of(self, token: int) -> Any:
+        """The probability of one token, 0 outside the support."""
+        places, found = self.places(np.array([token]))
+        return self.probabilities[places[0]] if found[0] else 0
+
+    def places(
+        self, tokens: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Where each of `tokens` ([n]) stands in this support, and whether it does: [n] and [n]."""
+        places = np.minimum(np.searchsorted(self.tokens, tokens), len(self.tokens) - 1)
+        return places, self.tokens[places] == tokens
+
+
+def one_hot(token: int) -> Distribution:
+    """The law of a token that was not drawn but determined (arg-max, a looked-up continuation)."""
+    return Distribution(np.array([token]), np.ones(1, np.int64))
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How logits become a distribution. The same object serves the target and the draft.
+
+    Applied in this order, as users know them from other tools: temperature, top-k, top-p, min-p.
+
+    Attributes:
+        temperature: 0 is greedy; otherwise logits are divided by it.
+        top_k: keep the k largest logits (ties with the k-th are kept); 0 keeps all.
+        top_p: keep the smallest set of most probable tokens whose mass reaches it; 1 keeps all.
+        min_p: keep tokens at least this fraction as probable as the most probable; 0 keeps all.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise UsageError(f"temperature is {self.temperature}; give 0 (greedy) or more")
+        if self.top_k < 0 or self.top_k != int(self.top_k):
+            raise UsageError(f"top_k is {self.top_k}; give 0 (off) or a whole number above it")
+        if not 0 < self.top_p <= 1:
+            raise UsageError(f"top_p is {self.top_p}; give a number above 0 and at most 1 (off)")
+        if not 0 <= self.min_p <= 1:
+            raise UsageError(f"min_p is {self.min_p}; give a number from 0 (off) to 1")
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0
+
+    def __call__(self, logits: npt.NDArray[np.float32]) -> Distribution:
+        """The distribution of one row of logits ([vocabulary], float32)."""
+        best = int(logits.argmax())
+        highest = logits[best]
+        if not np.isfinite(highest):
+            raise EdgespecError(
+                f"the model returned {highest} as its largest logit, so no token can be chosen; "
+                "export it again with --verify, or use another format"
+            )
+        if self.greedy:
+            return one_hot(best)
+        tokens, kept = _largest(logits, self.top_k)
+        # In float64: a vocabulary of float32 terms would lose the law's last digits in its sum.
+        weights = np.subtract(kept, highest, dtype=np.float64)
+        weights /= self.temperature
+        np.exp(weights, out=weights)
+        if self.top_p < 1:
+            tokens, weights = _nucleus(tokens, weights, self.top_p)
+        if self.min_p > 0:
+            likely = weights >= self.min_p  # the most probable token weighs exp(0) = 1
+            tokens, weights = tokens[likely], weights[likely]
+        weights /= weights.sum()
+        return Distribution(tokens, weights)
+
+
+def _largest(
+    logits: npt.NDArray[np.float32], count: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """The tokens of the `count` largest logits, in token order, with their logits."""
+    if not 0 < count < len(logits):
+        return np.arange(len(logits)), logits
+    threshold = np.partition(logits, len(logits) - count)[len(logits) - count]
+    tokens = np.flatnonzero(logits >= threshold)
+    return tokens, logits[tokens]
+
+
+def _nucleus(
+    tokens: npt.NDArray[np.int64], weights: npt.NDArray[np.float64], mass: float
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The smallest set of most probable tokens that holds `mass` of the total."""
+    total = weights.sum()
+    # Tokens lighter than this cannot hold 1 - mass together, so the nucleus never needs them,
+    # and the sort sees a handful of tokens instead of the vocabulary.
+    candidates = np.flatnonzero(weights >= (1 - mass) * total / len(weights))
+    order = candidates[np.argsort(-weights[candidates], kind="stable")]
+    needed = int(np.searchsorted(np.cumsum(weights[order]), mass * total)) + 1
+    kept = np.sort(order[:needed])
+    return tokens[kept], weights[kept]

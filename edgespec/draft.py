@@ -1,0 +1,143 @@
+"""Where drafts come from: a model, or the text itself.
+
+A draft never changes what is generated, only how fast, as long as it reports truthfully which law
+each of its tokens was drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.accept import Proposal
+from edgespec.distribution import Distribution, one_hot
+from edgespec.model import Model
+from edgespec.randomness import Randomness
+
+__all__ = ["Draft", "ModelDraft", "PromptLookup"]
+
+Process = Callable[[npt.NDArray[np.float32]], Distribution]
+
+
+class Draft(Protocol):
+    @property
+    def seconds(self) -> float:
+        """Time spent computing so far."""
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Starts a new text."""
+
+    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
+        """At most `gamma` tokens to follow `text`: the pending token and all emitted since."""
+
+
+class ModelDraft:
+    """A smaller model q, sampled one token at a time.
+
+    Args:
+        model: the draft model.
+        process: the same processors that make the target's logits a distribution.
+        vocab_size: width of the rows of logits that target and draft share.
+        last_tokens: tokens after which drafting on is useless (end of text).
+    """
+
+    def __init__(
+        self, model: Model, process: Process, vocab_size: int, last_tokens: Collection[int] = ()
+    ) -> None:
+        self._model = model
+        self._process = process
+        self._vocab_size = min(vocab_size, model.vocab_size)
+        self._last_tokens = frozenset(last_tokens)
+        self._start = 0
+        self._cached: list[int] = []  # tokens of the text in the cache, behind the prompt
+        self._confirmed = 0  # how many of them are known to be the target's
+
+    @property
+    def seconds(self) -> float:
+        return self._model.seconds
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self._model.prefill([self._known(token) for token in prompt])
+        self._start = self._model.length
+        self._cached = []
+        self._confirmed = 0
+
+    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
+        self._rewind_to_common_prefix(text)
+        unseen = list(text[self._confirmed :])
+        room = self._model.capacity - self._model.length - len(unseen) + 1
+        tokens: list[int] = []
+        laws: list[Distribution] = []
+        while len(tokens) < min(gamma, room):
+            logits = self._model.score([self._known(token) for token in unseen])
+            self._cached += unseen
+            q = self._process(logits[-1, : self._vocab_size])
+            token = randomness.categorical(q)
+            tokens.append(token)
+            laws.append(q)
+            if token in self._last_tokens:
+                break
+            unseen = [token]
+        return Proposal(tokens, laws)
+
+    def _rewind_to_common_prefix(self, text: Sequence[int]) -> None:
+        """Drops rejected tokens from the cache.
+
+        After a full acceptance it also lacks the draft's own last token; scoring everything behind
+        the common prefix covers both cases.
+        """
+        most = min(len(self._cached), len(text) - 1)  # the last token is always scored anew
+        while self._confirmed < most and self._cached[self._confirmed] == text[self._confirmed]:
+            self._confirmed += 1
+        del self._cached[self._confirmed :]
+        self._model.rewind(self._start + self._confirmed)
+
+    def _known(self, token: int) -> int:
+        """A token from beyond the draft's vocabulary is shown to it as token 0: a poor guess
+        follows, and a guess is all it is."""
+        return token if token < self._vocab_size else 0
+
+
+class PromptLookup:
+    """What followed the same n-gram earlier, in the prompt or in the text so far.
+
+    Its tokens are determined, not drawn: their q is one-hot.
+
+    Args:
+        longest, shortest: sizes of the n-grams looked for, in this order.
+    """
+
+    seconds = 0.0
+
+    def __init__(self, longest: int = 3, shortest: int = 2) -> None:
+        self._sizes = range(longest, shortest - 1, -1)
+        self._history: list[int] = []
+        self._prompt_length = 0
+        self._follower: dict[tuple[int, ...], int] = {}  # n-gram to the place after its latest use
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self._history = []
+        self._follower = {}
+        self._extend(prompt)
+        self._prompt_length = len(self._history)
+
+    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
+        # text[0] is the prompt's last token, or a start token that is no part of any text.
+        self._extend(text[1 + len(self._history) - self._prompt_length :])
+        for size in self._sizes:
+            place = self._follower.get(tuple(self._history[-size:]))
+            if place is not None:
+                tokens = self._history[place : place + gamma]
+                return Proposal(tokens, [one_hot(token) for token in tokens])
+        return Proposal()
+
+    def _extend(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            place = len(self._history)
+            for size in self._sizes:
+                if place >= size:
+                    self._follower[tuple(self._history[-size:])] = place
+            self._history.append(token)

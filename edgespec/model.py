@@ -1,0 +1,53 @@
+"""What the decoding loop asks of a model. A runtime is anything that keeps this promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Model"]
+
+
+class Model(Protocol):
+    """A model with a cache of fixed capacity that is rewound by giving it a length.
+
+    Attributes:
+        vocab_size: width of a row of logits.
+        capacity: positions the cache can hold.
+        length: positions in the cache now.
+        seconds: time spent computing so far; what is outside it is the loop's own share.
+    """
+
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+
+    def prefill(self, prompt: Sequence[int]) -> int:
+        """Starts a new text from a prompt of at least one token.
+
+        Returns the *pending* token: the one whose row of logits is the first to be computed (the
+        prompt's last token, or the start token of an encoder-decoder). It is not in the cache yet.
+
+        Raises:
+            UsageError: the prompt is empty or does not fit the cache.
+        """
+        ...
+
+    def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Appends `tokens` to the cache; returns the logits after each: [len(tokens), vocab_size].
+
+        The array is valid until the next call.
+        """
+        ...
+
+    def rewind(self, length: int) -> None:
+        """Forgets every position from `length` on; costs nothing."""
+        ...

@@ -1,0 +1,63 @@
+"""The only two random draws in the package.
+
+Everything random goes through `Randomness`, so that a test can answer each draw itself, walk every
+branch of the shipped loop and compare the outcome with the target's law in exact fractions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from edgespec.distribution import Distribution
+
+__all__ = ["Randomness", "Seeded"]
+
+
+class Randomness(Protocol):
+    def at(self, emitted: int) -> Randomness:
+        """The draws of the round that starts after `emitted` tokens."""
+
+    def bernoulli(self, probability: Any) -> bool:
+        """True with the given probability; at least 1 is certain, at most 0 impossible."""
+
+    def categorical(self, distribution: Distribution) -> int:
+        """A token, with probability proportional to its weight."""
+
+
+class Seeded:
+    """Draws from numpy's generator; every round has a stream of its own.
+
+    The stream is a function of the seed and of the number of tokens emitted before the round, so
+    draws spent on tokens that verification threw away leave no trace in later rounds, and the same
+    seed gives the same text.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
+        self._key = np.random.SeedSequence(self.seed).generate_state(2, np.uint64)
+        self._generator = self._stream(0)
+
+    def at(self, emitted: int) -> Seeded:
+        self._generator = self._stream(emitted)
+        return self
+
+    def _stream(self, emitted: int) -> np.random.Generator:
+        # The second counter word separates rounds by 2**64 draws.
+        return np.random.Generator(np.random.Philox(key=self._key, counter=[0, emitted, 0, 0]))
+
+    def bernoulli(self, probability: Any) -> bool:
+        if probability >= 1 or probability <= 0:  # certain: nothing to draw
+            return bool(probability > 0)
+        return bool(self._generator.random() < probability)
+
+    def categorical(self, distribution: Distribution) -> int:
+        tokens, weights = distribution.tokens, distribution.probabilities
+        if len(tokens) == 1:
+            return int(tokens[0])
+        cumulative = np.cumsum(weights)
+        place = np.searchsorted(cumulative, self._generator.random() * cumulative[-1], "right")
+        # Rounding can put the point on the total itself: take the last token that has any mass.
+        last = np.searchsorted(cumulative, cumulative[-1])
+        return int(tokens[min(place, last)])

@@ -1,0 +1,94 @@
+"""What a generation cost and how its drafts fared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgespec.decode import Round
+
+__all__ = ["Stats"]
+
+
+@dataclass
+class Stats:
+    """Counts and times of one generation.
+
+    Attributes:
+        tokens: emitted tokens.
+        target_calls: verifications (or plain steps); the prompt is not counted.
+        drafted, accepted: proposed tokens, and those that were emitted.
+        evaluated: proposed tokens that the rule looked at; behind a rejection it does not look.
+        evaluated_at, accepted_at: the same for each place in the draft.
+        accepted_runs: accepted_runs[n] rounds had n accepted tokens.
+        seconds: the whole generation, the prompt included.
+        prefill_seconds: the part before the first verification.
+        target_seconds, draft_seconds: inside the models, prompt included.
+    """
+
+    tokens: int = 0
+    target_calls: int = 0
+    drafted: int = 0
+    evaluated: int = 0
+    accepted: int = 0
+    evaluated_at: list[int] = field(default_factory=list)
+    accepted_at: list[int] = field(default_factory=list)
+    accepted_runs: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+    prefill_seconds: float = 0.0
+    target_seconds: float = 0.0
+    draft_seconds: float = 0.0
+
+    def count(self, round_: Round) -> None:
+        """Adds one round."""
+        self.tokens += len(round_.tokens)
+        self.target_calls += 1
+        self.drafted += round_.drafted
+        self.evaluated += round_.evaluated
+        self.accepted += round_.accepted
+        _count_up_to(self.evaluated_at, round_.evaluated)
+        _count_up_to(self.accepted_at, round_.accepted)
+        self.accepted_runs += [0] * (round_.accepted + 1 - len(self.accepted_runs))
+        self.accepted_runs[round_.accepted] += 1
+
+    @property
+    def acceptance_rate(self) -> float:
+        """α: accepted among evaluated tokens; 0 when nothing was drafted."""
+        return self.accepted / self.evaluated if self.evaluated else 0.0
+
+    @property
+    def acceptance_by_position(self) -> list[float]:
+        """α of the first, second, … token of a draft, among those looked at."""
+        accepted = self.accepted_at + [0] * (len(self.evaluated_at) - len(self.accepted_at))
+        return [a / e for a, e in zip(accepted, self.evaluated_at, strict=True)]
+
+    @property
+    def tokens_per_target_call(self) -> float:
+        return self.tokens / self.target_calls if self.target_calls else 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    @property
+    def loop_share(self) -> float:
+        """The part of the time that is spent outside the two models."""
+        inside = self.target_seconds + self.draft_seconds
+        return max(0.0, 1 - inside / self.seconds) if self.seconds else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything above, for JSON."""
+        derived = (
+            "acceptance_rate",
+            "acceptance_by_position",
+            "tokens_per_target_call",
+            "tokens_per_second",
+            "loop_share",
+        )
+        return {**vars(self), **{name: getattr(self, name) for name in derived}}
+
+
+def _count_up_to(counts: list[int], places: int) -> None:
+    counts += [0] * (places - len(counts))
+    for place in range(places):
+        counts[place] += 1

@@ -1,0 +1,63 @@
+"""Walks every random branch of a computation, with exact probabilities."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from fractions import Fraction
+from typing import Any
+
+from edgespec.distribution import Distribution
+
+
+class Scripted:
+    """A `Randomness` whose draws are answered by a script, then by the first possible outcome."""
+
+    def __init__(self, script: list[int]) -> None:
+        self._script = script
+        self.taken: list[tuple[int, int]] = []  # (branch, number of branches) of each draw
+        self.probability = Fraction(1)
+
+    def at(self, emitted: int) -> Scripted:
+        return self
+
+    def bernoulli(self, probability: Any) -> bool:
+        chance = min(max(Fraction(probability), Fraction(0)), Fraction(1))
+        return self._branch([(True, chance), (False, 1 - chance)])
+
+    def categorical(self, distribution: Distribution) -> int:
+        weights = [Fraction(weight) for weight in distribution.probabilities]
+        total = sum(weights)
+        assert total > 0, "nothing to draw from"
+        return self._branch(
+            [(int(t), w / total) for t, w in zip(distribution.tokens, weights, strict=True)]
+        )
+
+    def _branch(self, outcomes: list[tuple[Any, Fraction]]) -> Any:
+        possible = [(outcome, chance) for outcome, chance in outcomes if chance > 0]
+        place = len(self.taken)
+        branch = self._script[place] if place < len(self._script) else 0
+        self.taken.append((branch, len(possible)))
+        outcome, chance = possible[branch]
+        self.probability *= chance
+        return outcome
+
+
+def exact_law(run: Callable[[Scripted], Hashable]) -> dict[Hashable, Fraction]:
+    """The law of `run`'s result: it is run once for every way its draws can turn out."""
+    law: dict[Hashable, Fraction] = defaultdict(Fraction)
+    script: list[int] | None = []
+    while script is not None:
+        randomness = Scripted(script)
+        law[run(randomness)] += randomness.probability
+        script = _next_script(randomness.taken)
+    assert sum(law.values()) == 1
+    return dict(law)
+
+
+def _next_script(taken: list[tuple[int, int]]) -> list[int] | None:
+    while taken:
+        branch, branches = taken.pop()
+        if branch + 1 < branches:
+            return [earlier for earlier, _ in taken] + [branch + 1]
+    return None

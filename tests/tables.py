@@ -1,0 +1,66 @@
+"""A `Model` that is a table of laws, in place of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from edgespec.distribution import Distribution
+
+Law = Callable[[tuple[int, ...]], Sequence[Fraction]]
+
+
+class TableModel:
+    """Returns laws where a network returns logits; `as_law` is the processor that goes with it."""
+
+    seconds = 0.0
+
+    def __init__(self, law: Law, vocab_size: int = 3, capacity: int = 64) -> None:
+        self.law = law
+        self.vocab_size = vocab_size
+        self.capacity = capacity
+        self.calls = 0
+        self._cache: list[int] = []
+
+    @property
+    def length(self) -> int:
+        return len(self._cache)
+
+    def prefill(self, prompt: Sequence[int]) -> int:
+        self._cache = list(prompt[:-1])
+        return prompt[-1]
+
+    def score(self, tokens: Sequence[int]) -> np.ndarray:
+        self.calls += 1
+        rows = []
+        for token in tokens:
+            self._cache.append(token)
+            rows.append(self.law(tuple(self._cache)))
+        assert len(self._cache) <= self.capacity
+        return np.array(rows, dtype=object)
+
+    def rewind(self, length: int) -> None:
+        assert length <= len(self._cache)
+        del self._cache[length:]
+
+
+def as_law(row: np.ndarray) -> Distribution:
+    return Distribution(np.arange(len(row)), row)
+
+
+def fractions(*weights: int) -> tuple[Fraction, ...]:
+    return tuple(Fraction(weight, sum(weights)) for weight in weights)
+
+
+def varying(laws: Sequence[Sequence[Fraction]], stride: int = 1) -> Law:
+    """A law that depends on the whole context: each context picks one of `laws`."""
+
+    def law(context: tuple[int, ...]) -> Sequence[Fraction]:
+        place = 0
+        for token in context:
+            place = 5 * place + token + 1
+        return laws[(stride * place + len(context)) % len(laws)]
+
+    return law

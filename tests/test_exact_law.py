@@ -1,0 +1,319 @@
+"""Claim: whatever the draft, the shipped loop emits texts with exactly the target's law.
+
+Not a statistic: every random branch of `edgespec.decode.speculate` is walked in rational arithmetic
+and the law of the emitted text is compared with the product of the target's conditional laws, as
+fractions. Planted mutants of the known mistakes must be caught by the same comparison.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from branches import exact_law
+from tables import TableModel, as_law, fractions, varying
+
+from edgespec.accept import Proposal, Verdict, block_rule, residual, token_rule
+from edgespec.controller import Adaptive, Fixed
+from edgespec.decode import plain, speculate
+from edgespec.distribution import Distribution, one_hot
+from edgespec.draft import ModelDraft, PromptLookup
+
+PROMPT = [0]
+END = 2
+
+# (laws of the target, laws of the draft): each context picks one of each.
+PAIRS = {
+    "close": (
+        [fractions(5, 3, 2), fractions(1, 1, 1), fractions(2, 7, 1)],
+        [fractions(4, 3, 3), fractions(1, 2, 1)],
+    ),
+    "far": (
+        [fractions(8, 1, 1), fractions(1, 1, 8)],
+        [fractions(1, 8, 1), fractions(1, 7, 2), fractions(3, 3, 4)],
+    ),
+    "equal": ([fractions(5, 3, 2), fractions(1, 2, 3)], [fractions(5, 3, 2), fractions(1, 2, 3)]),
+    "zeros in the target": (
+        [fractions(1, 1, 0), fractions(0, 3, 1), fractions(1, 0, 0)],
+        [fractions(1, 1, 1), fractions(2, 1, 1)],
+    ),
+    "zeros in the draft": (
+        [fractions(1, 2, 3), fractions(2, 1, 1)],
+        [fractions(0, 1, 1), fractions(1, 0, 0), fractions(1, 1, 0)],
+    ),
+    "disjoint": (
+        [fractions(1, 1, 0), fractions(0, 1, 1)],
+        [fractions(0, 0, 1), fractions(1, 0, 0)],
+    ),
+    "one-hot": ([fractions(0, 1, 0), fractions(1, 0, 0)], [fractions(0, 1, 0), fractions(0, 0, 1)]),
+}
+RULES = {"token": token_rule, "block": block_rule}
+
+
+def target_law(law, length, ends=lambda token: False):
+    """P(text) = Π p(x_t | x_<t), for texts of at most `length` tokens cut after an end token."""
+    texts = {(): Fraction(1)}
+    for _ in range(length):
+        longer = {}
+        for text, probability in texts.items():
+            if text and ends(text[-1]):
+                longer[text] = longer.get(text, 0) + probability
+                continue
+            for token, chance in enumerate(law((*PROMPT, *text))):
+                if chance:
+                    longer[(*text, token)] = probability * chance
+        texts = longer
+    return texts
+
+
+def loop_law(
+    target_laws, make_draft, rule, gamma, *, length, ends=lambda token: False, process=as_law
+):
+    def run(randomness):
+        rounds = speculate(
+            TableModel(target_laws),
+            make_draft(),
+            PROMPT,
+            process=process,
+            rule=rule,
+            gamma=gamma(),
+            randomness=randomness,
+            max_new_tokens=length,
+            ends=ends,
+        )
+        return tuple(token for round_ in rounds for token in round_.tokens)
+
+    return exact_law(run)
+
+
+def pair_laws(name):
+    target, draft = PAIRS[name]
+    return varying(target), varying(draft, stride=1 if name == "equal" else 2)
+
+
+def model_draft(law, process=as_law, **options):
+    return lambda: ModelDraft(TableModel(law), process, 3, **options)
+
+
+# --- the law ---------------------------------------------------------------------------------
+
+
+def test_the_plain_loop_has_the_targets_law():
+    p, _ = pair_laws("close")
+
+    def run(randomness):
+        rounds = plain(
+            TableModel(p),
+            PROMPT,
+            process=as_law,
+            randomness=randomness,
+            max_new_tokens=3,
+            ends=lambda token: token == END,
+        )
+        return tuple(token for round_ in rounds for token in round_.tokens)
+
+    assert exact_law(run) == target_law(p, 3, lambda token: token == END)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("gamma", [0, 1, 2, 3])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_text_has_the_targets_law(pair, gamma, rule):
+    p, q = pair_laws(pair)
+    law = loop_law(p, model_draft(q), RULES[rule], lambda: Fixed(gamma), length=4)
+    assert law == target_law(p, 4)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_text_that_stops_early_has_the_targets_law(pair, rule):
+    p, q = pair_laws(pair)
+    ends = END.__eq__
+    draft = model_draft(q, last_tokens={END})
+    law = loop_law(p, draft, RULES[rule], lambda: Fixed(3), length=4, ends=ends)
+    assert law == target_law(p, 4, ends)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
+def test_text_has_the_targets_law_when_gamma_adapts(pair, rule):
+    p, q = pair_laws(pair)
+    gamma = lambda: Adaptive(start=1.0, longest=3, memory=0.5)  # noqa: E731
+    assert loop_law(p, model_draft(q), RULES[rule], gamma, length=4) == target_law(p, 4)
+
+
+def arg_max(row):
+    return one_hot(int(np.argmax(row)))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_text_has_the_targets_law_when_the_draft_takes_its_arg_max(pair, rule):
+    p, q = pair_laws(pair)
+    law = loop_law(p, model_draft(q, arg_max), RULES[rule], lambda: Fixed(3), length=4)
+    assert law == target_law(p, 4)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_text_has_the_targets_law_when_the_draft_is_prompt_lookup(pair, rule):
+    p, _ = pair_laws(pair)
+    lookup = lambda: PromptLookup(longest=2, shortest=1)  # noqa: E731
+    assert loop_law(p, lookup, RULES[rule], lambda: Fixed(3), length=4) == target_law(p, 4)
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 3])
+def test_greedy_text_is_the_targets_own(gamma):
+    """Greedy is the same rules on one-hot p and q, so the law is a single text."""
+    p, q = pair_laws("close")
+    greedy = lambda row: arg_max(row)  # noqa: E731
+    for rule in RULES.values():
+        draft = model_draft(q, greedy)
+        law = loop_law(p, draft, rule, lambda: Fixed(gamma), length=4, process=greedy)
+        alone = lambda context: [Fraction(int(t == np.argmax(p(context)))) for t in range(3)]  # noqa: E731
+        assert law == target_law(alone, 4)
+
+
+# --- what each rule promises besides ---------------------------------------------------------
+
+
+def test_the_block_rule_accepts_at_least_as_much_as_the_token_rule():
+    for pair in PAIRS:
+        p, q = pair_laws(pair)
+        accepted = {}
+        for name, rule in RULES.items():
+            laws = exact_law(
+                lambda randomness, rule=rule, p=p, q=q: _first_run(p, q, rule, randomness)
+            )
+            accepted[name] = sum(run * chance for run, chance in laws.items())
+        assert accepted["block"] >= accepted["token"], pair
+
+
+def _first_run(p, q, rule, randomness):
+    draft = ModelDraft(TableModel(q), as_law, 3)
+    draft.begin(PROMPT)
+    proposal = draft.propose(PROMPT, 3, randomness)
+    laws = [as_law(np.array(p((*PROMPT, *proposal.tokens[:i])), dtype=object)) for i in range(4)]
+    return rule(proposal, laws, randomness).accepted
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_draft_equal_to_the_target_is_always_accepted(rule):
+    p, _ = pair_laws("close")
+    runs = exact_law(lambda randomness: _first_run(p, p, RULES[rule], randomness))
+    assert runs == {3: 1}
+
+
+def test_a_round_costs_one_target_call():
+    p, q = pair_laws("disjoint")
+    target = TableModel(p)
+    from edgespec.randomness import Seeded
+
+    rounds = list(
+        speculate(
+            target,
+            ModelDraft(TableModel(q), as_law, 3),
+            PROMPT,
+            process=as_law,
+            rule=token_rule,
+            gamma=Fixed(3),
+            randomness=Seeded(0),
+            max_new_tokens=12,
+            ends=lambda token: False,
+        )
+    )
+    assert target.calls == len(rounds)
+
+
+# --- mutants: each is a mistake that a real project made ---------------------------------------
+
+
+def swapped_ratio(proposal, p, randomness):
+    for i, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
+        chance = p[i].of(token)
+        if not chance or not randomness.bernoulli(q.of(token) / chance):
+            return Verdict(i, i + 1, residual(p[i], q))
+    return Verdict(len(proposal.tokens), len(proposal.tokens), p[len(proposal.tokens)])
+
+
+def residual_is_p(proposal, p, randomness):
+    verdict = token_rule(proposal, p, randomness)
+    return Verdict(verdict.accepted, verdict.evaluated, p[verdict.accepted])
+
+
+def stale_residual(proposal, p, randomness):
+    verdict = token_rule(proposal, p, randomness)
+    if 0 < verdict.accepted < len(proposal.tokens):
+        stale = residual(p[verdict.accepted - 1], proposal.q[verdict.accepted - 1])
+        return Verdict(verdict.accepted, verdict.evaluated, stale)
+    return verdict
+
+
+def residual_after_full_acceptance(proposal, p, randomness):
+    verdict = token_rule(proposal, p, randomness)
+    if proposal.tokens and verdict.accepted == len(proposal.tokens):
+        again = residual(p[verdict.accepted], proposal.q[-1])
+        return Verdict(verdict.accepted, verdict.evaluated, again)
+    return verdict
+
+
+def block_that_breaks_at_the_first_failure(proposal, p, randomness):
+    w = Fraction(1)
+    for i, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
+        w = min(w * p[i].of(token) / q.of(token), Fraction(1))
+        if not randomness.bernoulli(w):
+            return Verdict(i, len(proposal.tokens), residual(p[i], q))
+    return Verdict(len(proposal.tokens), len(proposal.tokens), p[len(proposal.tokens)])
+
+
+MUTANTS = [
+    swapped_ratio,
+    residual_is_p,
+    stale_residual,
+    residual_after_full_acceptance,
+    block_that_breaks_at_the_first_failure,
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_wrong_rule_is_caught(mutant):
+    p, q = pair_laws("close")
+    law = loop_law(p, model_draft(q), mutant, lambda: Fixed(3), length=4)
+    assert law != target_law(p, 4)
+
+
+class SoftLawForAnArgMax(ModelDraft):
+    """Drafts the most probable token but reports the soft law (transformers #47932)."""
+
+    def propose(self, text, gamma, randomness):
+        greedy = super().propose(text, gamma, randomness)
+        soft = [self.soft((*text, *greedy.tokens[:i])) for i in range(len(greedy.tokens))]
+        return Proposal(greedy.tokens, soft)
+
+
+class DropsAnUnlikelySample(ModelDraft):
+    """Throws a sampled token away because it turned out improbable."""
+
+    def propose(self, text, gamma, randomness):
+        whole = super().propose(text, gamma, randomness)
+        sure = [q.of(t) >= Fraction(1, 3) for t, q in zip(whole.tokens, whole.q, strict=True)]
+        kept = sure.index(False) if False in sure else len(sure)
+        return Proposal(whole.tokens[:kept], whole.q[:kept])
+
+
+def test_a_soft_law_for_an_arg_max_draft_is_caught():
+    p, q = pair_laws("close")
+
+    def draft():
+        wrong = SoftLawForAnArgMax(TableModel(q), arg_max, 3)
+        wrong.soft = lambda text: Distribution(np.arange(3), np.array(q(text), dtype=object))
+        return wrong
+
+    assert loop_law(p, draft, token_rule, lambda: Fixed(2), length=3) != target_law(p, 3)
+
+
+def test_dropping_a_sampled_token_for_being_unlikely_is_caught():
+    p, q = pair_laws("close")
+    draft = lambda: DropsAnUnlikelySample(TableModel(q), as_law, 3)  # noqa: E731
+    assert loop_law(p, draft, token_rule, lambda: Fixed(2), length=3) != target_law(p, 3)
