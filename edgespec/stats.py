@@ -22,7 +22,7 @@ class Stats:
         evaluated_at, accepted_at: the same for each place in the draft.
         accepted_runs: accepted_runs[n] rounds had n accepted tokens.
         seconds: the whole generation, the prompt included.
-        prefill_seconds: the part before the first verification.
+        first_token_seconds: up to the first emitted token, the prompt included.
         target_seconds, draft_seconds: inside the models, prompt included.
     """
 
@@ -35,7 +35,7 @@ class Stats:
     accepted_at: list[int] = field(default_factory=list)
     accepted_runs: list[int] = field(default_factory=list)
     seconds: float = 0.0
-    prefill_seconds: float = 0.0
+    first_token_seconds: float = 0.0
     target_seconds: float = 0.0
     draft_seconds: float = 0.0
 

@@ -1,0 +1,57 @@
+"""Model families: each says what its graphs compute and refuses configs it does not understand."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from edgespec.errors import EdgespecError
+from edgespec_export.blocks import Linear
+from edgespec_export.families.llama import Llama
+from edgespec_export.families.t5 import T5
+from edgespec_export.graph import Graph
+
+__all__ = ["Family", "family_of"]
+
+
+class Family(Protocol):
+    """The shape of one model. Attributes are those of `edgespec.contract.Exported`.
+
+    Attributes:
+        graphs: names of its graphs.
+    """
+
+    @property
+    def family(self) -> str: ...
+    @property
+    def graphs(self) -> tuple[str, ...]: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def kv_heads(self) -> int: ...
+    @property
+    def head_size(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def start_token(self) -> int | None: ...
+
+    def emit(self, g: Graph, linear: Linear) -> None:
+        """Emits the graph named `g.name`."""
+
+
+def family_of(config: dict[str, Any], label: str) -> Family:
+    """The family that a config's `model_type` names.
+
+    Raises:
+        EdgespecError: no such family here, or a key it does not understand.
+    """
+    kind = config.get("model_type")
+    if kind in ("t5", "mt5"):
+        return T5.from_config(config, label)
+    if kind in ("llama", "mistral", "qwen2", "qwen3"):
+        return Llama.from_config(config, label)
+    raise EdgespecError(
+        f"{label}: model_type is {kind!r}; edgespec exports t5, mt5, llama, mistral, qwen2, qwen3"
+    )

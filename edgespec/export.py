@@ -1,0 +1,124 @@
+"""Exporting, end to end: read two checkpoints, write a folder, measure it, let it appear."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgespec.contract import Exported, Manifest, write_manifest
+from edgespec.errors import EdgespecError
+from edgespec.runtimes import measure_row_invariance, open_model
+from edgespec.staging import staged
+
+__all__ = ["export_pair"]
+
+Progress = Callable[[str, int], Callable[[int], object]]
+
+
+def export_pair(
+    target: str,
+    draft: str | None,
+    folder: str | Path,
+    *,
+    target_formats: Sequence[str] = ("fp32",),
+    draft_formats: Sequence[str] = ("fp32",),
+    verify: bool = False,
+    replace: bool = False,
+    threads: int | None = None,
+    say: Callable[[str], object] = lambda _: None,
+    progress: Progress = lambda _what, _bytes: lambda _done: None,
+) -> Manifest:
+    """Converts a target and a draft to a folder that `edgespec.load` opens.
+
+    Args:
+        target, draft: a checkpoint folder, a GGUF file, a hub id or a short name; without a draft
+            the pair speculates by prompt lookup.
+        folder: must not exist, or hold a pair and `replace` be true.
+        target_formats, draft_formats: number formats to write; the first is the default.
+        verify: compare every graph with the original model in transformers.
+        threads: for the measurement of row-invariance.
+        say: told one line about each step.
+        progress: told what is being written and its bytes; returns what to tell of bytes done.
+
+    Raises:
+        EdgespecError: one line that names what is wrong; `folder` is then as it was.
+    """
+    with _export_extra():
+        from edgespec_export.checkpoint import open_checkpoint
+        from edgespec_export.pair import write_pair
+        from edgespec_export.sources import resolve
+
+    with staged(Path(folder), replace=replace) as aside:
+        sources = [resolve(name) for name in (target, draft) if name is not None]
+        for role, source in zip(("target", "draft"), sources, strict=False):
+            say(f"{role}: {source.label}")
+        checkpoints = [open_checkpoint(source) for source in sources]
+        manifest = write_pair(
+            checkpoints[0],
+            checkpoints[1] if draft is not None else None,
+            aside,
+            target_formats=target_formats,
+            draft_formats=draft_formats,
+            progress=progress,
+        )
+        if verify:
+            for source, exported in zip(sources, _models(manifest), strict=True):
+                _verify(source.path, aside, exported, threads, say)
+        manifest = dataclasses.replace(
+            manifest,
+            target=_measured(aside, manifest.target, threads, say),
+        )
+        write_manifest(manifest, aside)
+    return manifest
+
+
+def _models(manifest: Manifest) -> list[Exported]:
+    return [model for model in (manifest.target, manifest.draft) if model is not None]
+
+
+def _measured(
+    folder: Path, exported: Exported, threads: int | None, say: Callable[[str], object]
+) -> Exported:
+    """The target with the verdict on each of its variants."""
+    variants = {}
+    for name, variant in exported.variants.items():
+        verdict = measure_row_invariance(folder, exported, name, threads)
+        kept = "row-invariant" if verdict.verdict else "NOT row-invariant: no exact target"
+        say(f"target {name}: {kept}, calls of {verdict.min_rows} to {verdict.max_rows} positions")
+        variants[name] = dataclasses.replace(variant, row_invariance=verdict)
+    return dataclasses.replace(exported, variants=variants)
+
+
+def _verify(
+    source: Path,
+    folder: Path,
+    exported: Exported,
+    threads: int | None,
+    say: Callable[[str], object],
+) -> None:
+    with _export_extra("torch"):
+        from edgespec_export.verify import TOLERANCE, differences
+
+    for format_ in exported.variants:
+        model = open_model(folder, exported, format_, threads=threads, min_rows=2)
+        for graph, difference in differences(source, exported, model).items():
+            name = f"{exported.source} {format_} {graph}"
+            say(f"{name}: max |difference| {difference:.1e} (tolerance {TOLERANCE:.0e})")
+            if not difference <= TOLERANCE:  # NaN is a difference too
+                raise EdgespecError(
+                    f"{name} differs from the original by {difference:.1e}, more than "
+                    f"{TOLERANCE:.0e}; the export was not kept"
+                )
+
+
+@contextmanager
+def _export_extra(extra: str = "export") -> Iterator[None]:
+    """Says how to install what a device does not need."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise EdgespecError(
+            f"this needs the package {error.name!r}: pip install 'edgespec[{extra}]'"
+        ) from None

@@ -1,0 +1,148 @@
+"""Rounds of tokens become a stream of text, with its result and its statistics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.decode import Round
+from edgespec.stats import Stats
+from edgespec.tokenizer import GrowingText
+
+__all__ = ["Chunk", "Ending", "Generation", "Stream", "stream_of"]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A token as it is emitted.
+
+    Attributes:
+        token: its id; None in a last chunk that only releases text held back.
+        text: the text it settled; empty while a character or a stop string may be unfinished.
+        from_draft: the draft proposed it and the target accepted it.
+        logprob: the token's log-probability under the target, before temperature and truncation;
+            None unless asked for.
+    """
+
+    token: int | None
+    text: str
+    from_draft: bool = False
+    logprob: float | None = None
+
+
+@dataclass
+class Generation:
+    """What was generated.
+
+    Attributes:
+        text: without special tokens and without the stop string.
+        token_ids: every emitted token, an end-of-text token included.
+        finish_reason: "eos", "stop", "max_tokens", or "capacity" when the cache is full.
+        seed: draws the same text again.
+        stats: counts and times.
+        logprobs: one for each token, when asked for.
+    """
+
+    text: str = ""
+    token_ids: list[int] = field(default_factory=list)
+    finish_reason: str = ""
+    seed: int | None = None
+    stats: Stats = field(default_factory=Stats)
+    logprobs: list[float] = field(default_factory=list)
+
+
+class Stream:
+    """Iterates over the `Chunk`s of a generation; `result` grows with them and ends complete."""
+
+    def __init__(self, chunks: Iterator[Chunk], result: Generation) -> None:
+        self._chunks = chunks
+        self.result = result
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self._chunks
+
+
+class Ending:
+    """Is told every emitted token in order; says whether the text ends with it, and why.
+
+    Attributes:
+        reason: "eos", "stop", or empty while the text goes on.
+        pieces: the text that each token settled.
+    """
+
+    def __init__(self, text: GrowingText, last_tokens: Collection[int]) -> None:
+        self._text = text
+        self._last_tokens = frozenset(last_tokens)
+        self.reason = ""
+        self.pieces: list[str] = []
+
+    def __call__(self, token: int) -> bool:
+        self.pieces.append(self._text.add(token))
+        if token in self._last_tokens:
+            self.reason = "eos"
+        elif self._text.stopped:
+            self.reason = "stop"
+        return bool(self.reason)
+
+    def rest(self) -> str:
+        """Text that was held back when the text ended."""
+        return self._text.end()
+
+
+def stream_of(
+    rounds: Iterator[Round],
+    ending: Ending,
+    result: Generation,
+    *,
+    max_new_tokens: int,
+    model_seconds: Callable[[], tuple[float, float]],
+    logprobs: bool,
+) -> Stream:
+    """The stream of a generation whose rounds are yet to be computed.
+
+    Args:
+        rounds: from `edgespec.decode`, which tells `ending` each token.
+        result: is filled in.
+        model_seconds: time spent so far in the target and in the draft.
+        logprobs: compute them.
+    """
+
+    def chunks() -> Iterator[Chunk]:
+        stats = result.stats
+        before = model_seconds()
+        began = time.perf_counter()
+        for round_ in rounds:
+            chances = _logprobs(round_) if logprobs else [None] * len(round_.tokens)
+            stats.count(round_)
+            stats.seconds += time.perf_counter() - began
+            stats.first_token_seconds = stats.first_token_seconds or stats.seconds
+            target, draft = model_seconds()
+            stats.target_seconds, stats.draft_seconds = target - before[0], draft - before[1]
+            for place, (token, chance) in enumerate(zip(round_.tokens, chances, strict=True)):
+                text = ending.pieces[len(result.token_ids)]
+                result.token_ids.append(token)
+                result.text += text
+                if chance is not None:
+                    result.logprobs.append(chance)
+                yield Chunk(token, text, place < round_.accepted, chance)
+            began = time.perf_counter()  # what the consumer took is not ours
+        full = "max_tokens" if len(result.token_ids) == max_new_tokens else "capacity"
+        result.finish_reason = ending.reason or full
+        if rest := ending.rest():
+            result.text += rest
+            yield Chunk(None, rest)
+
+    return Stream(chunks(), result)
+
+
+def _logprobs(round_: Round) -> list[float]:
+    """log p(token) of each emitted token: log-softmax of the target's logits."""
+    rows = round_.logits[: len(round_.tokens)].astype(np.float64)
+    highest = rows.max(axis=-1)
+    totals = np.log(np.exp(rows - highest[:, None]).sum(axis=-1))
+    chosen: npt.NDArray[np.float64] = rows[np.arange(len(rows)), list(round_.tokens)]
+    return [float(value) for value in chosen - highest - totals]

@@ -1,0 +1,38 @@
+"""Short names for what runs models; each is imported when it is first needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgespec.contract import Exported, RowInvariance
+from edgespec.model import Model
+
+__all__ = ["measure_row_invariance", "open_model"]
+
+
+def open_model(
+    folder: Path,
+    exported: Exported,
+    variant: str,
+    *,
+    capacity: int | None = None,
+    threads: int | None = None,
+    min_rows: int = 1,
+) -> Model:
+    """A model on ONNX Runtime; the arguments are those of `edgespec_runtimes.ort.OrtModel`."""
+    from edgespec_runtimes.ort import OrtModel
+
+    return OrtModel(
+        folder, exported, variant, capacity=capacity, threads=threads, min_rows=min_rows
+    )
+
+
+def measure_row_invariance(
+    folder: Path, exported: Exported, variant: str, threads: int | None = None
+) -> RowInvariance:
+    """Measures a variant on this machine; see `edgespec_runtimes.invariance`."""
+    from edgespec_runtimes.invariance import LONGEST, measure_row_invariance
+    from edgespec_runtimes.providers import describe
+
+    model = open_model(folder, exported, variant, capacity=LONGEST, threads=threads)
+    return measure_row_invariance(model, describe(threads))

@@ -1,0 +1,229 @@
+"""Attention over a static cache, in ONNX Runtime's fused operators or in standard ones.
+
+A cache buffer is [1, heads, capacity, head_size]. It enters as `past` and leaves as `present`, and
+a runtime binds both to the same memory. A call writes its own positions and reads none behind
+them, so rewinding is a smaller `past_length`.
+
+benchmarks/attention.py compares the two; docs/decisions/0002-attention.md says what was chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import onnx_ir as ir
+
+from edgespec import contract
+from edgespec_export.blocks import Positions
+from edgespec_export.graph import Graph
+
+__all__ = ["Attention", "Fused", "Heads", "Standard", "attention_for", "source_shape"]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Attributes:
+    count: query heads.
+    kv_count: key and value heads; `count` is a multiple of it.
+    size: width of a head.
+    scale: factor on query · key.
+    """
+
+    count: int
+    kv_count: int
+    size: int
+    scale: float
+
+
+class Attention(Protocol):
+    """Queries are [m, count · size], keys and values [m, kv_count · size]; so is the result [m, …].
+
+    A bias is [1, count, m, keys] and is added to the scores before the softmax.
+    """
+
+    def cached(
+        self,
+        g: Graph,
+        q: ir.Value,
+        k: ir.Value,
+        v: ir.Value,
+        heads: Heads,
+        layer: int,
+        positions: Positions,
+        bias: ir.Value | None = None,
+    ) -> ir.Value:
+        """Causal self-attention of a decoder layer; adds the layer's cache to the graph."""
+        ...
+
+    def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
+        """Attention to the source; its keys and values are inputs of the graph."""
+        ...
+
+    def full(
+        self, g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, heads: Heads, bias: ir.Value
+    ) -> ir.Value:
+        """Every position attends to every other: the encoder."""
+        ...
+
+
+def attention_for(heads: Heads) -> Attention:
+    """The fused operators where they take this head size."""
+    return Fused() if heads.size % 8 == 0 else Standard()
+
+
+class Fused:
+    """`GroupQueryAttention` and `MultiHeadAttention` of ONNX Runtime."""
+
+    def cached(
+        self,
+        g: Graph,
+        q: ir.Value,
+        k: ir.Value,
+        v: ir.Value,
+        heads: Heads,
+        layer: int,
+        positions: Positions,
+        bias: ir.Value | None = None,
+    ) -> ir.Value:
+        last = g.op.Cast(g.op.Sub(positions.total, g.ints(1)), to=ir.DataType.INT32)  # [1]
+        total = g.op.Cast(positions.end, to=ir.DataType.INT32)  # scalar
+        inputs: list[ir.Value | None] = [
+            *(_batched(g, x) for x in (q, k, v)),
+            *_past(g, heads, layer),
+            last,
+            total,
+        ]
+        if bias is not None:
+            inputs += [None, None, None, bias]  # rotary tables and position ids stay out
+        out, key, value = g.contrib(
+            "GroupQueryAttention",
+            inputs,
+            outputs=3,
+            num_heads=heads.count,
+            kv_num_heads=heads.kv_count,
+            scale=heads.scale,
+        )
+        _present(g, key, value, heads, layer)
+        return _rows(g, out, heads)
+
+    def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
+        return self._multi_head(g, [_batched(g, q), *_cross_inputs(g, heads, layer)], heads)
+
+    def full(
+        self, g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, heads: Heads, bias: ir.Value
+    ) -> ir.Value:
+        no_biases = [None, None]  # of the projections, of the keys' padding
+        batch = [_batched(g, x) for x in (q, k, v)]
+        return self._multi_head(g, [*batch, *no_biases, bias], heads)
+
+    def _multi_head(self, g: Graph, inputs: list[ir.Value | None], heads: Heads) -> ir.Value:
+        (out,) = g.contrib(
+            "MultiHeadAttention", inputs, outputs=1, num_heads=heads.count, scale=heads.scale
+        )
+        return _rows(g, out, heads)
+
+
+class Standard:
+    """Operators of the ONNX standard only: any head size, any execution provider."""
+
+    def cached(
+        self,
+        g: Graph,
+        q: ir.Value,
+        k: ir.Value,
+        v: ir.Value,
+        heads: Heads,
+        layer: int,
+        positions: Positions,
+        bias: ir.Value | None = None,
+    ) -> ir.Value:
+        present = [
+            g.op.TensorScatter(past, _split(g, new, heads.kv_count, heads), positions.past, axis=2)
+            for past, new in zip(_past(g, heads, layer), (k, v), strict=True)
+        ]
+        _present(g, present[0], present[1], heads, layer)
+        keys, values = (
+            g.op.Slice(cache, g.ints(0), positions.total, g.ints(2)) for cache in present
+        )
+        causal = _causal_mask(g, positions)
+        bias = causal if bias is None else g.op.Add(bias, causal)
+        return _attend(g, _split(g, q, heads.count, heads), keys, values, heads, bias)
+
+    def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
+        keys, values = _cross_inputs(g, heads, layer)
+        return _attend(g, _split(g, q, heads.count, heads), keys, values, heads, None)
+
+    def full(
+        self, g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, heads: Heads, bias: ir.Value
+    ) -> ir.Value:
+        q, k, v = (_split(g, x, heads.count, heads) for x in (q, k, v))
+        return _attend(g, q, k, v, heads, bias)
+
+
+def _attend(
+    g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, heads: Heads, bias: ir.Value | None
+) -> ir.Value:
+    """softmax(q · kᵀ · scale + bias) · v; q [1, count, m, size], k and v [1, kv_count, keys, size].
+
+    The query heads that share a key head stand below each other in one matrix.
+    """
+    grouped = g.op.Reshape(q, g.ints(1, heads.kv_count, -1, heads.size))
+    scores = g.op.MatMul(grouped, g.op.Transpose(k, perm=[0, 1, 3, 2]))
+    scores = g.op.Mul(scores, g.constant(heads.scale, np.float32))
+    if bias is not None:
+        by_head = g.op.Concat(g.ints(1, heads.count, -1), g.op.Shape(k, start=2, end=3), axis=0)
+        scores = g.op.Add(g.op.Reshape(scores, by_head), bias)
+    weights = g.op.Softmax(scores, axis=-1)
+    if bias is not None:
+        by_kv = g.op.Concat(g.ints(1, heads.kv_count, -1), g.op.Shape(k, start=2, end=3), axis=0)
+        weights = g.op.Reshape(weights, by_kv)
+    out = g.op.MatMul(weights, v)
+    out = g.op.Reshape(out, g.ints(1, heads.count, -1, heads.size))
+    return _rows(g, g.op.Transpose(out, perm=[0, 2, 1, 3]), heads)
+
+
+def _causal_mask(g: Graph, positions: Positions) -> ir.Value:
+    """[1, 1, m, total]: 0 where a query may look, a number that softmax turns into 0 elsewhere."""
+    keys = g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
+    seen = g.op.LessOrEqual(keys, g.op.Unsqueeze(positions.queries, g.ints(1)))  # [m, total]
+    mask = g.op.Where(seen, g.constant(0, np.float32), g.constant(-1e30, np.float32))
+    return g.op.Unsqueeze(mask, g.ints(0, 1))
+
+
+def _batched(g: Graph, x: ir.Value) -> ir.Value:
+    """[m, width] to [1, m, width]."""
+    return g.op.Unsqueeze(x, g.ints(0))
+
+
+def _rows(g: Graph, x: ir.Value, heads: Heads) -> ir.Value:
+    """[1, m, …] to [m, count · size]."""
+    return g.op.Reshape(x, g.ints(-1, heads.count * heads.size))
+
+
+def _split(g: Graph, x: ir.Value, count: int, heads: Heads) -> ir.Value:
+    """[m, count · size] to [1, count, m, size]."""
+    return g.op.Transpose(g.op.Reshape(x, g.ints(1, -1, count, heads.size)), perm=[0, 2, 1, 3])
+
+
+def _past(g: Graph, heads: Heads, layer: int) -> list[ir.Value]:
+    return [g.input(name, np.float32, _cache_shape(heads)) for name in contract.past_names(layer)]
+
+
+def _present(g: Graph, key: ir.Value, value: ir.Value, heads: Heads, layer: int) -> None:
+    for name, cache in zip(contract.present_names(layer), (key, value), strict=True):
+        g.output(name, cache, np.float32, _cache_shape(heads))
+
+
+def _cross_inputs(g: Graph, heads: Heads, layer: int) -> list[ir.Value]:
+    return [g.input(name, np.float32, source_shape(heads)) for name in contract.cross_names(layer)]
+
+
+def source_shape(heads: Heads) -> tuple[int | str, ...]:
+    """Of cross-attention keys and values."""
+    return (1, heads.count, "source", heads.size)
+
+
+def _cache_shape(heads: Heads) -> tuple[int | str, ...]:
+    return (1, heads.kv_count, "capacity", heads.size)

@@ -1,0 +1,93 @@
+"""The parts that every family is made of. Positions are rows: x is [m, width] throughout."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import onnx_ir as ir
+
+from edgespec import contract
+from edgespec_export.graph import Graph
+
+__all__ = [
+    "FullPrecision",
+    "Linear",
+    "Positions",
+    "activation",
+    "decoder_positions",
+    "embedding",
+    "logits_of",
+    "rms_norm",
+]
+
+
+class Linear(Protocol):
+    """How a matrix product is done: number formats differ here and nowhere else."""
+
+    def __call__(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
+        """x · Wᵀ (+ b) for the checkpoint's matrix `name` ([out, in]): [m, out]."""
+        ...
+
+
+class FullPrecision:
+    """float32. `Gemm` takes the matrix as checkpoints store it, so nothing is transposed."""
+
+    def __call__(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
+        inputs = [x, g.weight(name)] + ([g.weight(bias)] if bias else [])
+        return g.op.Gemm(*inputs, transB=1)
+
+
+def embedding(g: Graph, tokens: ir.Value, name: str) -> ir.Value:
+    """Rows of a table: tokens [m] to [m, width]."""
+    return g.op.Gather(g.weight(name), tokens, axis=0)
+
+
+def rms_norm(g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
+    """x / √(mean(x²) + ε) · weight, over the last axis."""
+    return g.op.RMSNormalization(x, g.weight(name), axis=-1, epsilon=epsilon)
+
+
+def activation(g: Graph, x: ir.Value, name: str) -> ir.Value:
+    """The activations that checkpoints name."""
+    if name == "relu":
+        return g.op.Relu(x)
+    if name == "silu":
+        return g.op.Mul(x, g.op.Sigmoid(x))
+    approximate = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}[name]
+    return g.op.Gelu(x, approximate=approximate)
+
+
+class Positions:
+    """Where the positions of a decoder call stand in the text.
+
+    Attributes:
+        past: int64 [1], valid positions in the cache.
+        total: int64 [1], the same after this call.
+        count: int64 [1], positions in this call (m).
+        queries: int64 [m], their places: past … total - 1.
+    """
+
+    def __init__(self, g: Graph, tokens: ir.Value, past: ir.Value) -> None:
+        self.past = past
+        self.count = g.op.Shape(tokens)
+        self.total = g.op.Add(past, self.count)
+        scalar = g.constant([], np.int64)
+        start, end = (g.op.Reshape(value, scalar) for value in (past, self.total))
+        self.queries = g.op.Range(start, end, g.constant(1, np.int64))
+        self.end = end
+
+
+def decoder_positions(g: Graph) -> tuple[ir.Value, Positions]:
+    """The inputs every decoder graph has: the tokens of a call and where they stand."""
+    tokens = g.input(contract.TOKENS, np.int64, ["m"])
+    return tokens, Positions(g, tokens, g.input(contract.PAST_LENGTH, np.int64, [1]))
+
+
+def logits_of(g: Graph, x: ir.Value, head: str, linear: Linear, vocab_size: int) -> None:
+    """The output: logits of the positions that are asked for. A prefill asks for none of them,
+    and the widest matrix of the model is not touched."""
+    skip = g.input(contract.SKIP, np.int64, [1])
+    asked = g.op.Slice(x, skip, g.ints(np.iinfo(np.int64).max), g.ints(0))
+    logits = linear(g, asked, head)
+    g.output(contract.LOGITS, logits, np.float32, ["rows", vocab_size])

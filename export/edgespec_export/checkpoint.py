@@ -1,0 +1,107 @@
+"""Everything an export reads from a checkpoint, whatever its format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from edgespec.errors import EdgespecError
+from edgespec_export.chat import chat_format, folder_chat
+from edgespec_export.gguf_file import open_gguf
+from edgespec_export.json_file import read_json_object
+from edgespec_export.sources import Source
+from edgespec_export.tokenizers_file import load_tokenizer
+from edgespec_export.weights import Weights, open_weights
+
+__all__ = ["Checkpoint", "open_checkpoint"]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model as it was published.
+
+    Attributes:
+        config: its Hugging Face config (of a GGUF file: the config of the same model).
+        generation_config: its `generation_config.json`; empty if it has none.
+        weights: its tensors, read one at a time.
+        tokenizer: without truncation and padding.
+        chat: {"before": …, "after": …} around a user's message; None for models that do not chat.
+        eos_token_ids: tokens that end a text, at least one.
+        label: what was opened, for people.
+    """
+
+    config: dict[str, Any]
+    generation_config: dict[str, Any]
+    weights: Weights
+    tokenizer: Tokenizer
+    chat: dict[str, str] | None
+    eos_token_ids: tuple[int, ...]
+    label: str
+
+
+def open_checkpoint(source: Source) -> Checkpoint:
+    """Open a checkpoint folder or a GGUF file. Weights stay on disk.
+
+    Raises:
+        EdgespecError: something is missing, corrupt, or of a kind that is not understood.
+    """
+    return _gguf(source) if source.path.is_file() else _folder(source)
+
+
+def _folder(source: Source) -> Checkpoint:
+    folder = source.path
+    if not (folder / "config.json").is_file():
+        raise EdgespecError(f"{folder}: is not a checkpoint: it has no config.json")
+    config = read_json_object(folder / "config.json")
+    generation_file = folder / "generation_config.json"
+    generation = read_json_object(generation_file) if generation_file.is_file() else {}
+    return Checkpoint(
+        config=config,
+        generation_config=generation,
+        weights=open_weights(folder),
+        tokenizer=load_tokenizer(folder, config),
+        chat=folder_chat(folder),
+        eos_token_ids=_eos_token_ids(folder, generation, config),
+        label=source.label,
+    )
+
+
+def _gguf(source: Source) -> Checkpoint:
+    gguf = open_gguf(source.path)
+    chat = None
+    if gguf.chat_template is not None:
+        ends = {end: gguf.config.get(f"{end}_id") for end in ("bos_token", "eos_token")}
+        chat = chat_format(gguf.chat_template, **_texts(gguf.tokenizer, ends))
+    return Checkpoint(
+        config=gguf.config,
+        generation_config={},
+        weights=gguf.weights,
+        tokenizer=gguf.tokenizer,
+        chat=chat,
+        eos_token_ids=_eos_token_ids(source.path, gguf.config),
+        label=source.label,
+    )
+
+
+def _texts(tokenizer: Tokenizer, ids: dict[str, Any]) -> dict[str, str]:
+    """The texts of special tokens; of a list of ids, the first one's."""
+    firsts = {name: index[0] if isinstance(index, list) else index for name, index in ids.items()}
+    return {
+        name: (tokenizer.id_to_token(index) or "") if isinstance(index, int) else ""
+        for name, index in firsts.items()
+    }
+
+
+def _eos_token_ids(where: Path, *configs: dict[str, Any]) -> tuple[int, ...]:
+    """From the first config that names any."""
+    for config in configs:
+        value = config.get("eos_token_id")
+        ids = value if isinstance(value, list) else [value]
+        if value is not None and ids:
+            if not all(type(index) is int and index >= 0 for index in ids):
+                raise EdgespecError(f"{where}: eos_token_id is {value!r}, not a token or a list")
+            return tuple(dict.fromkeys(ids))
+    raise EdgespecError(f"{where}: neither config names an eos_token_id, so no text would end")

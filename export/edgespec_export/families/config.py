@@ -1,0 +1,69 @@
+"""Reading a checkpoint's config: every key is understood, known to be harmless, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgespec.errors import EdgespecError
+
+__all__ = ["Config"]
+
+# Written by transformers into any config; none of these changes what a model computes.
+HARMLESS = frozenset(
+    """
+    _attn_implementation _name_or_path architectures attention_dropout auto_map bos_token_id
+    chunk_size_feed_forward classifier_dropout dropout_rate dtype eos_token_id finetuning_task
+    gradient_checkpointing id2label initializer_factor initializer_range label2id
+    model_type n_positions output_attentions output_hidden_states output_past pad_token_id
+    pretraining_tp problem_type return_dict task_specific_params tokenizer_class
+    torch_dtype transformers_version transformers.js_config unk_token_id use_cache
+    """.split()
+)
+
+
+class Config:
+    """A config that remembers which of its keys were read.
+
+    `refuse_the_rest()` is the family's last word: what nobody read might change the numbers.
+    """
+
+    def __init__(self, values: dict[str, Any], label: str) -> None:
+        self._values = values
+        self._label = label
+        self._read: set[str] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, `default` if it is absent or null."""
+        self._read.add(key)
+        value = self._values.get(key)
+        return default if value is None else value
+
+    def need(self, key: str) -> Any:
+        """The value of a key that has no default."""
+        value = self.get(key)
+        if value is None:
+            raise EdgespecError(f"{self._label}: config.json has no {key!r}")
+        return value
+
+    def must_be(self, key: str, *allowed: Any) -> None:
+        """Refuses any other value; an absent or null key is fine."""
+        value = self.get(key)
+        if value is not None and value not in allowed:
+            expected = " or ".join(repr(choice) for choice in allowed)
+            raise EdgespecError(
+                f"{self._label}: config.json says {key} = {value!r}; edgespec exports only "
+                f"{expected or 'models without it'}"
+            )
+
+    def refuse_the_rest(self) -> None:
+        unknown = {
+            key: value
+            for key, value in self._values.items()
+            if key not in self._read and key not in HARMLESS and value is not None
+        }
+        if unknown:
+            listed = ", ".join(f"{key} = {value!r}" for key, value in sorted(unknown.items()))
+            raise EdgespecError(
+                f"{self._label}: config.json has keys that edgespec does not know, and they may "
+                f"change what the model computes: {listed}"
+            )

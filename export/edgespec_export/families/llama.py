@@ -1,0 +1,174 @@
+"""Llama and what is built like it: SmolLM2, Qwen2.5, Qwen3, Mistral without sliding window.
+
+Decoder-only; grouped-query attention with rotary positions, gated silu feed-forward, RMS norms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from edgespec import contract
+from edgespec_export.attention import Heads, attention_for
+from edgespec_export.blocks import (
+    Linear,
+    Positions,
+    activation,
+    decoder_positions,
+    embedding,
+    logits_of,
+    rms_norm,
+)
+from edgespec_export.families.config import Config
+from edgespec_export.families.rope import inverse_frequencies
+from edgespec_export.graph import Graph
+
+__all__ = ["Llama"]
+
+EMBEDDING = "model.embed_tokens.weight"
+LONGEST_DEFAULT_CACHE = 8192
+
+
+@dataclass(frozen=True)
+class Llama:
+    """The shape of a Llama-like model and where it differs from others; graphs come from `emit`.
+
+    Attributes:
+        frequencies: of the rotary positions, [head size / 2].
+        activation: of the feed-forward's gate.
+        tied_head: the head is the embedding.
+        qkv_bias, out_bias, mlp_bias: which projections have one (Qwen2: only q, k and v).
+        head_norms: q and k are normalised head by head (Qwen3).
+    """
+
+    label: str
+    vocab_size: int
+    layers: int
+    heads: Heads
+    epsilon: float
+    frequencies: npt.NDArray[np.float32]
+    activation: str
+    tied_head: bool
+    qkv_bias: bool
+    out_bias: bool
+    mlp_bias: bool
+    head_norms: bool
+    capacity: int
+
+    family = "llama"
+    graphs = (contract.DECODER,)
+    start_token = None
+
+    @property
+    def kv_heads(self) -> int:
+        return self.heads.kv_count
+
+    @property
+    def head_size(self) -> int:
+        return self.heads.size
+
+    @classmethod
+    def from_config(cls, values: dict[str, object], label: str) -> Llama:
+        config = Config(values, label)
+        kind = config.need("model_type")
+        heads = config.need("num_attention_heads")
+        size = config.get("head_dim", config.need("hidden_size") // heads)
+        positions = config.need("max_position_embeddings")
+        bias = config.get("attention_bias", False)
+        shape = cls(
+            label=label,
+            vocab_size=config.need("vocab_size"),
+            layers=config.need("num_hidden_layers"),
+            heads=Heads(heads, config.get("num_key_value_heads", heads), size, scale=size**-0.5),
+            epsilon=config.get("rms_norm_eps", 1e-6),
+            frequencies=inverse_frequencies(config, size, label),
+            activation=config.get("hidden_act", "silu"),
+            tied_head=config.get("tie_word_embeddings", False),
+            qkv_bias=bias or kind == "qwen2",
+            out_bias=bias,
+            mlp_bias=config.get("mlp_bias", False),
+            head_norms=kind == "qwen3",
+            capacity=min(positions, LONGEST_DEFAULT_CACHE),
+        )
+        config.must_be("hidden_act", "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
+        config.must_be("is_encoder_decoder", False)
+        config.must_be("rope_interleaved", False)
+        config.get("is_llama_config")  # a remark of SmolLM2's
+        _refuse_sliding_windows(config, shape.layers)
+        config.get("intermediate_size")  # the matrices themselves say it
+        config.refuse_the_rest()
+        return shape
+
+    def emit(self, g: Graph, linear: Linear) -> None:
+        """Emits the decoder graph."""
+        tokens, positions = decoder_positions(g)
+        attention = attention_for(self.heads)
+        cos, sin = self._rotation(g, positions)
+        x = embedding(g, tokens, EMBEDDING)
+        for layer in range(self.layers):
+            block = f"model.layers.{layer}"
+            h = rms_norm(g, x, f"{block}.input_layernorm.weight", self.epsilon)
+            q, k, v = self._projections(g, h, f"{block}.self_attn", linear)
+            q = self._rotate(g, q, cos, sin, self.heads.count)
+            k = self._rotate(g, k, cos, sin, self.heads.kv_count)
+            out = attention.cached(g, q, k, v, self.heads, layer, positions)
+            x = g.op.Add(x, _project(g, linear, out, f"{block}.self_attn.o_proj", self.out_bias))
+            h = rms_norm(g, x, f"{block}.post_attention_layernorm.weight", self.epsilon)
+            x = g.op.Add(x, self._feed_forward(g, h, f"{block}.mlp", linear))
+        x = rms_norm(g, x, "model.norm.weight", self.epsilon)
+        logits_of(g, x, EMBEDDING if self.tied_head else "lm_head.weight", linear, self.vocab_size)
+
+    def _projections(
+        self, g: Graph, h: ir.Value, attention: str, linear: Linear
+    ) -> tuple[ir.Value, ir.Value, ir.Value]:
+        q, k, v = (
+            _project(g, linear, h, f"{attention}.{part}_proj", self.qkv_bias) for part in "qkv"
+        )
+        if self.head_norms:
+            q = self._norm_heads(g, q, f"{attention}.q_norm.weight", self.heads.count)
+            k = self._norm_heads(g, k, f"{attention}.k_norm.weight", self.heads.kv_count)
+        return q, k, v
+
+    def _norm_heads(self, g: Graph, x: ir.Value, name: str, count: int) -> ir.Value:
+        heads = g.op.Reshape(x, g.ints(-1, count, self.heads.size))
+        normed = rms_norm(g, heads, name, self.epsilon)
+        return g.op.Reshape(normed, g.ints(-1, count * self.heads.size))
+
+    def _feed_forward(self, g: Graph, h: ir.Value, mlp: str, linear: Linear) -> ir.Value:
+        gate = activation(
+            g, _project(g, linear, h, f"{mlp}.gate_proj", self.mlp_bias), self.activation
+        )
+        up = _project(g, linear, h, f"{mlp}.up_proj", self.mlp_bias)
+        return _project(g, linear, g.op.Mul(gate, up), f"{mlp}.down_proj", self.mlp_bias)
+
+    def _rotation(self, g: Graph, positions: Positions) -> tuple[ir.Value, ir.Value]:
+        """cos and sin of every angle of this call: [1, m, head size / 2] each."""
+        places = g.op.Cast(positions.queries, to=ir.DataType.FLOAT)
+        angles = g.op.Mul(
+            g.op.Unsqueeze(places, g.ints(0, 2)), g.constant(self.frequencies, np.float32)
+        )
+        return g.op.Cos(angles), g.op.Sin(angles)
+
+    def _rotate(self, g: Graph, x: ir.Value, cos: ir.Value, sin: ir.Value, count: int) -> ir.Value:
+        """Rotary positions on [m, count · head size]; halves are rotated, not neighbours."""
+        batched = g.op.Unsqueeze(x, g.ints(0))
+        turned = g.op.RotaryEmbedding(batched, cos, sin, num_heads=count)
+        return g.op.Reshape(turned, g.ints(-1, count * self.heads.size))
+
+
+def _project(g: Graph, linear: Linear, x: ir.Value, name: str, bias: bool) -> ir.Value:
+    return linear(g, x, f"{name}.weight", f"{name}.bias" if bias else None)
+
+
+def _refuse_sliding_windows(config: Config, layers: int) -> None:
+    """A window would need a cache that forgets; Qwen writes one down that it does not use."""
+    uses_window = config.get("use_sliding_window", True)
+    config.get("max_window_layers")
+    if uses_window:
+        config.must_be("sliding_window")
+    else:
+        config.get("sliding_window")
+    config.must_be("layer_types", ["full_attention"] * layers)

@@ -1,0 +1,63 @@
+"""Rotary positions: which frequencies a config means."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.errors import EdgespecError
+from edgespec_export.families.config import Config
+
+__all__ = ["inverse_frequencies"]
+
+
+def inverse_frequencies(config: Config, head_size: int, label: str) -> npt.NDArray[np.float32]:
+    """Radians per position of each pair of a head's numbers: [head_size / 2].
+
+    Su et al. (2021), arXiv 2104.09864; "linear" and "llama3" stretch them for longer texts.
+
+    Raises:
+        EdgespecError: a scaling whose frequencies depend on the text's length, or an unknown one.
+    """
+    scaling: dict[str, Any] = dict(config.get("rope_parameters", config.get("rope_scaling", {})))
+    top = config.get("rope_theta", 10000.0)
+    theta = scaling.pop("rope_theta", None) or top
+    config.must_be("partial_rotary_factor", 1.0)
+    kind = scaling.pop("rope_type", None) or scaling.pop("type", None) or "default"
+    scaling.pop("type", None)
+    exponents = np.arange(0, head_size, 2, dtype=np.float32) / np.float32(head_size)
+    frequencies = (1.0 / np.float32(theta) ** exponents).astype(np.float32)
+    if scaling.pop("partial_rotary_factor", 1.0) != 1.0:
+        raise EdgespecError(f"{label}: partial rotary positions are not supported")
+    if kind == "linear":
+        frequencies = frequencies / np.float32(scaling.pop("factor"))
+    elif kind == "llama3":
+        default = config.get("max_position_embeddings")
+        frequencies = _llama3(
+            frequencies,
+            factor=scaling.pop("factor"),
+            low=scaling.pop("low_freq_factor"),
+            high=scaling.pop("high_freq_factor"),
+            trained=scaling.pop("original_max_position_embeddings", default),
+        )
+    elif kind != "default":
+        raise EdgespecError(
+            f"{label}: config.json asks for rope scaling {kind!r}; edgespec exports default, "
+            "linear and llama3"
+        )
+    if scaling:
+        raise EdgespecError(f"{label}: config.json has unknown rope settings: {sorted(scaling)}")
+    return frequencies
+
+
+def _llama3(
+    frequencies: npt.NDArray[np.float32], *, factor: float, low: float, high: float, trained: int
+) -> npt.NDArray[np.float32]:
+    """Long waves are slowed by `factor`, short ones kept, those between blended."""
+    wavelength = 2 * math.pi / frequencies
+    blend = np.clip((trained / wavelength - low) / (high - low), 0, 1)
+    slowed = (1 - blend) * frequencies / factor + blend * frequencies
+    return slowed.astype(np.float32, copy=False)

@@ -1,0 +1,217 @@
+"""T5: v1.0 (relu, tied head), v1.1 and flan-t5 (gated gelu, own head), mT5, ByT5.
+
+An encoder graph turns the source into the cross-attention keys and values of every decoder layer;
+the decoder graph does the rest, for any number of positions. Raffel et al. (2020, arXiv
+1910.10683).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from edgespec import contract
+from edgespec_export.attention import Heads, attention_for, source_shape
+from edgespec_export.blocks import (
+    Linear,
+    activation,
+    decoder_positions,
+    embedding,
+    logits_of,
+    rms_norm,
+)
+from edgespec_export.families.config import Config
+from edgespec_export.graph import Graph
+
+__all__ = ["T5", "relative_buckets"]
+
+EMBEDDING = "shared.weight"
+ACTIVATIONS = ("relu", "gelu", "gelu_new", "silu")
+
+
+@dataclass(frozen=True)
+class T5:
+    """The shape of a T5 and where it differs from others; graphs come from `emit`.
+
+    Attributes:
+        gated: the feed-forward multiplies two projections.
+        scale_outputs: decoder outputs are scaled by width^-½ before the head (v1.0).
+        tied_head: the head is the embedding, unless the checkpoint holds a head of its own.
+    """
+
+    label: str
+    vocab_size: int
+    width: int
+    encoder_layers: int
+    layers: int
+    heads: Heads
+    epsilon: float
+    activation: str
+    gated: bool
+    scale_outputs: bool
+    tied_head: bool
+    buckets: int
+    max_distance: int
+    start_token: int
+
+    family = "t5"
+    capacity = 512  # T5 has no limit of its own; it was trained on 512 tokens
+    graphs = (contract.ENCODER, contract.DECODER)
+
+    @property
+    def kv_heads(self) -> int:
+        return self.heads.kv_count
+
+    @property
+    def head_size(self) -> int:
+        return self.heads.size
+
+    @classmethod
+    def from_config(cls, values: dict[str, object], label: str) -> T5:
+        config = Config(values, label)
+        feed_forward = config.get("feed_forward_proj", "relu")
+        gated = feed_forward.startswith("gated-")
+        dense = feed_forward.removeprefix("gated-")
+        config.must_be("feed_forward_proj", *ACTIVATIONS, *(f"gated-{a}" for a in ACTIVATIONS))
+        config.must_be("is_gated_act", gated)
+        config.must_be("dense_act_fn", "gelu_new" if feed_forward == "gated-gelu" else dense)
+        config.must_be("is_encoder_decoder", True)
+        config.must_be("is_decoder", False)
+        tied = config.get("tie_word_embeddings", True)
+        scaled = config.get("scale_decoder_outputs", tied) and config.get("model_type") == "t5"
+        heads, layers = config.need("num_heads"), config.need("num_layers")
+        shape = cls(
+            label=label,
+            vocab_size=config.need("vocab_size"),
+            width=config.need("d_model"),
+            encoder_layers=layers,
+            layers=config.get("num_decoder_layers", layers),
+            heads=Heads(heads, heads, config.need("d_kv"), scale=1.0),
+            epsilon=config.get("layer_norm_epsilon", 1e-6),
+            activation="gelu_new" if feed_forward == "gated-gelu" else dense,
+            gated=gated,
+            scale_outputs=scaled,
+            tied_head=tied,
+            buckets=config.get("relative_attention_num_buckets", 32),
+            max_distance=config.get("relative_attention_max_distance", 128),
+            start_token=config.get("decoder_start_token_id", config.get("pad_token_id", 0)),
+        )
+        config.get("d_ff")  # the matrices themselves say it
+        config.refuse_the_rest()
+        return shape
+
+    def emit(self, g: Graph, linear: Linear) -> None:
+        """Emits the graph named `g.name`."""
+        {contract.ENCODER: self._encoder, contract.DECODER: self._decoder}[g.name](g, linear)
+
+    def _encoder(self, g: Graph, linear: Linear) -> None:
+        tokens = g.input(contract.TOKENS, np.int64, ["source"])
+        attention = attention_for(self.heads)
+        bias = self._encoder_bias(g, tokens)
+        x = embedding(g, tokens, EMBEDDING)
+        for layer in range(self.encoder_layers):
+            block = f"encoder.block.{layer}.layer"
+            at = f"{block}.0.SelfAttention"
+            h = self._norm(g, x, f"{block}.0.layer_norm")
+            q, k, v = (linear(g, h, f"{at}.{part}.weight") for part in "qkv")
+            out = attention.full(g, q, k, v, self.heads, bias)
+            x = g.op.Add(x, linear(g, out, f"{at}.o.weight"))
+            x = self._feed_forward(g, x, f"{block}.1", linear)
+        x = self._norm(g, x, "encoder.final_layer_norm")
+        for layer in range(self.layers):
+            at = f"decoder.block.{layer}.layer.1.EncDecAttention"
+            for name, part in zip(contract.cross_names(layer), "kv", strict=True):
+                rows = linear(g, x, f"{at}.{part}.weight")
+                rows = g.op.Reshape(rows, g.ints(1, -1, self.heads.count, self.heads.size))
+                rows = g.op.Transpose(rows, perm=[0, 2, 1, 3])
+                g.output(name, rows, np.float32, source_shape(self.heads))
+
+    def _decoder(self, g: Graph, linear: Linear) -> None:
+        tokens, positions = decoder_positions(g)
+        attention = attention_for(self.heads)
+        bias = self._decoder_bias(g, positions.queries, positions.end)
+        x = embedding(g, tokens, EMBEDDING)
+        for layer in range(self.layers):
+            block = f"decoder.block.{layer}.layer"
+            at = f"{block}.0.SelfAttention"
+            h = self._norm(g, x, f"{block}.0.layer_norm")
+            q, k, v = (linear(g, h, f"{at}.{part}.weight") for part in "qkv")
+            out = attention.cached(g, q, k, v, self.heads, layer, positions, bias)
+            x = g.op.Add(x, linear(g, out, f"{at}.o.weight"))
+            at = f"{block}.1.EncDecAttention"
+            h = self._norm(g, x, f"{block}.1.layer_norm")
+            q = linear(g, h, f"{at}.q.weight")
+            out = attention.cross(g, q, self.heads, layer)
+            x = g.op.Add(x, linear(g, out, f"{at}.o.weight"))
+            x = self._feed_forward(g, x, f"{block}.2", linear)
+        x = self._norm(g, x, "decoder.final_layer_norm")
+        if self.scale_outputs:
+            x = g.op.Mul(x, g.constant(self.width**-0.5, np.float32))
+        own_head = "lm_head.weight" in g.weights or not self.tied_head
+        logits_of(g, x, "lm_head.weight" if own_head else EMBEDDING, linear, self.vocab_size)
+
+    def _norm(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
+        return rms_norm(g, x, f"{name}.weight", self.epsilon)
+
+    def _feed_forward(self, g: Graph, x: ir.Value, block: str, linear: Linear) -> ir.Value:
+        h = self._norm(g, x, f"{block}.layer_norm")
+        dense = f"{block}.DenseReluDense"
+        if self.gated:
+            gate = activation(g, linear(g, h, f"{dense}.wi_0.weight"), self.activation)
+            h = g.op.Mul(gate, linear(g, h, f"{dense}.wi_1.weight"))
+        else:
+            h = activation(g, linear(g, h, f"{dense}.wi.weight"), self.activation)
+        return g.op.Add(x, linear(g, h, f"{dense}.wo.weight"))
+
+    def _encoder_bias(self, g: Graph, tokens: ir.Value) -> ir.Value:
+        scalar = g.constant([], np.int64)
+        length = g.op.Reshape(g.op.Shape(tokens), scalar)
+        places = g.op.Range(g.constant(0, np.int64), length, g.constant(1, np.int64))
+        far = self.max_distance
+        buckets = relative_buckets(np.arange(-far, far + 1), True, self.buckets, far)
+        ahead = g.op.Sub(places, g.op.Unsqueeze(places, g.ints(1)))  # key - query
+        ahead = g.op.Clip(ahead, g.constant(-far, np.int64), g.constant(far, np.int64))
+        places = g.op.Add(ahead, g.constant(far, np.int64))
+        return self._bias(g, buckets, places, "encoder")
+
+    def _decoder_bias(self, g: Graph, queries: ir.Value, end: ir.Value) -> ir.Value:
+        far = self.max_distance
+        keys = g.op.Range(g.constant(0, np.int64), end, g.constant(1, np.int64))
+        buckets = relative_buckets(-np.arange(far + 1), False, self.buckets, far)
+        behind = g.op.Sub(g.op.Unsqueeze(queries, g.ints(1)), keys)
+        behind = g.op.Clip(behind, g.constant(0, np.int64), g.constant(far, np.int64))
+        return self._bias(g, buckets, behind, "decoder")
+
+    def _bias(
+        self, g: Graph, buckets: npt.NDArray[np.int64], places: ir.Value, stack: str
+    ) -> ir.Value:
+        """The learned bias of each (query, key), by bucket: [1, heads, queries, keys]."""
+        table = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        bucket = g.op.Gather(g.constant(buckets, np.int64), places)
+        bias = g.op.Gather(g.weight(table), bucket, axis=0)  # [queries, keys, heads]
+        return g.op.Unsqueeze(g.op.Transpose(bias, perm=[2, 0, 1]), g.ints(0))
+
+
+def relative_buckets(
+    relative: npt.NDArray[np.int64], bidirectional: bool, buckets: int, max_distance: int
+) -> npt.NDArray[np.int64]:
+    """The bucket of each key position relative to its query (Raffel et al. 2020, section 2.1).
+
+    Half of the buckets are exact distances, the others grow logarithmically up to `max_distance`;
+    the encoder keeps a set for each direction. In float32, as the models were trained.
+    """
+    offset = np.zeros_like(relative)
+    if bidirectional:
+        buckets //= 2
+        offset = (relative > 0) * buckets
+    distance = np.abs(relative) if bidirectional else np.maximum(-relative, 0)
+    exact = buckets // 2
+    ratio = np.maximum(distance, 1).astype(np.float32) / np.float32(exact)
+    scale = np.float32(math.log(max_distance / exact))
+    logarithmic = np.log(ratio) / scale * np.float32(buckets - exact)
+    far = np.minimum(exact + logarithmic.astype(np.int64), buckets - 1)
+    return offset + np.where(distance < exact, distance, far)

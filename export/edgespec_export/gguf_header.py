@@ -1,0 +1,168 @@
+"""The head of a GGUF file: its metadata, and where each tensor lies.
+
+Read here and not with gguf's own reader because that one trusts every length in the file: a
+corrupt count sends it into a loop without end.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+
+from edgespec.errors import EdgespecError
+
+__all__ = ["GgufHeader", "GgufTensor", "read_gguf_header"]
+
+# By GGUF's numbers of value types.
+_SCALARS = {
+    **dict(enumerate(["<u1", "<i1", "<u2", "<i2", "<u4", "<i4", "<f4", "|b1"])),
+    **dict(enumerate(["<u8", "<i8", "<f8"], start=10)),
+}
+_STRING, _ARRAY = 8, 9
+_VERSIONS = (2, 3)
+
+
+@dataclass(frozen=True)
+class GgufTensor:
+    """Where a tensor lies and how it is stored.
+
+    Attributes:
+        shape: rows first, as numpy has it (the file has it the other way round).
+        kind: ggml's type of its values.
+        offset, bytes: its place in the file.
+    """
+
+    shape: tuple[int, ...]
+    kind: GGMLQuantizationType
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class GgufHeader:
+    """Everything in a GGUF file but the tensors' values."""
+
+    path: Path
+    metadata: dict[str, Any]
+    tensors: dict[str, GgufTensor]
+
+
+def read_gguf_header(path: Path) -> GgufHeader:
+    """Read a GGUF file's head, and check that every tensor lies inside the file.
+
+    Raises:
+        EdgespecError: no such file, not a GGUF of version 2 or 3, cut off or corrupt.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            if file.read(4) != b"GGUF":
+                raise EdgespecError(f"{path}: is not a GGUF file: it does not start with 'GGUF'")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return _Head(path, data, size).read()
+    except OSError as error:
+        raise EdgespecError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+class _Head:
+    """Reads forward through the head of one file."""
+
+    def __init__(self, path: Path, data: mmap.mmap, size: int) -> None:
+        self._path, self._data, self._size, self._at = path, data, size, 4
+
+    def read(self) -> GgufHeader:
+        version = self._number("<u4")
+        if version not in _VERSIONS:
+            raise self._corrupt(f"version {version}, not 2 or 3 (or big-endian): convert it again")
+        tensors, entries = self._number("<u8"), self._number("<u8")
+        metadata = dict(self._many(entries, self._entry))
+        records = self._many(tensors, self._tensor)
+        alignment = metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment < 1:
+            raise self._corrupt(f"general.alignment is {alignment!r}")
+        start = -(-self._at // alignment) * alignment
+        return GgufHeader(
+            self._path,
+            metadata,
+            {name: self._placed(name, start, *rest) for name, *rest in records},
+        )
+
+    def _placed(
+        self, name: str, start: int, shape: tuple[int, ...], kind: int, offset: int
+    ) -> GgufTensor:
+        try:
+            ggml = GGMLQuantizationType(kind)
+            block, block_bytes = GGML_QUANT_SIZES[ggml]
+        except (ValueError, KeyError) as error:
+            raise EdgespecError(
+                f"{self._path}: {name} has ggml type {kind}, unknown to this gguf package: "
+                "pip install --upgrade gguf"
+            ) from error
+        count = int(np.prod(shape, dtype=object)) if shape else 1
+        if shape and shape[-1] % block:
+            raise self._corrupt(f"{name} has rows of {shape[-1]}, not a multiple of {block}")
+        tensor = GgufTensor(shape, ggml, start + offset, count // block * block_bytes)
+        if tensor.offset + tensor.bytes > self._size:
+            raise self._corrupt(
+                f"{name} ends at byte {tensor.offset + tensor.bytes} of {self._size}"
+            )
+        return tensor
+
+    def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
+        name = self._string()
+        shape = tuple(reversed(self._many(self._number("<u4"), lambda: self._number("<u8"))))
+        return name, shape, self._number("<u4"), self._number("<u8")
+
+    def _entry(self) -> tuple[str, Any]:
+        return self._string(), self._value(self._number("<u4"))
+
+    def _value(self, kind: int) -> Any:
+        if kind == _STRING:
+            return self._string()
+        if kind == _ARRAY:
+            return self._array(self._number("<u4"), self._number("<u8"))
+        return self._number(self._scalar(kind))
+
+    def _array(self, kind: int, count: int) -> list[Any]:
+        if kind == _STRING:
+            return self._many(count, self._string)
+        dtype = np.dtype(self._scalar(kind))
+        return list(np.frombuffer(self._take(count * dtype.itemsize), dtype).tolist())
+
+    def _scalar(self, kind: int) -> str:
+        if kind not in _SCALARS:
+            raise self._corrupt(f"a value of unknown type {kind} near byte {self._at}")
+        return _SCALARS[kind]
+
+    def _many(self, count: int, read: Callable[[], Any]) -> list[Any]:
+        # Every item takes bytes, so a count that lies ends at the end of the file.
+        return [read() for _ in range(count)]
+
+    def _number(self, dtype: str) -> Any:
+        kind = np.dtype(dtype)
+        return np.frombuffer(self._take(kind.itemsize), kind)[0].item()
+
+    def _string(self) -> str:
+        (length,) = struct.unpack("<Q", self._take(8))
+        try:
+            return self._take(length).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self._corrupt(f"text near byte {self._at} is not UTF-8") from error
+
+    def _take(self, count: int) -> bytes:
+        end = self._at + count
+        if end > self._size:
+            raise self._corrupt(f"the head needs byte {end} of {self._size}")
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def _corrupt(self, what: str) -> EdgespecError:
+        return EdgespecError(f"{self._path}: cut off or corrupt ({what}): download it again")

@@ -1,0 +1,28 @@
+"""Reading a JSON file that must hold an object."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from edgespec.errors import EdgespecError
+
+__all__ = ["read_json_object"]
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        EdgespecError: the file cannot be read, is not JSON, or holds something else.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EdgespecError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:  # JSON and UTF-8 errors are ValueErrors
+        raise EdgespecError(f"{path}: is not JSON ({error}): download it again") from error
+    if not isinstance(value, dict):
+        raise EdgespecError(f"{path}: holds a JSON {type(value).__name__}, not an object")
+    return value

@@ -1,0 +1,131 @@
+"""Writes a target and a draft into one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from edgespec import __version__, contract
+from edgespec.errors import EdgespecError
+from edgespec_export.blocks import FullPrecision, Linear
+from edgespec_export.checkpoint import Checkpoint
+from edgespec_export.families import Family, family_of
+from edgespec_export.graph import Graph
+from edgespec_export.same_tokenizer import same_tokenizer
+from edgespec_export.weight_file import WeightFile
+
+__all__ = ["FORMATS", "write_pair"]
+
+FORMATS: dict[str, Callable[[], Linear]] = {"fp32": FullPrecision}
+
+# Called with a description and a number of bytes; returns what to tell of bytes done.
+Progress = Callable[[str, int], Callable[[int], object]]
+
+
+def write_pair(
+    target: Checkpoint,
+    draft: Checkpoint | None,
+    folder: Path,
+    *,
+    target_formats: Sequence[str],
+    draft_formats: Sequence[str],
+    progress: Progress,
+) -> contract.Manifest:
+    """Writes graphs, weights and tokenizer, and returns the manifest, which is not yet written.
+
+    Raises:
+        EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
+    """
+    target_family = family_of(target.config, target.label)
+    draft_family = None
+    if draft is not None:
+        draft_family = family_of(draft.config, draft.label)
+        _check_pair(target, target_family, draft, draft_family)
+    target.tokenizer.save(str(folder / contract.TOKENIZER))
+    exported = _write_model(target, target_family, folder, "target", target_formats, progress)
+    exported_draft = None
+    if draft is not None and draft_family is not None:
+        exported_draft = _write_model(draft, draft_family, folder, "draft", draft_formats, progress)
+    return contract.Manifest(
+        eos_token_ids=target.eos_token_ids,
+        chat=target.chat,
+        target=exported,
+        draft=exported_draft,
+        files={
+            path.relative_to(folder).as_posix(): contract.file_record(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        },
+        created_by=f"edgespec {__version__}",
+    )
+
+
+def _check_pair(
+    target: Checkpoint, target_family: Family, draft: Checkpoint, draft_family: Family
+) -> None:
+    if (target_family.start_token is None) != (draft_family.start_token is None):
+        raise EdgespecError(
+            f"{target.label} and {draft.label} cannot be paired: one has an encoder, one has none"
+        )
+    difference = same_tokenizer(target.tokenizer, draft.tokenizer)
+    if difference is not None:
+        raise EdgespecError(
+            f"{target.label} and {draft.label} cannot be paired, their tokenizers differ: "
+            f"{difference}; choose a draft that was trained with the target's tokenizer"
+        )
+
+
+def _write_model(
+    checkpoint: Checkpoint,
+    family: Family,
+    folder: Path,
+    role: str,
+    formats: Sequence[str],
+    progress: Progress,
+) -> contract.Exported:
+    variants = {}
+    for format_ in formats:
+        relative = Path(role) / format_
+        (folder / relative).mkdir(parents=True)
+        done = progress(f"{role} {format_}", _bytes(checkpoint))
+        _write_graphs(checkpoint, family, folder / relative, FORMATS[format_](), done)
+        graphs = {name: (relative / f"{name}.onnx").as_posix() for name in family.graphs}
+        variants[format_] = contract.Variant(graphs)
+    return contract.Exported(
+        family=family.family,
+        source=checkpoint.label,
+        vocab_size=family.vocab_size,
+        layers=family.layers,
+        kv_heads=family.kv_heads,
+        head_size=family.head_size,
+        capacity=family.capacity,
+        start_token=family.start_token,
+        variants=variants,
+    )
+
+
+def _write_graphs(
+    checkpoint: Checkpoint,
+    family: Family,
+    folder: Path,
+    linear: Linear,
+    done: Callable[[int], object],
+) -> None:
+    models: dict[str, ir.Model] = {}
+    with WeightFile(folder / "weights.data", checkpoint.weights, done) as weights:
+        for name in family.graphs:
+            graph = Graph(name, weights)
+            family.emit(graph, linear)
+            models[name] = graph.model()
+    for name, model in models.items():
+        ir.save(model, folder / f"{name}.onnx")
+
+
+def _bytes(checkpoint: Checkpoint) -> int:
+    """Of all tensors, as float32."""
+    weights: Any = checkpoint.weights
+    return 4 * sum(int(np.prod(weights.shape(name))) for name in weights.names())

@@ -1,0 +1,112 @@
+"""Whether two models mean the same by their tokens."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+__all__ = ["same_tokenizer"]
+
+_EXTRA = re.compile(r"<extra_id_\d+>")
+
+
+def same_tokenizer(target: Tokenizer, draft: Tokenizer) -> str | None:
+    """The first difference between two tokenizers in one line, or None.
+
+    Contents are compared, not sizes: every token's id, how added tokens are found, the model's
+    parameters with scores and merges, normalizer, pre-tokenizer and decoder.
+
+    What cannot change a token does not count: what is put around a text (post-processor),
+    truncation, padding, offsets, whether an added token is called special, and `<extra_id_…>`
+    tokens that only one of the two has, since T5 checkpoints differ in how many they list.
+    """
+    return _vocabularies(target, draft) or _difference("", _contents(target), _contents(draft))
+
+
+def _vocabularies(target: Tokenizer, draft: Tokenizer) -> str | None:
+    ours, theirs = (
+        {index: token for token, index in tokenizer.get_vocab(with_added_tokens=True).items()}
+        for tokenizer in (target, draft)
+    )
+    if ours == theirs:
+        return None
+    for index in sorted(ours.keys() | theirs.keys()):
+        one, other = ours.get(index), theirs.get(index)
+        if one == other or (None in (one, other) and _EXTRA.fullmatch(one or other or "")):
+            continue
+        return f"token {index} is {_token(one)} in the target and {_token(other)} in the draft"
+    return None
+
+
+def _token(token: str | None) -> str:
+    return "missing" if token is None else repr(token)
+
+
+def _contents(tokenizer: Tokenizer) -> dict[str, Any]:
+    """What decides about tokens, by the names a reader of `tokenizer.json` knows."""
+    whole = _plain(json.loads(tokenizer.to_str()))
+    model, decoder = whole["model"], whole.get("decoder") or {}
+    vocabulary = model.pop("vocab")
+    if isinstance(vocabulary, list):  # unigram: [token, score]; ids are compared by the caller
+        # As float32, which they are: reading JSON moves the last digit of their decimals.
+        model["score of"] = {
+            token: float(np.float32(score)) for token, score in vocabulary if not _extra(token)
+        }
+    if decoder.get("type") == "ByteLevel":
+        decoder = {"type": "ByteLevel"}  # its flags are only read when text is encoded
+    return {
+        "added token": {
+            token.pop("content"): token
+            for token in whole["added_tokens"]
+            if not _extra(token["content"])
+        },
+        "model": model,
+        "normalizer": whole.get("normalizer"),
+        "pre_tokenizer": whole.get("pre_tokenizer"),
+        "decoder": decoder,
+    }
+
+
+def _extra(token: str) -> bool:
+    return _EXTRA.fullmatch(token) is not None
+
+
+def _plain(value: Any) -> Any:
+    """Without what cannot change a token, and with one way to say "none"."""
+    if isinstance(value, dict):
+        dropped = ("trim_offsets", "special")
+        return {key: _plain(part) for key, part in value.items() if key not in dropped}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return None if value == "" else value
+
+
+def _difference(where: str, one: Any, other: Any) -> str | None:
+    """The first place where two JSON values differ, in one line."""
+    if one == other:
+        return None
+    if isinstance(one, dict) and isinstance(other, dict):
+        pairs = [(key, one.get(key), other.get(key)) for key in {**one, **other}]
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = [(str(at), *pair) for at, pair in enumerate(zip(one, other, strict=True))]
+    else:
+        return _sentence(where, one, other)
+    lines = (_difference(f"{where} {key}".strip(), ours, theirs) for key, ours, theirs in pairs)
+    return next((line for line in lines if line is not None), None)
+
+
+def _sentence(where: str, one: Any, other: Any) -> str:
+    texts = [json.dumps(value, ensure_ascii=False) for value in (one, other)]
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False))
+    skipped = max(0, sum(1 for _ in same) - 20)
+    shown = [("…" if skipped else "") + _short(text[skipped:]) for text in texts]
+    return f"{where} is {shown[0]} in the target and {shown[1]} in the draft"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"

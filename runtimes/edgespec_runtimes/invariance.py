@@ -1,0 +1,79 @@
+"""Whether a model is the same model when it verifies: measured bit by bit, never by a tolerance.
+
+Plain decoding scores one new position a call and verification several. The two agree for certain
+only if a position's logits do not depend on what else is in the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.contract import RowInvariance
+from edgespec.model import Model
+
+__all__ = ["LONGEST", "measure_row_invariance"]
+
+MAX_ROWS = 17  # γ = 16 and the bonus token
+PROMPT_LENGTHS = (2, 21, 70)  # kernels may change with the length of the cache
+LONGEST = PROMPT_LENGTHS[-1] + 2 * MAX_ROWS  # positions that a measurement needs
+
+
+def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
+    """Scores the same texts in calls of 1, 2 … 17 positions and compares the logits bitwise.
+
+    Each call also carries positions that are rejected afterwards, as verification does, so the
+    cache that it leaves is compared by all later logits.
+
+    Args:
+        model: must make one-position calls when asked for one position.
+        measured_on: what the record should say about runtime and machine.
+    """
+    generator = np.random.default_rng(0)
+    equal = dict.fromkeys(range(1, MAX_ROWS), True)
+    one_row_difference = 0.0
+    for length in PROMPT_LENGTHS:
+        prompt = _tokens(generator, model, length)
+        text = _tokens(generator, model, MAX_ROWS)
+        model.prefill(prompt)
+        expected = model.score(text).copy()
+        for rows in equal:
+            for junk in (0, MAX_ROWS - rows):
+                logits = _in_calls_of(model, prompt, text, rows, _junk(generator, model, junk))
+                equal[rows] &= bool(np.array_equal(logits, expected))
+                if rows == 1 and not junk:
+                    difference = float(np.abs(logits - expected).max())
+                    one_row_difference = max(one_row_difference, difference)
+    return RowInvariance(
+        verdict=all(equal[rows] for rows in equal if rows > 1),
+        min_rows=1 if equal[1] else 2,
+        max_rows=MAX_ROWS,
+        one_row_difference=one_row_difference,
+        measured_on=measured_on,
+    )
+
+
+def _in_calls_of(
+    model: Model, prompt: list[int], text: list[int], rows: int, junk: Callable[[], list[int]]
+) -> npt.NDArray[np.float32]:
+    """The logits after each token of `text`: `rows` positions a call, and junk behind them."""
+    model.prefill(prompt)
+    logits = []
+    for start in range(0, len(text), rows):
+        piece = text[start : start + rows]
+        length = model.length
+        # The last piece may be shorter than `rows`: fill it up, so that every call has this size.
+        filler = text[: rows - len(piece)]
+        logits.append(model.score([*piece, *filler, *junk()])[: len(piece)].copy())
+        model.rewind(length + len(piece))
+    return np.concatenate(logits)
+
+
+def _junk(generator: np.random.Generator, model: Model, count: int) -> Callable[[], list[int]]:
+    return lambda: _tokens(generator, model, count)
+
+
+def _tokens(generator: np.random.Generator, model: Model, count: int) -> list[int]:
+    return [int(token) for token in generator.integers(model.vocab_size, size=count)]

@@ -1,0 +1,174 @@
+"""Runs an exported model on ONNX Runtime: `edgespec.model.Model` over its graphs.
+
+The cache is numpy memory, bound once as input and as output of the same session. Calls write into
+it; nothing copies it. Rewinding sets a number.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from edgespec import contract
+from edgespec.errors import EdgespecError, UsageError
+from edgespec_runtimes.providers import open_session
+
+__all__ = ["OrtModel"]
+
+# A longer prompt is taken in pieces, which bounds the memory its attention scores need.
+PREFILL_PIECE = 512
+DUMMY_TOKEN = 0
+
+
+class OrtModel:
+    """An exported target or draft, one text at a time.
+
+    Args:
+        folder: of the manifest.
+        exported: the model's entry there.
+        variant: which number format.
+        capacity: positions the cache holds; the exporter's choice if None.
+        threads: for both graphs; None takes the physical cores.
+        min_rows: a call of fewer positions is padded with dummy tokens that are forgotten again.
+            A target takes what its row-invariance asks for; a draft may be called with one row.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        exported: contract.Exported,
+        variant: str,
+        *,
+        capacity: int | None = None,
+        threads: int | None = None,
+        min_rows: int = 1,
+    ) -> None:
+        self.vocab_size = exported.vocab_size
+        self.capacity = exported.capacity if capacity is None else capacity
+        if self.capacity < 1:
+            raise UsageError(f"capacity is {self.capacity}; give 1 or more positions")
+        self.length = 0
+        self.seconds = 0.0
+        self._min_rows = min_rows
+        self._start_token = exported.start_token
+        self._layers = exported.layers
+        graphs = exported.variants[variant].graphs
+        self._decoder = open_session(folder / graphs[contract.DECODER], threads)
+        encoder = graphs.get(contract.ENCODER)
+        self._encoder = open_session(folder / encoder, threads) if encoder else None
+        padding = min_rows - 1
+        shape = (1, exported.kv_heads, self.capacity + padding, exported.head_size)
+        self._cache = {  # zeros are not touched until written: an unused capacity costs no memory
+            name: np.zeros(shape, np.float32)
+            for layer in range(exported.layers)
+            for name in contract.past_names(layer)
+        }
+        self._cross: dict[str, ort.OrtValue] = {}
+        self._calls: dict[tuple[int, int], _Call] = {}
+
+    def prefill(self, prompt: Sequence[int]) -> int:
+        if not prompt:
+            raise UsageError("the prompt is empty; give at least one token")
+        if len(prompt) > self.capacity:
+            raise UsageError(
+                f"the prompt has {len(prompt)} tokens and the cache holds {self.capacity}; "
+                "shorten the prompt or load the pair with a larger capacity"
+            )
+        self._check_tokens(prompt)
+        self.length = 0
+        if self._encoder is not None and self._start_token is not None:
+            self._encode(prompt)
+            return self._start_token
+        known = prompt[:-1]
+        for start in range(0, len(known), PREFILL_PIECE):
+            piece = known[start : start + PREFILL_PIECE]
+            self._run(piece, skip=max(len(piece), self._min_rows))
+            self.length += len(piece)
+        return prompt[-1]
+
+    def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        room = self.capacity - self.length
+        if not 0 < len(tokens) <= room:
+            raise EdgespecError(
+                f"asked to score {len(tokens)} positions with room for {room} of {self.capacity}; "
+                "load the pair with a larger capacity"
+            )
+        logits = self._run(tokens, skip=0)
+        self.length += len(tokens)
+        return logits[: len(tokens)]
+
+    def rewind(self, length: int) -> None:
+        if not 0 <= length <= self.length:
+            raise EdgespecError(f"cannot rewind to {length} from {self.length} positions")
+        self.length = length
+
+    def cross_attention(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Keys and values of the source, by the names of `contract.cross_names`."""
+        return {name: value.numpy() for name, value in self._cross.items()}
+
+    def _check_tokens(self, tokens: Sequence[int]) -> None:
+        lowest, highest = min(tokens), max(tokens)
+        if lowest < 0 or highest >= self.vocab_size:
+            wrong = lowest if lowest < 0 else highest
+            raise UsageError(f"token {wrong} is outside the model's {self.vocab_size} tokens")
+
+    def _encode(self, prompt: Sequence[int]) -> None:
+        assert self._encoder is not None
+        names = [name for layer in range(self._layers) for name in contract.cross_names(layer)]
+        began = time.perf_counter()
+        values = self._encoder.run_with_ort_values(
+            names,
+            {contract.TOKENS: ort.OrtValue.ortvalue_from_numpy(np.array(prompt, np.int64))},
+        )
+        self.seconds += time.perf_counter() - began
+        self._cross = dict(zip(names, values, strict=True))
+        self._calls.clear()  # they are bound to the previous source
+
+    def _run(self, tokens: Sequence[int], skip: int) -> npt.NDArray[np.float32]:
+        rows = max(len(tokens), self._min_rows)
+        call = self._calls.get((rows, skip))
+        if call is None:
+            call = _Call(self, rows, skip)
+            if not skip:  # prefills seldom come in the same size again
+                self._calls[rows, skip] = call
+        call.tokens[: len(tokens)] = tokens
+        call.tokens[len(tokens) :] = DUMMY_TOKEN
+        call.past_length[0] = self.length
+        began = time.perf_counter()
+        self._decoder.run_with_iobinding(call.binding)
+        self.seconds += time.perf_counter() - began
+        return call.logits
+
+
+class _Call:
+    """The buffers of decoder calls with a given number of positions, bound once."""
+
+    def __init__(self, model: OrtModel, rows: int, skip: int) -> None:
+        self.tokens = np.zeros(rows, np.int64)
+        self.past_length = np.zeros(1, np.int64)
+        self.skip = np.array([skip], np.int64)
+        self.logits = np.empty((rows - skip, model.vocab_size), np.float32)
+        self.binding = model._decoder.io_binding()
+        self._bind_input(contract.TOKENS, self.tokens)
+        self._bind_input(contract.PAST_LENGTH, self.past_length)
+        self._bind_input(contract.SKIP, self.skip)
+        for name, value in model._cross.items():
+            self.binding.bind_ortvalue_input(name, value)
+        for layer in range(model._layers):
+            names = zip(contract.past_names(layer), contract.present_names(layer), strict=True)
+            for past, present in names:
+                self._bind_input(past, model._cache[past])
+                self._bind_output(present, model._cache[past])
+        self._bind_output(contract.LOGITS, self.logits)
+
+    def _bind_input(self, name: str, array: npt.NDArray[Any]) -> None:
+        self.binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def _bind_output(self, name: str, array: npt.NDArray[Any]) -> None:
+        self.binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)

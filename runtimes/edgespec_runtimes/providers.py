@@ -1,0 +1,55 @@
+"""How an ONNX Runtime session is set up for this work."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import onnxruntime as ort
+
+from edgespec.errors import EdgespecError, UsageError
+
+__all__ = ["CPU", "describe", "open_session"]
+
+CPU = "CPUExecutionProvider"
+
+
+def open_session(graph: Path, threads: int | None) -> ort.InferenceSession:
+    """A session on the CPU provider.
+
+    Args:
+        graph: the ONNX file; external data outside its folder is refused.
+        threads: intra-op threads; None lets ONNX Runtime take the physical cores.
+
+    Raises:
+        EdgespecError: the file is missing, cut short or not a graph this runtime can run.
+    """
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads is {threads}; give 1 or more")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads or 0
+    options.log_severity_level = 4  # every failure below is raised, with a way out
+    # Target and draft take turns: threads of the one that waits must not spin on the cores of the
+    # one that works.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    try:
+        return ort.InferenceSession(str(graph), options, providers=[CPU])
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
+        reason = str(error).strip().splitlines()[0][:300]
+        raise EdgespecError(f"{graph} cannot be loaded ({reason}); export it again") from None
+
+
+def describe(threads: int | None) -> str:
+    """What a measurement was made on."""
+    cores = f"{threads} threads" if threads else "default threads"
+    return f"onnxruntime {ort.__version__} {CPU}, {cores}, {platform.machine()} {_processor()}"
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown processor"
