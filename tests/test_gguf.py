@@ -221,15 +221,17 @@ def test_an_output_matrix_unties_the_embeddings(path):
     assert "lm_head.weight" in checkpoint.weights.names()
 
 
-def test_transformers_reads_the_same_weights_and_ids(path):
-    pytest.importorskip("torch")
+def test_transformers_reads_the_same_weights(path):
+    torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     transformers.utils.logging.disable_progress_bar()
     kind = gguf.GGMLQuantizationType.Q8_0
     names = [f"model.layers.0.self_attn.{part}_proj.weight" for part in "qk"]
     write_gguf(path, kinds=dict.fromkeys(names, kind))
-    model = transformers.AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name)
-    parameters = dict(model.float().named_parameters())
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        path.parent, gguf_file=path.name, dtype=torch.float32
+    )
+    parameters = dict(model.named_parameters())
     weights = open_gguf(path).weights
     assert sorted(parameters) == weights.names()
     for name, parameter in parameters.items():
@@ -359,7 +361,8 @@ def tokens(path, text):
 @pytest.mark.parametrize(
     ("pre", "text", "expected"),
     [
-        ("gpt-2", "hello 123", ["hello", "Ġ1", "2", "3"]),
+        ("gpt-2", "hello 1", ["hello", "Ġ1"]),
+        ("smollm", "hello 1", ["hello", "Ġ", "1"]),
         ("smollm", "hello 123", ["hello", "Ġ", "1", "2", "3"]),
         ("qwen2", "hello 123", ["hello", "Ġ", "1", "2", "3"]),
         ("llama-bpe", "hello 123", ["<|endoftext|>", "hello", "Ġ", "123"]),

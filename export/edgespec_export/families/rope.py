@@ -29,7 +29,7 @@ def inverse_frequencies(config: Config, head_size: int, label: str) -> npt.NDArr
     kind = scaling.pop("rope_type", None) or scaling.pop("type", None) or "default"
     scaling.pop("type", None)
     exponents = np.arange(0, head_size, 2, dtype=np.float32) / np.float32(head_size)
-    frequencies = (1.0 / np.float32(theta) ** exponents).astype(np.float32)
+    frequencies: npt.NDArray[np.float32] = (1.0 / np.float32(theta) ** exponents).astype(np.float32)
     if scaling.pop("partial_rotary_factor", 1.0) != 1.0:
         raise EdgespecError(f"{label}: partial rotary positions are not supported")
     if kind == "linear":
@@ -59,5 +59,5 @@ def _llama3(
     """Long waves are slowed by `factor`, short ones kept, those between blended."""
     wavelength = 2 * math.pi / frequencies
     blend = np.clip((trained / wavelength - low) / (high - low), 0, 1)
-    slowed = (1 - blend) * frequencies / factor + blend * frequencies
-    return slowed.astype(np.float32, copy=False)
+    blended: npt.NDArray[np.float32] = (1 - blend) * frequencies / factor + blend * frequencies
+    return blended.astype(np.float32)

@@ -1,0 +1,205 @@
+"""The command line: `edgespec export`, `generate`, `inspect`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgespec import __version__
+from edgespec.errors import EdgespecError, UsageError
+from edgespec.report import describe_pair, generation_json, pair_json, show_stats, write_stream
+
+__all__ = ["main"]
+
+PAIR = click.argument("pair", type=click.Path(path_type=Path))
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+THREADS = click.option(
+    "--threads", type=click.IntRange(min=1), help="For each model; default: the physical cores."
+)
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """What a user can mend is one line on stderr: exit code 2 for usage, 1 for failure."""
+    try:
+        yield
+    except EdgespecError as error:
+        click.secho(f"edgespec: {error}", err=True, fg="red")
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except BrokenPipeError:  # the reader of our output went away: `edgespec … | head`
+        sys.stderr.close()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        click.echo("\nedgespec: interrupted", err=True)
+        sys.exit(130)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="edgespec")
+def main() -> None:
+    """On-device text generation that is exactly the model's own, only faster.
+
+    \b
+    Example:
+      edgespec export flan-t5-large flan-t5-small -o build/flan
+      edgespec generate build/flan "translate English to German: Good morning."
+    """
+
+
+@main.command()
+@click.argument("target")
+@click.argument("draft", required=False)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write."
+)
+@click.option("--verify", is_flag=True, help="Compare each graph with the original (extra: torch).")
+@click.option("--force", is_flag=True, help="Replace an exported pair that is there already.")
+@THREADS
+def export(
+    target: str, draft: str | None, output: Path, verify: bool, force: bool, threads: int | None
+) -> None:
+    """Convert TARGET and DRAFT to ONNX graphs with a key-value cache.
+
+    TARGET and DRAFT are a checkpoint folder, a GGUF file, a hub id or a short name such as
+    flan-t5-large. Without DRAFT the pair speculates by prompt lookup.
+    """
+    with _one_line_errors():
+        from edgespec.export import export_pair
+
+        with _progress() as progress:
+            export_pair(
+                target,
+                draft,
+                output,
+                verify=verify,
+                replace=force,
+                threads=threads,
+                say=lambda line: click.echo(line, err=True),
+                progress=progress,
+            )
+        click.echo(f"{output}: ready; try: edgespec generate {output} PROMPT", err=True)
+
+
+@main.command()
+@PAIR
+@click.argument("prompt", required=False)
+@click.option("--file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
+@click.option("-n", "--max-new-tokens", type=int, help="Default: to the end of the text.")
+@click.option("-t", "--temperature", type=float, default=0.0, show_default="0, greedy")
+@click.option("--top-k", type=int, default=0, help="Keep the k most probable tokens.")
+@click.option("--top-p", type=float, default=1.0, help="Keep the most probable mass.")
+@click.option("--min-p", type=float, default=0.0, help="Keep this fraction of the best.")
+@click.option("--seed", type=int, help="Draws the same text again.")
+@click.option("--gamma", default="auto", show_default=True, help="Tokens drafted a round.")
+@click.option(
+    "--draft",
+    type=click.Choice(["model", "lookup"]),
+    help="Default: the draft model, or prompt lookup where the pair has none.",
+)
+@click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call.")
+@click.option("--rule", type=click.Choice(["block", "token"]), default="block", show_default=True)
+@click.option("--stop", multiple=True, help="End before this text; may be repeated.")
+@click.option("--ignore-eos", is_flag=True, help="Go on behind the end of the text.")
+@click.option("--chat", is_flag=True, help="Put the model's chat format around the prompt.")
+@click.option("--show-draft", is_flag=True, help="Colour the tokens that the draft proposed.")
+@click.option("--logprobs", is_flag=True, help="With --json: the target's log-probabilities.")
+@click.option("--stats", is_flag=True, help="Show speed and acceptance.")
+@JSON
+@THREADS
+@click.option("--capacity", type=int, help="Positions that a cache holds.")
+def generate(
+    pair: Path,
+    prompt: str | None,
+    file: Path | None,
+    draft: str | None,
+    no_draft: bool,
+    show_draft: bool,
+    stats: bool,
+    as_json: bool,
+    threads: int | None,
+    capacity: int | None,
+    **options: Any,
+) -> None:
+    """Generate from PROMPT, from --file or from standard input.
+
+    The text is exactly the target's own: greedy it is the same text as with --no-draft, sampled it
+    has the same distribution.
+    """
+    with _one_line_errors():
+        from edgespec import load
+
+        if no_draft and draft:
+            raise UsageError("--no-draft and --draft contradict each other; give one")
+        text = _prompt(prompt, file)
+        loaded = load(pair, threads=threads, capacity=capacity)
+        stream = loaded.stream(text, draft=False if no_draft else draft or True, **options)
+        if as_json:
+            for _ in stream:
+                pass
+            click.echo(generation_json(stream.result))
+        else:
+            write_stream(stream, show_draft)
+            if stats:
+                show_stats(stream.result)
+
+
+@main.command()
+@PAIR
+@JSON
+@click.option("--measure", is_flag=True, help="Measure row-invariance on this machine.")
+@THREADS
+def inspect(pair: Path, as_json: bool, measure: bool, threads: int | None) -> None:
+    """Show what an exported PAIR consists of, and whether its target is exact."""
+    with _one_line_errors():
+        from edgespec.contract import read_manifest
+        from edgespec.runtimes import measure_row_invariance
+
+        manifest = read_manifest(pair)
+        measured = {}
+        if measure:
+            measured = {
+                format_: measure_row_invariance(pair, manifest.target, format_, threads)
+                for format_ in manifest.target.variants
+            }
+        click.echo((pair_json if as_json else describe_pair)(manifest, measured))
+
+
+def _prompt(prompt: str | None, file: Path | None) -> str:
+    if prompt is not None and file is not None:
+        raise UsageError("there is a PROMPT and a --file; give one")
+    if prompt is not None:
+        return prompt
+    try:
+        if file is not None:
+            return file.read_text(encoding="utf-8").rstrip("\n")
+        if sys.stdin.isatty():
+            raise UsageError("no prompt; give PROMPT, --file or standard input")
+        return sys.stdin.read().rstrip("\n")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file or 'standard input'} is not UTF-8 text") from None
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int], Callable[[int], object]]]:
+    """Bars with the time that is left; silent when nobody looks."""
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ModuleNotFoundError:
+        yield lambda _what, _bytes: lambda _done: None
+        return
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+
+        def begin(what: str, size: int) -> Callable[[int], object]:
+            task = bars.add_task(what, total=size)
+            return lambda done: bars.advance(task, done)
+
+        yield begin

@@ -1,0 +1,117 @@
+"""What people and programs are shown about a generation and about a pair."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+
+import click
+
+from edgespec.contract import Exported, Manifest, RowInvariance
+from edgespec.generation import Generation, Stream
+from edgespec.stats import Stats
+
+__all__ = ["describe_pair", "generation_json", "pair_json", "show_stats", "write_stream"]
+
+
+def write_stream(stream: Stream, show_draft: bool) -> None:
+    """Writes text to stdout as it is made; drafted tokens in green if asked for."""
+    for chunk in stream:
+        coloured = show_draft and chunk.from_draft
+        click.echo(click.style(chunk.text, fg="green") if coloured else chunk.text, nl=False)
+    click.echo()
+
+
+def show_stats(result: Generation) -> None:
+    """Speed and acceptance on stderr, so that stdout is the text."""
+    stats = result.stats
+    lines = [
+        f"{stats.tokens} tokens in {stats.seconds:.2f} s: {stats.tokens_per_second:.1f} tokens/s "
+        f"(first after {stats.first_token_seconds * 1000:.0f} ms), ended by {result.finish_reason}",
+        f"{stats.target_calls} target calls: {stats.tokens_per_target_call:.2f} tokens a call",
+    ]
+    if stats.drafted:
+        lines.append(_acceptance(stats))
+    lines.append(
+        f"time: target {_share(stats.target_seconds, stats)}, "
+        f"draft {_share(stats.draft_seconds, stats)}, loop {stats.loop_share:.0%}; "
+        f"seed {result.seed}"
+    )
+    for line in lines:
+        click.secho(line, err=True, dim=True)
+
+
+def _acceptance(stats: Stats) -> str:
+    places = " ".join(f"{rate:.0%}" for rate in stats.acceptance_by_position)
+    return (
+        f"accepted {stats.accepted} of {stats.evaluated} drafted tokens looked at "
+        f"({stats.acceptance_rate:.0%}; {stats.drafted} drafted), by place: {places}"
+    )
+
+
+def _share(seconds: float, stats: Stats) -> str:
+    return f"{seconds / stats.seconds:.0%}" if stats.seconds else "0%"
+
+
+def generation_json(result: Generation) -> str:
+    """One object: text, token_ids, finish_reason, seed, stats, and logprobs if asked for."""
+    data: dict[str, object] = {
+        "text": result.text,
+        "token_ids": result.token_ids,
+        "finish_reason": result.finish_reason,
+        "seed": result.seed,
+        "stats": result.stats.to_dict(),
+    }
+    if result.logprobs:
+        data["logprobs"] = result.logprobs
+    return json.dumps(data, ensure_ascii=False)
+
+
+def pair_json(manifest: Manifest, measured: Mapping[str, RowInvariance]) -> str:
+    """The manifest, and under "measured" what this machine says."""
+    here = {name: dataclasses.asdict(verdict) for name, verdict in measured.items()}
+    return json.dumps({**dataclasses.asdict(manifest), "measured": here}, ensure_ascii=False)
+
+
+def describe_pair(manifest: Manifest, measured: Mapping[str, RowInvariance]) -> str:
+    """Models, graphs, sizes and verdicts, for people."""
+    lines = [f"format {manifest.version}, {manifest.created_by}"]
+    lines += _describe_model("target", manifest.target, manifest)
+    for name, verdict in measured.items():
+        lines.append(f"  {name} on this machine: {_verdict(verdict)}")
+    if manifest.draft is None:
+        lines.append("draft: none; prompt lookup proposes")
+    else:
+        lines += _describe_model("draft", manifest.draft, manifest)
+    lines.append(f"end of text: tokens {', '.join(map(str, manifest.eos_token_ids))}")
+    lines.append(f"chat format: {'yes' if manifest.chat else 'no'}")
+    return "\n".join(lines)
+
+
+def _describe_model(role: str, exported: Exported, manifest: Manifest) -> list[str]:
+    lines = [
+        f"{role}: {exported.source} ({exported.family}), {exported.vocab_size} tokens, "
+        f"{exported.layers} decoder layers, cache {exported.kv_heads} heads × "
+        f"{exported.head_size}, capacity {exported.capacity}"
+    ]
+    for name, variant in exported.variants.items():
+        folder = f"{role}/{name}/"
+        size = sum(
+            record["bytes"] for path, record in manifest.files.items() if path.startswith(folder)
+        )
+        lines.append(f"  {name}: {size / 1e6:.1f} MB")
+        lines += [f"    {graph}: {path}" for graph, path in variant.graphs.items()]
+        if variant.row_invariance is not None:
+            lines.append(f"    {_verdict(variant.row_invariance)}")
+    return lines
+
+
+def _verdict(measured: RowInvariance) -> str:
+    if not measured.verdict:
+        return f"NOT row-invariant ({measured.measured_on}): speculation is refused"
+    return (
+        f"row-invariant, bitwise, for calls of {measured.min_rows} to {measured.max_rows} "
+        f"positions; one position alone differs by {measured.one_row_difference:.1e} "
+        f"({measured.measured_on})"
+    )

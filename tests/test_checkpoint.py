@@ -1,0 +1,173 @@
+"""Claim: a folder and a GGUF file open to the same kind of checkpoint, or one line says why not."""
+
+import json
+
+import gguf
+import numpy as np
+import pytest
+from test_gguf import ENDOFTEXT, IM_END, write_gguf
+from test_weights import write_safetensors
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+
+from edgespec.errors import EdgespecError
+from edgespec_export.chat import chat_format, folder_chat
+from edgespec_export.checkpoint import open_checkpoint
+from edgespec_export.sources import Source
+
+CHATML = (
+    "{% for message in messages %}\n"
+    "    {{- '<|im_start|>' + message.role + '\\n' + message['content'] + '<|im_end|>\\n' }}\n"
+    "{% endfor %}\n"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_safetensors(tmp_path / "model.safetensors", {"x": np.ones(2, np.float32)})
+    Tokenizer(BPE({"a": 0, "b": 1}, [])).save(str(tmp_path / "tokenizer.json"))
+    write(tmp_path, "config.json", {"model_type": "llama", "eos_token_id": 1})
+    return tmp_path
+
+
+def write(folder, name, value):
+    (folder / name).write_text(json.dumps(value), encoding="utf-8")
+
+
+def opened(path):
+    return open_checkpoint(Source(path, "label"))
+
+
+def message_of(path) -> str:
+    with pytest.raises(EdgespecError) as caught:
+        opened(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- folders -------------------------------------------------------------------------------------
+
+
+def test_a_folder_opens(folder):
+    checkpoint = opened(folder)
+    assert checkpoint.config["model_type"] == "llama"
+    assert checkpoint.generation_config == {}
+    assert checkpoint.weights.names() == ["x"]
+    assert checkpoint.tokenizer.encode("ab").ids == [0, 1]
+    assert checkpoint.chat is None
+    assert checkpoint.eos_token_ids == (1,)
+    assert checkpoint.label == "label"
+
+
+@pytest.mark.parametrize(
+    ("generation", "config", "ids"),
+    [
+        (None, 1, (1,)),
+        (None, [1, 0, 1], (1, 0)),
+        ([5, 6], 1, (5, 6)),
+        (0, [7], (0,)),
+    ],
+)
+def test_the_generation_config_says_first_what_ends_a_text(folder, generation, config, ids):
+    write(folder, "config.json", {"eos_token_id": config})
+    write(folder, "generation_config.json", {"eos_token_id": generation})
+    assert opened(folder).eos_token_ids == ids
+
+
+@pytest.mark.parametrize("value", [None, [], "2", [None], -1, True, 1.0])
+def test_a_text_must_be_able_to_end(folder, value):
+    write(folder, "config.json", {"eos_token_id": value})
+    assert "eos_token_id" in message_of(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'"x"'])
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+def test_a_corrupt_config_is_one_line(folder, name, content):
+    (folder / name).write_bytes(content)
+    assert name in message_of(folder)
+
+
+def test_a_folder_that_is_no_checkpoint_is_one_line(tmp_path):
+    assert "no config.json" in message_of(tmp_path)
+    assert "no config.json" in message_of(tmp_path / "nosuch")
+
+
+# --- GGUF files ----------------------------------------------------------------------------------
+
+
+def test_a_gguf_file_opens(tmp_path):
+    path = write_gguf(tmp_path / "x.gguf", changes={"tokenizer.chat_template": CHATML})
+    checkpoint = opened(path)
+    assert checkpoint.config["model_type"] == "llama"
+    assert checkpoint.eos_token_ids == (ENDOFTEXT, IM_END)
+    assert checkpoint.chat == {
+        "before": "<|im_start|>user\n",
+        "after": "<|im_end|>\n<|im_start|>assistant\n",
+    }
+    assert gguf.GGUFReader(path).fields  # the file is one gguf itself can read
+
+
+# --- chat templates ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (CHATML, ("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n")),
+        ("{{ bos_token }}{{ messages[0]['content'] | trim }}{{ eos_token }}", ("<s>", "</s>")),
+        ("{% generation %}[{{ messages[0].content }}]{% endgeneration %}", ("[", "]")),
+        ("{% for m in messages %}{{ m.content }}{% break %}{% endfor %}", ("", "")),
+        ("{{ messages[0] | tojson }}", ('{"role": "user", "content": "', '"}')),
+    ],
+)
+def test_a_template_splits_around_the_message(template, expected):
+    chat = chat_format(template, bos_token="<s>", eos_token="</s>")
+    assert chat == dict(zip(("before", "after"), expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "no message",
+        "{{ messages[0].content }} {{ messages[0].content }}",
+        "{{ messages[0].content | upper }}",
+        "{{ raise_exception('only with a system message') }}",
+        "{% if %}",
+        "{{ messages[9].content.x }}",
+        "{{ 1 / 0 }}",
+        "{{ messages.append(1) }}{{ messages[0].content }}",
+        "{{ ''.__class__.__mro__ }}{{ messages[0].content }}",
+    ],
+)
+def test_a_template_that_does_not_split_gives_none(template):
+    assert chat_format(template) is None
+
+
+def test_a_template_may_ask_for_the_date():
+    chat = chat_format("{{ strftime_now('%Y') }} {{ messages[0].content }}")
+    assert chat is not None
+    assert chat["before"].strip().isdigit()
+
+
+def test_the_template_file_comes_before_the_settings(tmp_path):
+    assert folder_chat(tmp_path) is None
+    settings = {"chat_template": "{{ eos_token }}{{ messages[0].content }}"}
+    write(tmp_path, "tokenizer_config.json", settings | {"eos_token": {"content": "</s>"}})
+    assert folder_chat(tmp_path) == {"before": "</s>", "after": ""}
+    named = [{"name": "rag", "template": "x"}, {"name": "default", "template": CHATML}]
+    write(tmp_path, "tokenizer_config.json", {"chat_template": named})
+    assert (folder_chat(tmp_path) or {})["before"] == "<|im_start|>user\n"
+    (tmp_path / "chat_template.jinja").write_text("Q: {{ messages[0].content }}")
+    assert folder_chat(tmp_path) == {"before": "Q: ", "after": ""}
+
+
+def test_the_split_is_what_transformers_renders():
+    utils = pytest.importorskip("transformers.utils.chat_template_utils")
+    message = [{"role": "user", "content": "Grüße 😀"}]
+    rendered = utils.render_jinja_template(
+        [message], chat_template=CHATML, add_generation_prompt=True
+    )
+    chat = chat_format(CHATML)
+    assert chat is not None
+    assert rendered[0] == chat["before"] + "Grüße 😀" + chat["after"]
