@@ -5,8 +5,7 @@ import json
 import gguf
 import numpy as np
 import pytest
-from test_gguf import ENDOFTEXT, IM_END, write_gguf
-from test_weights import write_safetensors
+from tiny_checkpoints import ENDOFTEXT, IM_END, write_gguf, write_safetensors
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
@@ -17,7 +16,7 @@ from edgespec_export.sources import Source
 
 CHATML = (
     "{% for message in messages %}\n"
-    "    {{- '<|im_start|>' + message.role + '\\n' + message['content'] + '<|im_end|>\\n' }}\n"
+    "    {{- '<|im_start|>' + message.role + '\\n' + message['content'] + '<|im_end|>\\n' -}}\n"
     "{% endfor %}\n"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
@@ -136,6 +135,7 @@ def test_a_template_splits_around_the_message(template, expected):
         "{% if %}",
         "{{ messages[9].content.x }}",
         "{{ 1 / 0 }}",
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
         "{{ messages.append(1) }}{{ messages[0].content }}",
         "{{ ''.__class__.__mro__ }}{{ messages[0].content }}",
     ],
@@ -164,10 +164,8 @@ def test_the_template_file_comes_before_the_settings(tmp_path):
 
 def test_the_split_is_what_transformers_renders():
     utils = pytest.importorskip("transformers.utils.chat_template_utils")
-    message = [{"role": "user", "content": "Grüße 😀"}]
-    rendered = utils.render_jinja_template(
-        [message], chat_template=CHATML, add_generation_prompt=True
-    )
+    chats = [[{"role": "user", "content": "Grüße 😀"}]]
+    texts, _ = utils.render_jinja_template(chats, chat_template=CHATML, add_generation_prompt=True)
     chat = chat_format(CHATML)
     assert chat is not None
-    assert rendered[0] == chat["before"] + "Grüße 😀" + chat["after"]
+    assert texts == [chat["before"] + "Grüße 😀" + chat["after"]]

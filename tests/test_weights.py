@@ -10,11 +10,11 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from tiny_checkpoints import CODES, write_safetensors
 
 from edgespec.errors import EdgespecError
 from edgespec_export.weights import Safetensors, TorchBin, Weights, open_weights
 
-CODES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "I8"}
 TENSORS = {
     "a.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
     "b.weight": np.arange(4, dtype=np.float16),
@@ -22,20 +22,6 @@ TENSORS = {
     "d.scalar": np.asarray(7.0, np.float32),
     "e.empty": np.zeros((0, 3), np.float32),
 }
-
-
-def write_safetensors(path: Path, tensors, codes=CODES):
-    header, body = {}, b""
-    for name, tensor in tensors.items():
-        raw = tensor.tobytes()
-        header[name] = {
-            "dtype": codes[tensor.dtype.name],
-            "shape": list(tensor.shape),
-            "data_offsets": [len(body), len(body) + len(raw)],
-        }
-        body += raw
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
 
 
 def write_shards(folder: Path, weight_map=None):

@@ -49,7 +49,7 @@ def chat_format(
                 eos_token=eos_token,
             )
         )
-    except (jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError):
+    except Exception:  # a template is a program, and may fail like one
         return None
     before, *rest = text.split(_SENTINEL)
     return {"before": before, "after": rest[0]} if len(rest) == 1 else None

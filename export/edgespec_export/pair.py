@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from edgespec import __version__, contract
 from edgespec.errors import EdgespecError
+from edgespec_export.attention import Attention, attention_for
 from edgespec_export.blocks import FullPrecision, Linear
 from edgespec_export.checkpoint import Checkpoint
 from edgespec_export.families import Family, family_of
 from edgespec_export.graph import Graph
 from edgespec_export.same_tokenizer import same_tokenizer
 from edgespec_export.weight_file import WeightFile
+from edgespec_export.weights import Weights
 
-__all__ = ["FORMATS", "write_pair"]
+__all__ = ["FORMATS", "write_graphs", "write_pair"]
 
 FORMATS: dict[str, Callable[[], Linear]] = {"fp32": FullPrecision}
 
@@ -92,7 +93,14 @@ def _write_model(
         relative = Path(role) / format_
         (folder / relative).mkdir(parents=True)
         done = progress(f"{role} {format_}", _bytes(checkpoint))
-        _write_graphs(checkpoint, family, folder / relative, FORMATS[format_](), done)
+        write_graphs(
+            checkpoint.weights,
+            family,
+            folder / relative,
+            linear=FORMATS[format_](),
+            attention=attention_for(family.heads),
+            progress=done,
+        )
         graphs = {name: (relative / f"{name}.onnx").as_posix() for name in family.graphs}
         variants[format_] = contract.Variant(graphs)
     return contract.Exported(
@@ -108,18 +116,21 @@ def _write_model(
     )
 
 
-def _write_graphs(
-    checkpoint: Checkpoint,
+def write_graphs(
+    weights: Weights,
     family: Family,
     folder: Path,
+    *,
     linear: Linear,
-    done: Callable[[int], object],
+    attention: Attention,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> None:
+    """Writes every graph of a model and the weights they share into `folder`."""
     models: dict[str, ir.Model] = {}
-    with WeightFile(folder / "weights.data", checkpoint.weights, done) as weights:
+    with WeightFile(folder / "weights.data", weights, progress) as file:
         for name in family.graphs:
-            graph = Graph(name, weights)
-            family.emit(graph, linear)
+            graph = Graph(name, file)
+            family.emit(graph, linear, attention)
             models[name] = graph.model()
     for name, model in models.items():
         ir.save(model, folder / f"{name}.onnx")
@@ -127,5 +138,5 @@ def _write_graphs(
 
 def _bytes(checkpoint: Checkpoint) -> int:
     """Of all tensors, as float32."""
-    weights: Any = checkpoint.weights
+    weights = checkpoint.weights
     return 4 * sum(int(np.prod(weights.shape(name))) for name in weights.names())

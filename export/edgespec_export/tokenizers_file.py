@@ -61,6 +61,6 @@ def read_tokenizer_json(path: Path) -> Tokenizer:
 
 def _extra_ids(path: Path, settings: dict[str, Any], default: int) -> int:
     count = settings.get("extra_ids", default)
-    if not isinstance(count, int) or not 0 <= count <= 10_000:
+    if type(count) is not int or not 0 <= count <= 10_000:
         raise EdgespecError(f"{path}: extra_ids is {count!r}, not a number from 0 to 10000")
     return count

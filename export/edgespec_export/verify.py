@@ -74,9 +74,8 @@ def _reference(source: Path, exported: contract.Exported) -> Any:
         (source, {}) if source.is_dir() else (source.parent, {"gguf_file": source.name})
     )
     try:
-        reference = TasksManager.get_model_from_task(
-            TASKS[exported.family], str(folder), framework="pt", dtype=torch.float32, **options
-        ).eval()
+        original = TasksManager.get_model_class_for_task(TASKS[exported.family], framework="pt")
+        reference = original.from_pretrained(folder, dtype=torch.float32, **options).eval()
     except Exception as error:
         raise EdgespecError(
             f"transformers cannot load {source} to verify it: {type(error).__name__}: {error}"

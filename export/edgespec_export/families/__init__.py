@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from edgespec.errors import EdgespecError
+from edgespec_export.attention import Attention, Heads
 from edgespec_export.blocks import Linear
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
@@ -29,6 +30,8 @@ class Family(Protocol):
     @property
     def layers(self) -> int: ...
     @property
+    def heads(self) -> Heads: ...
+    @property
     def kv_heads(self) -> int: ...
     @property
     def head_size(self) -> int: ...
@@ -37,7 +40,7 @@ class Family(Protocol):
     @property
     def start_token(self) -> int | None: ...
 
-    def emit(self, g: Graph, linear: Linear) -> None:
+    def emit(self, g: Graph, linear: Linear, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec import contract
-from edgespec_export.attention import Heads, attention_for
+from edgespec_export.attention import Attention, Heads
 from edgespec_export.blocks import (
     Linear,
     Positions,
@@ -102,10 +102,9 @@ class Llama:
         config.refuse_the_rest()
         return shape
 
-    def emit(self, g: Graph, linear: Linear) -> None:
+    def emit(self, g: Graph, linear: Linear, attention: Attention) -> None:
         """Emits the decoder graph."""
         tokens, positions = decoder_positions(g)
-        attention = attention_for(self.heads)
         cos, sin = self._rotation(g, positions)
         x = embedding(g, tokens, EMBEDDING)
         for layer in range(self.layers):

@@ -59,5 +59,5 @@ def _llama3(
     """Long waves are slowed by `factor`, short ones kept, those between blended."""
     wavelength = 2 * math.pi / frequencies
     blend = np.clip((trained / wavelength - low) / (high - low), 0, 1)
-    blended: npt.NDArray[np.float32] = (1 - blend) * frequencies / factor + blend * frequencies
+    blended: npt.NDArray[Any] = (1 - blend) * frequencies / factor + blend * frequencies
     return blended.astype(np.float32)

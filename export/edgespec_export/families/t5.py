@@ -15,7 +15,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec import contract
-from edgespec_export.attention import Heads, attention_for, source_shape
+from edgespec_export.attention import Attention, Heads, source_shape
 from edgespec_export.blocks import (
     Linear,
     activation,
@@ -104,13 +104,14 @@ class T5:
         config.refuse_the_rest()
         return shape
 
-    def emit(self, g: Graph, linear: Linear) -> None:
+    def emit(self, g: Graph, linear: Linear, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
-        {contract.ENCODER: self._encoder, contract.DECODER: self._decoder}[g.name](g, linear)
+        {contract.ENCODER: self._encoder, contract.DECODER: self._decoder}[g.name](
+            g, linear, attention
+        )
 
-    def _encoder(self, g: Graph, linear: Linear) -> None:
+    def _encoder(self, g: Graph, linear: Linear, attention: Attention) -> None:
         tokens = g.input(contract.TOKENS, np.int64, ["source"])
-        attention = attention_for(self.heads)
         bias = self._encoder_bias(g, tokens)
         x = embedding(g, tokens, EMBEDDING)
         for layer in range(self.encoder_layers):
@@ -130,9 +131,8 @@ class T5:
                 rows = g.op.Transpose(rows, perm=[0, 2, 1, 3])
                 g.output(name, rows, np.float32, source_shape(self.heads))
 
-    def _decoder(self, g: Graph, linear: Linear) -> None:
+    def _decoder(self, g: Graph, linear: Linear, attention: Attention) -> None:
         tokens, positions = decoder_positions(g)
-        attention = attention_for(self.heads)
         bias = self._decoder_bias(g, positions.queries, positions.end)
         x = embedding(g, tokens, EMBEDDING)
         for layer in range(self.layers):

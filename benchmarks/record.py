@@ -1,0 +1,59 @@
+"""What every benchmark says about where its numbers come from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("edgespec", "onnxruntime", "numpy", "tokenizers", "torch", "transformers")
+
+
+def environment(threads: int) -> dict[str, Any]:
+    """Machine, threads, versions, commit and date of a run."""
+    return {
+        "machine": f"{platform.system()} {platform.machine()}, {_processor()}",
+        "cores": os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "threads": threads,
+        "python": platform.python_version(),
+        "versions": {name: version for name in PACKAGES if (version := _version(name))},
+        "commit": _commit(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def describe(record: dict[str, Any]) -> str:
+    """One line for people."""
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    return (
+        f"{record['machine']}, {record['cores']} cores, {record['threads']} threads, "
+        f"load {record['load_before']}; python {record['python']}, {versions}; "
+        f"commit {record['commit']}; {record['date']}"
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str:
+    here = Path(__file__).parent
+    run = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True
+    )
+    return run.stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()

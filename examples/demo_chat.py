@@ -1,0 +1,22 @@
+"""SmolLM2-135M-Instruct with prompt lookup: no draft model, only what the text repeats.
+
+python examples/demo_chat.py build/smollm2
+"""
+
+from __future__ import annotations
+
+import sys
+
+from demo import compare
+
+import edgespec
+
+PROMPTS = [
+    "Correct the spelling and repeat the whole text: The libary contains functions to read and "
+    "write compressed files. The libary contains a tool to list the contents of compressed "
+    "files. The documentation of the libary is in a package of its own.",
+    "Give me three facts about the Moon.",
+]
+
+if __name__ == "__main__":
+    compare(edgespec.load(sys.argv[1]), PROMPTS, chat=True, max_new_tokens=96)

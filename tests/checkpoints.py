@@ -1,0 +1,280 @@
+"""Random checkpoints as Hugging Face writes them, small enough to export within a test.
+
+Sizes are awkward on purpose: an odd number of layers, three heads, heads of ten numbers. Weights
+are drawn so that attention looks around and logits spread (standard deviation `spread`): a greedy
+text does not stand still and a sampled one does not know what comes next.
+
+    target = write_llama(tmp_path / "target")
+    draft = write_noisy(target, tmp_path / "draft", noise=0.1)  # agrees with its target, often
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+
+PAD, EOS, UNK = 0, 1, 2
+SPECIAL = ["<pad>", "</s>", "<unk>"]
+
+# Standard deviation of attention scores, and gain of what attention adds: the context matters.
+PEAKED, LOUD = 3.0, 2.0
+
+
+def word_tokenizer(vocab_size: int, *, append_eos: bool = False) -> Tokenizer:
+    """<pad> </s> <unk> w3 w4 …: words between spaces, one token each."""
+    words = [*SPECIAL, *(f"w{index}" for index in range(len(SPECIAL), vocab_size))][:vocab_size]
+    vocabulary = {word: index for index, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=words[min(UNK, vocab_size - 1)]))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return _with_special_tokens(tokenizer, words[: len(SPECIAL)], append_eos)
+
+
+def byte_tokenizer(vocab_size: int = 320, *, append_eos: bool = False) -> Tokenizer:
+    """<pad> </s> <unk>, then 256 bytes, then filler: an emoji is four tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokens = [*SPECIAL, *alphabet]
+    tokens += [f"Ġfiller{index}" for index in range(vocab_size - len(tokens))]
+    assert len(tokens) == vocab_size, f"a byte tokenizer has at least {len(tokens)} tokens"
+    tokenizer = Tokenizer(models.BPE({token: index for index, token in enumerate(tokens)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return _with_special_tokens(tokenizer, SPECIAL, append_eos)
+
+
+def write_llama(
+    folder: Path,
+    *,
+    vocab_size: int = 11,
+    layers: int = 3,
+    heads: int = 3,
+    kv_heads: int | None = None,
+    head_size: int = 10,
+    width: int | None = None,
+    seed: int = 0,
+    spread: float = 2.0,
+    model_type: str = "llama",
+    tokenizer: Tokenizer | None = None,
+    **config: Any,
+) -> Path:
+    """A llama, mistral, qwen2 or qwen3; `config` adds keys, or changes them, or drops one by None.
+
+    `kv_heads` is `heads` and `width` is `heads * head_size` unless given. `tie_word_embeddings`,
+    `attention_bias` and `mlp_bias` of `config` decide which tensors there are.
+    """
+    kv_heads = kv_heads or heads
+    width = width or heads * head_size
+    inner = width + 3
+    settings = {
+        "architectures": [f"{model_type.capitalize()}ForCausalLM"],
+        "model_type": model_type,
+        "vocab_size": vocab_size,
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_size,
+        "hidden_act": "silu",
+        "max_position_embeddings": 128,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": False,
+        "use_cache": True,
+        "bos_token_id": EOS,
+        "eos_token_id": EOS,
+        "pad_token_id": PAD,
+    }
+    if model_type == "mistral":
+        settings["sliding_window"] = None
+    settings = _changed(settings, config)
+    qkv_bias = model_type == "qwen2" or settings.get("attention_bias", False)
+    draw = _Drawn(seed)
+    draw.matrix("model.embed_tokens", vocab_size, width, spread)
+    for layer in range(layers):
+        at = f"model.layers.{layer}"
+        draw.norm(f"{at}.input_layernorm", width)
+        for part, count, gain in (("q", heads, PEAKED), ("k", kv_heads, 1), ("v", kv_heads, 1)):
+            rows = count * head_size
+            draw.matrix(f"{at}.self_attn.{part}_proj", rows, width, gain, bias=qkv_bias)
+        o_bias = settings.get("attention_bias", False)
+        draw.matrix(f"{at}.self_attn.o_proj", width, heads * head_size, LOUD, bias=o_bias)
+        if model_type == "qwen3":
+            draw.norm(f"{at}.self_attn.q_norm", head_size)
+            draw.norm(f"{at}.self_attn.k_norm", head_size)
+        draw.norm(f"{at}.post_attention_layernorm", width)
+        mlp_bias = settings.get("mlp_bias", False)
+        draw.matrix(f"{at}.mlp.gate_proj", inner, width, bias=mlp_bias)
+        draw.matrix(f"{at}.mlp.up_proj", inner, width, bias=mlp_bias)
+        draw.matrix(f"{at}.mlp.down_proj", width, inner, bias=mlp_bias)
+    draw.norm("model.norm", width, mean=0)
+    if not settings["tie_word_embeddings"]:
+        draw.matrix("lm_head", vocab_size, width, spread)
+    return _write(folder, settings, draw.tensors, tokenizer or word_tokenizer(vocab_size))
+
+
+def write_t5(
+    folder: Path,
+    *,
+    vocab_size: int = 11,
+    layers: int = 3,
+    encoder_layers: int = 1,
+    heads: int = 3,
+    head_size: int = 10,
+    width: int = 26,
+    seed: int = 0,
+    spread: float = 2.0,
+    gated: bool = False,
+    tokenizer: Tokenizer | None = None,
+    **config: Any,
+) -> Path:
+    """A T5: v1.0 (relu, tied head), or with `gated` v1.1 (gated gelu, a head of its own).
+
+    `config` adds keys, or changes them, or drops one by None; `tie_word_embeddings` and
+    `feed_forward_proj` decide which tensors there are.
+    """
+    inner = width + 3
+    settings = _changed(
+        {
+            "architectures": ["T5ForConditionalGeneration"],
+            "model_type": "t5",
+            "vocab_size": vocab_size,
+            "d_model": width,
+            "d_kv": head_size,
+            "d_ff": inner,
+            "num_layers": encoder_layers,
+            "num_decoder_layers": layers,
+            "num_heads": heads,
+            "relative_attention_num_buckets": 8,
+            "relative_attention_max_distance": 20,
+            "dropout_rate": 0.0,
+            "layer_norm_epsilon": 1e-6,
+            "feed_forward_proj": "gated-gelu" if gated else "relu",
+            "tie_word_embeddings": not gated,
+            "is_encoder_decoder": True,
+            "use_cache": True,
+            "decoder_start_token_id": PAD,
+            "eos_token_id": EOS,
+            "pad_token_id": PAD,
+        },
+        config,
+    )
+    tied = settings["tie_word_embeddings"]
+    draw = _Drawn(seed)
+    # A tied head multiplies by width^-½ itself.
+    draw.matrix("shared", vocab_size, width, spread * (width**0.5 if tied else 1))
+    for stack, count in (("encoder", encoder_layers), ("decoder", layers)):
+        attentions = ("SelfAttention", "EncDecAttention")[: 1 if stack == "encoder" else 2]
+        for layer in range(count):
+            block = f"{stack}.block.{layer}.layer"
+            for place, attention in enumerate(attentions):
+                at = f"{block}.{place}.{attention}"
+                draw.norm(f"{block}.{place}.layer_norm", width)
+                # T5 does not scale its scores, so its queries are small.
+                draw.matrix(f"{at}.q", heads * head_size, width, PEAKED * head_size**-0.5)
+                draw.matrix(f"{at}.k", heads * head_size, width)
+                draw.matrix(f"{at}.v", heads * head_size, width)
+                draw.matrix(f"{at}.o", width, heads * head_size, LOUD)
+            if layer == 0:
+                buckets = settings["relative_attention_num_buckets"]
+                table = f"{block}.0.SelfAttention.relative_attention_bias"
+                draw.matrix(table, buckets, heads, heads**0.5)
+            place = len(attentions)
+            dense = f"{block}.{place}.DenseReluDense"
+            draw.norm(f"{block}.{place}.layer_norm", width)
+            for wi in ("wi_0", "wi_1") if "gated" in settings["feed_forward_proj"] else ("wi",):
+                draw.matrix(f"{dense}.{wi}", inner, width)
+            draw.matrix(f"{dense}.wo", width, inner)
+        draw.norm(f"{stack}.final_layer_norm", width, mean=0)
+    if not tied:
+        draw.matrix("lm_head", vocab_size, width, spread)
+    tokenizer = tokenizer or word_tokenizer(vocab_size, append_eos=True)
+    return _write(folder, settings, draw.tensors, tokenizer)
+
+
+def write_noisy(source: Path, folder: Path, *, noise: float, seed: int = 1) -> Path:
+    """A draft for `source`: the same checkpoint with each tensor moved by `noise` of its size."""
+    generator = np.random.default_rng(seed)
+    tensors = {
+        name: tensor
+        + noise
+        * tensor.std()
+        * generator.standard_normal(tensor.shape, np.float32)  # a constant tensor stays
+        for name, tensor in load_file(source / "model.safetensors").items()
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in source.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+def change_tensors(folder: Path, **changes: Any) -> None:
+    """Rewrites the checkpoint: tensors whose name ends as a keyword says become its value.
+
+    Underscores in a keyword stand for dots: `norm_weight=np.nan`; None drops a tensor.
+    """
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    for ending, value in changes.items():
+        named = [name for name in tensors if name.replace(".", "_").endswith(ending)]
+        assert named, f"no tensor ends with {ending}"
+        for name in named:
+            if value is None:
+                del tensors[name]
+            else:
+                tensors[name] = np.full_like(tensors[name], value)
+    save_file(tensors, path)
+
+
+class _Drawn:
+    """Tensors drawn from one generator, in the order they are asked for."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+        self.tensors: dict[str, np.ndarray] = {}
+
+    def matrix(
+        self, name: str, rows: int, columns: int, gain: float = 1.0, *, bias: bool = False
+    ) -> None:
+        """Multiplies unit vectors' numbers to a standard deviation of `gain`."""
+        scale = np.float32(gain * columns**-0.5)
+        drawn = self._generator.standard_normal((rows, columns), np.float32)
+        self.tensors[f"{name}.weight"] = drawn * scale
+        if bias:
+            self.tensors[f"{name}.bias"] = self._generator.standard_normal(rows, np.float32) / 4
+
+    def norm(self, name: str, width: int, mean: float = 1) -> None:
+        """Around 1; around 0 before a head, or one that is the embedding would repeat its input."""
+        drawn = self._generator.standard_normal(width, np.float32)
+        self.tensors[f"{name}.weight"] = mean + drawn * np.float32(1 / 8 if mean else 1)
+
+
+def _with_special_tokens(tokenizer: Tokenizer, special: list[str], append_eos: bool) -> Tokenizer:
+    tokenizer.add_special_tokens(special)
+    if append_eos:
+        ends = [(SPECIAL[EOS], EOS)]
+        tokenizer.post_processor = processors.TemplateProcessing(f"$A {SPECIAL[EOS]}", None, ends)
+    return tokenizer
+
+
+def _changed(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in {**settings, **changes}.items() if value is not None}
+
+
+def _write(
+    folder: Path, settings: dict[str, Any], tensors: dict[str, np.ndarray], tokenizer: Tokenizer
+) -> Path:
+    assert tokenizer.get_vocab_size() == settings["vocab_size"]
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+    generation = {key: settings[key] for key in kept if key in settings}
+    (folder / "config.json").write_text(json.dumps(settings))
+    (folder / "generation_config.json").write_text(json.dumps(generation))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    save_file(tensors, folder / "model.safetensors")
+    return folder
