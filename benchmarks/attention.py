@@ -43,6 +43,7 @@ def build(source: str, folder: Path, attention: Attention, threads: int) -> OrtM
         family.kv_heads,
         family.head_size,
         family.capacity,
+        family.positions,
         family.start_token,
         {"fp32": Variant({name: f"{name}.onnx" for name in family.graphs})},
     )

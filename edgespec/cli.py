@@ -31,9 +31,6 @@ def _one_line_errors() -> Iterator[None]:
     except EdgespecError as error:
         click.secho(f"edgespec: {error}", err=True, fg="red")
         sys.exit(2 if isinstance(error, UsageError) else 1)
-    except BrokenPipeError:  # the reader of our output went away: `edgespec … | head`
-        sys.stderr.close()
-        sys.exit(1)
     except KeyboardInterrupt:
         click.echo("\nedgespec: interrupted", err=True)
         sys.exit(130)

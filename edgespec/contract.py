@@ -11,7 +11,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from edgespec.errors import EdgespecError
 
@@ -121,6 +121,7 @@ class Exported:
         kv_heads: heads of those buffers.
         head_size: width of a head.
         capacity: positions a cache should hold unless the caller says otherwise.
+        positions: that the model can tell apart, the most a cache may hold; None if no limit.
         start_token: first decoder token of an encoder-decoder; None for decoder-only models.
         variants: number format to graphs.
     """
@@ -132,6 +133,7 @@ class Exported:
     kv_heads: int
     head_size: int
     capacity: int
+    positions: int | None
     start_token: int | None
     variants: dict[str, Variant]
 
@@ -181,7 +183,7 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         manifest = _manifest(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise EdgespecError(f"{path} is damaged ({error}); export the pair again") from None
     for name, record in manifest.files.items():
         _check_file(folder, name, record)
@@ -213,9 +215,9 @@ def _check_file(folder: Path, name: str, record: dict[str, Any]) -> None:
     if not path.is_file():
         raise EdgespecError(f"{path} is missing; export the pair again")
     size = path.stat().st_size
-    if size != record["bytes"]:
+    if size != record.get("bytes"):
         raise EdgespecError(
-            f"{path} has {size} bytes where the manifest says {record['bytes']}; "
+            f"{path} has {size} bytes where the manifest says {record.get('bytes')}; "
             "it is damaged or half-copied: copy or export the pair again"
         )
     if "sha256" in record and record["sha256"] != file_record(path)["sha256"]:
@@ -229,25 +231,32 @@ def _manifest(data: dict[str, Any]) -> Manifest:
             f"the pair has format version {version} and this edgespec reads {FORMAT_VERSION}; "
             "update edgespec or export the pair again"
         )
-    draft = data["draft"]
-    return Manifest(
-        **{
-            **data,
-            "eos_token_ids": tuple(data["eos_token_ids"]),
-            "target": _exported(data["target"]),
-            "draft": None if draft is None else _exported(draft),
-        }
-    )
+    manifest: Manifest = _parsed(Manifest, data, "manifest")
+    for model in (manifest.target, manifest.draft):
+        variants = model.variants.values() if model else ()
+        if model and not (variants and all(DECODER in variant.graphs for variant in variants)):
+            raise ValueError(f"a variant of {model.source} has no {DECODER}")
+    return manifest
 
 
-def _exported(data: dict[str, Any]) -> Exported:
-    variants = {
-        name: Variant(
-            graphs=dict(variant["graphs"]),
-            row_invariance=(
-                RowInvariance(**variant["row_invariance"]) if variant["row_invariance"] else None
-            ),
-        )
-        for name, variant in data["variants"].items()
-    }
-    return Exported(**{**data, "variants": variants})
+def _parsed(kind: Any, value: Any, where: str) -> Any:
+    """A JSON value as the type that an annotation names: nothing of another type comes in.
+
+    Raises:
+        ValueError: it is something else, or lacks a field, or has one too many.
+    """
+    parts = get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        fields = get_type_hints(kind)
+        if not isinstance(value, dict) or value.keys() != fields.keys():
+            raise ValueError(f"{where} does not have the fields {', '.join(fields)}")
+        return kind(**{key: _parsed(fields[key], value[key], key) for key in fields})
+    if type(None) in parts:
+        return None if value is None else _parsed(parts[0], value, where)
+    if get_origin(kind) is dict and isinstance(value, dict):
+        return {key: _parsed(parts[1], part, key) for key, part in value.items()}
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return tuple(_parsed(parts[0], part, where) for part in value)
+    if kind is Any or type(value) is kind or (kind is float and type(value) is int):
+        return value
+    raise ValueError(f"{where} is {value!r:.80}")

@@ -19,8 +19,6 @@ class Controller(Protocol):
 
 class Fixed:
     def __init__(self, gamma: int) -> None:
-        if gamma < 0 or gamma != int(gamma):
-            raise UsageError(f"gamma is {gamma}; give a whole number from 0, or 'auto'")
         self._gamma = gamma
 
     def gamma(self) -> int:
@@ -48,11 +46,19 @@ class Adaptive:
             self._accepted = self._memory * self._accepted + (1 - self._memory) * lasted
 
 
-def controller(gamma: int | str) -> Controller:
-    """A controller from what a user writes: a number, or "auto"."""
+def controller(gamma: int | str, longest: int) -> Controller:
+    """A controller from what a user writes.
+
+    Args:
+        gamma: tokens to draft a round, or "auto".
+        longest: the most that the target verifies without becoming another model.
+    """
     if gamma == "auto":
-        return Adaptive()
-    try:
-        return Fixed(int(gamma))
-    except ValueError:
-        raise UsageError(f"gamma is {gamma!r}; give a whole number from 0, or 'auto'") from None
+        return Adaptive(longest=min(8, longest))
+    if isinstance(gamma, float) or not str(gamma).isdecimal():
+        raise UsageError(f"gamma is {gamma!r}; give a whole number from 0, or 'auto'")
+    if int(gamma) > longest:
+        raise UsageError(
+            f"gamma is {gamma}; this target was found exact for at most {longest} drafted tokens"
+        )
+    return Fixed(int(gamma))

@@ -65,7 +65,14 @@ def load(
             folder, manifest.draft, format_, capacity=target.capacity, threads=threads
         )
     exact = bool(invariance and invariance.verdict)
-    return Pair(manifest, load_tokenizer(folder), target, draft, exact or allow_inexact)
+    return Pair(
+        manifest,
+        load_tokenizer(folder),
+        target,
+        draft,
+        may_speculate=exact or allow_inexact,
+        longest_draft=invariance.max_rows - 1 if invariance else 0,
+    )
 
 
 class Pair:
@@ -82,13 +89,16 @@ class Pair:
         tokenizer: Tokenizer,
         target: Model,
         draft: Model | None,
+        *,
         may_speculate: bool,
+        longest_draft: int,
     ) -> None:
         self.manifest = manifest
         self.tokenizer = tokenizer
         self._target = target
         self._draft = draft
         self._may_speculate = may_speculate
+        self._longest_draft = longest_draft
         self._latest: Generation | None = None
 
     def generate(self, prompt: str | Sequence[int], **options: Any) -> Generation:
@@ -139,6 +149,7 @@ class Pair:
             raise UsageError(f"max_new_tokens is {max_new_tokens}; give 1 or more")
         if rule not in RULES:
             raise UsageError(f"rule is {rule!r}; give one of: {', '.join(RULES)}")
+        gammas = controller(gamma, self._longest_draft)
         tokens = self._tokens(prompt, chat)
         process = Sampling(temperature, top_k, top_p, min_p)
         randomness = Seeded(seed)
@@ -156,7 +167,6 @@ class Pair:
         if drafter is None:
             rounds = plain(self._target, tokens, **shared)
         else:
-            gammas = controller(gamma)
             rounds = speculate(
                 self._target, drafter, tokens, rule=RULES[rule], gamma=gammas, **shared
             )
@@ -175,6 +185,12 @@ class Pair:
             return [int(token) for token in prompt]
         if not prompt:
             raise UsageError("the prompt is empty; give some text")
+        try:
+            prompt.encode()
+        except UnicodeEncodeError as error:  # bytes that are no text, from a command line
+            raise UsageError(
+                f"the prompt is not Unicode text at character {error.start}; give it as UTF-8"
+            ) from None
         if not chat:
             return list(self.tokenizer.encode(prompt).ids)
         form = self.manifest.chat

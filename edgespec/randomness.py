@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from edgespec.distribution import Distribution
+from edgespec.errors import UsageError
 
 __all__ = ["Randomness", "Seeded"]
 
@@ -35,29 +36,37 @@ class Seeded:
     """
 
     def __init__(self, seed: int | None = None) -> None:
+        if seed is not None and seed < 0:
+            raise UsageError(f"seed is {seed}; give 0 or a larger number")
         self.seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
         self._key = np.random.SeedSequence(self.seed).generate_state(2, np.uint64)
-        self._generator = self._stream(0)
+        self._emitted = 0
+        self._stream: np.random.Generator | None = None
 
     def at(self, emitted: int) -> Seeded:
-        self._generator = self._stream(emitted)
+        self._emitted = emitted
+        self._stream = None
         return self
 
-    def _stream(self, emitted: int) -> np.random.Generator:
-        # The second counter word separates rounds by 2**64 draws.
-        return np.random.Generator(np.random.Philox(key=self._key, counter=[0, emitted, 0, 0]))
+    def _uniform(self) -> float:
+        """The next number in [0, 1) of this round."""
+        if self._stream is None:  # greedy rounds never come here
+            # The second word of the counter keeps rounds 2**64 draws apart.
+            counter = [0, self._emitted, 0, 0]
+            self._stream = np.random.Generator(np.random.Philox(key=self._key, counter=counter))
+        return self._stream.random()
 
     def bernoulli(self, probability: Any) -> bool:
         if probability >= 1 or probability <= 0:  # certain: nothing to draw
             return bool(probability > 0)
-        return bool(self._generator.random() < probability)
+        return bool(self._uniform() < probability)
 
     def categorical(self, distribution: Distribution) -> int:
         tokens, weights = distribution.tokens, distribution.probabilities
         if len(tokens) == 1:
             return int(tokens[0])
         cumulative = np.cumsum(weights)
-        place = np.searchsorted(cumulative, self._generator.random() * cumulative[-1], "right")
+        place = np.searchsorted(cumulative, self._uniform() * cumulative[-1], "right")
         # Rounding can put the point on the total itself: take the last token that has any mass.
         last = np.searchsorted(cumulative, cumulative[-1])
         return int(tokens[min(place, last)])

@@ -34,5 +34,6 @@ def measure_row_invariance(
     from edgespec_runtimes.invariance import LONGEST, measure_row_invariance
     from edgespec_runtimes.providers import describe
 
-    model = open_model(folder, exported, variant, capacity=LONGEST, threads=threads)
+    capacity = min(LONGEST, exported.positions or LONGEST)
+    model = open_model(folder, exported, variant, capacity=capacity, threads=threads)
     return measure_row_invariance(model, describe(threads))

@@ -25,26 +25,36 @@ def staged(folder: Path, *, replace: bool) -> Iterator[Path]:
         UsageError: `folder` exists and must not be replaced.
         EdgespecError: the disk is full or cannot be written.
     """
+    place = folder.resolve()
+    aside = place.parent / f".{place.name}.partial"
+    old = place.parent / f".{place.name}.replaced"
+    _bring_back(old, place)  # a machine that stopped between the two renames left it there
     _check_free(folder, replace)
-    aside = folder.with_name(f".{folder.name}.partial")
-    old = folder.with_name(f".{folder.name}.replaced")
     try:
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         yield aside
         shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            folder.rename(old)
-        aside.rename(folder)
+        if place.exists():
+            place.rename(old)
+        aside.rename(place)
+        shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
         raise EdgespecError(f"{folder} could not be written: {reason}; nothing was kept") from None
     finally:
+        _bring_back(old, place)
         shutil.rmtree(aside, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+
+
+def _bring_back(old: Path, place: Path) -> None:
+    if old.exists() and not place.exists():
+        old.rename(place)
 
 
 def _check_free(folder: Path, replace: bool) -> None:
+    if Path.cwd().is_relative_to(folder.resolve()):  # it would be pulled away under the shell
+        raise UsageError(f"{folder} is the folder you are in; give -o DIR a folder of its own")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / MANIFEST).is_file():

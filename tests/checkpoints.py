@@ -1,8 +1,9 @@
 """Random checkpoints as Hugging Face writes them, small enough to export within a test.
 
-Sizes are awkward on purpose: an odd number of layers, three heads, heads of ten numbers. Weights
-are drawn so that attention looks around and logits spread (standard deviation `spread`): a greedy
-text does not stand still and a sampled one does not know what comes next.
+Sizes are awkward on purpose: an odd number of layers, three heads, heads of ten numbers. A target
+that must be row-invariant takes heads of 16. Weights are drawn so that attention looks around and
+logits spread (standard deviation about `spread`): a greedy text does not stand still and a sampled
+one does not know what comes next.
 
     target = write_llama(tmp_path / "target")
     draft = write_noisy(target, tmp_path / "draft", noise=0.1)  # agrees with its target, often

@@ -69,8 +69,12 @@ class Attention(Protocol):
 
 
 def attention_for(heads: Heads) -> Attention:
-    """The fused operators where they take this head size."""
-    return Fused() if heads.size % 8 == 0 else Standard()
+    """The fused operators where they take this head size and keep rows apart.
+
+    They work on blocks of 2 · head_size positions, and a block of one position is another kernel
+    with other last bits: a head must be wide enough for a whole verification to fit a block.
+    """
+    return Fused() if heads.size % 8 == 0 and heads.size >= 16 else Standard()
 
 
 class Fused:

@@ -46,7 +46,8 @@ def write_pair(
     if draft is not None:
         draft_family = family_of(draft.config, draft.label)
         _check_pair(target, target_family, draft, draft_family)
-    target.tokenizer.save(str(folder / contract.TOKENIZER))
+    tokenizer = target.tokenizer.to_str(pretty=True)
+    (folder / contract.TOKENIZER).write_text(tokenizer, encoding="utf-8")
     exported = _write_model(target, target_family, folder, "target", target_formats, progress)
     exported_draft = None
     if draft is not None and draft_family is not None:
@@ -111,6 +112,7 @@ def _write_model(
         kv_heads=family.kv_heads,
         head_size=family.head_size,
         capacity=family.capacity,
+        positions=family.positions,
         start_token=family.start_token,
         variants=variants,
     )

@@ -12,13 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.contract import RowInvariance
+from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError
 from edgespec.model import Model
 
 __all__ = ["LONGEST", "measure_row_invariance"]
 
 MAX_ROWS = 17  # γ = 16 and the bonus token
 PROMPT_LENGTHS = (2, 21, 70)  # kernels may change with the length of the cache
-LONGEST = PROMPT_LENGTHS[-1] + 2 * MAX_ROWS  # positions that a measurement needs
+BEHIND = 2 * MAX_ROWS  # positions that are needed behind a prompt
+LONGEST = PROMPT_LENGTHS[-1] + BEHIND
 
 
 def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
@@ -30,15 +33,29 @@ def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
     Args:
         model: must make one-position calls when asked for one position.
         measured_on: what the record should say about runtime and machine.
+
+    Raises:
+        EdgespecError: a logit is NaN or infinite.
     """
     generator = np.random.default_rng(0)
     equal = dict.fromkeys(range(1, MAX_ROWS), True)
     one_row_difference = 0.0
-    for length in PROMPT_LENGTHS:
+    lengths = [length for length in PROMPT_LENGTHS if length + BEHIND <= model.capacity]
+    if not lengths:
+        raise EdgespecError(
+            f"the cache holds {model.capacity} positions; row-invariance needs "
+            f"{PROMPT_LENGTHS[0] + BEHIND} to be measured"
+        )
+    for length in lengths:
         prompt = _tokens(generator, model, length)
         text = _tokens(generator, model, MAX_ROWS)
         model.prefill(prompt)
         expected = model.score(text).copy()
+        if not np.isfinite(expected).all():
+            raise EdgespecError(
+                "the model's logits are not finite numbers: the checkpoint is damaged, or its "
+                "weights do not fit the number format; download it again or choose another format"
+            )
         for rows in equal:
             for junk in (0, MAX_ROWS - rows):
                 logits = _in_calls_of(model, prompt, text, rows, _junk(generator, model, junk))

@@ -17,7 +17,7 @@ import onnxruntime as ort
 
 from edgespec import contract
 from edgespec.errors import EdgespecError, UsageError
-from edgespec_runtimes.providers import open_session
+from edgespec_runtimes.providers import one_line_errors, open_session
 
 __all__ = ["OrtModel"]
 
@@ -51,8 +51,10 @@ class OrtModel:
     ) -> None:
         self.vocab_size = exported.vocab_size
         self.capacity = exported.capacity if capacity is None else capacity
-        if self.capacity < 1:
-            raise UsageError(f"capacity is {self.capacity}; give 1 or more positions")
+        if not 1 <= self.capacity <= (exported.positions or self.capacity):
+            raise UsageError(
+                f"capacity is {self.capacity}; give 1 to {exported.positions or 'any'} positions"
+            )
         self.length = 0
         self.seconds = 0.0
         self._min_rows = min_rows
@@ -64,11 +66,16 @@ class OrtModel:
         self._encoder = open_session(folder / encoder, threads) if encoder else None
         padding = min_rows - 1
         shape = (1, exported.kv_heads, self.capacity + padding, exported.head_size)
-        self._cache = {  # zeros are not touched until written: an unused capacity costs no memory
-            name: np.zeros(shape, np.float32)
-            for layer in range(exported.layers)
-            for name in contract.past_names(layer)
-        }
+        try:  # zeros are not touched until written: an unused capacity costs no memory
+            self._cache = {
+                name: np.zeros(shape, np.float32)
+                for layer in range(exported.layers)
+                for name in contract.past_names(layer)
+            }
+        except (MemoryError, ValueError):  # more than there is, more than can be addressed
+            raise UsageError(
+                f"there is no memory for a cache of {self.capacity} positions; give less capacity"
+            ) from None
         self._cross: dict[str, ort.OrtValue] = {}
         self._calls: dict[tuple[int, int], _Call] = {}
 
@@ -122,26 +129,27 @@ class OrtModel:
         assert self._encoder is not None
         names = [name for layer in range(self._layers) for name in contract.cross_names(layer)]
         began = time.perf_counter()
-        values = self._encoder.run_with_ort_values(
-            names,
-            {contract.TOKENS: ort.OrtValue.ortvalue_from_numpy(np.array(prompt, np.int64))},
-        )
+        tokens = ort.OrtValue.ortvalue_from_numpy(np.array(prompt, np.int64))
+        with one_line_errors():
+            values = self._encoder.run_with_ort_values(names, {contract.TOKENS: tokens})
         self.seconds += time.perf_counter() - began
         self._cross = dict(zip(names, values, strict=True))
-        self._calls.clear()  # they are bound to the previous source
 
     def _run(self, tokens: Sequence[int], skip: int) -> npt.NDArray[np.float32]:
         rows = max(len(tokens), self._min_rows)
         call = self._calls.get((rows, skip))
         if call is None:
-            call = _Call(self, rows, skip)
+            with one_line_errors():
+                call = _Call(self, rows, skip)
             if not skip:  # prefills seldom come in the same size again
                 self._calls[rows, skip] = call
         call.tokens[: len(tokens)] = tokens
         call.tokens[len(tokens) :] = DUMMY_TOKEN
         call.past_length[0] = self.length
+        call.bind_source(self._cross)
         began = time.perf_counter()
-        self._decoder.run_with_iobinding(call.binding)
+        with one_line_errors():
+            self._decoder.run_with_iobinding(call.binding)
         self.seconds += time.perf_counter() - began
         return call.logits
 
@@ -158,14 +166,20 @@ class _Call:
         self._bind_input(contract.TOKENS, self.tokens)
         self._bind_input(contract.PAST_LENGTH, self.past_length)
         self._bind_input(contract.SKIP, self.skip)
-        for name, value in model._cross.items():
-            self.binding.bind_ortvalue_input(name, value)
         for layer in range(model._layers):
             names = zip(contract.past_names(layer), contract.present_names(layer), strict=True)
             for past, present in names:
                 self._bind_input(past, model._cache[past])
                 self._bind_output(present, model._cache[past])
         self._bind_output(contract.LOGITS, self.logits)
+        self._source: dict[str, ort.OrtValue] = {}
+
+    def bind_source(self, cross: dict[str, ort.OrtValue]) -> None:
+        """Binds the cross-attention of a source, unless it is bound already."""
+        if cross is not self._source:
+            for name, value in cross.items():
+                self.binding.bind_ortvalue_input(name, value)
+            self._source = cross
 
     def _bind_input(self, name: str, array: npt.NDArray[Any]) -> None:
         self.binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import onnxruntime as ort
 
 from edgespec.errors import EdgespecError, UsageError
 
-__all__ = ["CPU", "describe", "open_session"]
+__all__ = ["CPU", "describe", "one_line_errors", "open_session"]
 
 CPU = "CPUExecutionProvider"
 
@@ -32,11 +34,18 @@ def open_session(graph: Path, threads: int | None) -> ort.InferenceSession:
     # Target and draft take turns: threads of the one that waits must not spin on the cores of the
     # one that works.
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    try:
+    with one_line_errors(f"{graph} cannot be loaded"):
         return ort.InferenceSession(str(graph), options, providers=[CPU])
-    except Exception as error:  # ONNX Runtime's exceptions share no base class
+
+
+@contextmanager
+def one_line_errors(what: str = "the model cannot be run") -> Iterator[None]:
+    """Whatever ONNX Runtime raises becomes an `EdgespecError`; its exceptions share no base."""
+    try:
+        yield
+    except Exception as error:
         reason = str(error).strip().splitlines()[0][:300]
-        raise EdgespecError(f"{graph} cannot be loaded ({reason}); export it again") from None
+        raise EdgespecError(f"{what} ({reason}); export the pair again") from None
 
 
 def describe(threads: int | None) -> str:

@@ -42,6 +42,7 @@ class Llama:
         tied_head: the head is the embedding.
         qkv_bias, out_bias, mlp_bias: which projections have one (Qwen2: only q, k and v).
         head_norms: q and k are normalised head by head (Qwen3).
+        positions: that the model can tell apart.
     """
 
     label: str
@@ -56,11 +57,15 @@ class Llama:
     out_bias: bool
     mlp_bias: bool
     head_norms: bool
-    capacity: int
+    positions: int
 
     family = "llama"
     graphs = (contract.DECODER,)
     start_token = None
+
+    @property
+    def capacity(self) -> int:
+        return min(self.positions, LONGEST_DEFAULT_CACHE)
 
     @property
     def kv_heads(self) -> int:
@@ -76,7 +81,6 @@ class Llama:
         kind = config.need("model_type")
         heads = config.need("num_attention_heads")
         size = config.get("head_dim", config.need("hidden_size") // heads)
-        positions = config.need("max_position_embeddings")
         bias = config.get("attention_bias", False)
         shape = cls(
             label=label,
@@ -91,7 +95,7 @@ class Llama:
             out_bias=bias,
             mlp_bias=config.get("mlp_bias", False),
             head_norms=kind == "qwen3",
-            capacity=min(positions, LONGEST_DEFAULT_CACHE),
+            positions=config.need("max_position_embeddings"),
         )
         config.must_be("hidden_act", "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
         config.must_be("is_encoder_decoder", False)
@@ -144,12 +148,22 @@ class Llama:
         return _project(g, linear, g.op.Mul(gate, up), f"{mlp}.down_proj", self.mlp_bias)
 
     def _rotation(self, g: Graph, positions: Positions) -> tuple[ir.Value, ir.Value]:
-        """cos and sin of every angle of this call: [1, m, head size / 2] each."""
-        places = g.op.Cast(positions.queries, to=ir.DataType.FLOAT)
-        angles = g.op.Mul(
-            g.op.Unsqueeze(places, g.ints(0, 2)), g.constant(self.frequencies, np.float32)
+        """cos and sin of every angle of this call: [1, m, head size / 2] each.
+
+        From tables, not from `Cos` and `Sin`: those round the last few numbers of a call
+        differently, so a position's angle would depend on what else is in the call.
+        """
+        cos, sin = (
+            g.op.Gather(
+                g.stored(f"rotary.{name}", lambda f=f: f(self._angles())), positions.queries
+            )
+            for name, f in (("cos", np.cos), ("sin", np.sin))
         )
-        return g.op.Cos(angles), g.op.Sin(angles)
+        return g.op.Unsqueeze(cos, g.ints(0)), g.op.Unsqueeze(sin, g.ints(0))
+
+    def _angles(self) -> npt.NDArray[np.float32]:
+        """[positions + 1, head size / 2]: a padded call may look one position behind the last."""
+        return np.arange(self.positions + 1, dtype=np.float32)[:, None] * self.frequencies
 
     def _rotate(self, g: Graph, x: ir.Value, cos: ir.Value, sin: ir.Value, count: int) -> ir.Value:
         """Rotary positions on [m, count · head size]; halves are rotated, not neighbours."""

@@ -59,7 +59,8 @@ class T5:
     start_token: int
 
     family = "t5"
-    capacity = 512  # T5 has no limit of its own; it was trained on 512 tokens
+    capacity = 512  # it was trained on 512 tokens
+    positions = None  # but distances are bucketed, so there is no last position
     graphs = (contract.ENCODER, contract.DECODER)
 
     @property

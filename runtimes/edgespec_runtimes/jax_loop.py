@@ -1,0 +1,220 @@
+"""Speculative decoding as one compiled loop: the shape of `edgespec.decode.speculate`.
+
+Shapes never change: a round always drafts γ tokens and verifies γ + 1 positions, and counts say how
+much of it is meant. What lies behind a count is overwritten before anything looks at it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from edgespec_runtimes.jax_accept import Rule, Verdict, choose, law
+from edgespec_runtimes.jax_blocks import Cache, Network, Params
+from edgespec_runtimes.jax_draws import Draws, noise, uniforms
+
+__all__ = ["Loop", "Record", "Request", "Side", "State", "begin", "run"]
+
+
+class Side(NamedTuple):
+    """A model in the middle of a text.
+
+    Attributes:
+        params: its weights.
+        context: what its `prefill` returned for `decode`.
+        cache: one `Cache` a layer.
+        base: the position of the pending token that the text starts with, int32.
+    """
+
+    params: Params
+    context: Any
+    cache: tuple[Cache, ...]
+    base: Array
+
+
+class Request(NamedTuple):
+    """limit: most tokens to emit, int32. temperature: float32, unused when greedy."""
+
+    limit: Array
+    temperature: Array
+    draws: Draws
+
+
+class Record(NamedTuple):
+    """What each round decided; row r is round r.
+
+    Attributes:
+        drafts: [rounds, γ] proposed tokens, of which `drafted` were meant.
+        drafted, evaluated, accepted, emitted: [rounds] counts, as in `edgespec.decode.Round`.
+    """
+
+    drafts: Array
+    drafted: Array
+    evaluated: Array
+    accepted: Array
+    emitted: Array
+
+
+class State(NamedTuple):
+    """Attributes:
+    text: int32 [capacity]: the pending token and all emitted since; then, nothing of meaning.
+    count, rounds: emitted tokens, target calls.
+    ended: an end token was emitted.
+    """
+
+    text: Array
+    count: Array
+    rounds: Array
+    ended: Array
+    target: tuple[Cache, ...]
+    draft: tuple[Cache, ...]
+    record: Record
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What is compiled in.
+
+    Attributes:
+        target, draft: networks; γ = 0 needs no draft.
+        rule: from `jax_accept`.
+        ends: tokens that end a text.
+    """
+
+    target: Network
+    draft: Network | None
+    gamma: int
+    rule: Rule
+    greedy: bool
+    ends: tuple[int, ...]
+
+
+def begin(loop: Loop, pending: Array, capacity: int, target: Side, draft: Side | None) -> State:
+    """The state before the first round; the text holds `capacity` tokens at most."""
+    zero = jnp.int32(0)
+    counts = jnp.zeros(capacity, jnp.int32)
+    record = Record(jnp.zeros((capacity, loop.gamma), jnp.int32), counts, counts, counts, counts)
+    text = jnp.zeros(capacity + loop.gamma + 2, jnp.int32).at[0].set(pending)
+    cache = () if draft is None else draft.cache
+    return State(text, zero, zero, jnp.bool_(False), target.cache, cache, record)
+
+
+def run(loop: Loop, state: State, target: Side, draft: Side | None, request: Request) -> State:
+    """Rounds until an end token or the limit. Caches are taken from the state."""
+
+    def goes_on(state: State) -> Array:
+        return (state.count < request.limit) & ~state.ended
+
+    def round_(state: State) -> State:
+        if draft is None:
+            return _plain(loop, state, target, request)
+        return _speculative(loop, state, target, draft, request)
+
+    return lax.while_loop(goes_on, round_, state)
+
+
+def _plain(loop: Loop, state: State, target: Side, request: Request) -> State:
+    pending = lax.dynamic_slice(state.text, (state.count,), (1,))
+    past = target.base + state.count
+    logits, cache = loop.target.decode(target.params, target.context, state.target, pending, past)
+    p = law(logits, request.temperature, loop.greedy)
+    zero = jnp.int32(0)
+    verdict = Verdict(zero, zero, p[0])
+    return _emit(
+        loop, state._replace(target=cache), jnp.zeros(0, jnp.int32), zero, verdict, request
+    )
+
+
+def _speculative(loop: Loop, state: State, target: Side, draft: Side, request: Request) -> State:
+    drafts, q, draft_cache = _propose(loop, state, draft, request)
+    drafted = jnp.minimum(loop.gamma, request.limit - state.count - 1)
+    drafted = jnp.minimum(drafted, _until_end(loop, drafts, drafted))
+    pending = lax.dynamic_slice(state.text, (state.count,), (1,))
+    logits, target_cache = loop.target.decode(
+        target.params,
+        target.context,
+        state.target,
+        jnp.concatenate([pending, drafts]),
+        target.base + state.count,
+    )
+    p = law(logits, request.temperature, loop.greedy)
+    q = jnp.pad(q, ((0, 0), (0, p.shape[1] - q.shape[1])))
+    draws = uniforms(request.draws, state.count, loop.gamma)
+    verdict = loop.rule(drafts, q, p, drafted, draws)
+    state = state._replace(target=target_cache, draft=draft_cache)
+    return _emit(loop, state, drafts, drafted, verdict, request)
+
+
+def _propose(
+    loop: Loop, state: State, draft: Side, request: Request
+) -> tuple[Array, Array, tuple[Cache, ...]]:
+    """γ tokens, the laws they were drawn from ([γ, V]) and the draft's cache.
+
+    After a full acceptance the cache lacks the draft's own last token, so the first call takes the
+    two last tokens of the text; at its beginning, the pending token and a place not yet filled.
+    """
+    network = loop.draft
+    assert network is not None
+    width = min(network.vocab_size, loop.target.vocab_size)
+
+    def known(tokens: Array) -> Array:
+        """A token from beyond the draft's vocabulary is shown to it as token 0."""
+        return jnp.where(tokens < width, tokens, 0)
+
+    def drawn(row: Array, place: Array | int) -> tuple[Array, Array]:
+        q = law(row[:width], request.temperature, loop.greedy)
+        race = q if loop.greedy else noise(request.draws, state.count, place, width)
+        return choose(q, race, loop.greedy), q
+
+    def step(carry: tuple[Array, tuple[Cache, ...]], place: Array) -> tuple[Any, Any]:
+        token, cache = carry
+        past = draft.base + state.count + place
+        logits, cache = network.decode(draft.params, draft.context, cache, token[None], past)
+        token, q = drawn(logits[0], place)
+        return (token, cache), (token, q)
+
+    first = jnp.maximum(state.count - 1, 0)
+    pair = known(lax.dynamic_slice(state.text, (first,), (2,)))
+    logits, cache = network.decode(
+        draft.params, draft.context, state.draft, pair, draft.base + first
+    )
+    token, q = drawn(logits[state.count - first], 0)
+    places = jnp.arange(1, loop.gamma, dtype=jnp.int32)
+    (_, cache), (tokens, laws) = lax.scan(step, (token, cache), places)
+    return jnp.append(token, tokens), jnp.concatenate([q[None], laws]), cache
+
+
+def _emit(
+    loop: Loop, state: State, drafts: Array, drafted: Array, verdict: Verdict, request: Request
+) -> State:
+    """Draws the round's last token and moves on to what is kept: the rest is forgotten."""
+    width = loop.target.vocab_size
+    race = verdict.next if loop.greedy else noise(request.draws, state.count, drafted, width)
+    last = choose(verdict.next, race, loop.greedy)
+    places = jnp.arange(loop.gamma + 1)
+    tokens = jnp.where(places < verdict.accepted, jnp.append(drafts, 0), last)
+    length = jnp.minimum(verdict.accepted + 1, _until_end(loop, tokens, verdict.accepted + 1))
+    ended = jnp.isin(tokens[length - 1], jnp.array(loop.ends, jnp.int32))
+    row = Record(
+        drafts,
+        drafted,
+        jnp.minimum(verdict.evaluated, length),
+        jnp.minimum(verdict.accepted, length),
+        length,
+    )
+    return state._replace(
+        text=lax.dynamic_update_slice(state.text, tokens, (state.count + 1,)),
+        count=state.count + length,
+        rounds=state.rounds + 1,
+        ended=ended,
+        record=Record(*(all_.at[state.rounds].set(one) for all_, one in zip(state.record, row))),
+    )
+
+
+def _until_end(loop: Loop, tokens: Array, count: Array) -> Array:
+    """How many of the first `count` tokens there are up to an end token, itself included."""
+    ends = jnp.isin(tokens, jnp.array(loop.ends, jnp.int32))
+    return jnp.where(ends.any(), jnp.minimum(ends.argmax() + 1, count), count).astype(jnp.int32)

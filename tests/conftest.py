@@ -1,0 +1,72 @@
+"""Pairs that many tests share; each is exported once a session."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from checkpoints import byte_tokenizer, write_llama, write_noisy
+
+import edgespec
+from edgespec.export import export_pair
+
+MODELS = Path(__file__).parents[1] / "models"
+
+
+@pytest.fixture(scope="session")
+def pair_folder(tmp_path_factory) -> Path:
+    """The shipped English-German pair, exported. Read only: copy it to change it."""
+    folder = tmp_path_factory.mktemp("en-de") / "pair"
+    export_pair(str(MODELS / "en-de-target"), str(MODELS / "en-de-draft"), folder, threads=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pair(pair_folder) -> edgespec.Pair:
+    """The shipped pair, loaded."""
+    return edgespec.load(pair_folder, threads=1)
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoints(tmp_path_factory) -> tuple[Path, Path]:
+    """A random Llama over bytes, and a draft that often agrees with it: milliseconds to export."""
+    folder = tmp_path_factory.mktemp("tiny")
+    target = write_llama(
+        folder / "target",
+        vocab_size=272,
+        tokenizer=byte_tokenizer(272),
+        heads=2,
+        head_size=16,
+        layers=2,
+        max_position_embeddings=96,
+    )
+    return target, write_noisy(target, folder / "draft", noise=0.05)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tiny_checkpoints, tmp_path_factory) -> Path:
+    """The tiny pair, exported. Read only: copy it to change it."""
+    folder = tmp_path_factory.mktemp("tiny-pair") / "pair"
+    target, draft = tiny_checkpoints
+    export_pair(str(target), str(draft), folder, threads=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder) -> edgespec.Pair:
+    """The tiny pair, loaded. Its texts are noise and end after 96 positions."""
+    return edgespec.load(tiny_folder, threads=1)
+
+
+@pytest.fixture
+def own_pair(tiny_folder, tmp_path) -> Path:
+    """A copy of the tiny pair, to be damaged."""
+    return Path(shutil.copytree(tiny_folder, tmp_path / "pair"))
+
+
+@pytest.fixture
+def own_checkpoints(tiny_checkpoints, tmp_path) -> tuple[Path, Path]:
+    """Copies of the tiny checkpoints, to be damaged."""
+    target, draft = (shutil.copytree(path, tmp_path / path.name) for path in tiny_checkpoints)
+    return Path(target), Path(draft)
