@@ -246,7 +246,7 @@ def _parsed(kind: Any, value: Any, where: str) -> Any:
         ValueError: it is something else, or lacks a field, or has one too many.
     """
     parts = get_args(kind)
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         fields = get_type_hints(kind)
         if not isinstance(value, dict) or value.keys() != fields.keys():
             raise ValueError(f"{where} does not have the fields {', '.join(fields)}")

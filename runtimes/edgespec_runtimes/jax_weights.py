@@ -8,11 +8,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from edgespec.errors import EdgespecError, UsageError
-from edgespec_export.checkpoint import Checkpoint, open_checkpoint
+from edgespec_export.checkpoint import open_checkpoint
 from edgespec_export.families import family_of
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
 from edgespec_export.sources import resolve
+from edgespec_export.weights import Weights
 from edgespec_runtimes.jax_blocks import Network, Params
 from edgespec_runtimes.jax_llama import JaxLlama
 from edgespec_runtimes.jax_t5 import JaxT5
@@ -49,7 +50,7 @@ def open_jax_model(name: str, number_format: str = "fp32") -> JaxModel:
         raise UsageError(f"format is {number_format!r}; give one of: {', '.join(DTYPES)}")
     checkpoint = open_checkpoint(resolve(name))
     shape = family_of(checkpoint.config, checkpoint.label)
-    params = read_params(checkpoint, DTYPES[number_format])
+    params = read_params(checkpoint.weights, DTYPES[number_format])
     return JaxModel(network_of(shape), params, shape.capacity, checkpoint.eos_token_ids)
 
 
@@ -68,11 +69,11 @@ def network_of(shape: Any) -> Network:
     )
 
 
-def read_params(checkpoint: Checkpoint, dtype: Any) -> Params:
+def read_params(weights: Weights, dtype: Any) -> Params:
     """Every tensor in one number format; copies of T5's embedding are left out."""
     return {
-        name: _array(checkpoint.weights.read(name), dtype)
-        for name in checkpoint.weights.names()
+        name: _array(weights.read(name), dtype)
+        for name in weights.names()
         if not name.endswith("coder.embed_tokens.weight")
     }
 

@@ -44,7 +44,7 @@ def one_line_errors(what: str = "the model cannot be run") -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error).strip().splitlines()[0][:300]
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         raise EdgespecError(f"{what} ({reason}); export the pair again") from None
 
 
