@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+from edgespec.contract import Exported, Variant
 from edgespec_export.attention import Attention, Fused, Standard
 from edgespec_export.blocks import FullPrecision
 from edgespec_export.checkpoint import open_checkpoint
@@ -24,8 +26,6 @@ from edgespec_export.sources import resolve
 from edgespec_runtimes.ort import OrtModel
 from record import describe, environment
 
-from edgespec.contract import Exported, Variant
-
 POSITIONS = (1, 2, 5, 9)
 CACHES = (16, 128, 1024)
 REPEATS = 60
@@ -34,7 +34,7 @@ REPEATS = 60
 def build(source: str, folder: Path, attention: Attention, threads: int) -> OrtModel:
     checkpoint = open_checkpoint(resolve(source))
     family = family_of(checkpoint.config, checkpoint.label)
-    write_graphs(checkpoint.weights, family, folder, linear=FullPrecision(), attention=attention)
+    write_graphs(checkpoint.weights, family, folder, numbers=FullPrecision(), attention=attention)
     exported = Exported(
         family.family,
         checkpoint.label,

@@ -18,6 +18,10 @@ __all__ = ["main"]
 
 PAIR = click.argument("pair", type=click.Path(path_type=Path))
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+FORMATS = (
+    "fp32, fp16 or bf16 (storage), int8, int8-weights or int4-weights; may be repeated, the first "
+    "is the default."
+)
 THREADS = click.option(
     "--threads", type=click.IntRange(min=1), help="For each model; default: the physical cores."
 )
@@ -55,10 +59,19 @@ def main() -> None:
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write."
 )
 @click.option("--verify", is_flag=True, help="Compare each graph with the original (extra: torch).")
+@click.option("--target-format", "target_formats", multiple=True, default=["fp32"], help=FORMATS)
+@click.option("--draft-format", "draft_formats", multiple=True, default=["fp32"], help=FORMATS)
 @click.option("--force", is_flag=True, help="Replace an exported pair that is there already.")
 @THREADS
 def export(
-    target: str, draft: str | None, output: Path, verify: bool, force: bool, threads: int | None
+    target: str,
+    draft: str | None,
+    output: Path,
+    target_formats: tuple[str, ...],
+    draft_formats: tuple[str, ...],
+    verify: bool,
+    force: bool,
+    threads: int | None,
 ) -> None:
     """Convert TARGET and DRAFT to ONNX graphs with a key-value cache.
 
@@ -73,6 +86,8 @@ def export(
                 target,
                 draft,
                 output,
+                target_formats=target_formats,
+                draft_formats=draft_formats,
                 verify=verify,
                 replace=force,
                 threads=threads,
@@ -109,6 +124,9 @@ def export(
 @JSON
 @THREADS
 @click.option("--capacity", type=int, help="Positions that a cache holds.")
+@click.option("--target-format", help="Which exported variant; default: the first.")
+@click.option("--draft-format", help="Which exported variant; default: the first.")
+@click.option("--allow-inexact", is_flag=True, help="Speculate on a target that is not exact.")
 def generate(
     pair: Path,
     prompt: str | None,
@@ -120,6 +138,9 @@ def generate(
     as_json: bool,
     threads: int | None,
     capacity: int | None,
+    target_format: str | None,
+    draft_format: str | None,
+    allow_inexact: bool,
     **options: Any,
 ) -> None:
     """Generate from PROMPT, from --file or from standard input.
@@ -133,7 +154,14 @@ def generate(
         if no_draft and draft:
             raise UsageError("--no-draft and --draft contradict each other; give one")
         text = _prompt(prompt, file)
-        loaded = load(pair, threads=threads, capacity=capacity)
+        loaded = load(
+            pair,
+            threads=threads,
+            capacity=capacity,
+            target_format=target_format,
+            draft_format=draft_format,
+            allow_inexact=allow_inexact,
+        )
         stream = loaded.stream(text, draft=False if no_draft else draft or True, **options)
         if as_json:
             for _ in stream:

@@ -48,7 +48,7 @@ DECODER = "decoder"
 # Inputs and outputs. m: positions in a call; V: rows' width.
 TOKENS = "tokens"  # int64 [m]: the tokens of these positions (encoder: of the whole source)
 PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before this call
-SKIP = "skip"  # int64 [1]: this many leading positions get no logits (m: none, for a prefill)
+SKIP = "skip"  # int64 [1]: leading positions without logits (m - 1 at most, for a prefill)
 LOGITS = "logits"  # float32 [m - skip, V]
 
 

@@ -98,7 +98,7 @@ def stream_of(
     ending: Ending,
     result: Generation,
     *,
-    max_new_tokens: int,
+    max_new_tokens: int | None,
     model_seconds: Callable[[], tuple[float, float]],
     logprobs: bool,
 ) -> Stream:

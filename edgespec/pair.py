@@ -175,7 +175,7 @@ class Pair:
             self._while_latest(rounds, result),
             ending,
             result,
-            max_new_tokens=limit,
+            max_new_tokens=max_new_tokens,
             model_seconds=self._seconds,
             logprobs=logprobs,
         )

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from demo import compare
-
 import edgespec
+from demo import compare
 
 PROMPTS = [
     "Correct the spelling and repeat the whole text: The libary contains functions to read and "

@@ -12,6 +12,7 @@ one does not know what comes next.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,22 @@ def write_t5(
         draw.matrix("lm_head", vocab_size, width, spread)
     tokenizer = tokenizer or word_tokenizer(vocab_size, append_eos=True)
     return _write(folder, settings, draw.tensors, tokenizer)
+
+
+def write_circle(folder: Path, tokens: Sequence[int], tokenizer: Tokenizer) -> Path:
+    """A Llama that goes round in a circle: each of `tokens` is followed by the next of them."""
+    size = tokenizer.get_vocab_size()
+    write_llama(
+        folder, vocab_size=size, width=size, layers=1, heads=2, head_size=16, tokenizer=tokenizer
+    )
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in tensors.items():
+        tensors[name] = np.ones_like(tensor) if "norm" in name else np.zeros_like(tensor)
+    tensors["model.embed_tokens.weight"] = np.eye(size, dtype=np.float32)
+    for token, follower in zip(tokens, [*tokens[1:], tokens[0]], strict=True):
+        tensors["lm_head.weight"][follower, token] = 1
+    save_file(tensors, folder / "model.safetensors")
+    return folder
 
 
 def write_noisy(source: Path, folder: Path, *, noise: float, seed: int = 1) -> Path:

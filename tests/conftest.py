@@ -5,13 +5,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import hypothesis
 import pytest
-from checkpoints import byte_tokenizer, write_llama, write_noisy
 
 import edgespec
+from checkpoints import byte_tokenizer, write_llama, write_noisy
 from edgespec.export import export_pair
 
 MODELS = Path(__file__).parents[1] / "models"
+
+# How long an example takes says nothing on a shared machine.
+hypothesis.settings.register_profile("edgespec", deadline=None)
+hypothesis.settings.load_profile("edgespec")
 
 
 @pytest.fixture(scope="session")

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from checkpoints import change_tensors, word_tokenizer, write_llama, write_noisy, write_t5
 from click.testing import CliRunner
 
 import edgespec
+from checkpoints import change_tensors, word_tokenizer, write_llama, write_noisy, write_t5
 from edgespec import EdgespecError, UsageError
 from edgespec.cli import main
 from edgespec.contract import MANIFEST, Exported, Manifest, RowInvariance, Variant, file_record

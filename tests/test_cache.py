@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checkpoints import write_llama, write_t5
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from checkpoints import write_llama, write_t5
 from edgespec.contract import read_manifest
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair

@@ -5,7 +5,6 @@ import json
 import gguf
 import numpy as np
 import pytest
-from tiny_checkpoints import ENDOFTEXT, IM_END, write_gguf, write_safetensors
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
@@ -13,6 +12,7 @@ from edgespec.errors import EdgespecError
 from edgespec_export.chat import chat_format, folder_chat
 from edgespec_export.checkpoint import open_checkpoint
 from edgespec_export.sources import Source
+from tiny_checkpoints import ENDOFTEXT, IM_END, write_gguf, write_safetensors
 
 CHATML = (
     "{% for message in messages %}\n"

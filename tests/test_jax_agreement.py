@@ -11,8 +11,8 @@ import random
 
 import numpy as np
 import pytest
-from conftest import MODELS
 
+from conftest import MODELS
 from edgespec.accept import RULES
 from edgespec.controller import Fixed
 from edgespec.decode import speculate
@@ -33,7 +33,9 @@ KNOWN = "game library data files tool for the and GNOME Python documentation edi
 
 @pytest.fixture(scope="module")
 def models():
-    return [jax_weights.open_jax_model(str(MODELS / f"en-de-{role}")) for role in ("target", "draft")]
+    return [
+        jax_weights.open_jax_model(str(MODELS / f"en-de-{role}")) for role in ("target", "draft")
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from checkpoints import write_llama, write_t5
 from conftest import MODELS
-from edgespec_export.families import family_of
-from edgespec_export.families.t5 import relative_buckets
-
 from edgespec.contract import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
+from edgespec_export.families import family_of
+from edgespec_export.families.t5 import relative_buckets
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -20,15 +20,15 @@ import os
 
 import numpy as np
 import pytest
-from checkpoints import write_llama, write_noisy
-from test_exact_law import residual_is_p, swapped_ratio
 
 import edgespec
+from checkpoints import write_llama, write_noisy
 from edgespec.accept import RULES
 from edgespec.contract import read_manifest
 from edgespec.distribution import Sampling
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
+from test_exact_law import residual_is_p, swapped_ratio
 
 FALSE_ALARM = 1e-6
 DETECTABLE = 0.06

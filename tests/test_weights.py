@@ -10,10 +10,10 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from tiny_checkpoints import CODES, write_safetensors
 
 from edgespec.errors import EdgespecError
 from edgespec_export.weights import Safetensors, TorchBin, Weights, open_weights
+from tiny_checkpoints import CODES, write_safetensors
 
 TENSORS = {
     "a.weight": np.arange(6, dtype=np.float32).reshape(2, 3),

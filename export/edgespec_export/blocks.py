@@ -12,20 +12,23 @@ from edgespec_export.graph import Graph
 
 __all__ = [
     "FullPrecision",
-    "Linear",
+    "Numbers",
     "Positions",
     "activation",
     "decoder_positions",
-    "embedding",
     "logits_of",
     "rms_norm",
 ]
 
 
-class Linear(Protocol):
-    """How a matrix product is done: number formats differ here and nowhere else."""
+class Numbers(Protocol):
+    """A number format: how matrices are stored and multiplied. Models never ask which it is."""
 
-    def __call__(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
+    def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
+        """Rows of the checkpoint's table `name`: tokens [m] to [m, width]."""
+        ...
+
+    def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
         """x · Wᵀ (+ b) for the checkpoint's matrix `name` ([out, in]): [m, out]."""
         ...
 
@@ -33,14 +36,12 @@ class Linear(Protocol):
 class FullPrecision:
     """float32. `Gemm` takes the matrix as checkpoints store it, so nothing is transposed."""
 
-    def __call__(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
+    def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
+        return g.op.Gather(g.weight(name), tokens, axis=0)
+
+    def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
         inputs = [x, g.weight(name)] + ([g.weight(bias)] if bias else [])
         return g.op.Gemm(*inputs, transB=1)
-
-
-def embedding(g: Graph, tokens: ir.Value, name: str) -> ir.Value:
-    """Rows of a table: tokens [m] to [m, width]."""
-    return g.op.Gather(g.weight(name), tokens, axis=0)
 
 
 def rms_norm(g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
@@ -84,10 +85,10 @@ def decoder_positions(g: Graph) -> tuple[ir.Value, Positions]:
     return tokens, Positions(g, tokens, g.input(contract.PAST_LENGTH, np.int64, [1]))
 
 
-def logits_of(g: Graph, x: ir.Value, head: str, linear: Linear, vocab_size: int) -> None:
-    """The output: logits of the positions that are asked for. A prefill asks for none of them,
-    and the widest matrix of the model is not touched."""
+def logits_of(g: Graph, x: ir.Value, head: str, numbers: Numbers, vocab_size: int) -> None:
+    """The output: logits of the positions that are asked for. A prefill asks for one only:
+    the widest product of the model is not made for the others."""
     skip = g.input(contract.SKIP, np.int64, [1])
     asked = g.op.Slice(x, skip, g.ints(np.iinfo(np.int64).max), g.ints(0))
-    logits = linear(g, asked, head)
+    logits = numbers.linear(g, asked, head)
     g.output(contract.LOGITS, logits, np.float32, ["rows", vocab_size])

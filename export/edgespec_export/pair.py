@@ -9,19 +9,18 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec import __version__, contract
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, UsageError
 from edgespec_export.attention import Attention, attention_for
-from edgespec_export.blocks import FullPrecision, Linear
+from edgespec_export.blocks import Numbers
 from edgespec_export.checkpoint import Checkpoint
 from edgespec_export.families import Family, family_of
 from edgespec_export.graph import Graph
+from edgespec_export.quantize import FORMATS
 from edgespec_export.same_tokenizer import same_tokenizer
 from edgespec_export.weight_file import WeightFile
 from edgespec_export.weights import Weights
 
-__all__ = ["FORMATS", "write_graphs", "write_pair"]
-
-FORMATS: dict[str, Callable[[], Linear]] = {"fp32": FullPrecision}
+__all__ = ["write_graphs", "write_pair"]
 
 # Called with a description and a number of bytes; returns what to tell of bytes done.
 Progress = Callable[[str, int], Callable[[int], object]]
@@ -41,6 +40,9 @@ def write_pair(
     Raises:
         EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
     """
+    for format_ in (*target_formats, *draft_formats):
+        if format_ not in FORMATS:
+            raise UsageError(f"no format {format_!r}; there is: {', '.join(FORMATS)}")
     target_family = family_of(target.config, target.label)
     draft_family = None
     if draft is not None:
@@ -90,7 +92,7 @@ def _write_model(
     progress: Progress,
 ) -> contract.Exported:
     variants = {}
-    for format_ in formats:
+    for format_ in dict.fromkeys(formats):  # each once
         relative = Path(role) / format_
         (folder / relative).mkdir(parents=True)
         done = progress(f"{role} {format_}", _bytes(checkpoint))
@@ -98,7 +100,7 @@ def _write_model(
             checkpoint.weights,
             family,
             folder / relative,
-            linear=FORMATS[format_](),
+            numbers=FORMATS[format_](),
             attention=attention_for(family.heads),
             progress=done,
         )
@@ -123,7 +125,7 @@ def write_graphs(
     family: Family,
     folder: Path,
     *,
-    linear: Linear,
+    numbers: Numbers,
     attention: Attention,
     progress: Callable[[int], object] = lambda _: None,
 ) -> None:
@@ -132,7 +134,7 @@ def write_graphs(
     with WeightFile(folder / "weights.data", weights, progress) as file:
         for name in family.graphs:
             graph = Graph(name, file)
-            family.emit(graph, linear, attention)
+            family.emit(graph, numbers, attention)
             models[name] = graph.model()
     for name, model in models.items():
         ir.save(model, folder / f"{name}.onnx")

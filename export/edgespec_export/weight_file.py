@@ -55,6 +55,10 @@ class WeightFile:
         """Whether the checkpoint has a tensor of this name."""
         return name in self._names
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of a tensor of the checkpoint."""
+        return self._checkpoint.shape(name)
+
     def checkpoint_tensor(self, name: str) -> npt.NDArray[np.float32]:
         """A tensor of the checkpoint as float32."""
         return np.ascontiguousarray(self._checkpoint.read(name), np.float32)

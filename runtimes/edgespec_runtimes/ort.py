@@ -95,7 +95,7 @@ class OrtModel:
         known = prompt[:-1]
         for start in range(0, len(known), PREFILL_PIECE):
             piece = known[start : start + PREFILL_PIECE]
-            self._run(piece, skip=max(len(piece), self._min_rows))
+            self._run(piece, prefill=True)
             self.length += len(piece)
         return prompt[-1]
 
@@ -106,7 +106,7 @@ class OrtModel:
                 f"asked to score {len(tokens)} positions with room for {room} of {self.capacity}; "
                 "load the pair with a larger capacity"
             )
-        logits = self._run(tokens, skip=0)
+        logits = self._run(tokens)
         self.length += len(tokens)
         return logits[: len(tokens)]
 
@@ -135,8 +135,9 @@ class OrtModel:
         self.seconds += time.perf_counter() - began
         self._cross = dict(zip(names, values, strict=True))
 
-    def _run(self, tokens: Sequence[int], skip: int) -> npt.NDArray[np.float32]:
+    def _run(self, tokens: Sequence[int], prefill: bool = False) -> npt.NDArray[np.float32]:
         rows = max(len(tokens), self._min_rows)
+        skip = rows - 1 if prefill else 0  # a row of logits is the least a graph computes
         call = self._calls.get((rows, skip))
         if call is None:
             with one_line_errors():

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from edgespec.errors import EdgespecError
 from edgespec_export.attention import Attention, Heads
-from edgespec_export.blocks import Linear
+from edgespec_export.blocks import Numbers
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
 from edgespec_export.graph import Graph
@@ -42,7 +42,7 @@ class Family(Protocol):
     @property
     def start_token(self) -> int | None: ...
 
-    def emit(self, g: Graph, linear: Linear, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
 
 
@@ -50,13 +50,18 @@ def family_of(config: dict[str, Any], label: str) -> Family:
     """The family that a config's `model_type` names.
 
     Raises:
-        EdgespecError: no such family here, or a key it does not understand.
+        EdgespecError: no such family here, a key it does not understand, or a value that is none.
     """
     kind = config.get("model_type")
-    if kind in ("t5", "mt5"):
-        return T5.from_config(config, label)
-    if kind in ("llama", "mistral", "qwen2", "qwen3"):
-        return Llama.from_config(config, label)
+    try:
+        if kind in ("t5", "mt5"):
+            return T5.from_config(config, label)
+        if kind in ("llama", "mistral", "qwen2", "qwen3"):
+            return Llama.from_config(config, label)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise EdgespecError(
+            f"{label}: config.json has a value of the wrong kind ({error}); download it again"
+        ) from None
     raise EdgespecError(
         f"{label}: model_type is {kind!r}; edgespec exports t5, mt5, llama, mistral, qwen2, qwen3"
     )

@@ -14,11 +14,10 @@ import onnx_ir as ir
 from edgespec import contract
 from edgespec_export.attention import Attention, Heads
 from edgespec_export.blocks import (
-    Linear,
+    Numbers,
     Positions,
     activation,
     decoder_positions,
-    embedding,
     logits_of,
     rms_norm,
 )
@@ -106,29 +105,29 @@ class Llama:
         config.refuse_the_rest()
         return shape
 
-    def emit(self, g: Graph, linear: Linear, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
         """Emits the decoder graph."""
         tokens, positions = decoder_positions(g)
         cos, sin = self._rotation(g, positions)
-        x = embedding(g, tokens, EMBEDDING)
+        x = numbers.table(g, tokens, EMBEDDING)
         for layer in range(self.layers):
             block = f"model.layers.{layer}"
             h = rms_norm(g, x, f"{block}.input_layernorm.weight", self.epsilon)
-            q, k, v = self._projections(g, h, f"{block}.self_attn", linear)
+            q, k, v = self._projections(g, h, f"{block}.self_attn", numbers)
             q = self._rotate(g, q, cos, sin, self.heads.count)
             k = self._rotate(g, k, cos, sin, self.heads.kv_count)
             out = attention.cached(g, q, k, v, self.heads, layer, positions)
-            x = g.op.Add(x, _project(g, linear, out, f"{block}.self_attn.o_proj", self.out_bias))
+            x = g.op.Add(x, _project(g, numbers, out, f"{block}.self_attn.o_proj", self.out_bias))
             h = rms_norm(g, x, f"{block}.post_attention_layernorm.weight", self.epsilon)
-            x = g.op.Add(x, self._feed_forward(g, h, f"{block}.mlp", linear))
+            x = g.op.Add(x, self._feed_forward(g, h, f"{block}.mlp", numbers))
         x = rms_norm(g, x, "model.norm.weight", self.epsilon)
-        logits_of(g, x, EMBEDDING if self.tied_head else "lm_head.weight", linear, self.vocab_size)
+        logits_of(g, x, EMBEDDING if self.tied_head else "lm_head.weight", numbers, self.vocab_size)
 
     def _projections(
-        self, g: Graph, h: ir.Value, attention: str, linear: Linear
+        self, g: Graph, h: ir.Value, attention: str, numbers: Numbers
     ) -> tuple[ir.Value, ir.Value, ir.Value]:
         q, k, v = (
-            _project(g, linear, h, f"{attention}.{part}_proj", self.qkv_bias) for part in "qkv"
+            _project(g, numbers, h, f"{attention}.{part}_proj", self.qkv_bias) for part in "qkv"
         )
         if self.head_norms:
             q = self._norm_heads(g, q, f"{attention}.q_norm.weight", self.heads.count)
@@ -140,12 +139,12 @@ class Llama:
         normed = rms_norm(g, heads, name, self.epsilon)
         return g.op.Reshape(normed, g.ints(-1, count * self.heads.size))
 
-    def _feed_forward(self, g: Graph, h: ir.Value, mlp: str, linear: Linear) -> ir.Value:
+    def _feed_forward(self, g: Graph, h: ir.Value, mlp: str, numbers: Numbers) -> ir.Value:
         gate = activation(
-            g, _project(g, linear, h, f"{mlp}.gate_proj", self.mlp_bias), self.activation
+            g, _project(g, numbers, h, f"{mlp}.gate_proj", self.mlp_bias), self.activation
         )
-        up = _project(g, linear, h, f"{mlp}.up_proj", self.mlp_bias)
-        return _project(g, linear, g.op.Mul(gate, up), f"{mlp}.down_proj", self.mlp_bias)
+        up = _project(g, numbers, h, f"{mlp}.up_proj", self.mlp_bias)
+        return _project(g, numbers, g.op.Mul(gate, up), f"{mlp}.down_proj", self.mlp_bias)
 
     def _rotation(self, g: Graph, positions: Positions) -> tuple[ir.Value, ir.Value]:
         """cos and sin of every angle of this call: [1, m, head size / 2] each.
@@ -172,8 +171,8 @@ class Llama:
         return g.op.Reshape(turned, g.ints(-1, count * self.heads.size))
 
 
-def _project(g: Graph, linear: Linear, x: ir.Value, name: str, bias: bool) -> ir.Value:
-    return linear(g, x, f"{name}.weight", f"{name}.bias" if bias else None)
+def _project(g: Graph, numbers: Numbers, x: ir.Value, name: str, bias: bool) -> ir.Value:
+    return numbers.linear(g, x, f"{name}.weight", f"{name}.bias" if bias else None)
 
 
 def _refuse_sliding_windows(config: Config, layers: int) -> None:

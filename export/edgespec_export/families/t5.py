@@ -17,10 +17,9 @@ import onnx_ir as ir
 from edgespec import contract
 from edgespec_export.attention import Attention, Heads, source_shape
 from edgespec_export.blocks import (
-    Linear,
+    Numbers,
     activation,
     decoder_positions,
-    embedding,
     logits_of,
     rms_norm,
 )
@@ -105,68 +104,68 @@ class T5:
         config.refuse_the_rest()
         return shape
 
-    def emit(self, g: Graph, linear: Linear, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
         {contract.ENCODER: self._encoder, contract.DECODER: self._decoder}[g.name](
-            g, linear, attention
+            g, numbers, attention
         )
 
-    def _encoder(self, g: Graph, linear: Linear, attention: Attention) -> None:
+    def _encoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
         tokens = g.input(contract.TOKENS, np.int64, ["source"])
         bias = self._encoder_bias(g, tokens)
-        x = embedding(g, tokens, EMBEDDING)
+        x = numbers.table(g, tokens, EMBEDDING)
         for layer in range(self.encoder_layers):
             block = f"encoder.block.{layer}.layer"
             at = f"{block}.0.SelfAttention"
             h = self._norm(g, x, f"{block}.0.layer_norm")
-            q, k, v = (linear(g, h, f"{at}.{part}.weight") for part in "qkv")
+            q, k, v = (numbers.linear(g, h, f"{at}.{part}.weight") for part in "qkv")
             out = attention.full(g, q, k, v, self.heads, bias)
-            x = g.op.Add(x, linear(g, out, f"{at}.o.weight"))
-            x = self._feed_forward(g, x, f"{block}.1", linear)
+            x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
+            x = self._feed_forward(g, x, f"{block}.1", numbers)
         x = self._norm(g, x, "encoder.final_layer_norm")
         for layer in range(self.layers):
             at = f"decoder.block.{layer}.layer.1.EncDecAttention"
             for name, part in zip(contract.cross_names(layer), "kv", strict=True):
-                rows = linear(g, x, f"{at}.{part}.weight")
+                rows = numbers.linear(g, x, f"{at}.{part}.weight")
                 rows = g.op.Reshape(rows, g.ints(1, -1, self.heads.count, self.heads.size))
                 rows = g.op.Transpose(rows, perm=[0, 2, 1, 3])
                 g.output(name, rows, np.float32, source_shape(self.heads))
 
-    def _decoder(self, g: Graph, linear: Linear, attention: Attention) -> None:
+    def _decoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
         tokens, positions = decoder_positions(g)
         bias = self._decoder_bias(g, positions.queries, positions.end)
-        x = embedding(g, tokens, EMBEDDING)
+        x = numbers.table(g, tokens, EMBEDDING)
         for layer in range(self.layers):
             block = f"decoder.block.{layer}.layer"
             at = f"{block}.0.SelfAttention"
             h = self._norm(g, x, f"{block}.0.layer_norm")
-            q, k, v = (linear(g, h, f"{at}.{part}.weight") for part in "qkv")
+            q, k, v = (numbers.linear(g, h, f"{at}.{part}.weight") for part in "qkv")
             out = attention.cached(g, q, k, v, self.heads, layer, positions, bias)
-            x = g.op.Add(x, linear(g, out, f"{at}.o.weight"))
+            x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
             at = f"{block}.1.EncDecAttention"
             h = self._norm(g, x, f"{block}.1.layer_norm")
-            q = linear(g, h, f"{at}.q.weight")
+            q = numbers.linear(g, h, f"{at}.q.weight")
             out = attention.cross(g, q, self.heads, layer)
-            x = g.op.Add(x, linear(g, out, f"{at}.o.weight"))
-            x = self._feed_forward(g, x, f"{block}.2", linear)
+            x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
+            x = self._feed_forward(g, x, f"{block}.2", numbers)
         x = self._norm(g, x, "decoder.final_layer_norm")
         if self.scale_outputs:
             x = g.op.Mul(x, g.constant(self.width**-0.5, np.float32))
         own_head = "lm_head.weight" in g.weights or not self.tied_head
-        logits_of(g, x, "lm_head.weight" if own_head else EMBEDDING, linear, self.vocab_size)
+        logits_of(g, x, "lm_head.weight" if own_head else EMBEDDING, numbers, self.vocab_size)
 
     def _norm(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
         return rms_norm(g, x, f"{name}.weight", self.epsilon)
 
-    def _feed_forward(self, g: Graph, x: ir.Value, block: str, linear: Linear) -> ir.Value:
+    def _feed_forward(self, g: Graph, x: ir.Value, block: str, numbers: Numbers) -> ir.Value:
         h = self._norm(g, x, f"{block}.layer_norm")
         dense = f"{block}.DenseReluDense"
         if self.gated:
-            gate = activation(g, linear(g, h, f"{dense}.wi_0.weight"), self.activation)
-            h = g.op.Mul(gate, linear(g, h, f"{dense}.wi_1.weight"))
+            gate = activation(g, numbers.linear(g, h, f"{dense}.wi_0.weight"), self.activation)
+            h = g.op.Mul(gate, numbers.linear(g, h, f"{dense}.wi_1.weight"))
         else:
-            h = activation(g, linear(g, h, f"{dense}.wi.weight"), self.activation)
-        return g.op.Add(x, linear(g, h, f"{dense}.wo.weight"))
+            h = activation(g, numbers.linear(g, h, f"{dense}.wi.weight"), self.activation)
+        return g.op.Add(x, numbers.linear(g, h, f"{dense}.wo.weight"))
 
     def _encoder_bias(self, g: Graph, tokens: ir.Value) -> ir.Value:
         scalar = g.constant([], np.int64)

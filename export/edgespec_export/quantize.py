@@ -1,0 +1,173 @@
+"""Number formats smaller than float32. Each keeps rows apart, or its manifest will say that it does
+not.
+
+Exactness is always with respect to the quantized model: what is lost against float32 is measured at
+export and written into the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from edgespec_export.blocks import FullPrecision, Numbers
+from edgespec_export.graph import Graph
+
+__all__ = ["FORMATS", "per_block", "per_channel"]
+
+Float = npt.NDArray[np.float32]
+
+
+class HalfStorage:
+    """16 bits on disk, float32 in memory: ONNX Runtime widens the matrices when it loads them."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._dtype = np.dtype(dtype)
+
+    def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
+        rows = g.op.Gather(self._stored(g, name), tokens, axis=0)
+        return g.op.Cast(rows, to=ir.DataType.FLOAT)
+
+    def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
+        matrix = g.op.Cast(self._stored(g, name), to=ir.DataType.FLOAT)
+        return g.op.Gemm(*([x, matrix] + ([g.weight(bias)] if bias else [])), transB=1)
+
+    def _stored(self, g: Graph, name: str) -> ir.Value:
+        return g.stored(
+            f"{name}.{self._dtype}",
+            lambda: g.weights.checkpoint_tensor(name).astype(self._dtype),
+        )
+
+
+class Int8:
+    """Weights in 8 bits per output channel, activations in 8 bits per row (per token).
+
+    A row's scale is its own, so rows do not mix, unlike with the per-tensor scale of dynamic
+    quantization. Scales are applied behind the integer product as f · (s_a · s_b), the form that
+    ONNX Runtime fuses. Matrices with the same input share its quantization.
+    """
+
+    def __init__(self) -> None:
+        self._half = HalfStorage(np.float16)
+        self._quantized: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
+
+    def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
+        return self._half.table(g, tokens, name)
+
+    def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
+        rows, row_scale = self._rows(g, x)
+        quantized = cache(lambda: per_channel(g.weights.checkpoint_tensor(name)))
+        matrix = g.stored(f"{name}.int8", lambda: quantized()[0])
+        scale = g.stored(f"{name}.scale", lambda: quantized()[1])
+        product = g.op.MatMulInteger(rows, matrix, g.constant(128, np.uint8))
+        product = g.op.Cast(product, to=ir.DataType.FLOAT)
+        y = g.op.Mul(product, g.op.Mul(row_scale, scale))
+        return g.op.Add(y, g.weight(bias)) if bias else y
+
+    def _rows(self, g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """x as uint8 around 128, and the scale of each row: [m, in] and [m, 1]."""
+        if x not in self._quantized:
+            largest = g.op.ReduceMax(g.op.Abs(x), g.ints(-1), keepdims=0)
+            scale = g.op.Mul(largest, g.constant(1 / 127, np.float32))
+            scale = g.op.Max(scale, g.constant(1e-30, np.float32))  # [m]; a row may be all zeros
+            zero = g.op.Expand(g.constant([128], np.uint8), g.op.Shape(scale))
+            rows = g.op.QuantizeLinear(x, scale, zero, axis=0)
+            self._quantized[x] = rows, g.op.Unsqueeze(scale, g.ints(1))
+        return self._quantized[x]
+
+
+class WeightOnly:
+    """Weights in blocks of 32 with a scale and a zero point each; activations as they come.
+
+    The fastest plain decoder on a CPU and a poor verifier: every position costs (docs/speed.md).
+    """
+
+    BLOCK = 32
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+        self._half = HalfStorage(np.float16)
+
+    def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
+        return self._half.table(g, tokens, name)
+
+    def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
+        out, width = g.weights.shape(name)
+        quantized = cache(
+            lambda: per_block(g.weights.checkpoint_tensor(name), self._bits, self.BLOCK)
+        )
+        kind = f"{name}.int{self._bits}"
+        matrix, scale, zero = (
+            g.stored(f"{kind}.{part}", lambda index=index: quantized()[index])
+            for index, part in enumerate(("blocks", "scale", "zero"))
+        )
+        (y,) = g.contrib(
+            "MatMulNBits",
+            [x, matrix, scale, zero],
+            outputs=1,
+            K=width,
+            N=out,
+            bits=self._bits,
+            block_size=self.BLOCK,
+            accuracy_level=4,  # activations in 8 bits, per row and block
+        )
+        return g.op.Add(y, g.weight(bias)) if bias else y
+
+
+FORMATS: dict[str, Callable[[], Numbers]] = {
+    "fp32": FullPrecision,
+    "fp16": lambda: HalfStorage(np.float16),
+    "bf16": lambda: HalfStorage(ml_dtypes.bfloat16),
+    "int8": Int8,
+    "int8-weights": lambda: WeightOnly(8),
+    "int4-weights": lambda: WeightOnly(4),
+}
+
+
+def per_channel(matrix: Float) -> tuple[npt.NDArray[np.int8], Float]:
+    """A matrix [out, in] as int8 [in, out] and the scale of each output channel [out]."""
+    scale = np.maximum(np.abs(matrix).max(axis=1) / np.float32(127), np.float32(1e-30))
+    rounded = np.rint(matrix / scale[:, None]).astype(np.int8)
+    return np.ascontiguousarray(rounded.T), scale
+
+
+def per_block(
+    matrix: Float, bits: int, block: int
+) -> tuple[npt.NDArray[np.uint8], Float, npt.NDArray[np.uint8]]:
+    """A matrix [out, in] in the layout of `MatMulNBits`.
+
+    Returns blocks [out, blocks, block · bits / 8], scales [out · blocks] and zero points
+    [out · blocks · bits / 8]; with 4 bits the first of two numbers is in the lower half of a byte.
+    """
+    out, width = matrix.shape
+    blocks = -(-width // block)
+    padded = np.zeros((out, blocks * block), np.float32)
+    padded[:, :width] = matrix
+    grouped = padded.reshape(out, blocks, block)
+    low = np.minimum(grouped.min(axis=2), 0)
+    high = np.maximum(grouped.max(axis=2), 0)
+    levels = 2**bits - 1
+    scale = np.maximum((high - low) / np.float32(levels), np.float32(1e-30))
+    zero = np.rint(-low / scale).clip(0, levels)
+    values = np.rint(grouped / scale[:, :, None] + zero[:, :, None]).clip(0, levels)
+    return (
+        _packed(values.astype(np.uint8), bits),
+        scale.reshape(-1).astype(np.float32),
+        _packed(zero.astype(np.uint8), bits).reshape(-1),
+    )
+
+
+def _packed(values: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
+    """Two numbers of 4 bits in a byte along the last axis, which is padded to an even length."""
+    if bits == 8:
+        return values
+    if values.shape[-1] % 2:
+        padding = np.zeros((*values.shape[:-1], 1), np.uint8)
+        values = np.concatenate([values, padding], axis=-1)
+    return values[..., ::2] | (values[..., 1::2] << 4)

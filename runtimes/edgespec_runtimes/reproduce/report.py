@@ -1,0 +1,68 @@
+"""A table with its notes, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgespec.errors import EdgespecError
+
+__all__ = ["Report", "write"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Attributes:
+    name: of its files, "table1".
+    rows: the same keys in each, in the order of the columns; None prints as a dash.
+    notes: what a reader must know to judge the rows.
+    setting: what the numbers were measured on and with; empty for what is only computed.
+    """
+
+    name: str
+    title: str
+    rows: list[dict[str, Any]]
+    notes: list[str] = field(default_factory=list)
+    setting: dict[str, Any] = field(default_factory=dict)
+
+    def markdown(self) -> str:
+        columns = list(self.rows[0])
+        lines = [f"### {self.title}", ""]
+        lines += [_line(columns), _line(["---"] * len(columns))]
+        lines += [_line([_cell(row[column]) for column in columns]) for row in self.rows]
+        if self.setting:
+            lines += ["", "; ".join(f"{key}: {value}" for key, value in self.setting.items())]
+        if self.notes:
+            lines += ["", *(f"- {note}" for note in self.notes)]
+        return "\n".join(lines) + "\n"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+
+def write(report: Report, folder: Path) -> None:
+    """Writes `<name>.md` and `<name>.json`.
+
+    Raises:
+        EdgespecError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{report.name}.md").write_text(report.markdown(), encoding="utf-8")
+        (folder / f"{report.name}.json").write_text(report.to_json(), encoding="utf-8")
+    except OSError as error:
+        raise EdgespecError(f"{folder} cannot be written: {error.strerror}") from None
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1 else f"{value:.2f}"
+    return str(value)
