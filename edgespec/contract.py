@@ -161,6 +161,11 @@ class Manifest:
     created_by: str = ""
     version: int = FORMAT_VERSION
 
+    def bytes(self, role: str, format_: str) -> int:
+        """Size of all files of a variant of the "target" or the "draft"."""
+        folder = f"{role}/{format_}/"
+        return sum(file["bytes"] for name, file in self.files.items() if name.startswith(folder))
+
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
     """Writes `edgespec.json`; `read_manifest` gives the same object back."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from edgespec.costs import Costs
 from edgespec.errors import UsageError
 
 __all__ = ["Adaptive", "Controller", "Fixed", "controller"]
@@ -13,7 +14,7 @@ class Controller(Protocol):
     def gamma(self) -> int:
         """How many tokens to draft next."""
 
-    def observe(self, drafted: int, accepted: int) -> None:
+    def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
         """What became of a round's draft."""
 
 
@@ -24,37 +25,69 @@ class Fixed:
     def gamma(self) -> int:
         return self._gamma
 
-    def observe(self, drafted: int, accepted: int) -> None:
+    def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
         pass
 
 
 class Adaptive:
-    """One more than a running mean of the tokens accepted: long drafts only where they last."""
+    """The γ that the cost curve and the acceptance so far make fastest; 0 switches drafting off.
 
-    def __init__(self, start: float = 4.0, longest: int = 8, memory: float = 0.75) -> None:
-        self._accepted = start
-        self._longest = longest
+    Acceptance is a running mean over the tokens that verification looked at, begun with a guess
+    that counts for little. While drafting is off, one token is drafted now and then to see whether
+    it has become worth while, at growing intervals.
+
+    Nothing here reads a clock: the same text, pair and profile give the same γ, and so a seed
+    gives the same text.
+
+    Args:
+        costs: measured by `edgespec tune`, or estimated.
+        guess: acceptance before anything is known, counting as much as `weight` tokens.
+        memory: what each further token leaves of the weight of those before it.
+    """
+
+    FIRST_PAUSE = 16
+    LONGEST_PAUSE = 256
+
+    def __init__(
+        self, costs: Costs, *, guess: float = 0.7, weight: float = 1.5, memory: float = 0.93
+    ) -> None:
+        self._costs = costs
+        self._accepted = guess * weight
+        self._evaluated = weight
         self._memory = memory
+        self._pause = self.FIRST_PAUSE
+        self._idle = 0  # rounds since the last draft
 
     def gamma(self) -> int:
-        return min(self._longest, round(self._accepted) + 1)
+        best = self._costs.best_gamma(self._accepted / self._evaluated)
+        if best == 0 and self._idle >= self._pause:
+            return min(1, self._costs.longest)
+        return best
 
-    def observe(self, drafted: int, accepted: int) -> None:
-        if drafted:
-            # A draft that was accepted whole might have gone on: count one token more.
-            lasted = accepted + (accepted == drafted)
-            self._accepted = self._memory * self._accepted + (1 - self._memory) * lasted
+    def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
+        if not drafted:
+            self._idle += 1
+            return
+        if self._idle >= self._pause:  # that was a probe
+            self._pause = min(2 * self._pause, self.LONGEST_PAUSE)
+        self._idle = 0
+        kept = self._memory**evaluated
+        self._accepted = kept * self._accepted + accepted
+        self._evaluated = kept * self._evaluated + evaluated
+        if self._costs.best_gamma(self._accepted / self._evaluated):
+            self._pause = self.FIRST_PAUSE
 
 
-def controller(gamma: int | str, longest: int) -> Controller:
+def controller(gamma: int | str, costs: Costs) -> Controller:
     """A controller from what a user writes.
 
     Args:
         gamma: tokens to draft a round, or "auto".
-        longest: the most that the target verifies without becoming another model.
+        costs: of the models at hand; as long as the target verifies without becoming another.
     """
+    longest = costs.longest
     if gamma == "auto":
-        return Adaptive(longest=min(8, longest))
+        return Adaptive(costs)
     if isinstance(gamma, float) or not str(gamma).isdecimal():
         raise UsageError(f"gamma is {gamma!r}; give a whole number from 0, or 'auto'")
     if int(gamma) > longest:

@@ -112,7 +112,7 @@ def speculate(
         text += tokens
         left -= len(tokens)
         accepted = min(verdict.accepted, len(tokens))
-        gamma.observe(len(proposal.tokens), verdict.accepted)
+        gamma.observe(len(proposal.tokens), verdict.evaluated, verdict.accepted)
         evaluated = min(verdict.evaluated, len(tokens))
         yield Round(tokens, len(proposal.tokens), evaluated, accepted, logits)
         if ended:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgespec.accept import RULES
 from edgespec.contract import Exported, Manifest, Variant, read_manifest
 from edgespec.controller import controller
+from edgespec.costs import Costs, estimated_costs
 from edgespec.decode import Round, plain, speculate
 from edgespec.distribution import Sampling
 from edgespec.draft import Draft, ModelDraft, PromptLookup
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.generation import Ending, Generation, Stream, stream_of
 from edgespec.model import Model
+from edgespec.profile import read_profile
 from edgespec.randomness import Seeded
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import GrowingText, load_tokenizer
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 __all__ = ["Pair", "load"]
+
+LONGEST_GUESSED = 16  # drafted tokens, where no profile says how far costs are known
 
 
 def load(
@@ -36,6 +40,8 @@ def load(
 ) -> Pair:
     """Opens an exported pair.
 
+    What is not given comes from the profile that `edgespec tune` wrote, if there is one.
+
     Args:
         folder: written by `edgespec export`.
         threads: for each model; None takes the physical cores.
@@ -48,30 +54,42 @@ def load(
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
-    format_, variant = _variant(manifest.target, target_format, "target")
+    profile = read_profile(folder)
+    if profile is not None:
+        threads = threads or profile.threads
+        target_format = target_format or profile.target_format
+        draft_format = draft_format or profile.draft_format
+    target_format, variant = _variant(manifest.target, target_format, "target")
     invariance = variant.row_invariance
     target = open_model(
         folder,
         manifest.target,
-        format_,
+        target_format,
         capacity=capacity,
         threads=threads,
         min_rows=invariance.min_rows if invariance else 2,
     )
     draft = None
     if manifest.draft is not None:
-        format_, _ = _variant(manifest.draft, draft_format, "draft")
+        draft_format, _ = _variant(manifest.draft, draft_format, "draft")
         draft = open_model(
-            folder, manifest.draft, format_, capacity=target.capacity, threads=threads
+            folder, manifest.draft, draft_format, capacity=target.capacity, threads=threads
         )
+    costs = {"lookup": estimated_costs(0.0, LONGEST_GUESSED)}
+    if draft_format is not None:
+        share = manifest.bytes("draft", draft_format) / manifest.bytes("target", target_format)
+        costs["model"] = estimated_costs(share, LONGEST_GUESSED)
+    if profile is not None and profile.target_format == target_format:
+        costs = {kind: profile.costs(kind) for kind in ("lookup", "model")}
     exact = bool(invariance and invariance.verdict)
     return Pair(
         manifest,
         load_tokenizer(folder),
         target,
         draft,
+        costs=costs,
+        default_draft=profile.draft if profile else "model" if draft else "lookup",
         may_speculate=exact or allow_inexact,
-        longest_draft=invariance.max_rows - 1 if invariance else 0,
     )
 
 
@@ -81,6 +99,8 @@ class Pair:
     Attributes:
         manifest: what the folder says about itself.
         tokenizer: a `tokenizers.Tokenizer`.
+        target, draft: the models (`edgespec.model.Model`); the draft may be None.
+        costs: of rounds with a draft "model" and with prompt "lookup".
     """
 
     def __init__(
@@ -90,15 +110,17 @@ class Pair:
         target: Model,
         draft: Model | None,
         *,
+        costs: Mapping[str, Costs],
+        default_draft: str,
         may_speculate: bool,
-        longest_draft: int,
     ) -> None:
         self.manifest = manifest
         self.tokenizer = tokenizer
-        self._target = target
-        self._draft = draft
+        self.target = target
+        self.draft = draft
+        self.costs = costs
+        self._default_draft = default_draft
         self._may_speculate = may_speculate
-        self._longest_draft = longest_draft
         self._latest: Generation | None = None
 
     def generate(self, prompt: str | Sequence[int], **options: Any) -> Generation:
@@ -135,7 +157,8 @@ class Pair:
             seed: draws the same text again; None takes a new one, found in the result.
             gamma: tokens drafted a round, or "auto".
             draft: True takes the draft model, or prompt lookup where the pair has none; False
-                decodes plainly; "model" and "lookup" ask for one kind.
+                decodes plainly; "model" and "lookup" ask for one kind. A profile of `edgespec
+                tune` may change what True means, to no draft at all where none pays.
             rule: "block" or "token"; both are exact.
             stop: a string, or strings, that end the text and are not part of it.
             ignore_eos: go on behind an end-of-text token.
@@ -149,26 +172,30 @@ class Pair:
             raise UsageError(f"max_new_tokens is {max_new_tokens}; give 1 or more")
         if rule not in RULES:
             raise UsageError(f"rule is {rule!r}; give one of: {', '.join(RULES)}")
-        gammas = controller(gamma, self._longest_draft)
+        kind = self._draft_kind(draft, gamma)
         tokens = self._tokens(prompt, chat)
         process = Sampling(temperature, top_k, top_p, min_p)
         randomness = Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
         stops = (stop,) if isinstance(stop, str) else tuple(stop)
         ending = Ending(GrowingText(self.tokenizer, stops), last_tokens)
-        limit = self._target.capacity if max_new_tokens is None else max_new_tokens
-        drafter = self._drafter(draft, process)
+        limit = self.target.capacity if max_new_tokens is None else max_new_tokens
         shared: dict[str, Any] = {
             "process": process,
             "randomness": randomness,
             "max_new_tokens": limit,
             "ends": ending,
         }
-        if drafter is None:
-            rounds = plain(self._target, tokens, **shared)
+        if kind is None:
+            rounds = plain(self.target, tokens, **shared)
         else:
             rounds = speculate(
-                self._target, drafter, tokens, rule=RULES[rule], gamma=gammas, **shared
+                self.target,
+                self._drafter(kind, process),
+                tokens,
+                rule=RULES[rule],
+                gamma=controller(gamma, self.costs[kind]),
+                **shared,
             )
         self._latest = result = Generation(seed=randomness.seed)
         return stream_of(
@@ -199,24 +226,30 @@ class Pair:
         text = form["before"] + prompt + form["after"]
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def _drafter(self, draft: bool | str, process: Sampling) -> Draft | None:
-        if draft is False:
-            return None
-        if draft not in (True, "model", "lookup"):
+    def _draft_kind(self, draft: bool | str, gamma: int | str) -> str | None:
+        """ "model" or "lookup"; None decodes plainly."""
+        if draft not in (True, False, "model", "lookup"):
             raise UsageError(f"draft is {draft!r}; give True, False, 'model' or 'lookup'")
+        if draft is False or (draft is True and gamma == "auto" and self._default_draft == "none"):
+            return None
         if not self._may_speculate:
             raise EdgespecError(
                 "this target is not row-invariant on the machine that exported it, so speculation "
                 "would change its text; decode with --no-draft (draft=False), export another "
                 "format, or load it with allow_inexact=True"
             )
-        if draft == "lookup" or (draft is True and self._draft is None):
-            return PromptLookup()
-        if self._draft is None:
+        if draft == "model" and self.draft is None:
             raise UsageError("the pair was exported without a draft model; use draft 'lookup'")
-        return ModelDraft(
-            self._draft, process, self._target.vocab_size, self.manifest.eos_token_ids
-        )
+        if isinstance(draft, str):
+            return draft
+        if self._default_draft != "none":
+            return self._default_draft
+        return "model" if self.draft else "lookup"
+
+    def _drafter(self, kind: str, process: Sampling) -> Draft:
+        if kind == "lookup" or self.draft is None:
+            return PromptLookup()
+        return ModelDraft(self.draft, process, self.target.vocab_size, self.manifest.eos_token_ids)
 
     def _while_latest(self, rounds: Iterator[Round], result: Generation) -> Iterator[Round]:
         """The caches hold one text: a stream that was overtaken by another must not go on."""
@@ -231,7 +264,7 @@ class Pair:
         )
 
     def _seconds(self) -> tuple[float, float]:
-        return self._target.seconds, self._draft.seconds if self._draft else 0.0
+        return self.target.seconds, self.draft.seconds if self.draft else 0.0
 
 
 def _variant(exported: Exported, format_: str | None, role: str) -> tuple[str, Variant]:

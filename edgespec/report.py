@@ -96,11 +96,7 @@ def _describe_model(role: str, exported: Exported, manifest: Manifest) -> list[s
         f"{exported.head_size}, capacity {exported.capacity}"
     ]
     for name, variant in exported.variants.items():
-        folder = f"{role}/{name}/"
-        size = sum(
-            record["bytes"] for path, record in manifest.files.items() if path.startswith(folder)
-        )
-        lines.append(f"  {name}: {size / 1e6:.1f} MB")
+        lines.append(f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB")
         lines += [f"    {graph}: {path}" for graph, path in variant.graphs.items()]
         if variant.row_invariance is not None:
             lines.append(f"    {_verdict(variant.row_invariance)}")

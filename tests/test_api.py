@@ -84,7 +84,7 @@ def test_a_result_grows_with_its_stream(pair):
 
 
 def test_only_the_drafts_tokens_are_marked_as_drafted(pair):
-    chunks, result = chunks_of(pair, ENGLISH)
+    chunks, result = chunks_of(pair, ENGLISH, gamma=4)
     assert sum(chunk.from_draft for chunk in chunks) == result.stats.accepted > 0
     assert not any(chunk.from_draft for chunk in chunks_of(pair, ENGLISH, draft=False)[0])
 
@@ -303,6 +303,7 @@ def test_the_counts_add_up(pair, words, rule, temperature, draft, stop):
             loaded,
             prompt,
             draft=draft,
+            gamma=4,
             temperature=temperature,
             rule=rule,
             stop=stop,
@@ -327,7 +328,7 @@ def test_the_counts_add_up(pair, words, rule, temperature, draft, stop):
 
 
 def test_the_draft_of_the_shipped_pair_saves_target_calls(pair):
-    stats = pair.generate(ENGLISH).stats
+    stats = pair.generate(ENGLISH, gamma=4).stats
     assert stats.tokens_per_target_call > 1.5
 
 
@@ -342,7 +343,7 @@ def test_the_time_of_the_reader_is_not_counted(pair, monkeypatch):
 
 
 def test_times_add_up(pair):
-    stats = pair.generate(ENGLISH).stats
+    stats = pair.generate(ENGLISH, gamma=4).stats
     assert 0 < stats.target_seconds < stats.seconds
     assert 0 < stats.draft_seconds < stats.seconds
     assert stats.target_seconds + stats.draft_seconds <= stats.seconds

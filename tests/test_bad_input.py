@@ -359,7 +359,7 @@ def test_it_still_decodes_plainly_and_speculates_where_inexact_is_allowed(varian
     plain = tiny.generate(PROMPT, draft=False).token_ids
     assert load(variant_target).generate(PROMPT, draft=False).token_ids == plain
     inexact = edgespec.load(variant_target, threads=1, allow_inexact=True)
-    assert inexact.generate(PROMPT).stats.drafted > 0
+    assert inexact.generate(PROMPT, gamma=4).stats.drafted > 0
 
 
 # --- what a caller asks for ----------------------------------------------------------------------
@@ -609,6 +609,12 @@ def test_a_file_that_cannot_grow_any_further_is_one_line(tiny_checkpoints, tmp_p
     assert run.returncode == 1
     assert "could not be written" in run.stderr.splitlines()[-1]
     assert "Traceback" not in run.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [{"target_formats": ()}, {"draft_formats": ["int3"]}], ids=str)
+def test_a_format_that_does_not_exist_lists_those_that_do(tiny_checkpoints, tmp_path, options):
+    assert "fp32" in usage(export, *tiny_checkpoints, tmp_path / "pair", **options)
     assert list(tmp_path.iterdir()) == []
 
 

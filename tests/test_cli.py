@@ -41,7 +41,7 @@ def json_of(folder: Path, *options: object) -> dict:
 
 @pytest.fixture(scope="module")
 def translation(pair) -> edgespec.Generation:
-    return pair.generate(PROMPT)
+    return pair.generate(PROMPT, gamma=4)
 
 
 # --- from a checkpoint to a text -----------------------------------------------------------------
@@ -66,8 +66,8 @@ def test_export_generate_inspect(tiny_checkpoints, tmp_path):
 def test_export_without_a_draft_speculates_by_prompt_lookup(tiny_checkpoints, tmp_path):
     run("export", tiny_checkpoints[0], "-o", tmp_path / "pair")
     assert "draft: none; prompt lookup" in run("inspect", tmp_path / "pair").stdout
-    stats = json.loads(run("generate", tmp_path / "pair", "ab" * 9, "--json").stdout)["stats"]
-    assert stats["drafted"] > 0
+    result = run("generate", tmp_path / "pair", "ab" * 9, "--gamma", 4, "--json")
+    assert json.loads(result.stdout)["stats"]["drafted"] > 0
 
 
 def test_inspect_as_json_is_the_manifest(tiny_folder):
@@ -211,7 +211,7 @@ def test_json_is_one_line_and_keeps_characters_as_they_are(pair_folder):
 
 
 def test_stats_are_on_stderr_and_the_text_alone_on_stdout(pair_folder, translation):
-    result = run("generate", pair_folder, PROMPT, "--stats")
+    result = run("generate", pair_folder, PROMPT, "--stats", "--gamma", 4)
     assert result.stdout == f"{translation.text}\n"
     stats = translation.stats
     speed, calls, acceptance, time = result.stderr.splitlines()
@@ -230,7 +230,8 @@ def test_stats_of_plain_decoding_do_not_speak_of_acceptance(pair_folder):
 
 def test_drafted_tokens_are_coloured_for_a_terminal_only(pair_folder, translation):
     assert text_of(pair_folder, "--show-draft") == f"{translation.text}\n"
-    coloured = run("generate", pair_folder, PROMPT, "--show-draft", color=True).stdout
+    options = ["--show-draft", "--gamma", 4]
+    coloured = run("generate", pair_folder, PROMPT, *options, color=True).stdout
     green, reset = "\x1b[32m", "\x1b[0m"
     assert coloured.replace(green, "").replace(reset, "") == f"{translation.text}\n"
     assert 0 < coloured.count(green) <= translation.stats.accepted

@@ -15,6 +15,7 @@ import pytest
 from branches import exact_law
 from edgespec.accept import Proposal, Verdict, block_rule, residual, token_rule
 from edgespec.controller import Adaptive, Fixed
+from edgespec.costs import Costs
 from edgespec.decode import plain, speculate
 from edgespec.distribution import Distribution, one_hot
 from edgespec.draft import ModelDraft, PromptLookup
@@ -139,7 +140,8 @@ def test_text_that_stops_early_has_the_targets_law(pair, rule):
 @pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
 def test_text_has_the_targets_law_when_gamma_adapts(pair, rule):
     p, q = pair_laws(pair)
-    gamma = lambda: Adaptive(start=1.0, longest=3, memory=0.5)  # noqa: E731
+    costs = Costs(verify=[1, 1.1, 1.2, 1.3], draft=0.2)
+    gamma = lambda: Adaptive(costs, guess=0.5, memory=0.5)  # noqa: E731
     assert loop_law(p, model_draft(q), RULES[rule], gamma, length=4) == target_law(p, 4)
 
 

@@ -43,6 +43,8 @@ def write_pair(
     for format_ in (*target_formats, *draft_formats):
         if format_ not in FORMATS:
             raise UsageError(f"no format {format_!r}; there is: {', '.join(FORMATS)}")
+    if not (target_formats and draft_formats):
+        raise UsageError(f"no format is given; there is: {', '.join(FORMATS)}")
     target_family = family_of(target.config, target.label)
     draft_family = None
     if draft is not None:

@@ -103,10 +103,9 @@ class WeightOnly:
             lambda: per_block(g.weights.checkpoint_tensor(name), self._bits, self.BLOCK)
         )
         kind = f"{name}.int{self._bits}"
-        matrix, scale, zero = (
-            g.stored(f"{kind}.{part}", lambda index=index: quantized()[index])
-            for index, part in enumerate(("blocks", "scale", "zero"))
-        )
+        matrix = g.stored(f"{kind}.blocks", lambda: quantized()[0])
+        scale = g.stored(f"{kind}.scale", lambda: quantized()[1])
+        zero = g.stored(f"{kind}.zero", lambda: quantized()[2])
         (y,) = g.contrib(
             "MatMulNBits",
             [x, matrix, scale, zero],
@@ -170,4 +169,5 @@ def _packed(values: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
     if values.shape[-1] % 2:
         padding = np.zeros((*values.shape[:-1], 1), np.uint8)
         values = np.concatenate([values, padding], axis=-1)
-    return values[..., ::2] | (values[..., 1::2] << 4)
+    packed: npt.NDArray[np.uint8] = values[..., ::2] | (values[..., 1::2] << np.uint8(4))
+    return packed

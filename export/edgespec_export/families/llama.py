@@ -152,13 +152,11 @@ class Llama:
         From tables, not from `Cos` and `Sin`: those round the last few numbers of a call
         differently, so a position's angle would depend on what else is in the call.
         """
-        cos, sin = (
-            g.op.Gather(
-                g.stored(f"rotary.{name}", lambda f=f: f(self._angles())), positions.queries
-            )
-            for name, f in (("cos", np.cos), ("sin", np.sin))
-        )
-        return g.op.Unsqueeze(cos, g.ints(0)), g.op.Unsqueeze(sin, g.ints(0))
+        cos = g.stored("rotary.cos", lambda: np.cos(self._angles()))
+        sin = g.stored("rotary.sin", lambda: np.sin(self._angles()))
+        rows = (g.op.Gather(table, positions.queries) for table in (cos, sin))
+        cos, sin = (g.op.Unsqueeze(row, g.ints(0)) for row in rows)
+        return cos, sin
 
     def _angles(self) -> npt.NDArray[np.float32]:
         """[positions + 1, head size / 2]: a padded call may look one position behind the last."""

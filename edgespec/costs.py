@@ -1,0 +1,58 @@
+"""What a round costs and what it brings, in steps of plain decoding.
+
+Leviathan et al. (2022), Theorem 3.8, assume that verification is free: speed-up = E[tokens] /
+(γ c + 1). On a device it is not, so the curve v(m) takes the place of 1, and the loop has a share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Costs", "estimated_costs", "expected_tokens"]
+
+
+def expected_tokens(acceptance: float, gamma: int) -> float:
+    """E[tokens of a round] = (1 − α^(γ+1)) / (1 − α), equation 1 of the paper; γ + 1 at α = 1."""
+    return sum(acceptance**accepted for accepted in range(gamma + 1))
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Times in units of a plain step, t_target(1).
+
+    Attributes:
+        verify: v(1), v(2), …: t_target(m) / t_target(1); v(1) is 1.
+        draft: c = t_draft(1) / t_target(1); 0 for prompt lookup.
+        overhead: o, of the loop, a round.
+    """
+
+    verify: Sequence[float]
+    draft: float
+    overhead: float = 0.0
+
+    @property
+    def longest(self) -> int:
+        """The largest γ whose verification has a known cost."""
+        return len(self.verify) - 1
+
+    def round(self, gamma: int) -> float:
+        """Cost of a round that drafts γ tokens."""
+        return gamma * self.draft + self.verify[gamma] + self.overhead
+
+    def speedup(self, acceptance: float, gamma: int) -> float:
+        """S = E[tokens] / (γ c + v(γ + 1) + o), over plain decoding, which also has its loop."""
+        return expected_tokens(acceptance, gamma) * self.round(0) / self.round(gamma)
+
+    def best_gamma(self, acceptance: float) -> int:
+        """The γ of the largest speed-up; 0 where drafting does not pay."""
+        return max(range(self.longest + 1), key=lambda gamma: self.speedup(acceptance, gamma))
+
+
+def estimated_costs(draft_share: float, longest: int) -> Costs:
+    """A guess for a device that was not measured.
+
+    Decoding is bound by reading the weights, so c is the ratio of their sizes (`draft_share`), and
+    a further position adds a little arithmetic. `edgespec tune` replaces this by measurements.
+    """
+    return Costs([1 + 0.05 * extra for extra in range(longest + 1)], draft_share, overhead=0.05)
