@@ -119,7 +119,8 @@ def stream_of(
             chances = _logprobs(round_) if logprobs else [None] * len(round_.tokens)
             stats.count(round_)
             stats.seconds += time.perf_counter() - began
-            stats.first_token_seconds = stats.first_token_seconds or stats.seconds
+            if not stats.first_tokens:
+                stats.first_tokens, stats.first_token_seconds = stats.tokens, stats.seconds
             target, draft = model_seconds()
             stats.target_seconds, stats.draft_seconds = target - before[0], draft - before[1]
             for place, (token, chance) in enumerate(zip(round_.tokens, chances, strict=True)):

@@ -173,7 +173,8 @@ class Pair:
         if rule not in RULES:
             raise UsageError(f"rule is {rule!r}; give one of: {', '.join(RULES)}")
         kind = self._draft_kind(draft, gamma)
-        tokens = self._tokens(prompt, chat)
+        gammas = controller(gamma, self.costs[kind or "lookup"])
+        tokens = self.encode(prompt, chat)
         process = Sampling(temperature, top_k, top_p, min_p)
         randomness = Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
@@ -194,7 +195,7 @@ class Pair:
                 self._drafter(kind, process),
                 tokens,
                 rule=RULES[rule],
-                gamma=controller(gamma, self.costs[kind]),
+                gamma=gammas,
                 **shared,
             )
         self._latest = result = Generation(seed=randomness.seed)
@@ -207,7 +208,8 @@ class Pair:
             logprobs=logprobs,
         )
 
-    def _tokens(self, prompt: str | Sequence[int], chat: bool) -> list[int]:
+    def encode(self, prompt: str | Sequence[int], chat: bool = False) -> list[int]:
+        """The tokens of a prompt, in the model's chat format if asked for."""
         if not isinstance(prompt, str):
             return [int(token) for token in prompt]
         if not prompt:

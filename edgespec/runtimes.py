@@ -7,7 +7,7 @@ from pathlib import Path
 from edgespec.contract import Exported, RowInvariance
 from edgespec.model import Model
 
-__all__ = ["measure_row_invariance", "open_model"]
+__all__ = ["describe", "measure_row_invariance", "open_model"]
 
 
 def open_model(
@@ -27,12 +27,18 @@ def open_model(
     )
 
 
+def describe(threads: int | None) -> str:
+    """What a measurement was made on: runtime, threads, processor."""
+    from edgespec_runtimes import providers
+
+    return providers.describe(threads)
+
+
 def measure_row_invariance(
     folder: Path, exported: Exported, variant: str, threads: int | None = None
 ) -> RowInvariance:
     """Measures a variant on this machine; see `edgespec_runtimes.invariance`."""
     from edgespec_runtimes.invariance import LONGEST, measure_row_invariance
-    from edgespec_runtimes.providers import describe
 
     capacity = min(LONGEST, exported.positions or LONGEST)
     model = open_model(folder, exported, variant, capacity=capacity, threads=threads)

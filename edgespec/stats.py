@@ -23,6 +23,7 @@ class Stats:
         accepted_runs: accepted_runs[n] rounds had n accepted tokens.
         seconds: the whole generation, the prompt included.
         first_token_seconds: up to the first emitted token, the prompt included.
+        first_tokens: how many tokens the first round emitted.
         target_seconds, draft_seconds: inside the models, prompt included.
     """
 
@@ -36,6 +37,7 @@ class Stats:
     accepted_runs: list[int] = field(default_factory=list)
     seconds: float = 0.0
     first_token_seconds: float = 0.0
+    first_tokens: int = 0
     target_seconds: float = 0.0
     draft_seconds: float = 0.0
 
@@ -71,6 +73,12 @@ class Stats:
         return self.tokens / self.seconds if self.seconds else 0.0
 
     @property
+    def decode_tokens_per_second(self) -> float:
+        """Without the prompt: tokens behind the first round, over the time behind it."""
+        seconds = self.seconds - self.first_token_seconds
+        return (self.tokens - self.first_tokens) / seconds if seconds > 0 else 0.0
+
+    @property
     def loop_share(self) -> float:
         """The part of the time that is spent outside the two models."""
         inside = self.target_seconds + self.draft_seconds
@@ -83,6 +91,7 @@ class Stats:
             "acceptance_by_position",
             "tokens_per_target_call",
             "tokens_per_second",
+            "decode_tokens_per_second",
             "loop_share",
         )
         return {**vars(self), **{name: getattr(self, name) for name in derived}}

@@ -356,7 +356,7 @@ def test_times_add_up(pair):
 
 def reference_logprobs(pair, prompt, token_ids) -> list[float]:
     """log-softmax of the logits that the target gives when it is shown the text at once."""
-    target = pair._target
+    target = pair.target
     pending = target.prefill(pair.tokenizer.encode(prompt).ids)
     logits = target.score([pending, *token_ids[:-1]]).astype(np.longdouble)
     chosen = logits[np.arange(len(token_ids)), token_ids]

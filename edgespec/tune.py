@@ -1,0 +1,264 @@
+"""Measures a pair on this device and finds its fastest exact setting."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgespec.contract import read_manifest
+from edgespec.costs import Costs
+from edgespec.distribution import Sampling
+from edgespec.errors import UsageError
+from edgespec.model import Model
+from edgespec.pair import Pair, load
+from edgespec.predict import (
+    Trace,
+    lookup_trace,
+    mean_acceptance,
+    model_trace,
+    predicted_speedup,
+)
+from edgespec.profile import Profile
+from edgespec.runtimes import describe
+from edgespec.stats import Stats
+
+__all__ = ["Candidate", "Tuning", "step_seconds", "tune"]
+
+MAX_POSITIONS = 17
+REPEATS = 9
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run the pair, predicted and measured on the same prompts.
+
+    Attributes:
+        kind: "model", "lookup" or "none".
+        acceptance: α, Σ min(p, q) on average.
+        gamma: the best one by prediction.
+        predicted, measured: speed-up over plain decoding of the same variant.
+        tokens_per_second: measured.
+    """
+
+    target_format: str
+    draft_format: str | None
+    kind: str
+    threads: int
+    costs: Costs
+    step_ms: float
+    acceptance: float
+    gamma: int
+    predicted: float
+    measured: float
+    tokens_per_second: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Everything that was tried, and the best of it."""
+
+    candidates: list[Candidate]
+    best: Candidate
+    measured_on: str
+
+    def profile(self) -> Profile:
+        best = self.best
+        return Profile(
+            target_format=best.target_format,
+            draft_format=best.draft_format,
+            draft=best.kind,
+            gamma=best.gamma,
+            threads=best.threads,
+            verify=list(best.costs.verify),
+            draft_cost=best.costs.draft,
+            overhead=best.costs.overhead,
+            step_ms=best.step_ms,
+            measured_on=self.measured_on,
+        )
+
+
+def tune(
+    folder: Path,
+    prompts: Sequence[str],
+    *,
+    process: Sampling,
+    max_new_tokens: int,
+    threads: Sequence[int] = (),
+    chat: bool = False,
+    say: Callable[[str], object] = lambda _: None,
+) -> Tuning:
+    """Tries every exact target variant with every draft variant, prompt lookup and no draft.
+
+    Args:
+        prompts: what the pair will be used for; acceptance depends on it.
+        process: the sampling that it will be used with.
+        max_new_tokens: of each text.
+        threads: to try; by default 1 and all cores.
+        chat: put the chat format around the prompts.
+        say: told one line about each thing measured.
+    """
+    manifest = read_manifest(folder)
+    exact = [
+        name
+        for name, variant in manifest.target.variants.items()
+        if variant.row_invariance and variant.row_invariance.verdict
+    ]
+    if not exact:
+        raise UsageError(f"{folder} has no row-invariant target; there is nothing to speculate on")
+    drafts = list(manifest.draft.variants) if manifest.draft else []
+    candidates = []
+    for count in threads or sorted({1, os.cpu_count() or 1}):
+        for target_format in exact:
+            run = _Run(folder, target_format, count, prompts, process, max_new_tokens, chat)
+            found = [run.plain(), run.lookup(), *(run.model(draft) for draft in drafts)]
+            for candidate in found:
+                say(_line(candidate))
+            candidates += found
+    best = max(candidates, key=lambda candidate: candidate.tokens_per_second)
+    return Tuning(candidates, best, describe(best.threads))
+
+
+def step_seconds(model: Model, prompt: Sequence[int], positions: Sequence[int]) -> list[float]:
+    """Median time of a call with so many positions, behind the prompt. Widths take turns, so
+    that a drift of the machine hits them alike."""
+    model.prefill(prompt)
+    start = model.length
+    times: list[list[float]] = [[] for _ in positions]
+    for repeat in range(REPEATS + 1):
+        for count, taken in zip(positions, times, strict=True):
+            began = time.perf_counter()
+            model.score([prompt[0]] * count)
+            if repeat:  # the first round also allocates
+                taken.append(time.perf_counter() - began)
+            model.rewind(start)
+    return [float(np.median(taken)) for taken in times]
+
+
+class _Run:
+    """Measurements of one target variant with one number of threads."""
+
+    def __init__(
+        self,
+        folder: Path,
+        target_format: str,
+        threads: int,
+        prompts: Sequence[str],
+        process: Sampling,
+        max_new_tokens: int,
+        chat: bool,
+    ) -> None:
+        self._folder = folder
+        self._target_format = target_format
+        self._threads = threads
+        self._process = process
+        self._options = {
+            "max_new_tokens": max_new_tokens,
+            "temperature": process.temperature,
+            "top_k": process.top_k,
+            "top_p": process.top_p,
+            "min_p": process.min_p,
+            "seed": 0,
+        }
+        self._pair = pair = self._load(None)
+        self._prompts = [pair.encode(prompt, chat) for prompt in prompts]
+        self._steps = step_seconds(pair.target, self._prompts[0], range(1, MAX_POSITIONS + 1))
+        self._texts = [
+            pair.generate(prompt, draft=False, **self._options).token_ids
+            for prompt in self._prompts
+        ]
+
+    def plain(self) -> Candidate:
+        return self._candidate("none", None, Costs([1.0], 0.0), [], self._pair)
+
+    def lookup(self) -> Candidate:
+        traces = [
+            lookup_trace(prompt, text, MAX_POSITIONS - 1)
+            for prompt, text in zip(self._prompts, self._texts, strict=True)
+        ]
+        costs = self._costs("lookup", 0.0, self._pair)
+        return self._candidate("lookup", None, costs, traces, self._pair)
+
+    def model(self, draft_format: str) -> Candidate:
+        pair = self._load(draft_format)
+        assert pair.draft is not None
+        (step,) = step_seconds(pair.draft, self._prompts[0], [1])
+        traces = [
+            model_trace(pair.target, pair.draft, prompt, text, self._process, MAX_POSITIONS - 1)
+            for prompt, text in zip(self._prompts, self._texts, strict=True)
+        ]
+        costs = self._costs("model", step, pair)
+        return self._candidate("model", draft_format, costs, traces, pair)
+
+    def _load(self, draft_format: str | None) -> Pair:
+        return load(
+            self._folder,
+            threads=self._threads,
+            target_format=self._target_format,
+            draft_format=draft_format,
+        )
+
+    def _costs(self, kind: str, draft_seconds: float, pair: Pair) -> Costs:
+        """The loop's share is what a few drafted rounds spend outside of the models."""
+        stats = pair.generate(self._prompts[0], draft=kind, gamma=2, **self._options).stats
+        loop = stats.seconds - stats.target_seconds - stats.draft_seconds
+        unit = self._steps[0]
+        verify = [step / unit for step in self._steps]
+        return Costs(verify, draft_seconds / unit, loop / stats.target_calls / unit)
+
+    def _candidate(
+        self, kind: str, draft_format: str | None, costs: Costs, traces: list[Trace], pair: Pair
+    ) -> Candidate:
+        gammas = range(costs.longest + 1)
+        speedups = [predicted_speedup(traces, costs, g) for g in gammas] if traces else [1.0]
+        gamma = int(np.argmax(speedups))
+        rates = {"plain": _Rate(), "drafted": _Rate()}
+        for prompt in self._prompts:  # taking turns, so that a drift of the machine hits both
+            rates["plain"].add(pair.generate(prompt, draft=False, **self._options).stats)
+            if gamma:
+                result = pair.generate(prompt, draft=kind, gamma=gamma, **self._options)
+                rates["drafted"].add(result.stats)
+        plain = rates["plain"].tokens_per_second
+        drafted = rates["drafted"].tokens_per_second if gamma else plain
+        return Candidate(
+            target_format=self._target_format,
+            draft_format=draft_format,
+            kind=kind if gamma else "none",
+            threads=self._threads,
+            costs=costs,
+            step_ms=1e3 * self._steps[0],
+            acceptance=mean_acceptance(traces),
+            gamma=gamma,
+            predicted=speedups[gamma],
+            measured=drafted / plain,
+            tokens_per_second=drafted,
+        )
+
+
+class _Rate:
+    """Tokens behind each text's first round, over the time they took."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._seconds = 0.0
+
+    def add(self, stats: Stats) -> None:
+        self._tokens += stats.tokens - stats.first_tokens
+        self._seconds += stats.seconds - stats.first_token_seconds
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self._tokens / self._seconds if self._seconds else 0.0
+
+
+def _line(candidate: Candidate) -> str:
+    draft = " ".join(filter(None, (candidate.kind, candidate.draft_format)))
+    return (
+        f"target {candidate.target_format}, draft {draft}, {candidate.threads} threads: "
+        f"γ {candidate.gamma}, predicted {candidate.predicted:.2f}×, "
+        f"measured {candidate.measured:.2f}×, {candidate.tokens_per_second:.1f} tokens/s"
+    )
