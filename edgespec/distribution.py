@@ -39,8 +39,9 @@ class Distribution:
 
     def of(self, token: int) -> Any:
         """The probability of one token, 0 outside the support."""
-        places, found = self.places(np.array([token]))
-        return self.probabilities[places[0]] if found[0] else 0
+        last = len(self.tokens) - 1
+        place = min(int(self.tokens.searchsorted(token)), last) if last else 0
+        return self.probabilities[place] if self.tokens[place] == token else 0
 
     def places(
         self, tokens: npt.NDArray[np.int64]
@@ -50,9 +51,13 @@ class Distribution:
         return places, self.tokens[places] == tokens
 
 
+_CERTAIN = np.ones(1, np.int64)
+_CERTAIN.flags.writeable = False
+
+
 def one_hot(token: int) -> Distribution:
     """The law of a token that was not drawn but determined (arg-max, a looked-up continuation)."""
-    return Distribution(np.array([token]), np.ones(1, np.int64))
+    return Distribution(np.array([token]), _CERTAIN)
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,11 @@ class Stream:
         self._chunks = chunks
         self.result = result
 
-    def __iter__(self) -> Iterator[Chunk]:
-        return self._chunks
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> Chunk:
+        return next(self._chunks)
 
 
 class Ending:

@@ -191,12 +191,14 @@ def test_the_json_object_has_these_keys(pair_folder):
         "accepted_runs",
         "seconds",
         "first_token_seconds",
+        "first_tokens",
         "target_seconds",
         "draft_seconds",
         "acceptance_rate",
         "acceptance_by_position",
         "tokens_per_target_call",
         "tokens_per_second",
+        "decode_tokens_per_second",
         "loop_share",
     ]
     assert len(json_of(pair_folder, "--logprobs")["logprobs"]) == len(data["token_ids"])

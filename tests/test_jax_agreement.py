@@ -18,6 +18,7 @@ from edgespec.controller import Fixed
 from edgespec.decode import speculate
 from edgespec.distribution import Sampling
 from edgespec.draft import ModelDraft
+from edgespec.errors import UsageError
 from edgespec_runtimes.draw_table import DrawTable, TableRandomness
 
 pytest.importorskip("jax")
@@ -141,6 +142,16 @@ def test_a_batch_is_its_texts_one_by_one(models, prompts):
         assert decoder.generate(prompt, draws=jax_draws.Keyed(key)) == text
 
 
+def test_caches_are_given_away_and_kept_in_place(models):
+    """Donation: a call consumes the buffers of the one before instead of holding a second set."""
+    decoder = jax_path.JaxDecoder(*models, gamma=2, prompt_capacity=8, capacity=8)
+    for _ in range(2):
+        before = decoder._caches[0][0].keys
+        decoder.generate([11, 12, 1])
+        assert before.is_deleted()
+        assert not decoder._caches[0][0].keys.is_deleted()
+
+
 def test_half_precision_runs_the_same_loop():
     """bfloat16: no claim on its text, but every round is possible and the limit holds."""
     models = [
@@ -148,6 +159,23 @@ def test_half_precision_runs_the_same_loop():
         for role in ("target", "draft")
     ]
     decoder = jax_path.JaxDecoder(*models, gamma=2, prompt_capacity=16, capacity=LIMIT, ends=())
+    assert decoder._caches[0][0].keys.dtype == "bfloat16"
     text = decoder.generate([11, 12, 1], max_new_tokens=9)
     assert len(text.tokens) == 9
     assert all(len(r.tokens) == r.accepted + 1 and r.accepted <= 2 for r in text.rounds)
+
+
+def test_mistakes_are_named(models):
+    decoder = jax_path.JaxDecoder(*models, prompt_capacity=4, capacity=4)
+    with pytest.raises(UsageError, match="5 tokens; give 1 to 4"):
+        decoder.generate([1] * 5)
+    with pytest.raises(UsageError, match="max_new_tokens is 5; give 1 to 4"):
+        decoder.generate([1], max_new_tokens=5)
+    with pytest.raises(UsageError, match="temperature is 0"):
+        decoder.generate([1], temperature=0)
+    with pytest.raises(UsageError, match="rule is 'best'; give one of: token, block"):
+        jax_path.JaxDecoder(*models, rule="best")
+    with pytest.raises(UsageError, match="gamma is 4; give 0, or a draft"):
+        jax_path.JaxDecoder(models[0])
+    with pytest.raises(UsageError, match="format is 'fp8'; give one of: fp32, bf16"):
+        jax_weights.open_jax_model(str(MODELS / "en-de-draft"), "fp8")

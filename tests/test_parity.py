@@ -1,12 +1,14 @@
 """Claim: every family computes what transformers computes, and what cannot is refused by name.
 
 Tiny random checkpoints with awkward sizes (11 tokens, 3 heads of 10, odd layers) and the shipped
-pair, in float32, against transformers' own implementation: logits within 1e-5 of each other, prefill
-and cached calls alike. Heads of 16 take the fused attention operators, heads of 10 the standard
-ones. Every one of them is a row-invariant target.
+pair, in float32, against transformers' own implementation: logits within 1e-5 of each other,
+prefill and cached calls alike. Heads of 16 take the fused attention operators, heads of 10 the
+standard ones. Every one of them is a row-invariant target.
 """
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pytest
@@ -93,7 +95,7 @@ def test_the_shipped_models_compute_what_transformers_computes(model, tmp_path):
 
 
 def test_verify_fails_an_export_that_differs(tmp_path, monkeypatch):
-    """The check must be able to fail: an exporter that forgets the scale of the scores is caught."""
+    """The check can fail: an exporter that forgets the scale of the scores is caught."""
     from edgespec_export.families.llama import Llama
 
     source = write_llama(tmp_path / "checkpoint")
@@ -151,3 +153,11 @@ def test_a_config_that_is_not_understood_is_refused_by_name(settings, named):
     }
     with pytest.raises(EdgespecError, match=named.replace("(", r"\(")):
         family_of({**config, **settings}, "model")
+
+
+def test_a_config_with_fewer_layers_than_the_checkpoint_is_refused(tmp_path):
+    source = write_llama(tmp_path / "checkpoint", layers=3)
+    config = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 2}))
+    with pytest.raises(EdgespecError, match=r"does not account for, such as 'model\.layers\.2\."):
+        export_pair(str(source), None, tmp_path / "pair")

@@ -138,8 +138,19 @@ def write_graphs(
             graph = Graph(name, file)
             family.emit(graph, numbers, attention)
             models[name] = graph.model()
+        _check_all_read(file, family)
     for name, model in models.items():
         ir.save(model, folder / f"{name}.onnx")
+
+
+def _check_all_read(file: WeightFile, family: Family) -> None:
+    """A tensor that nobody read is a part of the model that the graphs lack."""
+    unread = sorted(name for name in file.unread if not family.redundant.fullmatch(name))
+    if unread:
+        raise EdgespecError(
+            f"{family.label}: the checkpoint has {len(unread)} tensors that its config does not "
+            f"account for, such as {unread[0]!r}; config.json belongs to another model"
+        )
 
 
 def _bytes(checkpoint: Checkpoint) -> int:

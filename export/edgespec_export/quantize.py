@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from edgespec.errors import EdgespecError
 from edgespec_export.blocks import FullPrecision, Numbers
 from edgespec_export.graph import Graph
 
@@ -39,10 +40,14 @@ class HalfStorage:
         return g.op.Gemm(*([x, matrix] + ([g.weight(bias)] if bias else [])), transB=1)
 
     def _stored(self, g: Graph, name: str) -> ir.Value:
-        return g.stored(
-            f"{name}.{self._dtype}",
-            lambda: g.weights.checkpoint_tensor(name).astype(self._dtype),
-        )
+        return g.stored(f"{name}.{self._dtype}", lambda: self._narrow(g, name))
+
+    def _narrow(self, g: Graph, name: str) -> npt.NDArray[Any]:
+        with np.errstate(over="ignore"):
+            narrow = g.weights.checkpoint_tensor(name).astype(self._dtype)
+        if not np.isfinite(narrow.astype(np.float32)).all():
+            raise EdgespecError(f"tensor {name!r} has numbers beyond {self._dtype}; use bf16")
+        return narrow
 
 
 class Int8:

@@ -37,6 +37,7 @@ class WeightFile:
         self._checkpoint = checkpoint
         self._progress = progress
         self._names = set(checkpoint.names())
+        self._unread = set(self._names)
         self._written: dict[str, ir.ExternalTensor] = {}
 
     def __enter__(self) -> WeightFile:
@@ -61,7 +62,13 @@ class WeightFile:
 
     def checkpoint_tensor(self, name: str) -> npt.NDArray[np.float32]:
         """A tensor of the checkpoint as float32."""
+        self._unread.discard(name)
         return np.ascontiguousarray(self._checkpoint.read(name), np.float32)
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Tensors of the checkpoint that nobody has asked for."""
+        return frozenset(self._unread)
 
     def tensor(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> ir.ExternalTensor:
         """The tensor `name`; the first to ask has `make()` written to the file."""

@@ -24,10 +24,10 @@ __all__ = ["DrawTable", "TableRandomness"]
 class DrawTable:
     """The draws of one text.
 
-    A token is drawn by a race: token i arrives at time E_i / w_i, with E_i standard exponential and
-    w_i its weight, and the first one wins with probability w_i / Σw. Two implementations then differ
-    only where the two first arrivals are as close as rounding; with an inverse cumulative sum each
-    of a vocabulary's boundaries would be such a place.
+    A token is drawn by a race: token i arrives at time E_i / w_i, with E_i standard exponential
+    and w_i its weight, and the first one wins with probability w_i / Σw. Two implementations then
+    differ only where the two first arrivals are as close as rounding; with an inverse cumulative
+    sum each of a vocabulary's boundaries would be such a place.
 
     Attributes:
         uniforms: float32 [positions, γ], in [0, 1).
@@ -70,7 +70,7 @@ class TableRandomness:
         uniform = float(self._table.uniforms[self._row, self._bernoullis])
         self._bernoullis += 1
         self.closest = min(self.closest, abs(uniform - float(probability)))
-        return uniform < probability
+        return bool(uniform < probability)
 
     def categorical(self, distribution: Distribution) -> int:
         noise = self._table.noise[self._row, self._categoricals][distribution.tokens]

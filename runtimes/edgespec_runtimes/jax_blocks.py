@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 __all__ = [
+    "HEAD",
     "HIDDEN",
     "Cache",
     "Network",
@@ -28,7 +29,10 @@ __all__ = [
     "rms_norm",
 ]
 
-Params = dict[str, Array]  # by the names of the checkpoint
+# By the names of the checkpoint. Matrices that multiply are [in, out], the transpose of what is
+# stored: XLA's CPU backend would otherwise turn them round at every call of several positions.
+Params = dict[str, Array]
+HEAD = "lm_head.weight"  # present in all params: a copy of the embedding where that is the head
 HIDDEN = -1e30  # added to a score that must not be seen
 
 
@@ -91,8 +95,8 @@ def product(equation: str, x: Array, y: Array) -> Array:
 
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
-    """x · Wᵀ (+ b) for a matrix [out, in] as checkpoints store it: [m, out]."""
-    out = product("mi,oi->mo", x, weight).astype(x.dtype)
+    """x · W (+ b) for a matrix [in, out]: [m, out]."""
+    out = product("mi,io->mo", x, weight).astype(x.dtype)
     return out if bias is None else out + bias
 
 

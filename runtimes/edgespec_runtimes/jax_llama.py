@@ -7,6 +7,7 @@ from jax import Array
 
 from edgespec_export.families.llama import Llama
 from edgespec_runtimes.jax_blocks import (
+    HEAD,
     HIDDEN,
     Cache,
     Params,
@@ -45,8 +46,7 @@ class JaxLlama:
     ) -> tuple[Array, tuple[Cache, ...]]:
         x, cache = self._body(params, cache, tokens, past)
         x = rms_norm(x, params["model.norm.weight"], self.shape.epsilon)
-        head = EMBEDDING if self.shape.tied_head else "lm_head.weight"
-        return linear(x, params[head]).astype(jnp.float32), cache
+        return linear(x, params[HEAD]).astype(jnp.float32), cache
 
     def _body(
         self, params: Params, cache: tuple[Cache, ...], tokens: Array, past: Array

@@ -7,71 +7,18 @@ much of it is meant. What lies behind a count is overwritten before anything loo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from edgespec_runtimes.jax_accept import Rule, Verdict, choose, law
-from edgespec_runtimes.jax_blocks import Cache, Network, Params
-from edgespec_runtimes.jax_draws import Draws, noise, uniforms
+from edgespec_runtimes.jax_blocks import Cache, Network
+from edgespec_runtimes.jax_draws import noise, uniforms
+from edgespec_runtimes.jax_state import Record, Request, Side, State
 
-__all__ = ["Loop", "Record", "Request", "Side", "State", "begin", "run"]
-
-
-class Side(NamedTuple):
-    """A model in the middle of a text.
-
-    Attributes:
-        params: its weights.
-        context: what its `prefill` returned for `decode`.
-        cache: one `Cache` a layer.
-        base: the position of the pending token that the text starts with, int32.
-    """
-
-    params: Params
-    context: Any
-    cache: tuple[Cache, ...]
-    base: Array
-
-
-class Request(NamedTuple):
-    """limit: most tokens to emit, int32. temperature: float32, unused when greedy."""
-
-    limit: Array
-    temperature: Array
-    draws: Draws
-
-
-class Record(NamedTuple):
-    """What each round decided; row r is round r.
-
-    Attributes:
-        drafts: [rounds, γ] proposed tokens, of which `drafted` were meant.
-        drafted, evaluated, accepted, emitted: [rounds] counts, as in `edgespec.decode.Round`.
-    """
-
-    drafts: Array
-    drafted: Array
-    evaluated: Array
-    accepted: Array
-    emitted: Array
-
-
-class State(NamedTuple):
-    """Attributes:
-    text: int32 [capacity]: the pending token and all emitted since; then, nothing of meaning.
-    count, rounds: emitted tokens, target calls.
-    ended: an end token was emitted.
-    """
-
-    text: Array
-    count: Array
-    rounds: Array
-    ended: Array
-    target: tuple[Cache, ...]
-    draft: tuple[Cache, ...]
-    record: Record
+__all__ = ["Loop", "run"]
 
 
 @dataclass(frozen=True)
@@ -92,21 +39,11 @@ class Loop:
     ends: tuple[int, ...]
 
 
-def begin(loop: Loop, pending: Array, capacity: int, target: Side, draft: Side | None) -> State:
-    """The state before the first round; the text holds `capacity` tokens at most."""
-    zero = jnp.int32(0)
-    counts = jnp.zeros(capacity, jnp.int32)
-    record = Record(jnp.zeros((capacity, loop.gamma), jnp.int32), counts, counts, counts, counts)
-    text = jnp.zeros(capacity + loop.gamma + 2, jnp.int32).at[0].set(pending)
-    cache = () if draft is None else draft.cache
-    return State(text, zero, zero, jnp.bool_(False), target.cache, cache, record)
-
-
 def run(loop: Loop, state: State, target: Side, draft: Side | None, request: Request) -> State:
     """Rounds until an end token or the limit. Caches are taken from the state."""
 
     def goes_on(state: State) -> Array:
-        return (state.count < request.limit) & ~state.ended
+        return (state.emitted < request.limit) & ~state.ended
 
     def round_(state: State) -> State:
         if draft is None:
@@ -117,8 +54,8 @@ def run(loop: Loop, state: State, target: Side, draft: Side | None, request: Req
 
 
 def _plain(loop: Loop, state: State, target: Side, request: Request) -> State:
-    pending = lax.dynamic_slice(state.text, (state.count,), (1,))
-    past = target.base + state.count
+    pending = lax.dynamic_slice(state.text, (state.emitted,), (1,))
+    past = target.base + state.emitted
     logits, cache = loop.target.decode(target.params, target.context, state.target, pending, past)
     p = law(logits, request.temperature, loop.greedy)
     zero = jnp.int32(0)
@@ -130,19 +67,19 @@ def _plain(loop: Loop, state: State, target: Side, request: Request) -> State:
 
 def _speculative(loop: Loop, state: State, target: Side, draft: Side, request: Request) -> State:
     drafts, q, draft_cache = _propose(loop, state, draft, request)
-    drafted = jnp.minimum(loop.gamma, request.limit - state.count - 1)
+    drafted = jnp.minimum(loop.gamma, request.limit - state.emitted - 1)
     drafted = jnp.minimum(drafted, _until_end(loop, drafts, drafted))
-    pending = lax.dynamic_slice(state.text, (state.count,), (1,))
+    pending = lax.dynamic_slice(state.text, (state.emitted,), (1,))
     logits, target_cache = loop.target.decode(
         target.params,
         target.context,
         state.target,
         jnp.concatenate([pending, drafts]),
-        target.base + state.count,
+        target.base + state.emitted,
     )
     p = law(logits, request.temperature, loop.greedy)
     q = jnp.pad(q, ((0, 0), (0, p.shape[1] - q.shape[1])))
-    draws = uniforms(request.draws, state.count, loop.gamma)
+    draws = uniforms(request.draws, state.emitted, loop.gamma)
     verdict = loop.rule(drafts, q, p, drafted, draws)
     state = state._replace(target=target_cache, draft=draft_cache)
     return _emit(loop, state, drafts, drafted, verdict, request)
@@ -166,22 +103,22 @@ def _propose(
 
     def drawn(row: Array, place: Array | int) -> tuple[Array, Array]:
         q = law(row[:width], request.temperature, loop.greedy)
-        race = q if loop.greedy else noise(request.draws, state.count, place, width)
+        race = q if loop.greedy else noise(request.draws, state.emitted, place, width)
         return choose(q, race, loop.greedy), q
 
     def step(carry: tuple[Array, tuple[Cache, ...]], place: Array) -> tuple[Any, Any]:
         token, cache = carry
-        past = draft.base + state.count + place
+        past = draft.base + state.emitted + place
         logits, cache = network.decode(draft.params, draft.context, cache, token[None], past)
         token, q = drawn(logits[0], place)
         return (token, cache), (token, q)
 
-    first = jnp.maximum(state.count - 1, 0)
+    first = jnp.maximum(state.emitted - 1, 0)
     pair = known(lax.dynamic_slice(state.text, (first,), (2,)))
     logits, cache = network.decode(
         draft.params, draft.context, state.draft, pair, draft.base + first
     )
-    token, q = drawn(logits[state.count - first], 0)
+    token, q = drawn(logits[state.emitted - first], 0)
     places = jnp.arange(1, loop.gamma, dtype=jnp.int32)
     (_, cache), (tokens, laws) = lax.scan(step, (token, cache), places)
     return jnp.append(token, tokens), jnp.concatenate([q[None], laws]), cache
@@ -192,7 +129,7 @@ def _emit(
 ) -> State:
     """Draws the round's last token and moves on to what is kept: the rest is forgotten."""
     width = loop.target.vocab_size
-    race = verdict.next if loop.greedy else noise(request.draws, state.count, drafted, width)
+    race = verdict.next if loop.greedy else noise(request.draws, state.emitted, drafted, width)
     last = choose(verdict.next, race, loop.greedy)
     places = jnp.arange(loop.gamma + 1)
     tokens = jnp.where(places < verdict.accepted, jnp.append(drafts, 0), last)
@@ -206,11 +143,11 @@ def _emit(
         length,
     )
     return state._replace(
-        text=lax.dynamic_update_slice(state.text, tokens, (state.count + 1,)),
-        count=state.count + length,
+        text=lax.dynamic_update_slice(state.text, tokens, (state.emitted + 1,)),
+        emitted=state.emitted + length,
         rounds=state.rounds + 1,
         ended=ended,
-        record=Record(*(all_.at[state.rounds].set(one) for all_, one in zip(state.record, row))),
+        record=jax.tree.map(lambda rows, one: rows.at[state.rounds].set(one), state.record, row),
     )
 
 

@@ -7,7 +7,6 @@ TPU alike. It is compiled once for its shapes, γ, rule and kind of law, and the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -19,33 +18,14 @@ from edgespec.errors import UsageError
 from edgespec_runtimes.jax_accept import RULES, Rule
 from edgespec_runtimes.jax_blocks import Cache, empty_cache
 from edgespec_runtimes.jax_draws import Draws, Keyed
-from edgespec_runtimes.jax_loop import Loop, Request, Side, State, begin, run
+from edgespec_runtimes.jax_loop import Loop, run
+from edgespec_runtimes.jax_state import Request, Side, State, begin
+from edgespec_runtimes.jax_text import JaxText, text_of
 from edgespec_runtimes.jax_weights import JaxModel
 
-__all__ = ["JaxDecoder", "JaxRound", "JaxText"]
+__all__ = ["JaxDecoder"]
 
 Caches = tuple[tuple[Cache, ...], tuple[Cache, ...]]
-
-
-@dataclass(frozen=True)
-class JaxRound:
-    """What one target call brought; as `edgespec.decode.Round`, and the tokens it was offered."""
-
-    tokens: list[int]
-    proposed: list[int]
-    evaluated: int
-    accepted: int
-
-
-@dataclass(frozen=True)
-class JaxText:
-    """Attributes:
-    tokens: every emitted token, an end token included.
-    rounds: one for each target call.
-    """
-
-    tokens: list[int]
-    rounds: list[JaxRound]
 
 
 class JaxDecoder:
@@ -92,9 +72,9 @@ class JaxDecoder:
         self.prompt_capacity = prompt_capacity
         self.capacity = capacity
         self.traces = 0
-        donated = {"donate_argnames": "caches"}
-        self._one = jax.jit(self._traced, **donated)
-        self._many = jax.jit(jax.vmap(self._traced, in_axes=(None, 0, 0, 0, 0)), **donated)
+        batched = jax.vmap(self._traced, in_axes=(None, 0, 0, 0, 0))
+        self._one = jax.jit(self._traced, donate_argnames="caches")
+        self._many = jax.jit(batched, donate_argnames="caches")
         self._caches = self._empty_caches()
 
     def generate(
@@ -116,14 +96,14 @@ class JaxDecoder:
         """
         request = self._request(max_new_tokens, temperature, draws)
         state = self.start(self._padded(prompt), len(prompt), request)
-        return _text_of(jax.device_get((state.text, state.count, state.rounds, state.record)))
+        return text_of(jax.device_get((state.text, state.emitted, state.rounds, state.record)))
 
     def start(self, prompt: Array, length: int, request: Request) -> State:
         """Runs the compiled loop without waiting for it: what a benchmark times.
 
         The state's caches are the decoder's own and are given away by the next call.
         """
-        state = self._one(self._params(), self._caches, prompt, jnp.int32(length), request)
+        state: State = self._one(self._params(), self._caches, prompt, jnp.int32(length), request)
         self._caches = (state.target, state.draft)
         return state
 
@@ -149,8 +129,8 @@ class JaxDecoder:
         padded = jnp.stack([self._padded(prompt) for prompt in prompts])
         lengths = jnp.array([len(prompt) for prompt in prompts], jnp.int32)
         state = self._many(self._params(), caches, padded, lengths, request)
-        texts = jax.device_get((state.text, state.count, state.rounds, state.record))
-        return [_text_of(jax.tree.map(lambda x, i=i: x[i], texts)) for i in range(count)]
+        texts = jax.device_get((state.text, state.emitted, state.rounds, state.record))
+        return [text_of(jax.tree.map(lambda x, i=i: x[i], texts)) for i in range(count)]
 
     def _traced(
         self, params: Any, caches: Caches, prompt: Array, length: Array, request: Request
@@ -164,7 +144,8 @@ class JaxDecoder:
             known = jnp.where(prompt < loop.draft.vocab_size, prompt, 0)
             context, cache, _, base = loop.draft.prefill(params[1], caches[1], known, length)
             draft = Side(params[1], context, cache, base)
-        return run(loop, begin(loop, pending, self.capacity, target, draft), target, draft, request)
+        state = begin(loop.gamma, pending, self.capacity, target, draft)
+        return run(loop, state, target, draft, request)
 
     def _params(self) -> tuple[Any, Any]:
         target, draft = self._models
@@ -204,16 +185,3 @@ class JaxDecoder:
             )
         draws = Keyed(jax.random.key(0)) if draws is None else draws
         return Request(jnp.int32(limit), jnp.float32(temperature), draws)
-
-
-def _text_of(state: Any) -> JaxText:
-    text, count, rounds, record = state
-    done, result = 1, []
-    for drafts, drafted, evaluated, accepted, emitted in zip(*record, strict=True):
-        if len(result) == rounds:
-            break
-        tokens = [int(token) for token in text[done : done + emitted]]
-        proposed = [int(token) for token in drafts[:drafted]]
-        result.append(JaxRound(tokens, proposed, int(evaluated), int(accepted)))
-        done += int(emitted)
-    return JaxText([int(token) for token in text[1 : 1 + count]], result)

@@ -11,6 +11,7 @@ from jax import Array
 
 from edgespec_export.families.t5 import T5, relative_buckets
 from edgespec_runtimes.jax_blocks import (
+    HEAD,
     HIDDEN,
     Cache,
     Params,
@@ -25,7 +26,6 @@ from edgespec_runtimes.jax_blocks import (
 __all__ = ["JaxT5", "Source"]
 
 EMBEDDING = "shared.weight"
-HEAD = "lm_head.weight"
 
 
 class Source(NamedTuple):
@@ -97,8 +97,7 @@ class JaxT5:
         x = rms_norm(x, params["decoder.final_layer_norm.weight"], shape.epsilon)
         if shape.scale_outputs:
             x = x * shape.width**-0.5
-        head = HEAD if HEAD in params else EMBEDDING
-        return linear(x, params[head]).astype(jnp.float32), tuple(filled)
+        return linear(x, params[HEAD]).astype(jnp.float32), tuple(filled)
 
     def _encode(self, params: Params, tokens: Array, hidden: Array) -> Array:
         """[source capacity, width]; rows of padding hold nothing of use."""

@@ -14,12 +14,16 @@ from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
 from edgespec_export.sources import resolve
 from edgespec_export.weights import Weights
-from edgespec_runtimes.jax_blocks import Network, Params
+from edgespec_runtimes.jax_blocks import HEAD, Network, Params
+from edgespec_runtimes.jax_llama import EMBEDDING as LLAMA_EMBEDDING
 from edgespec_runtimes.jax_llama import JaxLlama
+from edgespec_runtimes.jax_t5 import EMBEDDING as T5_EMBEDDING
 from edgespec_runtimes.jax_t5 import JaxT5
 
-__all__ = ["DTYPES", "JaxModel", "network_of", "open_jax_model", "read_params"]
+__all__ = ["DTYPES", "JaxModel", "open_jax_model"]
 
+COPIES_OF_EMBEDDING = "embed_tokens.weight"
+TABLES = ("embed_tokens.weight", "shared.weight", "relative_attention_bias.weight")
 DTYPES: dict[str, Any] = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
 
 
@@ -50,33 +54,28 @@ def open_jax_model(name: str, number_format: str = "fp32") -> JaxModel:
         raise UsageError(f"format is {number_format!r}; give one of: {', '.join(DTYPES)}")
     checkpoint = open_checkpoint(resolve(name))
     shape = family_of(checkpoint.config, checkpoint.label)
-    params = read_params(checkpoint.weights, DTYPES[number_format])
-    return JaxModel(network_of(shape), params, shape.capacity, checkpoint.eos_token_ids)
+    if not isinstance(shape, T5 | Llama):
+        raise EdgespecError(
+            f"{checkpoint.label}: is a {shape.family} model; the JAX path has T5 and Llama only"
+        )
+    network = JaxT5(shape) if isinstance(shape, T5) else JaxLlama(shape)
+    params = _read(checkpoint.weights, shape, DTYPES[number_format])
+    return JaxModel(network, params, shape.capacity, checkpoint.eos_token_ids)
 
 
-def network_of(shape: Any) -> Network:
-    """The network of a family's shape.
-
-    Raises:
-        EdgespecError: the family is not implemented in JAX.
-    """
-    if isinstance(shape, T5):
-        return JaxT5(shape)
-    if isinstance(shape, Llama):
-        return JaxLlama(shape)
-    raise EdgespecError(
-        f"{type(shape).__name__} models have no JAX path; it has T5 and Llama-like ones"
-    )
+def _read(weights: Weights, shape: T5 | Llama, dtype: Any) -> Params:
+    """Every tensor in one number format, as `edgespec_runtimes.jax_blocks.Params` has them."""
+    table = T5_EMBEDDING if isinstance(shape, T5) else LLAMA_EMBEDDING
+    names = [
+        name for name in weights.names() if name == table or not name.endswith(COPIES_OF_EMBEDDING)
+    ]
+    params = {name: _array(name, weights.read(name), dtype) for name in names}
+    # A T5 checkpoint that holds a head uses it, whatever its config says.
+    own_head = HEAD in params and (isinstance(shape, T5) or not shape.tied_head)
+    return params if own_head else params | {HEAD: params[table].T}
 
 
-def read_params(weights: Weights, dtype: Any) -> Params:
-    """Every tensor in one number format; copies of T5's embedding are left out."""
-    return {
-        name: _array(weights.read(name), dtype)
-        for name in weights.names()
-        if not name.endswith("coder.embed_tokens.weight")
-    }
-
-
-def _array(tensor: Any, dtype: Any) -> Array:
-    return jnp.array(tensor, dtype)  # a copy: the file is mapped, and may go away
+def _array(name: str, tensor: Any, dtype: Any) -> Array:
+    """On the device; a copy, because the file is mapped and may go away."""
+    turned = tensor.ndim == 2 and not name.endswith(TABLES)
+    return jnp.array(tensor.T if turned else tensor, dtype)

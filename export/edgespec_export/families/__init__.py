@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol
 
 from edgespec.errors import EdgespecError
@@ -19,8 +20,14 @@ class Family(Protocol):
 
     Attributes:
         graphs: names of its graphs.
+        label: what the model is called, for people.
+        redundant: names of tensors that checkpoints carry and no model needs.
     """
 
+    @property
+    def label(self) -> str: ...
+    @property
+    def redundant(self) -> re.Pattern[str]: ...
     @property
     def family(self) -> str: ...
     @property

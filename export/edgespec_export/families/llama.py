@@ -5,6 +5,7 @@ Decoder-only; grouped-query attention with rotary positions, gated silu feed-for
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +61,8 @@ class Llama:
 
     family = "llama"
     graphs = (contract.DECODER,)
+    # Frequencies that follow from the config, and a copy of a tied head.
+    redundant = re.compile(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq|lm_head\.weight")
     start_token = None
 
     @property

@@ -8,6 +8,7 @@ the decoder graph does the rest, for any number of positions. Raffel et al. (202
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,11 @@ class T5:
     capacity = 512  # it was trained on 512 tokens
     positions = None  # but distances are bucketed, so there is no last position
     graphs = (contract.ENCODER, contract.DECODER)
+    # Copies of the embedding, and a bias that old checkpoints keep and no attention reads.
+    redundant = re.compile(
+        r"(encoder|decoder)\.embed_tokens\.weight"
+        r"|decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
+    )
 
     @property
     def kv_heads(self) -> int:

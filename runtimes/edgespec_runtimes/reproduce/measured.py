@@ -145,7 +145,9 @@ def _rounds(
         ):
             stats.count(round_)
     return dict(
-        zip(columns, (expected_tokens(alpha.mean, GAMMA), stats.tokens_per_target_call), strict=True)
+        zip(
+            columns, (expected_tokens(alpha.mean, GAMMA), stats.tokens_per_target_call), strict=True
+        )
     )
 
 

@@ -1,4 +1,4 @@
-"""T5 v1.1 in its published sizes, with random weights: for timing where no checkpoint is at hand."""
+"""T5 v1.1 in its published sizes, with random weights: for timing without checkpoints."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from edgespec_export.families.t5 import T5
+from edgespec_runtimes.jax_blocks import HEAD
 from edgespec_runtimes.jax_t5 import JaxT5
 from edgespec_runtimes.jax_weights import JaxModel
 
@@ -42,11 +43,11 @@ def config_of(size: str, divisor: int = 1) -> dict[str, Any]:
 
 
 def random_t5(config: dict[str, Any], dtype: Any, seed: int = 0) -> JaxModel:
-    """Weights drawn on the device, tensor by tensor: an XXL in bfloat16 is 22 GB and fits as such."""
+    """Weights drawn on the device, tensor by tensor: an XXL needs its 22 GB and no more."""
     shape = T5.from_config(config, "random T5")
     key = jax.random.key(seed)
     draw = jax.jit(
-        lambda key, shape: jax.random.normal(key, shape, dtype) * shape[-1] ** -0.5,
+        lambda key, shape: jax.random.normal(key, shape, dtype) * shape[0] ** -0.5,
         static_argnums=1,
     )
     params = {
@@ -57,11 +58,11 @@ def random_t5(config: dict[str, Any], dtype: Any, seed: int = 0) -> JaxModel:
 
 
 def _tensors(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of a v1.1 checkpoint."""
+    """Names of a v1.1 checkpoint, and shapes as `edgespec_runtimes.jax_blocks.Params` has them."""
     width, inner = config["d_model"], config["d_ff"]
     rows = config["num_heads"] * config["d_kv"]
-    for name in ("shared.weight", "lm_head.weight"):
-        yield name, (config["vocab_size"], width)
+    yield "shared.weight", (config["vocab_size"], width)
+    yield HEAD, (width, config["vocab_size"])
     for stack, attentions in (("encoder", 1), ("decoder", 2)):
         table = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         yield table, (32, config["num_heads"])
@@ -70,11 +71,11 @@ def _tensors(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
             block = f"{stack}.block.{layer}.layer"
             for place, kind in enumerate(("SelfAttention", "EncDecAttention")[:attentions]):
                 for part in "qkv":
-                    yield f"{block}.{place}.{kind}.{part}.weight", (rows, width)
-                yield f"{block}.{place}.{kind}.o.weight", (width, rows)
+                    yield f"{block}.{place}.{kind}.{part}.weight", (width, rows)
+                yield f"{block}.{place}.{kind}.o.weight", (rows, width)
             for place in range(attentions + 1):
                 yield f"{block}.{place}.layer_norm.weight", (width,)
             dense = f"{block}.{attentions}.DenseReluDense"
             for part in ("wi_0", "wi_1"):
-                yield f"{dense}.{part}.weight", (inner, width)
-            yield f"{dense}.wo.weight", (width, inner)
+                yield f"{dense}.{part}.weight", (width, inner)
+            yield f"{dense}.wo.weight", (inner, width)

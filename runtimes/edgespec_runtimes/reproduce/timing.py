@@ -13,8 +13,8 @@ from jax import Array, lax
 
 from edgespec_runtimes.jax_blocks import Cache, empty_cache
 from edgespec_runtimes.jax_draws import Keyed
-from edgespec_runtimes.jax_loop import Request
 from edgespec_runtimes.jax_path import JaxDecoder
+from edgespec_runtimes.jax_state import Request
 from edgespec_runtimes.jax_weights import JaxModel
 
 __all__ = ["call_seconds", "loop_seconds", "median_seconds"]
@@ -63,25 +63,29 @@ def loop_seconds(
         draws = Keyed(jax.random.key(seed))
         request = Request(jnp.int32(limit), jnp.float32(temperature or 1), draws)
         state = decoder.start(prompt, len(prompt), request)
-        return state.count, state.rounds
+        return state.emitted, state.rounds
 
     limit = decoder.capacity
     prompts_alone = median_seconds(lambda: text(0, 0), 3)
     seconds, tokens, rounds = 0.0, 0, 0
     for seed in range(texts):
         began = time.perf_counter()
-        counts = jax.block_until_ready(text(limit, seed))
+        counts = _wait(text(limit, seed))
         seconds += time.perf_counter() - began - prompts_alone
         tokens, rounds = tokens + int(counts[0]), rounds + int(counts[1])
     return seconds, tokens, rounds
 
 
+def _wait(result: Any) -> Any:
+    return jax.block_until_ready(result)  # type: ignore[no-untyped-call]
+
+
 def median_seconds(run: Callable[[], Any], repeats: int) -> float:
     """Of `repeats` runs, behind one that compiles."""
-    jax.block_until_ready(run())
+    _wait(run())
     taken = []
     for _ in range(repeats):
         began = time.perf_counter()
-        jax.block_until_ready(run())
+        _wait(run())
         taken.append(time.perf_counter() - began)
     return statistics.median(taken)

@@ -135,8 +135,14 @@ def _row(
 
 def _plain(target: JaxModel, prompt: Any, temperature: int, bench: Bench) -> float:
     """Seconds a token of the compiled plain loop."""
-    sizes = {"prompt_capacity": bench.prompt, "capacity": bench.tokens}
-    decoder = JaxDecoder(target, gamma=0, greedy=temperature == 0, ends=(), **sizes)
+    decoder = JaxDecoder(
+        target,
+        gamma=0,
+        greedy=temperature == 0,
+        prompt_capacity=bench.prompt,
+        capacity=bench.tokens,
+        ends=(),
+    )
     seconds, tokens, _ = loop_seconds(
         decoder, prompt, temperature=temperature, texts=max(2, bench.texts // 2)
     )

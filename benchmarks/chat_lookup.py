@@ -1,0 +1,89 @@
+"""SmolLM2-135M with prompt lookup, and the loop's own share of the time at 49 152 tokens.
+
+    python benchmarks/chat_lookup.py build/smollm2 --json FILE
+
+For each kind of prompt: tokens/s with prompt lookup over tokens/s without, greedy and sampled, time
+of whole generations. The loop's share is everything outside the calls of the two models, and is
+shown for a draft model too when the pair has one. Rows where speculation loses stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import edgespec
+from edgespec.prompts import CHAT
+from record import describe, environment
+
+SAMPLED = {"temperature": 0.8, "top_p": 0.95, "seed": 1}
+
+
+def total(results: list[edgespec.Generation]) -> dict[str, float]:
+    stats = [result.stats for result in results]
+    seconds = sum(s.seconds for s in stats)
+    inside = sum(s.target_seconds + s.draft_seconds for s in stats)
+    tokens = sum(s.tokens for s in stats)
+    return {
+        "tokens_per_second": tokens / seconds,
+        "loop_share": 1 - inside / seconds,
+        "tokens_per_target_call": tokens / sum(s.target_calls for s in stats),
+        "tokens": tokens,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pair")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=96)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    record = environment(options.threads)
+    print(describe(record))
+    rows: list[dict[str, Any]] = []
+    formats = edgespec.load(options.pair).manifest.target.variants
+    for target_format in formats:
+        pair = edgespec.load(options.pair, threads=options.threads, target_format=target_format)
+        ways: dict[str, dict[str, Any]] = {
+            "plain": {"draft": False},
+            "lookup, γ auto": {"draft": "lookup"},
+            "lookup, γ 4": {"draft": "lookup", "gamma": 4},
+        }
+        if pair.draft is not None:
+            ways["model, γ 4"] = {"draft": "model", "gamma": 4}
+        common = {"chat": True, "max_new_tokens": options.tokens}
+        pair.generate("Hello.", **common)
+        for category, prompts in CHAT.items():
+            for sampling, law in (("greedy", {}), ("sampled", SAMPLED)):
+                results: dict[str, list[edgespec.Generation]] = {name: [] for name in ways}
+                for prompt in prompts:  # the ways take turns
+                    for name, way in ways.items():
+                        results[name].append(pair.generate(prompt, **common, **law, **way))
+                totals = {name: total(found) for name, found in results.items()}
+                for name, row in totals.items():
+                    ratio = row["tokens_per_second"] / totals["plain"]["tokens_per_second"]
+                    rows.append(
+                        {
+                            "target": target_format,
+                            "prompts": category,
+                            "sampling": sampling,
+                            "way": name,
+                            "ratio": ratio,
+                            **row,
+                        }
+                    )
+                    print(
+                        f"{target_format:6} {category:10} {sampling:8} {name:15} "
+                        f"{row['tokens_per_second']:6.1f} tokens/s  ×{ratio:.2f}  "
+                        f"{row['tokens_per_target_call']:.2f} tokens a call  "
+                        f"loop {row['loop_share']:.1%}"
+                    )
+    if options.json:
+        options.json.write_text(json.dumps({"environment": record, "rows": rows}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The shipped pair: tokens/s with the draft over tokens/s without, and against transformers.
+
+    python benchmarks/t5_pair.py build/en-de --data ../shared/data/en_de/valid.tsv --json FILE
+
+Greedy, held-out sentences (first column of a TSV), every way of running takes its turn on each
+sentence, so that a drift of the machine hits all alike. Time is of whole generations, the source's
+encoding included. Each way's texts are compared with the plain target's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import edgespec
+from record import describe, environment
+
+MODELS = Path(__file__).parents[1] / "models"
+LIMIT = 128
+
+Way = Callable[[str], list[int]]
+
+
+def edgespec_ways(folder: str, threads: int) -> dict[str, Way]:
+    ways: dict[str, Way] = {}
+    manifest = edgespec.load(folder).manifest
+    for target_format in manifest.target.variants:
+        for draft_format in manifest.draft.variants if manifest.draft else ():
+            pair = edgespec.load(
+                folder, threads=threads, target_format=target_format, draft_format=draft_format
+            )
+            plain = f"edgespec {target_format}, plain"
+            if plain not in ways:
+                ways[plain] = _way(pair, draft=False)
+            for gamma in (2, 3, 4, "auto"):
+                name = f"edgespec {target_format}, draft {draft_format}, γ {gamma}"
+                ways[name] = _way(pair, draft="model", gamma=gamma)
+    return ways
+
+
+def _way(pair: edgespec.Pair, **options: Any) -> Way:
+    return lambda prompt: pair.generate(prompt, max_new_tokens=LIMIT, **options).token_ids
+
+
+def transformers_ways(threads: int) -> dict[str, Way]:
+    import torch
+    from transformers import AutoTokenizer, T5ForConditionalGeneration
+    from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+    torch.set_num_threads(threads)
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "en-de-target")
+    target, draft = (
+        T5ForConditionalGeneration.from_pretrained(MODELS / name, dtype=torch.float32).eval()
+        for name in ("en-de-target", "en-de-draft")
+    )
+
+    def way(**options: Any) -> Way:
+        def generate(prompt: str) -> list[int]:
+            inputs = tokenizer(prompt, return_tensors="pt")
+            with torch.inference_mode():
+                ids = target.generate(
+                    **inputs,
+                    do_sample=False,
+                    max_new_tokens=LIMIT,
+                    # transformers sizes its own cache by the encoder's layers, and this decoder
+                    # has more of them.
+                    past_key_values=EncoderDecoderCache(DynamicCache(), DynamicCache()),
+                    **options,
+                )
+            return [int(token) for token in ids[0, 1:]]
+
+        return generate
+
+    return {
+        "transformers fp32, plain": way(),
+        "transformers fp32, assistant": way(assistant_model=draft),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pair")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sentences", type=int, default=100)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    lines = options.data.read_text(encoding="utf-8").splitlines()[: options.sentences]
+    prompts = [line.split("\t")[0] for line in lines]
+    record = environment(options.threads)
+    print(describe(record))
+    ways = {**edgespec_ways(options.pair, options.threads), **transformers_ways(options.threads)}
+    seconds = dict.fromkeys(ways, 0.0)
+    tokens = dict.fromkeys(ways, 0)
+    texts: dict[str, list[list[int]]] = {name: [] for name in ways}
+    for repeat in range(2):  # the first pass sets things up and is not counted
+        for prompt in prompts if repeat else prompts[:5]:
+            for name, generate in ways.items():
+                began = time.perf_counter()
+                text = generate(prompt)
+                if repeat:
+                    seconds[name] += time.perf_counter() - began
+                    tokens[name] += len(text)
+                    texts[name].append(text)
+    rows = []
+    for name in ways:
+        base = f"{name.split(',')[0]}, plain"
+        row = {
+            "way": name,
+            "tokens_per_second": tokens[name] / seconds[name],
+            "over_own_plain": tokens[name] / seconds[name] * seconds[base] / tokens[base],
+            "texts_equal_to_own_plain": sum(
+                a == b for a, b in zip(texts[name], texts[base], strict=True)
+            ),
+            "sentences": len(prompts),
+            "tokens": tokens[name],
+        }
+        rows.append(row)
+        print(
+            f"{name:42} {row['tokens_per_second']:7.0f} tokens/s  ×{row['over_own_plain']:.2f}  "
+            f"equal texts {row['texts_equal_to_own_plain']}/{len(prompts)}"
+        )
+    if options.json:
+        options.json.write_text(json.dumps({"environment": record, "rows": rows}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Claim: the wall-clock half of Table 2 accepts with the α it is told and compiles each loop once.
+
+T5 v1.1 shapes shrunk to one layer; no claim on the times themselves.
+"""
+
+import math
+
+import pytest
+
+pytest.importorskip("jax")
+wallclock = pytest.importorskip("edgespec_runtimes.reproduce.wallclock")
+shapes = pytest.importorskip("edgespec_runtimes.reproduce.shapes")
+paper = pytest.importorskip("edgespec_runtimes.reproduce.paper")
+
+LITTLE = wallclock.Bench(divisor=16, number_format="fp32", prompt=4, tokens=25, texts=1, repeats=1)
+
+
+@pytest.fixture
+def one_layer(monkeypatch):
+    monkeypatch.setattr(wallclock, "SIZES", {"T5-small": None, "T5-XXL": None})
+    for size in ("T5-small", "T5-XXL"):
+        monkeypatch.setitem(shapes.SIZES, size, (256, 512, 16, 1))
+
+
+def test_rows_accept_with_their_alpha(one_layer):
+    rows = [
+        paper.SpeedRow("EnDe", "T5-small", 0, 3, 1.0, 0.02, 3.0, 3.0),
+        paper.SpeedRow("CNNDM", "T5-small", 0, 3, 0.0, 0.02, 1.0, 1.0),
+    ]
+    told = paper.read_paper()._replace(speed=rows)
+    said = []
+    report = wallclock.wallclock(told, LITTLE, said.append)
+    always, never = report.rows
+    # 25 tokens in rounds of 4: the seventh has one left to emit.
+    assert always["tokens a round"] == pytest.approx(25 / 7)
+    assert never["tokens a round"] == 1
+    assert never["tokens a round, expected"] == 1
+    assert all(row["speed-up"] > 0 and row["S"] > 0 for row in report.rows)
+    assert any("REDUCED" in note for note in report.notes)
+    assert {"device", "jax", "n", "format"} <= set(report.setting)
+    assert len(said) == 4
+
+
+def test_the_published_sizes_have_the_published_numbers_of_parameters():
+    """T5 v1.1: 77 M, 248 M, 783 M and 11.1 B, embedding and head counted."""
+    for size, millions in {"small": 77, "base": 248, "large": 783, "XXL": 11_135}.items():
+        tensors = shapes._tensors(shapes.config_of(f"T5-{size}"))
+        count = sum(math.prod(shape) for _, shape in tensors)
+        assert count / 1e6 == pytest.approx(millions, rel=0.01)
