@@ -10,7 +10,7 @@ Kalman and Matias (2022).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,11 @@ __all__ = ["Distribution", "Sampling", "one_hot"]
 
 # Floats on a device, `fractions.Fraction` objects where a test walks the law exactly.
 Probabilities = npt.NDArray[Any]
+Tokens = npt.NDArray[np.int64]
+Logits = npt.NDArray[np.float32]
+
+# A nucleus is looked for among so many tokens first.
+FEW = 512
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Distribution:
             only ever drawn from, is left without the division.
     """
 
-    tokens: npt.NDArray[np.int64]
+    tokens: Tokens
     probabilities: Probabilities
 
     def of(self, token: int) -> Any:
@@ -43,9 +48,7 @@ class Distribution:
         place = min(int(self.tokens.searchsorted(token)), last) if last else 0
         return self.probabilities[place] if self.tokens[place] == token else 0
 
-    def places(
-        self, tokens: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    def places(self, tokens: Tokens) -> tuple[Tokens, npt.NDArray[np.bool_]]:
         """Where each of `tokens` ([n]) stands in this support, and whether it does: [n] and [n]."""
         places = np.minimum(np.searchsorted(self.tokens, tokens), len(self.tokens) - 1)
         return places, self.tokens[places] == tokens
@@ -77,6 +80,7 @@ class Sampling:
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
+    _vocabulary: dict[int, Tokens] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
@@ -92,7 +96,7 @@ class Sampling:
     def greedy(self) -> bool:
         return self.temperature == 0
 
-    def __call__(self, logits: npt.NDArray[np.float32]) -> Distribution:
+    def __call__(self, logits: Logits) -> Distribution:
         """The distribution of one row of logits ([vocabulary], float32)."""
         best = int(logits.argmax())
         highest = logits[best]
@@ -103,40 +107,65 @@ class Sampling:
             )
         if self.greedy:
             return one_hot(best)
-        tokens, kept = _largest(logits, self.top_k)
+        tokens, kept = self._all_tokens(len(logits)), logits
+        if 0 < self.top_k < len(logits):
+            tokens, kept = _largest(logits, self.top_k)
+        total = 0.0
+        if self.top_p < 1:
+            total = float(np.exp((kept - highest) / np.float32(self.temperature)).sum())
+        if self.min_p > 0:
+            # A little lower, so that rounding drops no token that the exact test below keeps.
+            lowest = highest + self.temperature * math.log(self.min_p) - 1e-3
+            tokens, kept = _above(tokens, kept, lowest)
+        if self.top_p < 1:
+            tokens, kept = self._near_the_top(tokens, kept, highest, total)
         # In float64: a vocabulary of float32 terms would lose the law's last digits in its sum.
         weights = np.subtract(kept, highest, dtype=np.float64)
         weights /= self.temperature
         np.exp(weights, out=weights)
         if self.top_p < 1:
-            tokens, weights = _nucleus(tokens, weights, self.top_p)
+            tokens, weights = _nucleus(tokens, weights, self.top_p * total)
         if self.min_p > 0:
             likely = weights >= self.min_p  # the most probable token weighs exp(0) = 1
             tokens, weights = tokens[likely], weights[likely]
         weights /= weights.sum()
         return Distribution(tokens, weights)
 
+    def _near_the_top(
+        self, tokens: Tokens, logits: Logits, highest: np.float32, total: float
+    ) -> tuple[Tokens, Logits]:
+        """The largest few logits, if they reach top_p together; else all: sorting is dear."""
+        if len(logits) <= FEW:
+            return tokens, logits
+        places, few = _largest(logits, FEW)
+        mass = float(np.exp((few - highest) / np.float32(self.temperature)).sum())
+        enough = mass > (self.top_p + 1e-3) * total
+        return (tokens[places], few) if enough else (tokens, logits)
 
-def _largest(
-    logits: npt.NDArray[np.float32], count: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """The tokens of the `count` largest logits, in token order, with their logits."""
-    if not 0 < count < len(logits):
-        return np.arange(len(logits)), logits
+    def _all_tokens(self, count: int) -> Tokens:
+        """Made once: allocating a vocabulary's worth of memory costs more than filling it."""
+        if count not in self._vocabulary:
+            self._vocabulary[count] = np.arange(count)
+        return self._vocabulary[count]
+
+
+def _largest(logits: Logits, count: int) -> tuple[Tokens, Logits]:
+    """The places of the `count` largest logits, increasing, and their logits; ties are kept."""
     threshold = np.partition(logits, len(logits) - count)[len(logits) - count]
-    tokens = np.flatnonzero(logits >= threshold)
-    return tokens, logits[tokens]
+    return _above(None, logits, threshold)
+
+
+def _above(tokens: Tokens | None, logits: Logits, lowest: float) -> tuple[Tokens, Logits]:
+    """The tokens (None: their places) whose logit is at least `lowest`, and their logits."""
+    places = np.flatnonzero(logits >= np.float32(lowest))
+    return places if tokens is None else tokens[places], logits[places]
 
 
 def _nucleus(
-    tokens: npt.NDArray[np.int64], weights: npt.NDArray[np.float64], mass: float
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """The smallest set of most probable tokens that holds `mass` of the total."""
-    total = weights.sum()
-    # Tokens lighter than this cannot hold 1 - mass together, so the nucleus never needs them,
-    # and the sort sees a handful of tokens instead of the vocabulary.
-    candidates = np.flatnonzero(weights >= (1 - mass) * total / len(weights))
-    order = candidates[np.argsort(-weights[candidates], kind="stable")]
-    needed = int(np.searchsorted(np.cumsum(weights[order]), mass * total)) + 1
+    tokens: Tokens, weights: npt.NDArray[np.float64], mass: float
+) -> tuple[Tokens, npt.NDArray[np.float64]]:
+    """The smallest set of most probable tokens whose weights reach `mass`."""
+    order = np.argsort(-weights, kind="stable")
+    needed = int(np.searchsorted(np.cumsum(weights[order]), mass)) + 1
     kept = np.sort(order[:needed])
     return tokens[kept], weights[kept]

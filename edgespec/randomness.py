@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from edgespec.distribution import Distribution
 from edgespec.errors import UsageError
 
 __all__ = ["Randomness", "Seeded"]
+
+BLOCK = 256
 
 
 class Randomness(Protocol):
@@ -65,8 +68,20 @@ class Seeded:
         tokens, weights = distribution.tokens, distribution.probabilities
         if len(tokens) == 1:
             return int(tokens[0])
-        cumulative = np.cumsum(weights)
-        place = np.searchsorted(cumulative, self._uniform() * cumulative[-1], "right")
-        # Rounding can put the point on the total itself: take the last token that has any mass.
-        last = np.searchsorted(cumulative, cumulative[-1])
-        return int(tokens[min(place, last)])
+        # Along a large vocabulary, first to the block of weights, then within it.
+        starts = np.arange(0, len(weights), BLOCK)
+        sums = np.cumsum(np.add.reduceat(weights, starts))
+        point = self._uniform() * sums[-1]
+        block = _first_above(sums, point)
+        start = int(starts[block])
+        before = sums[block - 1] if block else 0
+        inside = np.cumsum(weights[start : start + BLOCK])
+        return int(tokens[start + _first_above(inside, point - before)])
+
+
+def _first_above(cumulative: npt.NDArray[np.float64], point: float) -> int:
+    """Where a running sum first exceeds `point`; rounding can put the point on the total itself,
+    which belongs to the last place that has any weight."""
+    place = np.searchsorted(cumulative, point, "right")
+    last = np.searchsorted(cumulative, cumulative[-1])
+    return int(min(place, last))

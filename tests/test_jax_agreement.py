@@ -14,11 +14,14 @@ import pytest
 
 from conftest import MODELS
 from edgespec.accept import RULES
+from edgespec.contract import read_manifest
 from edgespec.controller import Fixed
 from edgespec.decode import speculate
 from edgespec.distribution import Sampling
 from edgespec.draft import ModelDraft
 from edgespec.errors import UsageError
+from edgespec.runtimes import open_model
+from edgespec.tokenizer import load_tokenizer
 from edgespec_runtimes.draw_table import DrawTable, TableRandomness
 
 pytest.importorskip("jax")
@@ -39,15 +42,32 @@ def models():
     ]
 
 
+class Onnx:
+    """The exported pair's two models on ONNX Runtime."""
+
+    def __init__(self, folder):
+        self.manifest = read_manifest(folder)
+        variant = self.manifest.target.variants["fp32"]
+        rows = variant.row_invariance.min_rows
+        self.target = open_model(folder, self.manifest.target, "fp32", threads=1, min_rows=rows)
+        self.draft = open_model(folder, self.manifest.draft, "fp32", threads=1)
+
+
 @pytest.fixture(scope="module")
-def prompts(pair):
+def onnx(pair_folder):
+    return Onnx(pair_folder)
+
+
+@pytest.fixture(scope="module")
+def prompts(pair_folder):
+    tokenizer = load_tokenizer(pair_folder)
     words = random.Random(0)
     texts = [" ".join(words.choices(KNOWN.split(), k=words.randint(1, 8))) for _ in range(PROMPTS)]
-    return [pair.tokenizer.encode(text).ids for text in texts]
+    return [tokenizer.encode(text).ids for text in texts]
 
 
 @pytest.fixture(scope="module")
-def tables(pair):
+def tables():
     return [DrawTable.draw(seed, LIMIT, GAMMA, 8192) for seed in range(TABLES)]
 
 
@@ -73,14 +93,14 @@ class Recorded(ModelDraft):
         return proposal
 
 
-def onnx_rounds(pair, prompt, rule, temperature, table):
+def onnx_rounds(onnx, prompt, rule, temperature, table):
     """(proposed tokens, evaluated, accepted, emitted tokens) and narrowest decision, a round."""
     randomness = TableRandomness(table)
     process = Watched(Sampling(temperature))
-    ends = set(pair.manifest.eos_token_ids)
-    draft = Recorded(pair._draft, process, pair._target.vocab_size, ends)
+    ends = set(onnx.manifest.eos_token_ids)
+    draft = Recorded(onnx.draft, process, onnx.target.vocab_size, ends)
     rounds = speculate(
-        pair._target,
+        onnx.target,
         draft,
         prompt,
         process=process,
@@ -99,7 +119,7 @@ def onnx_rounds(pair, prompt, rule, temperature, table):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("temperature", [0.0, 1.0], ids=["greedy", "sampled"])
-def test_every_round_of_both_loops_is_the_same(pair, models, prompts, tables, rule, temperature):
+def test_every_round_of_both_loops_is_the_same(onnx, models, prompts, tables, rule, temperature):
     decoder = jax_path.JaxDecoder(
         *models,
         gamma=GAMMA,
@@ -113,7 +133,7 @@ def test_every_round_of_both_loops_is_the_same(pair, models, prompts, tables, ru
     for place, prompt in enumerate(prompts):
         text = decoder.generate(prompt, draws=shared[place % TABLES])
         mine = [(r.proposed, r.evaluated, r.accepted, r.tokens) for r in text.rounds]
-        theirs = onnx_rounds(pair, prompt, rule, temperature, tables[place % TABLES])
+        theirs = onnx_rounds(onnx, prompt, rule, temperature, tables[place % TABLES])
         for at, ((expected, closest), found) in enumerate(zip(theirs, mine, strict=False)):
             if found != expected:
                 ties.append(closest)

@@ -1,11 +1,13 @@
-"""Seconds on the accelerator at hand: of one decoder call, and of a compiled loop."""
+"""Seconds on the accelerator at hand: of one decoder call, and of one text by a compiled loop.
+
+A machine drifts, and others may use it: what will be compared is timed in turns, and medians count.
+"""
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +19,21 @@ from edgespec_runtimes.jax_path import JaxDecoder
 from edgespec_runtimes.jax_state import Request
 from edgespec_runtimes.jax_weights import JaxModel
 
-__all__ = ["call_seconds", "loop_seconds", "median_seconds"]
+__all__ = ["CALLS", "Text", "call_timer", "text_timer"]
+
+CALLS = 16  # decoder calls in one timing
 
 
-def call_seconds(
-    model: JaxModel, rows: int, *, prompt: Array, capacity: int, calls: int, repeats: int
-) -> float:
-    """A decoder call of `rows` positions in the middle of the cache.
+class Text(NamedTuple):
+    """One decoded text; the seconds are without its prompt."""
+
+    seconds: float
+    tokens: int
+    rounds: int
+
+
+def call_timer(model: JaxModel, rows: int, prompt: Array, capacity: int) -> Callable[[], float]:
+    """Seconds of a decoder call of `rows` positions in the middle of the cache.
 
     Calls follow each other inside one compiled loop, each fed by the one before, so that neither
     Python nor the compiler can take part in what is timed.
@@ -42,50 +52,41 @@ def call_seconds(
             logits, cache = network.decode(params, context, cache, tokens, past)
             return cache, logits.argmax(-1).astype(jnp.int32)
 
-        last: Array = lax.fori_loop(0, calls, call, (cache, tokens))[1]
+        last: Array = lax.fori_loop(0, CALLS, call, (cache, tokens))[1]
         return last
 
     tokens = jnp.zeros(rows, jnp.int32)
-    seconds = median_seconds(lambda: loop(model.params, context, cache, tokens), repeats)
-    return seconds / calls
+
+    def run() -> Any:
+        return loop(model.params, context, cache, tokens)
+
+    _seconds(run)  # compiles
+    return lambda: _seconds(run)[0] / CALLS
 
 
-def loop_seconds(
-    decoder: JaxDecoder, prompt: Array, *, temperature: float, texts: int
-) -> tuple[float, int, int]:
-    """Decoding `texts` texts of the decoder's capacity, prompts left out.
+def text_timer(decoder: JaxDecoder, prompt: Array, temperature: float) -> Callable[[int], Text]:
+    """Decodes a text of the decoder's capacity with the numbers of a seed."""
 
-    Returns:
-        Seconds, emitted tokens and rounds of all texts together.
-    """
-
-    def text(limit: int, seed: int) -> Any:
+    def decode(limit: int, seed: int) -> tuple[float, Any]:
         draws = Keyed(jax.random.key(seed))
         request = Request(jnp.int32(limit), jnp.float32(temperature or 1), draws)
-        state = decoder.start(prompt, len(prompt), request)
-        return state.emitted, state.rounds
 
-    limit = decoder.capacity
-    prompts_alone = median_seconds(lambda: text(0, 0), 3)
-    seconds, tokens, rounds = 0.0, 0, 0
-    for seed in range(texts):
-        began = time.perf_counter()
-        counts = _wait(text(limit, seed))
-        seconds += time.perf_counter() - began - prompts_alone
-        tokens, rounds = tokens + int(counts[0]), rounds + int(counts[1])
-    return seconds, tokens, rounds
+        def run() -> Any:
+            state = decoder.start(prompt, len(prompt), request)
+            return state.emitted, state.rounds
 
+        return _seconds(run)
 
-def _wait(result: Any) -> Any:
-    return jax.block_until_ready(result)  # type: ignore[no-untyped-call]
+    def text(seed: int) -> Text:
+        prompt_alone, _ = decode(0, seed)  # no token: what is left is the prompt
+        seconds, (tokens, rounds) = decode(decoder.capacity, seed)
+        return Text(seconds - prompt_alone, int(tokens), int(rounds))
+
+    decode(0, 0)  # compiles
+    return text
 
 
-def median_seconds(run: Callable[[], Any], repeats: int) -> float:
-    """Of `repeats` runs, behind one that compiles."""
-    _wait(run())
-    taken = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        _wait(run())
-        taken.append(time.perf_counter() - began)
-    return statistics.median(taken)
+def _seconds(run: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    result = jax.block_until_ready(run())  # type: ignore[no-untyped-call]
+    return time.perf_counter() - began, result

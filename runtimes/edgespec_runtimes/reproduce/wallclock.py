@@ -7,30 +7,30 @@ both laws, the residual. What is measured is what a machine makes of a given acc
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from statistics import median
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from edgespec_runtimes.jax_accept import synthetic_rule
 from edgespec_runtimes.jax_path import JaxDecoder
 from edgespec_runtimes.jax_weights import DTYPES, JaxModel, open_jax_model
+from edgespec_runtimes.reproduce.machine import machine
 from edgespec_runtimes.reproduce.paper import Paper, SpeedRow
 from edgespec_runtimes.reproduce.report import Report
 from edgespec_runtimes.reproduce.shapes import SIZES, config_of, random_t5
 from edgespec_runtimes.reproduce.theory import expected_tokens, speedup_on_device
-from edgespec_runtimes.reproduce.timing import call_seconds, loop_seconds
+from edgespec_runtimes.reproduce.timing import CALLS, Text, call_timer, text_timer
 
-__all__ = ["Bench", "machine", "wallclock"]
+__all__ = ["Bench", "wallclock"]
 
 TARGET = "T5-XXL"
-CALLS = 16  # decoder calls in one timed loop
+Timer = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class Bench:
     checkpoints: by size ("T5-XXL"); random weights for those that are not there.
     prompt, tokens: lengths of a source and of a text.
     texts: timed for each row; the acceptance differs from text to text.
-    repeats: of each timed call; the median counts.
     """
 
     divisor: int = 1
@@ -50,70 +49,84 @@ class Bench:
     prompt: int = 64
     tokens: int = 128
     texts: int = 5
-    repeats: int = 5
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The target with what every row compares itself to: calls by rows, plain texts by T."""
+
+    model: JaxModel
+    prompt: Array
+    calls: Mapping[int, Timer]
+    plain: Mapping[int, Callable[[int], Text]]
 
 
 def wallclock(paper: Paper, bench: Bench, say: Callable[[str], object]) -> Report:
     """All rows of Table 2 on this machine, beside the paper's."""
-    target = _model(TARGET, bench)
-    vocabulary = target.network.vocab_size
-    prompt = jnp.asarray(np.random.default_rng(0).integers(3, vocabulary, bench.prompt, np.int32))
-    gammas = {row.gamma for row in paper.speed}
-    verify = {rows: _call(target, rows, prompt, bench) for rows in {1, *(g + 1 for g in gammas)}}
-    say(f"{TARGET}: t(1) = {1e3 * verify[1]:.2f} ms")
-    plain = {t: _plain(target, prompt, t, bench) for t in (0, 1)}
-    rows: dict[SpeedRow, dict[str, Any]] = {}
+    target = _target(paper, bench)
+    say(f"{TARGET}: t(1) = {1e3 * target.calls[1]():.2f} ms")
+    rows: dict[int, dict[str, Any]] = {}
     for name in (size for size in SIZES if size != TARGET):
         draft = _model(name, bench)
-        c = _call(draft, 1, prompt, bench) / verify[1]
-        say(f"{name}: c = {c:.3f}")
-        for row in (row for row in paper.speed if row.draft == name):
-            v = verify[row.gamma + 1] / verify[1]
-            rows[row] = _row(row, target, draft, prompt, bench, c, v, plain[row.temperature])
-            say(f"{row.task} {name} T={row.temperature}: {rows[row]['speed-up']:.2f}")
-        del draft
-    notes = [
-        paper.source,
-        "α here is the paper's, drawn at random; S = tokens / (γc + v(γ+1)) with the tokens a "
-        "round that were drawn",
-        "prompts are left out of the times; the baseline is the same compiled loop at γ = 0",
-    ]
-    if bench.divisor > 1:
-        notes.append(
-            f"REDUCED: every width, head count and vocabulary divided by {bench.divisor}, depths "
-            "kept; not the paper's models"
-        )
-    ordered = [rows[row] for row in paper.speed]
+        call = call_timer(draft, 1, target.prompt, bench.tokens)
+        for place, row in enumerate(paper.speed):
+            if row.draft == name:
+                rows[place] = _row(row, target, draft, call, bench)
+                say(f"{row.task} {name} T={row.temperature}: {rows[place]['speed-up']:.2f}")
     title = f"Table 2 on {jax.devices()[0].device_kind}, synthetic acceptance"
-    return Report("table2-measured", title, ordered, notes, machine() | _setting(bench, verify))
+    ordered = [rows[place] for place in sorted(rows)]
+    setting = machine() | _setting(bench)
+    return Report("table2-measured", title, ordered, _notes(paper, bench), setting)
+
+
+def _target(paper: Paper, bench: Bench) -> _Target:
+    model = _model(TARGET, bench)
+    tokens = np.random.default_rng(0).integers(3, model.network.vocab_size, bench.prompt, np.int32)
+    prompt = jnp.asarray(tokens)
+    widths = {1, *(row.gamma + 1 for row in paper.speed)}
+    plain = {
+        t: text_timer(_decoder(bench, model, greedy=t == 0), prompt, t)
+        for t in {row.temperature for row in paper.speed}
+    }
+    calls = {width: call_timer(model, width, prompt, bench.tokens) for width in widths}
+    return _Target(model, prompt, calls, plain)
+
+
+def _decoder(bench: Bench, target: JaxModel, *, greedy: bool, **drafting: Any) -> JaxDecoder:
+    return JaxDecoder(
+        target,
+        greedy=greedy,
+        ends=(),
+        prompt_capacity=bench.prompt,
+        capacity=bench.tokens,
+        **drafting or {"gamma": 0},
+    )
 
 
 def _row(
-    row: SpeedRow,
-    target: JaxModel,
-    draft: JaxModel,
-    prompt: Any,
-    bench: Bench,
-    c: float,
-    v: float,
-    plain: float,
+    row: SpeedRow, target: _Target, draft: JaxModel, draft_call: Timer, bench: Bench
 ) -> dict[str, Any]:
-    decoder = JaxDecoder(
-        target,
-        draft,
+    decoder = _decoder(
+        bench,
+        target.model,
+        greedy=row.temperature == 0,
+        draft=draft,
         gamma=row.gamma,
         rule=synthetic_rule(jnp.float32(row.alpha)),
-        greedy=row.temperature == 0,
-        prompt_capacity=bench.prompt,
-        capacity=bench.tokens,
-        ends=(),
     )
-    seconds, tokens, rounds = loop_seconds(
-        decoder, prompt, temperature=row.temperature, texts=bench.texts
-    )
+    fast = text_timer(decoder, target.prompt, row.temperature)
+    one, several = target.calls[1], target.calls[row.gamma + 1]
+    turns = [
+        (fast(seed), target.plain[row.temperature](seed), draft_call(), one(), several())
+        for seed in range(bench.texts)
+    ]
+    texts, plains, drafts, ones, verifications = zip(*turns, strict=True)
     assert decoder.traces == 1, "the loop was compiled again"
-    predicted = speedup_on_device(tokens / rounds, row.gamma, c, v)
-    measured = plain * tokens / seconds
+    tokens = sum(text.tokens for text in texts) / sum(text.rounds for text in texts)
+    c, v = median(drafts) / median(ones), median(verifications) / median(ones)
+    round_seconds = median(text.seconds / text.rounds for text in texts)
+    measured = tokens * median(text.seconds / text.rounds for text in plains) / round_seconds
+    predicted = speedup_on_device(tokens, row.gamma, c, v)
     return {
         "task": row.task,
         "draft": row.draft,
@@ -122,37 +135,16 @@ def _row(
         "α": row.alpha,
         "c, paper": row.c,
         "c": c,
+        "t(1), ms": 1e3 * median(ones),
         "v(γ+1)": v,
         "tokens a round, expected": expected_tokens(row.alpha, row.gamma),
-        "tokens a round": tokens / rounds,
+        "tokens a round": tokens,
         "expected, paper": row.expected_speedup,
         "measured, paper": row.measured_speedup,
         "S": predicted,
         "speed-up": measured,
         "of S": f"{measured / predicted:.0%}",
     }
-
-
-def _plain(target: JaxModel, prompt: Any, temperature: int, bench: Bench) -> float:
-    """Seconds a token of the compiled plain loop."""
-    decoder = JaxDecoder(
-        target,
-        gamma=0,
-        greedy=temperature == 0,
-        prompt_capacity=bench.prompt,
-        capacity=bench.tokens,
-        ends=(),
-    )
-    seconds, tokens, _ = loop_seconds(
-        decoder, prompt, temperature=temperature, texts=max(2, bench.texts // 2)
-    )
-    return seconds / tokens
-
-
-def _call(model: JaxModel, rows: int, prompt: Any, bench: Bench) -> float:
-    return call_seconds(
-        model, rows, prompt=prompt, capacity=bench.tokens, calls=CALLS, repeats=bench.repeats
-    )
 
 
 def _model(size: str, bench: Bench) -> JaxModel:
@@ -162,29 +154,25 @@ def _model(size: str, bench: Bench) -> JaxModel:
     return random_t5(config_of(size, bench.divisor), DTYPES[bench.number_format])
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers were measured on."""
-    device = jax.devices()[0]
-    processor = platform.processor()
-    if Path("/proc/cpuinfo").is_file():
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        processor = names[0] if names else processor
-    return {
-        "device": f"{device.device_kind} ({device.platform})",
-        "host": f"{processor}, {os.cpu_count()} cores, {platform.machine()}",
-        "jax": jax.__version__,
-        "python": platform.python_version(),
-    }
-
-
-def _setting(bench: Bench, verify: Mapping[int, float]) -> dict[str, Any]:
-    costs = ", ".join(f"t({m}) = {1e3 * verify[m]:.2f} ms" for m in sorted(verify))
-    checkpoints = ", ".join(bench.checkpoints or {}) or "none, random weights"
+def _setting(bench: Bench) -> dict[str, Any]:
     return {
         "format": bench.number_format,
-        "checkpoints": checkpoints,
-        "target": costs,
-        "n": f"{bench.texts} texts of {bench.tokens} tokens a row, prompt {bench.prompt}; "
-        f"median of {bench.repeats} x {CALLS} calls",
+        "checkpoints": ", ".join(bench.checkpoints or {}) or "none, random weights",
+        "n": f"{bench.texts} texts of {bench.tokens} tokens a row behind a prompt of "
+        f"{bench.prompt}, in turns with as many plain ones and {bench.texts} times {CALLS} calls",
     }
+
+
+def _notes(paper: Paper, bench: Bench) -> list[str]:
+    notes = [
+        paper.source,
+        "α here is the paper's, drawn at random; S = tokens / (γc + v(γ+1)) with the tokens a "
+        "round that were drawn; speed-up = tokens a round · plain step / round, medians of both",
+        "prompts are left out of the times; the baseline is the same compiled loop at γ = 0",
+    ]
+    if bench.divisor > 1:
+        notes.append(
+            f"REDUCED: every width, head count and vocabulary divided by {bench.divisor}, depths "
+            "kept; not the paper's models"
+        )
+    return notes
