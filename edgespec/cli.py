@@ -27,6 +27,23 @@ THREADS = click.option(
 )
 
 
+TEXT = click.option(
+    "--text", type=click.Path(path_type=Path), help="A prompt on each line; default: built-in."
+)
+
+
+def SAMPLING(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802
+    """The options of `edgespec.distribution.Sampling`."""
+    for option in (
+        click.option("--min-p", type=float, default=0.0, help="Keep this fraction of the best."),
+        click.option("--top-p", type=float, default=1.0, help="Keep the most probable mass."),
+        click.option("--top-k", type=int, default=0, help="Keep the k most probable tokens."),
+        click.option("-t", "--temperature", type=float, default=0.0, show_default="0, greedy"),
+    ):
+        command = option(command)
+    return command
+
+
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
     """What a user can mend is one line on stderr: exit code 2 for usage, 1 for failure."""
@@ -102,10 +119,7 @@ def export(
 @click.argument("prompt", required=False)
 @click.option("--file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
 @click.option("-n", "--max-new-tokens", type=int, help="Default: to the end of the text.")
-@click.option("-t", "--temperature", type=float, default=0.0, show_default="0, greedy")
-@click.option("--top-k", type=int, default=0, help="Keep the k most probable tokens.")
-@click.option("--top-p", type=float, default=1.0, help="Keep the most probable mass.")
-@click.option("--min-p", type=float, default=0.0, help="Keep this fraction of the best.")
+@SAMPLING
 @click.option("--seed", type=int, help="Draws the same text again.")
 @click.option("--gamma", default="auto", show_default=True, help="Tokens drafted a round.")
 @click.option(
@@ -192,6 +206,122 @@ def inspect(pair: Path, as_json: bool, measure: bool, threads: int | None) -> No
                 for format_ in manifest.target.variants
             }
         click.echo((pair_json if as_json else describe_pair)(manifest, measured))
+
+
+@main.command()
+@PAIR
+@TEXT
+@SAMPLING
+@click.option("-n", "--max-new-tokens", type=int, default=64, show_default=True)
+@click.option("--threads", type=click.IntRange(min=1), multiple=True, help="Default: 1 and all.")
+@click.option("--chat", is_flag=True, help="Put the model's chat format around the prompts.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the curves (extra: plots).")
+@click.option("--dry-run", is_flag=True, help="Write no profile.")
+@JSON
+def tune(
+    pair: Path,
+    text: Path | None,
+    max_new_tokens: int,
+    threads: tuple[int, ...],
+    chat: bool,
+    plot: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    **sampling: Any,
+) -> None:
+    """Measure PAIR on this device and remember its fastest exact setting.
+
+    Times calls of 1 to 17 positions for every exported variant, predicts the speed-up of each
+    draft from how often the target would accept it on your texts, and measures it. The profile is
+    written into PAIR and used by `generate` from then on.
+    """
+    with _one_line_errors():
+        from edgespec.distribution import Sampling
+        from edgespec.profile import write_profile
+        from edgespec.report import describe_tuning, tuning_json
+        from edgespec.tune import tune as measure
+
+        tuning = measure(
+            pair,
+            _texts(pair, text),
+            process=Sampling(**sampling),
+            max_new_tokens=max_new_tokens,
+            threads=threads,
+            chat=chat,
+            say=lambda line: click.echo(line, err=True),
+        )
+        if plot is not None:
+            from edgespec.plots import plot_tuning
+
+            plot_tuning(tuning, plot)
+        if not dry_run:
+            write_profile(tuning.profile(), pair)
+        click.echo((tuning_json if as_json else describe_tuning)(tuning))
+
+
+@main.command()
+@PAIR
+@TEXT
+@SAMPLING
+@click.option("-n", "--max-new-tokens", type=int, default=64, show_default=True)
+@click.option("--gamma", multiple=True, default=["2", "4", "auto"], show_default=True)
+@click.option(
+    "--acceptance", type=float, help="Decree this α: machine cost without model agreement."
+)
+@click.option("--chat", is_flag=True, help="Put the model's chat format around the prompts.")
+@click.option("--target-format", help="Which exported variant; default: the first.")
+@click.option("--draft-format", help="Which exported variant; default: the first.")
+@THREADS
+@JSON
+def bench(
+    pair: Path,
+    text: Path | None,
+    max_new_tokens: int,
+    gamma: tuple[str, ...],
+    acceptance: float | None,
+    chat: bool,
+    target_format: str | None,
+    draft_format: str | None,
+    threads: int | None,
+    as_json: bool,
+    **sampling: Any,
+) -> None:
+    """Time PAIR beside plain decoding of the same target, on your texts or built-in prompts."""
+    with _one_line_errors():
+        from edgespec import load
+        from edgespec.bench import bench as time_texts
+        from edgespec.bench import bench_synthetic
+        from edgespec.distribution import Sampling
+        from edgespec.report import bench_json, describe_bench
+        from edgespec.runtimes import describe
+
+        loaded = load(pair, threads=threads, target_format=target_format, draft_format=draft_format)
+        if acceptance is None:
+            rows = time_texts(
+                loaded,
+                _texts(pair, text),
+                process=Sampling(**sampling),
+                max_new_tokens=max_new_tokens,
+                gammas=gamma,
+                chat=chat,
+            )
+        else:
+            fixed = [int(g) for g in gamma if g.isdecimal()]
+            rows = bench_synthetic(loaded, acceptance, max_new_tokens=max_new_tokens, gammas=fixed)
+        click.echo((bench_json if as_json else describe_bench)(rows, describe(threads)))
+
+
+def _texts(pair: Path, file: Path | None) -> list[str]:
+    """The lines of a file, or prompts of the kind that the pair is for."""
+    if file is not None:
+        lines = [line for line in _prompt(None, file).splitlines() if line.strip()]
+        if not lines:
+            raise UsageError(f"{file} has no text; give a prompt on each line")
+        return lines
+    from edgespec.contract import read_manifest
+    from edgespec.prompts import prompts_for
+
+    return [prompt for prompts in prompts_for(read_manifest(pair)).values() for prompt in prompts]
 
 
 def _prompt(prompt: str | None, file: Path | None) -> str:

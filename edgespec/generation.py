@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.decode import Round
-from edgespec.stats import Stats
+from edgespec.stats import Stats, counted
 from edgespec.tokenizer import GrowingText
 
 __all__ = ["Chunk", "Ending", "Generation", "Stream", "stream_of"]
@@ -115,17 +114,8 @@ def stream_of(
     """
 
     def chunks() -> Iterator[Chunk]:
-        stats = result.stats
-        before = model_seconds()
-        began = time.perf_counter()
-        for round_ in rounds:
+        for round_ in counted(rounds, result.stats, model_seconds):
             chances = _logprobs(round_) if logprobs else [None] * len(round_.tokens)
-            stats.count(round_)
-            stats.seconds += time.perf_counter() - began
-            if not stats.first_tokens:
-                stats.first_tokens, stats.first_token_seconds = stats.tokens, stats.seconds
-            target, draft = model_seconds()
-            stats.target_seconds, stats.draft_seconds = target - before[0], draft - before[1]
             for place, (token, chance) in enumerate(zip(round_.tokens, chances, strict=True)):
                 text = ending.pieces[len(result.token_ids)]
                 result.token_ids.append(token)
@@ -133,7 +123,6 @@ def stream_of(
                 if chance is not None:
                     result.logprobs.append(chance)
                 yield Chunk(token, text, place < round_.accepted, chance)
-            began = time.perf_counter()  # what the consumer took is not ours
         full = "max_tokens" if len(result.token_ids) == max_new_tokens else "capacity"
         result.finish_reason = ending.reason or full
         if rest := ending.rest():

@@ -204,7 +204,7 @@ class Pair:
             ending,
             result,
             max_new_tokens=max_new_tokens,
-            model_seconds=self._seconds,
+            model_seconds=self.seconds,
             logprobs=logprobs,
         )
 
@@ -265,7 +265,8 @@ class Pair:
             "before starting the next, or load the pair twice"
         )
 
-    def _seconds(self) -> tuple[float, float]:
+    def seconds(self) -> tuple[float, float]:
+        """Spent so far in the target and in the draft."""
         return self.target.seconds, self.draft.seconds if self.draft else 0.0
 
 

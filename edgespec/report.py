@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 
+from edgespec.bench import BenchRow
 from edgespec.contract import Exported, Manifest, RowInvariance
 from edgespec.generation import Generation, Stream
 from edgespec.stats import Stats
+from edgespec.tune import Candidate, Tuning
 
-__all__ = ["describe_pair", "generation_json", "pair_json", "show_stats", "write_stream"]
+__all__ = [
+    "bench_json",
+    "describe_bench",
+    "describe_pair",
+    "describe_tuning",
+    "generation_json",
+    "pair_json",
+    "show_stats",
+    "tuning_json",
+    "write_stream",
+]
 
 
 def write_stream(stream: Stream, show_draft: bool) -> None:
@@ -110,4 +122,67 @@ def _verdict(measured: RowInvariance) -> str:
         f"row-invariant, bitwise, for calls of {measured.min_rows} to {measured.max_rows} "
         f"positions; one position alone differs by {measured.one_row_difference:.1e} "
         f"({measured.measured_on})"
+    )
+
+
+def describe_tuning(tuning: Tuning) -> str:
+    """A table, predicted beside measured, and what to do."""
+    lines = [
+        tuning.measured_on,
+        f"{'target':14} {'draft':20} {'threads':>7} {'t(1) ms':>8} {'v(5)':>5} {'v(9)':>5} "
+        f"{'c':>5} {'α':>5} {'γ':>2} {'predicted':>9} {'measured':>8} {'tokens/s':>9}",
+    ]
+    for row in tuning.candidates:
+        mark = "  <- fastest" if row is tuning.best else ""
+        lines.append(_tuning_line(row) + mark)
+    best = tuning.best
+    if best.kind == "none":
+        lines.append(
+            "do not speculate here: on this device and these texts plain decoding is fastest"
+        )
+    else:
+        draft = " ".join(filter(None, (best.kind, best.draft_format)))
+        lines.append(
+            f"best: target {best.target_format}, draft {draft}, γ {best.gamma}, "
+            f"{best.threads} threads: {best.measured:.2f}× plain decoding"
+        )
+    return "\n".join(lines)
+
+
+def _tuning_line(row: Candidate) -> str:
+    draft = " ".join(filter(None, (row.kind, row.draft_format)))
+    verify = row.costs.verify
+    v5, v9 = (f"{verify[m]:5.2f}" if len(verify) > m else "    -" for m in (4, 8))
+    return (
+        f"{row.target_format:14} {draft:20} {row.threads:7} {row.step_ms:8.2f} {v5} {v9} "
+        f"{row.costs.draft:5.2f} {row.acceptance:5.2f} {row.gamma:2} {row.predicted:8.2f}× "
+        f"{row.measured:7.2f}× {row.tokens_per_second:9.1f}"
+    )
+
+
+def tuning_json(tuning: Tuning) -> str:
+    """Every candidate with its cost curve, and the profile."""
+    data = dataclasses.asdict(tuning)
+    return json.dumps({**data, "profile": dataclasses.asdict(tuning.profile())})
+
+
+def describe_bench(rows: Sequence[BenchRow], measured_on: str) -> str:
+    """A table over plain decoding in the same run."""
+    lines = [measured_on]
+    if any(row.synthetic for row in rows):
+        lines.append("synthetic acceptance: machine cost only, the text means nothing")
+    lines += [
+        f"{row.way:16} {row.tokens_per_second:8.1f} tokens/s  {row.ratio:5.2f}× plain  "
+        f"α {row.acceptance_rate:.2f}  {row.tokens_per_target_call:.2f} tokens a call  "
+        f"loop {row.loop_share:.1%}"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def bench_json(rows: Sequence[BenchRow], measured_on: str) -> str:
+    """The same for machines."""
+    return json.dumps(
+        {"measured_on": measured_on, "rows": [dataclasses.asdict(row) for row in rows]},
+        ensure_ascii=False,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from edgespec.decode import Round
 
-__all__ = ["Stats"]
+__all__ = ["Rate", "Stats", "counted"]
 
 
 @dataclass
@@ -95,6 +97,67 @@ class Stats:
             "loop_share",
         )
         return {**vars(self), **{name: getattr(self, name) for name in derived}}
+
+
+def counted(
+    rounds: Iterator[Round], stats: Stats, model_seconds: Callable[[], tuple[float, float]]
+) -> Iterator[Round]:
+    """Passes rounds on and enters each into `stats`; what the consumer takes is not counted.
+
+    Args:
+        model_seconds: time spent so far in the target and in the draft.
+    """
+    before = model_seconds()
+    began = time.perf_counter()
+    for round_ in rounds:
+        stats.count(round_)
+        stats.seconds += time.perf_counter() - began
+        if not stats.first_tokens:
+            stats.first_tokens, stats.first_token_seconds = stats.tokens, stats.seconds
+        target, draft = model_seconds()
+        stats.target_seconds, stats.draft_seconds = target - before[0], draft - before[1]
+        yield round_
+        began = time.perf_counter()
+
+
+@dataclass
+class Rate:
+    """Several generations together, each without its prompt and first round."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+    all_tokens: int = 0
+    all_seconds: float = 0.0
+    model_seconds: float = 0.0
+    target_calls: int = 0
+    evaluated: int = 0
+    accepted: int = 0
+
+    def add(self, stats: Stats) -> None:
+        self.tokens += stats.tokens - stats.first_tokens
+        self.seconds += stats.seconds - stats.first_token_seconds
+        self.all_tokens += stats.tokens
+        self.all_seconds += stats.seconds
+        self.model_seconds += stats.target_seconds + stats.draft_seconds
+        self.target_calls += stats.target_calls
+        self.evaluated += stats.evaluated
+        self.accepted += stats.accepted
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    @property
+    def tokens_per_target_call(self) -> float:
+        return self.all_tokens / self.target_calls if self.target_calls else 0.0
+
+    @property
+    def acceptance_rate(self) -> float:
+        return self.accepted / self.evaluated if self.evaluated else 0.0
+
+    @property
+    def loop_share(self) -> float:
+        return 1 - self.model_seconds / self.all_seconds if self.all_seconds else 0.0
 
 
 def _count_up_to(counts: list[int], places: int) -> None:

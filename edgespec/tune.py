@@ -25,7 +25,7 @@ from edgespec.predict import (
 )
 from edgespec.profile import Profile
 from edgespec.runtimes import describe
-from edgespec.stats import Stats
+from edgespec.stats import Rate
 
 __all__ = ["Candidate", "Tuning", "step_seconds", "tune"]
 
@@ -111,7 +111,7 @@ def tune(
     if not exact:
         raise UsageError(f"{folder} has no row-invariant target; there is nothing to speculate on")
     drafts = list(manifest.draft.variants) if manifest.draft else []
-    candidates = []
+    candidates: list[Candidate] = []
     for count in threads or sorted({1, os.cpu_count() or 1}):
         for target_format in exact:
             run = _Run(folder, target_format, count, prompts, process, max_new_tokens, chat)
@@ -216,7 +216,7 @@ class _Run:
         gammas = range(costs.longest + 1)
         speedups = [predicted_speedup(traces, costs, g) for g in gammas] if traces else [1.0]
         gamma = int(np.argmax(speedups))
-        rates = {"plain": _Rate(), "drafted": _Rate()}
+        rates = {"plain": Rate(), "drafted": Rate()}
         for prompt in self._prompts:  # taking turns, so that a drift of the machine hits both
             rates["plain"].add(pair.generate(prompt, draft=False, **self._options).stats)
             if gamma:
@@ -237,22 +237,6 @@ class _Run:
             measured=drafted / plain,
             tokens_per_second=drafted,
         )
-
-
-class _Rate:
-    """Tokens behind each text's first round, over the time they took."""
-
-    def __init__(self) -> None:
-        self._tokens = 0
-        self._seconds = 0.0
-
-    def add(self, stats: Stats) -> None:
-        self._tokens += stats.tokens - stats.first_tokens
-        self._seconds += stats.seconds - stats.first_token_seconds
-
-    @property
-    def tokens_per_second(self) -> float:
-        return self._tokens / self._seconds if self._seconds else 0.0
 
 
 def _line(candidate: Candidate) -> str:

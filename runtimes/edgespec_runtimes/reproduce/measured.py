@@ -60,8 +60,8 @@ def table3(paper: Paper, material: Material, task: str, effort: Effort) -> Repor
     tokens = min(alpha[1.0].tokens for by_draft in alphas.values() for alpha in by_draft.values())
     notes = [
         *_notes(paper, tokens),
-        "tokens a round fall short of equation 1 where acceptance hangs together from token to "
-        "token, and in a text's last round",
+        "equation 1 knows no end of a text: the last round of each is cut there, which weighs in "
+        "short texts",
     ]
     title = f"Table 3: α on texts of the target, {TASKS[task]}"
     return Report("table3", title, rows, notes, _setting(material, tokens))

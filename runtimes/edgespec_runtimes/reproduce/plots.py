@@ -74,7 +74,10 @@ def _expected_against_measured(axes: Any, paper: Paper, folder: Path) -> None:
 def _alpha_by_draft(axes: Any, paper: Paper, folder: Path) -> None:
     printed = [row for row in paper.alphas if row["task"] == "EnDe"]
     bars = {
-        f"{row['draft']}\n(paper)": (row["alpha_temperature_0"], row["alpha_temperature_1"])
+        f"{row['draft'].replace(' ', chr(10))}\n(paper)": (
+            row["alpha_temperature_0"],
+            row["alpha_temperature_1"],
+        )
         for row in printed
     }
     measured: dict[str, dict[int, float]] = {}
@@ -85,7 +88,7 @@ def _alpha_by_draft(axes: Any, paper: Paper, folder: Path) -> None:
     for side, (t, shift) in enumerate(((0, -0.2), (1, 0.2))):
         heights = [pair[side] for pair in bars.values()]
         axes.bar([place + shift for place in places], heights, width=0.4, label=f"T = {t}")
-    axes.set_xticks(list(places), list(bars), fontsize=7)
+    axes.set_xticks(list(places), list(bars), fontsize=6)
     axes.set(ylabel="α", title="Table 3, English-German")
     axes.legend()
 

@@ -1,0 +1,166 @@
+"""Claim: γ follows from the cost curve and the acceptance, and a prediction is what would happen.
+
+The paper's formulas at its own numbers; the adaptive controller switches off where drafting cannot
+pay and stays within 3 % of plain decoding; a predicted greedy speed-up equals, in calls, what the
+loop then does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgespec.accept import token_rule
+from edgespec.controller import Adaptive, Fixed, controller
+from edgespec.costs import Costs, estimated_costs, expected_tokens
+from edgespec.decode import speculate
+from edgespec.distribution import Sampling
+from edgespec.draft import ModelDraft, PromptLookup
+from edgespec.errors import UsageError
+from edgespec.predict import lookup_trace, model_trace, predicted_speedup
+from edgespec.randomness import Seeded
+from tables import TableModel, as_law, fractions, varying
+
+FREE = Costs([1.0] * 11, draft=0.0)
+
+
+@pytest.mark.parametrize(
+    # Table 1 of the paper: α, γ, speed-up at c = 0
+    ("alpha", "gamma", "speedup"),
+    [
+        (0.6, 2, 1.96),
+        (0.7, 3, 2.53),
+        (0.8, 2, 2.44),
+        (0.8, 5, 3.69),
+        (0.9, 2, 2.71),
+        (0.9, 10, 6.86),
+    ],
+)
+def test_the_papers_table_1(alpha, gamma, speedup):
+    assert expected_tokens(alpha, gamma) == pytest.approx(speedup, abs=0.006)
+    assert FREE.speedup(alpha, gamma) == pytest.approx(speedup, abs=0.006)
+
+
+def test_a_draft_that_is_never_right_is_not_worth_a_call():
+    assert Costs([1, 1.05, 1.1], draft=0.1).best_gamma(0.0) == 0
+
+
+def test_a_draft_that_costs_as_much_as_the_target_is_not_worth_it_unless_verification_is_cheap():
+    assert Costs([1, 1.05, 1.1], draft=1.0).best_gamma(0.9) == 0
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.3))
+def test_the_best_gamma_is_never_slower_than_none(alpha, draft, slope):
+    costs = Costs([1 + slope * extra for extra in range(9)], draft, overhead=0.05)
+    assert costs.speedup(alpha, costs.best_gamma(alpha)) >= 1
+
+
+def drive(policy, costs, chances, rounds, generator):
+    """Runs a controller against coin flips; returns tokens and cost in plain steps."""
+    tokens = cost = 0.0
+    for _ in range(rounds):
+        gamma = policy.gamma()
+        flips = generator.random(gamma) < chances
+        accepted = int(np.argmin(flips)) if not flips.all() else gamma
+        policy.observe(gamma, min(accepted + 1, gamma), accepted)
+        tokens += accepted + 1
+        cost += costs.round(gamma) / costs.round(0)
+    return tokens, cost
+
+
+@pytest.mark.parametrize("draft", [0.02, 0.1, 0.3, 0.8])
+@pytest.mark.parametrize("slope", [0.01, 0.05, 0.3])
+def test_a_hopeless_draft_costs_at_most_3_percent(draft, slope):
+    costs = Costs([1 + slope * extra for extra in range(17)], draft)
+    tokens, cost = drive(Adaptive(costs), costs, 0.0, 128, np.random.default_rng(0))
+    assert tokens == 128
+    assert cost <= 1.03 * tokens
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9])
+def test_a_good_draft_gets_nearly_what_the_best_fixed_gamma_would(alpha):
+    costs = Costs([1 + 0.05 * extra for extra in range(17)], draft=0.08)
+    adaptive = drive(Adaptive(costs), costs, alpha, 4000, np.random.default_rng(1))
+    best = costs.speedup(alpha, costs.best_gamma(alpha))
+    assert adaptive[0] / adaptive[1] >= 0.93 * best
+
+
+def test_a_draft_that_becomes_good_is_found_out():
+    costs = Costs([1 + 0.05 * extra for extra in range(17)], draft=0.1)
+    policy, generator = Adaptive(costs), np.random.default_rng(2)
+    drive(policy, costs, 0.0, 60, generator)
+    assert policy.gamma() <= 1
+    drive(policy, costs, 0.95, 200, generator)
+    assert policy.gamma() >= 4
+
+
+@pytest.mark.parametrize("gamma", [-1, "x", 1.5, "1.5", 17])
+def test_a_gamma_that_cannot_be_is_refused(gamma):
+    with pytest.raises(UsageError, match="gamma is"):
+        controller(gamma, estimated_costs(0.1, 16))
+
+
+# --- predictions -------------------------------------------------------------------------------
+
+TARGET = varying([fractions(5, 3, 2), fractions(1, 2, 6), fractions(2, 7, 1)])
+DRAFT = varying([fractions(4, 3, 3), fractions(1, 2, 3), fractions(2, 7, 1)])
+PROMPT = [0, 1]
+
+
+def floats(law):
+    return lambda context: [float(chance) for chance in law(context)]
+
+
+def greedy(row):
+    return Sampling()(np.asarray(row, np.float32))
+
+
+def text_and_calls(draft, gamma, length):
+    target = TableModel(floats(TARGET))
+    rounds = list(
+        speculate(
+            target,
+            draft,
+            PROMPT,
+            process=greedy,
+            rule=token_rule,
+            gamma=Fixed(gamma),
+            randomness=Seeded(0),
+            max_new_tokens=length,
+            ends=lambda token: False,
+        )
+    )
+    return [token for round_ in rounds for token in round_.tokens], len(rounds)
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 3, 5])
+def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
+    """With a cost of one a call and nothing else, the predicted cost is the number of calls."""
+    draft = ModelDraft(TableModel(floats(DRAFT)), greedy, 3)
+    text, calls = text_and_calls(draft, gamma, 40)
+    trace = model_trace(
+        TableModel(floats(TARGET)), TableModel(floats(DRAFT)), PROMPT, text, greedy, 10
+    )
+    assert predicted_speedup([trace], FREE, gamma) == pytest.approx(len(text) / calls)
+    assert calls < len(text)
+
+
+@pytest.mark.parametrize("gamma", [1, 3])
+def test_predicted_lookup_calls_are_those_of_the_loop(gamma):
+    text, calls = text_and_calls(PromptLookup(), gamma, 40)
+    trace = lookup_trace(PROMPT, text, 10)
+    assert predicted_speedup([trace], FREE, gamma) == pytest.approx(len(text) / calls)
+
+
+def test_acceptance_of_a_model_is_the_overlap_of_its_law():
+    process = lambda row: as_law(np.asarray(row, float))  # noqa: E731
+    text = [1, 2, 0, 1]
+    trace = model_trace(
+        TableModel(floats(TARGET)), TableModel(floats(DRAFT)), PROMPT, text, process, 2
+    )
+    for start in range(len(text)):
+        context = (*PROMPT, *text[:start])
+        overlap = sum(min(p, q) for p, q in zip(TARGET(context), DRAFT(context), strict=True))
+        assert trace[start][0] == pytest.approx(float(overlap))
