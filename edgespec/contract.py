@@ -25,6 +25,7 @@ __all__ = [
     "SKIP",
     "TOKENIZER",
     "TOKENS",
+    "Distance",
     "Exported",
     "Manifest",
     "RowInvariance",
@@ -97,16 +98,38 @@ class RowInvariance:
 
 
 @dataclass(frozen=True)
+class Distance:
+    """How far a variant's laws are from those of another variant, on a sample of text.
+
+    Attributes:
+        reference: the other variant ("fp32").
+        kl: mean KL(reference, variant) of the next token's law at temperature 1, in nats.
+        top1: share of positions where both have the same most probable token.
+        perplexity, reference_perplexity: of the sample's tokens under each.
+        positions: in the sample.
+    """
+
+    reference: str
+    kl: float
+    top1: float
+    perplexity: float
+    reference_perplexity: float
+    positions: int
+
+
+@dataclass(frozen=True)
 class Variant:
     """One set of graphs of a model: the same weights in one number format.
 
     Attributes:
         graphs: graph name to file, relative to the manifest's folder.
         row_invariance: measured by the export; None until then.
+        distance: from the "fp32" variant, where one was exported along.
     """
 
     graphs: dict[str, str]
     row_invariance: RowInvariance | None = None
+    distance: Distance | None = None
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,15 @@ from pathlib import Path
 
 from edgespec.contract import Exported, Manifest, write_manifest
 from edgespec.errors import EdgespecError
+from edgespec.prompts import sample_texts
+from edgespec.quality import distance, samples_for
 from edgespec.runtimes import measure_row_invariance, open_model
 from edgespec.staging import staged
+from edgespec.tokenizer import load_tokenizer
 
 __all__ = ["export_pair"]
+
+REFERENCE = "fp32"
 
 Progress = Callable[[str, int], Callable[[int], object]]
 
@@ -37,7 +42,8 @@ def export_pair(
             the pair speculates by prompt lookup.
         folder: must not exist, or hold a pair and `replace` be true.
         target_formats, draft_formats: number formats to write; the first is the default.
-        verify: compare every graph with the original model in transformers.
+        verify: compare every float32 graph with the original model in transformers; what other
+            formats lose against float32 is measured anyway, where both are exported.
         threads: for the measurement of row-invariance.
         say: told one line about each step.
         progress: told what is being written and its bytes; returns what to tell of bytes done.
@@ -66,9 +72,11 @@ def export_pair(
         if verify:
             for source, exported in zip(sources, _models(manifest), strict=True):
                 _verify(source.path, aside, exported, threads, say)
+        target_model = _measured(aside, manifest.target, threads, say)
         manifest = dataclasses.replace(
             manifest,
-            target=_measured(aside, manifest.target, threads, say),
+            target=_compared(aside, target_model, threads, say),
+            draft=manifest.draft and _compared(aside, manifest.draft, threads, say),
         )
         write_manifest(manifest, aside)
     return manifest
@@ -91,6 +99,30 @@ def _measured(
     return dataclasses.replace(exported, variants=variants)
 
 
+def _compared(
+    folder: Path, exported: Exported, threads: int | None, say: Callable[[str], object]
+) -> Exported:
+    """The model with the distance of each variant from its float32 one, if that is there too."""
+    if list(exported.variants) in ([REFERENCE], []) or REFERENCE not in exported.variants:
+        return exported
+    tokenizer = load_tokenizer(folder)
+    sources = [list(tokenizer.encode(text).ids) for text in sample_texts(exported)]
+    reference = open_model(folder, exported, REFERENCE, threads=threads, min_rows=2)
+    samples = samples_for(reference, sources, exported.start_token is not None)
+    variants = dict(exported.variants)
+    for name in variants:
+        if name != REFERENCE:
+            model = open_model(folder, exported, name, threads=threads, min_rows=2)
+            found = distance(reference, model, samples, REFERENCE)
+            say(
+                f"{exported.source} {name}: KL {found.kl:.4f} from {REFERENCE}, same first choice "
+                f"{found.top1:.1%}, perplexity {found.perplexity:.2f} "
+                f"({REFERENCE} {found.reference_perplexity:.2f}), {found.positions} positions"
+            )
+            variants[name] = dataclasses.replace(variants[name], distance=found)
+    return dataclasses.replace(exported, variants=variants)
+
+
 def _verify(
     source: Path,
     folder: Path,
@@ -101,16 +133,18 @@ def _verify(
     with _export_extra("torch"):
         from edgespec_export.verify import TOLERANCE, differences
 
-    for format_ in exported.variants:
-        model = open_model(folder, exported, format_, threads=threads, min_rows=2)
-        for graph, difference in differences(source, exported, model).items():
-            name = f"{exported.source} {format_} {graph}"
-            say(f"{name}: max |difference| {difference:.1e} (tolerance {TOLERANCE:.0e})")
-            if not difference <= TOLERANCE:  # NaN is a difference too
-                raise EdgespecError(
-                    f"{name} differs from the original by {difference:.1e}, more than "
-                    f"{TOLERANCE:.0e}; the export was not kept"
-                )
+    if REFERENCE not in exported.variants:
+        say(f"{exported.source}: nothing to verify, there is no {REFERENCE} variant")
+        return
+    model = open_model(folder, exported, REFERENCE, threads=threads, min_rows=2)
+    for graph, difference in differences(source, exported, model).items():
+        name = f"{exported.source} {REFERENCE} {graph}"
+        say(f"{name}: max |difference| {difference:.1e} (tolerance {TOLERANCE:.0e})")
+        if not difference <= TOLERANCE:  # NaN is a difference too
+            raise EdgespecError(
+                f"{name} differs from the original by {difference:.1e}, more than "
+                f"{TOLERANCE:.0e}; the export was not kept"
+            )
 
 
 @contextmanager

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["CHAT", "TRANSLATION", "prompts_for"]
+__all__ = ["CHAT", "TRANSLATION", "prompts_for", "sample_texts"]
 
-from edgespec.contract import Manifest
+from edgespec.contract import Exported, Manifest
 
 TRANSLATION = {
     "packages": [
@@ -22,6 +22,13 @@ _NOTICE = (
     "museum is closed. Tickets cost eight euros for adults and four euros for children under "
     "twelve. Groups of more than ten people should book their visit two weeks in advance by "
     "telephone. Photographs are allowed in all rooms except the special exhibition."
+)
+
+_STORIES = (
+    "When the snow melted, the river rose over the lower fields and carried off the old bridge. "
+    "For three weeks nobody could cross, and the children on the far side had no school.",
+    "To replace the battery, switch the device off, open the cover with a small screwdriver and "
+    "lift the old battery out. Do not touch the contacts with your fingers.",
 )
 
 CHAT = {
@@ -43,3 +50,10 @@ CHAT = {
 def prompts_for(manifest: Manifest) -> dict[str, list[str]]:
     """Built-in prompts by category, of the kind that the pair is for."""
     return CHAT if manifest.target.start_token is None else TRANSLATION
+
+
+def sample_texts(exported: Exported) -> list[str]:
+    """Text to compare number formats on."""
+    if exported.start_token is not None:
+        return TRANSLATION["packages"]
+    return [_NOTICE, *_STORIES]

@@ -110,6 +110,12 @@ def _describe_model(role: str, exported: Exported, manifest: Manifest) -> list[s
     for name, variant in exported.variants.items():
         lines.append(f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB")
         lines += [f"    {graph}: {path}" for graph, path in variant.graphs.items()]
+        if variant.distance is not None:
+            far = variant.distance
+            lines.append(
+                f"    KL {far.kl:.4f} from {far.reference}, same first choice {far.top1:.1%}, "
+                f"perplexity {far.perplexity:.2f} ({far.reference} {far.reference_perplexity:.2f})"
+            )
         if variant.row_invariance is not None:
             lines.append(f"    {_verdict(variant.row_invariance)}")
     return lines

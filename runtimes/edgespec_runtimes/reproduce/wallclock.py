@@ -23,7 +23,7 @@ from edgespec_runtimes.jax_weights import DTYPES, JaxModel, open_jax_model
 from edgespec_runtimes.reproduce.machine import machine
 from edgespec_runtimes.reproduce.paper import Paper, SpeedRow
 from edgespec_runtimes.reproduce.report import Report
-from edgespec_runtimes.reproduce.shapes import SIZES, config_of, random_t5
+from edgespec_runtimes.reproduce.shapes import config_of, random_t5
 from edgespec_runtimes.reproduce.theory import expected_tokens, speedup_on_device
 from edgespec_runtimes.reproduce.timing import CALLS, Text, call_timer, text_timer
 
@@ -66,7 +66,7 @@ def wallclock(paper: Paper, bench: Bench, say: Callable[[str], object]) -> Repor
     target = _target(paper, bench)
     say(f"{TARGET}: t(1) = {1e3 * target.calls[1]():.2f} ms")
     rows: dict[int, dict[str, Any]] = {}
-    for name in (size for size in SIZES if size != TARGET):
+    for name in dict.fromkeys(row.draft for row in paper.speed):
         draft = _model(name, bench)
         call = call_timer(draft, 1, target.prompt, bench.tokens)
         for place, row in enumerate(paper.speed):
