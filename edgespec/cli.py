@@ -13,6 +13,7 @@ import click
 from edgespec import __version__
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.report import describe_pair, generation_json, pair_json, show_stats, write_stream
+from edgespec.reproduce_cli import reproduce
 
 __all__ = ["main"]
 
@@ -69,6 +70,9 @@ def main() -> None:
     """
 
 
+main.add_command(reproduce)
+
+
 @main.command()
 @click.argument("target")
 @click.argument("draft", required=False)
@@ -78,6 +82,7 @@ def main() -> None:
 @click.option("--verify", is_flag=True, help="Compare each graph with the original (extra: torch).")
 @click.option("--target-format", "target_formats", multiple=True, default=["fp32"], help=FORMATS)
 @click.option("--draft-format", "draft_formats", multiple=True, default=["fp32"], help=FORMATS)
+@click.option("--no-measure", is_flag=True, help="Do not load the models; see `inspect --measure`.")
 @click.option("--force", is_flag=True, help="Replace an exported pair that is there already.")
 @THREADS
 def export(
@@ -87,6 +92,7 @@ def export(
     target_formats: tuple[str, ...],
     draft_formats: tuple[str, ...],
     verify: bool,
+    no_measure: bool,
     force: bool,
     threads: int | None,
 ) -> None:
@@ -106,6 +112,7 @@ def export(
                 target_formats=target_formats,
                 draft_formats=draft_formats,
                 verify=verify,
+                measure=not no_measure,
                 replace=force,
                 threads=threads,
                 say=lambda line: click.echo(line, err=True),
@@ -190,12 +197,16 @@ def generate(
 @main.command()
 @PAIR
 @JSON
-@click.option("--measure", is_flag=True, help="Measure row-invariance on this machine.")
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure row-invariance on this machine, and keep a verdict that is missing.",
+)
 @THREADS
 def inspect(pair: Path, as_json: bool, measure: bool, threads: int | None) -> None:
     """Show what an exported PAIR consists of, and whether its target is exact."""
     with _one_line_errors():
-        from edgespec.contract import read_manifest
+        from edgespec.contract import read_manifest, write_manifest
         from edgespec.runtimes import measure_row_invariance
 
         manifest = read_manifest(pair)
@@ -205,6 +216,8 @@ def inspect(pair: Path, as_json: bool, measure: bool, threads: int | None) -> No
                 format_: measure_row_invariance(pair, manifest.target, format_, threads)
                 for format_ in manifest.target.variants
             }
+            manifest = manifest.with_verdicts(measured)
+            write_manifest(manifest, pair)
         click.echo((pair_json if as_json else describe_pair)(manifest, measured))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args, get_origin, get_type_hints
@@ -184,6 +185,16 @@ class Manifest:
     created_by: str = ""
     version: int = FORMAT_VERSION
 
+    def with_verdicts(self, measured: Mapping[str, RowInvariance]) -> Manifest:
+        """The manifest with verdicts on target variants that have none yet."""
+        variants = {
+            name: dataclasses.replace(
+                variant, row_invariance=variant.row_invariance or measured.get(name)
+            )
+            for name, variant in self.target.variants.items()
+        }
+        return dataclasses.replace(self, target=dataclasses.replace(self.target, variants=variants))
+
     def bytes(self, role: str, format_: str) -> int:
         """Size of all files of a variant of the "target" or the "draft"."""
         folder = f"{role}/{format_}/"
@@ -193,7 +204,9 @@ class Manifest:
 def write_manifest(manifest: Manifest, folder: Path) -> None:
     """Writes `edgespec.json`; `read_manifest` gives the same object back."""
     text = json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False)
-    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    aside = folder / f".{MANIFEST}.partial"
+    aside.write_text(text + "\n", encoding="utf-8")
+    aside.replace(folder / MANIFEST)
 
 
 def read_manifest(folder: Path) -> Manifest:

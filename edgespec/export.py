@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from edgespec import __version__
 from edgespec.contract import Exported, Manifest, write_manifest
 from edgespec.errors import EdgespecError
 from edgespec.prompts import sample_texts
@@ -30,6 +32,7 @@ def export_pair(
     target_formats: Sequence[str] = ("fp32",),
     draft_formats: Sequence[str] = ("fp32",),
     verify: bool = False,
+    measure: bool = True,
     replace: bool = False,
     threads: int | None = None,
     say: Callable[[str], object] = lambda _: None,
@@ -44,7 +47,9 @@ def export_pair(
         target_formats, draft_formats: number formats to write; the first is the default.
         verify: compare every float32 graph with the original model in transformers; what other
             formats lose against float32 is measured anyway, where both are exported.
-        threads: for the measurement of row-invariance.
+        measure: load the models and measure row-invariance and quality. A machine with too little
+            memory for that leaves it to `edgespec inspect --measure` where the pair is used.
+        threads: for the measurements.
         say: told one line about each step.
         progress: told what is being written and its bytes; returns what to tell of bytes done.
 
@@ -56,8 +61,9 @@ def export_pair(
         from edgespec_export.pair import write_pair
         from edgespec_export.sources import resolve
 
-    with staged(Path(folder), replace=replace) as aside:
-        sources = [resolve(name) for name in (target, draft) if name is not None]
+    sources = [resolve(name) for name in (target, draft) if name is not None]
+    recipe = _recipe([source.path for source in sources], target_formats, draft_formats)
+    with staged(Path(folder), replace=replace, recipe=recipe) as aside:
         for role, source in zip(("target", "draft"), sources, strict=False):
             say(f"{role}: {source.label}")
         checkpoints = [open_checkpoint(source) for source in sources]
@@ -72,14 +78,25 @@ def export_pair(
         if verify:
             for source, exported in zip(sources, _models(manifest), strict=True):
                 _verify(source.path, aside, exported, threads, say)
-        target_model = _measured(aside, manifest.target, threads, say)
-        manifest = dataclasses.replace(
-            manifest,
-            target=_compared(aside, target_model, threads, say),
-            draft=manifest.draft and _compared(aside, manifest.draft, threads, say),
-        )
+        if measure:
+            target_model = _measured(aside, manifest.target, threads, say)
+            manifest = dataclasses.replace(
+                manifest,
+                target=_compared(aside, target_model, threads, say),
+                draft=manifest.draft and _compared(aside, manifest.draft, threads, say),
+            )
         write_manifest(manifest, aside)
     return manifest
+
+
+def _recipe(paths: Sequence[Path], *formats: Sequence[str]) -> str:
+    """What an export is made from: the same recipe gives the same bytes."""
+    files = [
+        (str(file), file.stat().st_size, file.stat().st_mtime_ns)
+        for path in paths
+        for file in (sorted(path.iterdir()) if path.is_dir() else [path])
+    ]
+    return json.dumps({"edgespec": __version__, "files": files, "formats": formats})
 
 
 def _models(manifest: Manifest) -> list[Exported]:

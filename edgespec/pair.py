@@ -236,9 +236,9 @@ class Pair:
             return None
         if not self._may_speculate:
             raise EdgespecError(
-                "this target is not row-invariant on the machine that exported it, so speculation "
-                "would change its text; decode with --no-draft (draft=False), export another "
-                "format, or load it with allow_inexact=True"
+                "this target is not row-invariant, or was not measured, so speculation might "
+                "change its text; measure it (edgespec inspect --measure), decode with --no-draft "
+                "(draft=False), export another format, or load it with allow_inexact=True"
             )
         if draft == "model" and self.draft is None:
             raise UsageError("the pair was exported without a draft model; use draft 'lookup'")

@@ -118,6 +118,8 @@ def _describe_model(role: str, exported: Exported, manifest: Manifest) -> list[s
             )
         if variant.row_invariance is not None:
             lines.append(f"    {_verdict(variant.row_invariance)}")
+        elif role == "target":
+            lines.append("    row-invariance not measured yet: edgespec inspect --measure")
     return lines
 
 

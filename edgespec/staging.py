@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgespec.contract import MANIFEST
@@ -15,11 +15,13 @@ __all__ = ["staged"]
 
 
 @contextmanager
-def staged(folder: Path, *, replace: bool) -> Iterator[Path]:
+def staged(folder: Path, *, replace: bool, recipe: str) -> Iterator[Path]:
     """Gives a folder beside `folder` to write into, and renames it when the block succeeds.
 
     Whatever interrupts the block, `folder` is as it was. An exported pair that is there already is
-    replaced only if `replace` says so, and anything else never.
+    replaced only if `replace` says so, and anything else never. After an error nothing is kept;
+    after an interruption (Ctrl-C, a kill) what was written stays aside, and the next block with the
+    same `recipe` finds it there.
 
     Raises:
         UsageError: `folder` exists and must not be replaced.
@@ -27,24 +29,44 @@ def staged(folder: Path, *, replace: bool) -> Iterator[Path]:
     """
     place = folder.resolve()
     aside = place.parent / f".{place.name}.partial"
+    note = place.parent / f".{place.name}.recipe"
     old = place.parent / f".{place.name}.replaced"
     _bring_back(old, place)  # a machine that stopped between the two renames left it there
     _check_free(folder, replace)
     try:
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
+        if not (aside.is_dir() and _text(note) == recipe):
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+            note.write_text(recipe, encoding="utf-8")
         yield aside
         shutil.rmtree(old, ignore_errors=True)
         if place.exists():
             place.rename(old)
         aside.rename(place)
+        note.unlink()
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
+        _remove(aside, note)
         reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
         raise EdgespecError(f"{folder} could not be written: {reason}; nothing was kept") from None
+    except Exception:
+        _remove(aside, note)
+        raise
     finally:
         _bring_back(old, place)
-        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove(aside: Path, note: Path) -> None:
+    shutil.rmtree(aside, ignore_errors=True)
+    with suppress(OSError):
+        note.unlink()
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _bring_back(old: Path, place: Path) -> None:

@@ -490,8 +490,46 @@ def test_an_interrupted_export_leaves_everything_as_it_was(
     before = contents(own_pair.parent)
     with pytest.raises(KeyboardInterrupt):
         export(*tiny_checkpoints, folder, replace=replace, progress=interrupting(tensors))
-    assert contents(own_pair.parent) == before
+    after = contents(own_pair.parent)
+    assert {name: data for name, data in after.items() if not name.startswith(".")} == before
     assert folder.exists() == replace
+    for path in own_pair.parent.glob(".*"):
+        failure(load, path)
+
+
+@pytest.mark.parametrize("tensors", [1, 7, 30])
+def test_an_interrupted_export_goes_on_where_it_was(
+    tiny_checkpoints, own_pair, tensors, monkeypatch
+):
+    """The result is the same, byte by byte, and finished tensors are not read again."""
+    from edgespec_export.weight_file import WeightFile
+
+    folder = own_pair.with_name("new")
+    read = []
+    original = WeightFile.checkpoint_tensor
+
+    def reading(self, name):
+        read.append((self._path.parent.parent.name, name))
+        return original(self, name)
+
+    monkeypatch.setattr(WeightFile, "checkpoint_tensor", reading)
+    with pytest.raises(KeyboardInterrupt):
+        export(*tiny_checkpoints, folder, progress=interrupting(tensors))
+    first = read.copy()
+    export(*tiny_checkpoints, folder)
+    assert contents(folder) == contents(own_pair)
+    assert first
+    assert not set(first) & set(read[len(first) :])
+    assert {path.name for path in own_pair.parent.iterdir()} == {"pair", "new"}
+
+
+def test_an_interrupted_export_of_something_else_starts_anew(tiny_checkpoints, own_pair):
+    folder = own_pair.with_name("new")
+    target, draft = tiny_checkpoints
+    with pytest.raises(KeyboardInterrupt):
+        export(draft, target, folder, progress=interrupting(7))
+    export(target, draft, folder)
+    assert contents(folder) == contents(own_pair)
 
 
 KILLED = """
@@ -576,7 +614,7 @@ class FullDisk:
         self._file.close()
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "weights.data", MANIFEST])
+@pytest.mark.parametrize("name", ["tokenizer.json", "weights.data", f".{MANIFEST}.partial"])
 @pytest.mark.parametrize("replace", [False, True])
 def test_a_full_disk_is_one_line_and_leaves_everything_as_it_was(
     tiny_checkpoints, own_pair, monkeypatch, name, replace

@@ -56,6 +56,8 @@ def write_pair(
     exported_draft = None
     if draft is not None and draft_family is not None:
         exported_draft = _write_model(draft, draft_family, folder, "draft", draft_formats, progress)
+    for journal in folder.rglob("*.journal"):
+        journal.unlink()
     return contract.Manifest(
         eos_token_ids=target.eos_token_ids,
         chat=target.chat,
@@ -96,7 +98,7 @@ def _write_model(
     variants = {}
     for format_ in dict.fromkeys(formats):  # each once
         relative = Path(role) / format_
-        (folder / relative).mkdir(parents=True)
+        (folder / relative).mkdir(parents=True, exist_ok=True)
         done = progress(f"{role} {format_}", _bytes(checkpoint))
         write_graphs(
             checkpoint.weights,
