@@ -497,7 +497,7 @@ def test_an_interrupted_export_leaves_everything_as_it_was(
         failure(load, path)
 
 
-@pytest.mark.parametrize("tensors", [1, 7, 30])
+@pytest.mark.parametrize("tensors", [3, 7, 30])
 def test_an_interrupted_export_goes_on_where_it_was(
     tiny_checkpoints, own_pair, tensors, monkeypatch
 ):
