@@ -19,12 +19,12 @@ def expected_tokens(acceptance: float, gamma: int) -> float:
 
 @dataclass(frozen=True)
 class Costs:
-    """Times in units of a plain step, t_target(1).
+    """Times in units of a plain step with its share of the loop.
 
     Attributes:
         verify: v(1), v(2), …: t_target(m) / t_target(1); v(1) is 1.
         draft: c = t_draft(1) / t_target(1); 0 for prompt lookup.
-        overhead: o, of the loop, a round.
+        overhead: o, what the loop takes more for a drafted round than for a plain step.
     """
 
     verify: Sequence[float]
@@ -38,11 +38,12 @@ class Costs:
 
     def round(self, gamma: int) -> float:
         """Cost of a round that drafts γ tokens."""
-        return gamma * self.draft + self.verify[gamma] + self.overhead
+        drafting = gamma * self.draft + self.overhead if gamma else 0.0
+        return self.verify[gamma] + drafting
 
     def speedup(self, acceptance: float, gamma: int) -> float:
-        """S = E[tokens] / (γ c + v(γ + 1) + o), over plain decoding, which also has its loop."""
-        return expected_tokens(acceptance, gamma) * self.round(0) / self.round(gamma)
+        """S = E[tokens] / (γ c + v(γ + 1) + o), over plain decoding."""
+        return expected_tokens(acceptance, gamma) / self.round(gamma)
 
     def best_gamma(self, acceptance: float) -> int:
         """The γ of the largest speed-up; 0 where drafting does not pay."""

@@ -68,7 +68,7 @@ def mean_acceptance(traces: Sequence[Trace]) -> float:
 
 def predicted_speedup(traces: Sequence[Trace], costs: Costs, gamma: int) -> float:
     """Time of plain decoding divided by the expected time with γ drafted tokens a round."""
-    plain = sum(len(trace) for trace in traces) * costs.round(0)
+    plain = sum(len(trace) for trace in traces)
     return plain / sum(_expected_cost(trace, costs, gamma) for trace in traces)
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from edgespec.profile import Profile
 from edgespec.runtimes import describe
 from edgespec.stats import Rate
 
-__all__ = ["Candidate", "Tuning", "step_seconds", "tune"]
+__all__ = ["Candidate", "Tuning", "round_seconds", "step_seconds", "tune"]
 
 MAX_POSITIONS = 17
 REPEATS = 9
@@ -139,6 +140,35 @@ def step_seconds(model: Model, prompt: Sequence[int], positions: Sequence[int]) 
     return [float(np.median(taken)) for taken in times]
 
 
+def round_seconds(
+    target: Model, draft: Model, prompt: Sequence[int], longest: int
+) -> tuple[list[float], float]:
+    """Median times of verifying 1 … `longest` + 1 positions and of a draft step, as rounds have
+    them: draft and target take turns, and each finds the other's numbers in the caches.
+
+    Returns:
+        seconds of the target's calls, [longest + 1], and of one draft step.
+    """
+    target.prefill(prompt)
+    draft.prefill(prompt)
+    starts = target.length, draft.length
+    steps: list[float] = []
+    calls: list[list[float]] = [[] for _ in range(longest + 1)]
+    for repeat in range(REPEATS + 1):
+        for gamma, taken in enumerate(calls):
+            began = time.perf_counter()
+            for _ in range(gamma):
+                draft.score(prompt[:1])
+            drafted = time.perf_counter()
+            target.score([prompt[0]] * (gamma + 1))
+            if repeat:  # the first round also allocates
+                taken.append(time.perf_counter() - drafted)
+                steps += [(drafted - began) / gamma] if gamma else []
+            target.rewind(starts[0])
+            draft.rewind(starts[1])
+    return [float(np.median(taken)) for taken in calls], float(np.median(steps))
+
+
 class _Run:
     """Measurements of one target variant with one number of threads."""
 
@@ -156,7 +186,7 @@ class _Run:
         self._target_format = target_format
         self._threads = threads
         self._process = process
-        self._options = {
+        self._options: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
             "temperature": process.temperature,
             "top_k": process.top_k,
@@ -180,18 +210,18 @@ class _Run:
             lookup_trace(prompt, text, MAX_POSITIONS - 1)
             for prompt, text in zip(self._prompts, self._texts, strict=True)
         ]
-        costs = self._costs("lookup", 0.0, self._pair)
+        costs = self._costs("lookup", self._steps, 0.0, self._pair)
         return self._candidate("lookup", None, costs, traces, self._pair)
 
     def model(self, draft_format: str) -> Candidate:
         pair = self._load(draft_format)
         assert pair.draft is not None
-        (step,) = step_seconds(pair.draft, self._prompts[0], [1])
         traces = [
             model_trace(pair.target, pair.draft, prompt, text, self._process, MAX_POSITIONS - 1)
             for prompt, text in zip(self._prompts, self._texts, strict=True)
         ]
-        costs = self._costs("model", step, pair)
+        verify, step = round_seconds(pair.target, pair.draft, self._prompts[0], MAX_POSITIONS - 1)
+        costs = self._costs("model", [self._steps[0], *verify[1:]], step, pair)
         return self._candidate("model", draft_format, costs, traces, pair)
 
     def _load(self, draft_format: str | None) -> Pair:
@@ -202,13 +232,23 @@ class _Run:
             draft_format=draft_format,
         )
 
-    def _costs(self, kind: str, draft_seconds: float, pair: Pair) -> Costs:
-        """The loop's share is what a few drafted rounds spend outside of the models."""
-        stats = pair.generate(self._prompts[0], draft=kind, gamma=2, **self._options).stats
-        loop = stats.seconds - stats.target_seconds - stats.draft_seconds
-        unit = self._steps[0]
-        verify = [step / unit for step in self._steps]
-        return Costs(verify, draft_seconds / unit, loop / stats.target_calls / unit)
+    def _costs(
+        self, kind: str, verify_seconds: list[float], draft_seconds: float, pair: Pair
+    ) -> Costs:
+        """In units of a plain step with its loop; a round's loop takes more."""
+        plain_loop, loop = (
+            self._loop_seconds(pair, way) for way in ({"draft": False}, {"draft": kind, "gamma": 2})
+        )
+        unit = self._steps[0] + plain_loop
+        verify = [(seconds + plain_loop) / unit for seconds in verify_seconds]
+        return Costs(verify, draft_seconds / unit, max(0.0, loop - plain_loop) / unit)
+
+    def _loop_seconds(self, pair: Pair, way: dict[str, Any]) -> float:
+        """What a round spends outside of the models."""
+        rate = Rate()
+        for prompt in self._prompts:
+            rate.add(pair.generate(prompt, **way, **self._options).stats)
+        return (rate.all_seconds - rate.model_seconds) / rate.target_calls
 
     def _candidate(
         self, kind: str, draft_format: str | None, costs: Costs, traces: list[Trace], pair: Pair
