@@ -25,9 +25,6 @@ Probabilities = npt.NDArray[Any]
 Tokens = npt.NDArray[np.int64]
 Logits = npt.NDArray[np.float32]
 
-# A nucleus is looked for among so many tokens first.
-FEW = 512
-
 
 @dataclass(frozen=True)
 class Distribution:
@@ -80,7 +77,7 @@ class Sampling:
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
-    _vocabulary: dict[int, Tokens] = field(default_factory=dict, repr=False, compare=False)
+    _memory: dict[int, _Memory] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
@@ -107,65 +104,88 @@ class Sampling:
             )
         if self.greedy:
             return one_hot(best)
-        tokens, kept = self._all_tokens(len(logits)), logits
+        memory = self._memory_for(len(logits))
+        tokens, kept = memory.tokens, logits
         if 0 < self.top_k < len(logits):
-            tokens, kept = _largest(logits, self.top_k)
-        total = 0.0
-        if self.top_p < 1:
-            total = float(np.exp((kept - highest) / np.float32(self.temperature)).sum())
+            tokens, kept = memory.largest(kept, self.top_k)
+        total = memory.total(kept, highest, self.temperature) if self.top_p < 1 else 0.0
         if self.min_p > 0:
             # A little lower, so that rounding drops no token that the exact test below keeps.
             lowest = highest + self.temperature * math.log(self.min_p) - 1e-3
-            tokens, kept = _above(tokens, kept, lowest)
+            places = memory.above(kept, lowest)
+            tokens, kept = tokens[places], kept[places]
         if self.top_p < 1:
-            tokens, kept = self._near_the_top(tokens, kept, highest, total)
-        # In float64: a vocabulary of float32 terms would lose the law's last digits in its sum.
-        weights = np.subtract(kept, highest, dtype=np.float64)
-        weights /= self.temperature
+            tokens, kept = self._heavy(memory, tokens, kept, highest, total)
+        weights = np.subtract(kept, highest)
+        weights *= np.float32(1 / self.temperature)
         np.exp(weights, out=weights)
         if self.top_p < 1:
             tokens, weights = _nucleus(tokens, weights, self.top_p * total)
         if self.min_p > 0:
             likely = weights >= self.min_p  # the most probable token weighs exp(0) = 1
             tokens, weights = tokens[likely], weights[likely]
-        weights /= weights.sum()
+        # In float64: a float32 sum of a vocabulary would be the largest error here.
+        weights *= np.float32(1 / weights.sum(dtype=np.float64))
         return Distribution(tokens, weights)
 
-    def _near_the_top(
-        self, tokens: Tokens, logits: Logits, highest: np.float32, total: float
+    def _heavy(
+        self, memory: _Memory, tokens: Tokens, logits: Logits, highest: np.float32, total: float
     ) -> tuple[Tokens, Logits]:
-        """The largest few logits, if they reach top_p together; else all: sorting is dear."""
-        if len(logits) <= FEW:
-            return tokens, logits
-        places, few = _largest(logits, FEW)
-        mass = float(np.exp((few - highest) / np.float32(self.temperature)).sum())
-        enough = mass > (self.top_p + 1e-3) * total
-        return (tokens[places], few) if enough else (tokens, logits)
+        """The largest logits that hold top_p together: sorting a whole vocabulary is dear."""
+        # A little more than top_p, so that rounding takes nothing from the exact cut.
+        enough = self.top_p + min(1e-3, (1 - self.top_p) / 2)
+        reach = 4.0  # how many e-folds below the largest weight
+        while True:
+            places = memory.above(logits, highest - np.float32(self.temperature * reach))
+            few = logits[places]
+            mass = memory.total(few, highest, self.temperature)
+            if mass > enough * total or len(few) == len(logits):
+                return tokens[places], few
+            reach *= 1.5
 
-    def _all_tokens(self, count: int) -> Tokens:
-        """Made once: allocating a vocabulary's worth of memory costs more than filling it."""
-        if count not in self._vocabulary:
-            self._vocabulary[count] = np.arange(count)
-        return self._vocabulary[count]
-
-
-def _largest(logits: Logits, count: int) -> tuple[Tokens, Logits]:
-    """The places of the `count` largest logits, increasing, and their logits; ties are kept."""
-    threshold = np.partition(logits, len(logits) - count)[len(logits) - count]
-    return _above(None, logits, threshold)
+    def _memory_for(self, count: int) -> _Memory:
+        if count not in self._memory:
+            self._memory[count] = _Memory(count)
+        return self._memory[count]
 
 
-def _above(tokens: Tokens | None, logits: Logits, lowest: float) -> tuple[Tokens, Logits]:
-    """The tokens (None: their places) whose logit is at least `lowest`, and their logits."""
-    places = np.flatnonzero(logits >= np.float32(lowest))
-    return places if tokens is None else tokens[places], logits[places]
+class _Memory:
+    """Arrays as long as the vocabulary, made once.
+
+    Between two calls of a model, fetching fresh memory from the system for a temporary of this size
+    costs several times what is computed in it.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.tokens = np.arange(count)
+        self._numbers = np.empty(count, np.float32)
+        self._flags = np.empty(count, np.bool_)
+
+    def total(self, logits: Logits, highest: np.float32, temperature: float) -> float:
+        """Σ exp((logit - highest) / temperature)."""
+        terms = np.subtract(logits, highest, out=self._numbers[: len(logits)])
+        terms *= np.float32(1 / temperature)
+        return float(np.exp(terms, out=terms).sum())
+
+    def largest(self, logits: Logits, count: int) -> tuple[Tokens, Logits]:
+        """The places of the `count` largest logits, increasing, and their logits; ties are kept."""
+        sorted_in_part = self._numbers[: len(logits)]
+        sorted_in_part[:] = logits
+        sorted_in_part.partition(len(logits) - count)
+        places = self.above(logits, sorted_in_part[len(logits) - count])
+        return places, logits[places]
+
+    def above(self, logits: Logits, lowest: np.float32) -> Tokens:
+        """The places of the logits that are at least `lowest`, increasing."""
+        flags = np.greater_equal(logits, np.float32(lowest), out=self._flags[: len(logits)])
+        return np.flatnonzero(flags)
 
 
 def _nucleus(
-    tokens: Tokens, weights: npt.NDArray[np.float64], mass: float
-) -> tuple[Tokens, npt.NDArray[np.float64]]:
+    tokens: Tokens, weights: npt.NDArray[np.float32], mass: float
+) -> tuple[Tokens, npt.NDArray[np.float32]]:
     """The smallest set of most probable tokens whose weights reach `mass`."""
     order = np.argsort(-weights, kind="stable")
-    needed = int(np.searchsorted(np.cumsum(weights[order]), mass)) + 1
+    needed = int(np.searchsorted(np.cumsum(weights[order], dtype=np.float64), mass)) + 1
     kept = np.sort(order[:needed])
     return tokens[kept], weights[kept]

@@ -6,6 +6,8 @@ branch of the shipped loop and compare the outcome with the target's law in exac
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,33 +33,32 @@ class Randomness(Protocol):
 
 
 class Seeded:
-    """Draws from numpy's generator; every round has a stream of its own.
+    """A number for every draw: a hash of the seed, the round and the draw's place in it.
 
-    The stream is a function of the seed and of the number of tokens emitted before the round, so
-    draws spent on tokens that verification threw away leave no trace in later rounds, and the same
-    seed gives the same text.
+    The round is named by the number of tokens emitted before it, so draws spent on tokens that
+    verification threw away leave no trace in later rounds, and the same seed gives the same text.
+    A reader in another language gets the same numbers: the first 8 bytes of BLAKE2b (digest size 8)
+    of the text "seed:emitted:draw", little-endian, of which 53 bits make a number in [0, 1).
     """
 
     def __init__(self, seed: int | None = None) -> None:
         if seed is not None and seed < 0:
             raise UsageError(f"seed is {seed}; give 0 or a larger number")
-        self.seed = int(np.random.default_rng().integers(2**63)) if seed is None else seed
-        self._key = np.random.SeedSequence(self.seed).generate_state(2, np.uint64)
+        self.seed = secrets.randbits(63) if seed is None else seed
         self._emitted = 0
-        self._stream: np.random.Generator | None = None
+        self._draws = 0
 
     def at(self, emitted: int) -> Seeded:
         self._emitted = emitted
-        self._stream = None
+        self._draws = 0
         return self
 
     def _uniform(self) -> float:
         """The next number in [0, 1) of this round."""
-        if self._stream is None:  # greedy rounds never come here
-            # The second word of the counter keeps rounds 2**64 draws apart.
-            counter = [0, self._emitted, 0, 0]
-            self._stream = np.random.Generator(np.random.Philox(key=self._key, counter=counter))
-        return self._stream.random()
+        name = f"{self.seed}:{self._emitted}:{self._draws}".encode()
+        self._draws += 1
+        bits = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")
+        return (bits >> 11) * 2.0**-53
 
     def bernoulli(self, probability: Any) -> bool:
         if probability >= 1 or probability <= 0:  # certain: nothing to draw
@@ -70,12 +71,12 @@ class Seeded:
             return int(tokens[0])
         # Along a large vocabulary, first to the block of weights, then within it.
         starts = np.arange(0, len(weights), BLOCK)
-        sums = np.cumsum(np.add.reduceat(weights, starts))
+        sums = np.cumsum(np.add.reduceat(weights, starts, dtype=np.float64))
         point = self._uniform() * sums[-1]
         block = _first_above(sums, point)
         start = int(starts[block])
         before = sums[block - 1] if block else 0
-        inside = np.cumsum(weights[start : start + BLOCK])
+        inside = np.cumsum(weights[start : start + BLOCK], dtype=np.float64)
         return int(tokens[start + _first_above(inside, point - before)])
 
 

@@ -1,0 +1,107 @@
+"""Writes the tables of README.md and docs/speed.md from benchmarks/results.
+
+python benchmarks/tables.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from record import describe
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+
+
+def result(name: str) -> dict[str, Any]:
+    return json.loads((HERE / "results" / f"{name}.json").read_text())
+
+
+def t5_table(rows: list[dict[str, Any]]) -> list[str]:
+    lines = ["| way | tokens/s | over own plain | texts equal to own plain |", "|---|---|---|---|"]
+    lines += [
+        f"| {row['way']} | {row['tokens_per_second']:.0f} | {row['over_own_plain']:.2f} | "
+        f"{row['texts_equal_to_own_plain']} of {row['sentences']} |"
+        for row in rows
+    ]
+    return lines
+
+
+def chat_table(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "| target | prompts | sampling | way | tokens/s | over plain | tokens a call | loop |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['target']} | {row['prompts']} | {row['sampling']} | {row['way']} | "
+        f"{row['tokens_per_second']:.1f} | {row['ratio']:.2f} | "
+        f"{row['tokens_per_target_call']:.2f} | {row['loop_share']:.1%} |"
+        for row in rows
+    ]
+    return lines
+
+
+def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
+    ways = {row["way"]: row for row in t5["rows"]}
+    plain = ways["edgespec fp32, plain"]["tokens_per_second"]
+
+    def t5_row(label: str, way: str) -> str:
+        speed = ways[way]["tokens_per_second"]
+        return f"| {label} | {speed:.0f} | {speed / plain:.2f} |"
+
+    lines = [
+        "English-German T5 pair, greedy, "
+        f"{t5['rows'][0]['sentences']} held-out sentences, all texts identical:",
+        "",
+        "| | tokens/s | over edgespec fp32 plain |",
+        "|---|---|---|",
+        t5_row("edgespec fp32", "edgespec fp32, plain"),
+        t5_row("edgespec fp32 with draft", "edgespec fp32, draft fp32, γ auto"),
+        t5_row("edgespec int8", "edgespec int8, plain"),
+        t5_row("edgespec int8 with draft", "edgespec int8, draft int8, γ auto"),
+        t5_row("transformers fp32", "transformers fp32, plain"),
+        t5_row("transformers fp32 with assistant", "transformers fp32, assistant"),
+        "",
+        "SmolLM2-135M-Instruct with prompt lookup (γ auto) over plain decoding of the same target:",
+        "",
+        "| | questions | code | summaries and copies |",
+        "|---|---|---|---|",
+    ]
+    for target in ("fp32", "int8"):
+        for sampling in ("greedy", "sampled"):
+            ratios = [
+                next(
+                    row["ratio"]
+                    for row in chat["rows"]
+                    if (row["target"], row["sampling"], row["prompts"], row["way"])
+                    == (target, sampling, prompts, "lookup, γ auto")
+                )
+                for prompts in ("questions", "code", "summaries")
+            ]
+            cells = " | ".join(f"{ratio:.2f}" for ratio in ratios)
+            lines.append(f"| {target}, {sampling} | {cells} |")
+    return lines
+
+
+def insert(path: Path, name: str, lines: list[str]) -> None:
+    text = path.read_text(encoding="utf-8")
+    block = "\n".join([f"<!-- {name}:begin -->", *lines, f"<!-- {name}:end -->"])
+    pattern = rf"<!-- {name}:begin -->.*?<!-- {name}:end -->"
+    assert re.search(pattern, text, flags=re.DOTALL), f"{path} has no place for {name}"
+    path.write_text(re.sub(pattern, lambda _: block, text, flags=re.DOTALL), encoding="utf-8")
+
+
+def main() -> None:
+    t5, chat = result("t5_pair"), result("chat_lookup")
+    speed = ROOT / "docs" / "speed.md"
+    insert(speed, "t5", [describe(t5["environment"]), "", *t5_table(t5["rows"])])
+    insert(speed, "chat", [describe(chat["environment"]), "", *chat_table(chat["rows"])])
+    source = f"({describe(t5['environment'])}; `benchmarks/t5_pair.py`, `chat_lookup.py`)"
+    insert(ROOT / "README.md", "speed", [*summary(t5, chat), "", source])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""`python -m edgespec` is the command line."""
+
+from edgespec.cli import main
+
+__all__: list[str] = []
+
+main(prog_name="edgespec")

@@ -1,0 +1,196 @@
+"""Claim: tuning measures every exact variant, finds the fastest, and generation then uses it.
+
+The tiny pair's times mean nothing; what is checked is that all ways are tried, that what is written
+is read, that bad files are refused, and that a target that is not exact is left alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import edgespec
+from edgespec.bench import synthetic_rule
+from edgespec.cli import main
+from edgespec.contract import read_manifest, write_manifest
+from edgespec.profile import PROFILE, Profile, read_profile, write_profile
+from edgespec.stats import Stats, counted
+
+TEXTS = "\n".join(["a small text", "another one"])
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text(TEXTS)
+    return path
+
+
+def tuned(pair, text, *options):
+    return run("tune", pair, "--text", text, "-n", 12, "--threads", 1, *options)
+
+
+def test_every_way_is_tried_and_the_fastest_is_written(own_pair, text):
+    result = tuned(own_pair, text, "--json")
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    ways = [(row["target_format"], row["draft_format"]) for row in data["candidates"]]
+    assert ways == [("fp32", None), ("fp32", None), ("fp32", "fp32")]
+    speeds = [row["tokens_per_second"] for row in data["candidates"]]
+    assert data["best"]["tokens_per_second"] == max(speeds)
+    assert dataclasses.asdict(read_profile(own_pair)) == data["profile"]
+    for row in data["candidates"]:
+        assert (row["kind"] == "none") == (row["gamma"] == 0)
+        assert len(row["costs"]["verify"]) in (1, 17)
+
+
+def test_the_table_says_what_to_do(own_pair, text):
+    said = tuned(own_pair, text, "--dry-run").stdout
+    assert "best: target fp32" in said or "do not speculate here" in said
+    assert read_profile(own_pair) is None
+
+
+def test_a_plot_is_drawn(own_pair, text, tmp_path):
+    pytest.importorskip("matplotlib")
+    result = tuned(own_pair, text, "--dry-run", "--plot", tmp_path / "curves.png")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def profile(**changes) -> Profile:
+    usual = {
+        "target_format": "fp32",
+        "draft_format": "fp32",
+        "draft": "model",
+        "gamma": 3,
+        "threads": 1,
+        "verify": [1.0, 1.1, 1.2, 1.3],
+        "draft_cost": 0.1,
+        "overhead": 0.02,
+        "step_ms": 1.0,
+        "measured_on": "a test",
+    }
+    return Profile(**{**usual, **changes})
+
+
+def test_generation_uses_the_profile(own_pair):
+    write_profile(profile(), own_pair)
+    pair = edgespec.load(own_pair)
+    assert list(pair.costs["model"].verify) == [1.0, 1.1, 1.2, 1.3]
+    stats = pair.generate("text", max_new_tokens=20).stats
+    assert stats.drafted > 0
+    assert max(place for place, _ in enumerate(stats.evaluated_at)) < 3  # γ ≤ what was measured
+
+
+def test_a_profile_that_says_no_draft_is_obeyed_until_asked_otherwise(own_pair):
+    write_profile(profile(draft="none", gamma=0), own_pair)
+    pair = edgespec.load(own_pair)
+    assert pair.generate("text", max_new_tokens=8).stats.drafted == 0
+    assert pair.generate("text", max_new_tokens=8, draft="model").stats.drafted > 0
+    assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
+
+
+@pytest.mark.parametrize("damage", ["{", '{"gamma": 3}', "[]"])
+def test_a_damaged_profile_is_one_line(own_pair, damage):
+    (own_pair / PROFILE).write_text(damage)
+    result = run("generate", own_pair, "text")
+    assert result.exit_code == 1
+    assert "is damaged" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_target_that_is_not_exact_is_not_tuned(own_pair, text):
+    manifest = read_manifest(own_pair)
+    variant = manifest.target.variants["fp32"]
+    wrong = dataclasses.replace(variant.row_invariance, verdict=False)
+    variants = {"fp32": dataclasses.replace(variant, row_invariance=wrong)}
+    target = dataclasses.replace(manifest.target, variants=variants)
+    write_manifest(dataclasses.replace(manifest, target=target), own_pair)
+    result = tuned(own_pair, text)
+    assert result.exit_code == 2
+    assert "no row-invariant target" in result.stderr
+
+
+def test_an_empty_text_is_one_line(own_pair, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n \n")
+    result = tuned(own_pair, tmp_path / "empty.txt")
+    assert result.exit_code == 2
+    assert "has no text" in result.stderr
+
+
+def test_a_verdict_left_out_at_export_can_be_measured_later(tiny_checkpoints, tmp_path):
+    target, draft = tiny_checkpoints
+    folder = tmp_path / "pair"
+    assert run("export", target, draft, "-o", folder, "--no-measure").exit_code == 0
+    refused = run("generate", folder, "text", "--gamma", "2")
+    assert refused.exit_code == 1
+    assert "inspect --measure" in refused.stderr
+    assert run("inspect", folder, "--measure").exit_code == 0
+    assert run("generate", folder, "text", "--gamma", "2", "-n", "4").exit_code == 0
+
+
+# --- bench ---------------------------------------------------------------------------------------
+
+
+def test_bench_compares_every_way_with_plain_decoding(own_pair, text):
+    result = run("bench", own_pair, "--text", text, "-n", 12, "--gamma", "2", "--json")
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["rows"]
+    assert [row["way"] for row in rows] == ["plain", "lookup, γ 2", "model, γ 2"]
+    assert rows[0]["ratio"] == 1
+    assert not any(row["synthetic"] for row in rows)
+
+
+def test_synthetic_acceptance_is_what_was_decreed_and_labelled(own_pair):
+    result = run("bench", own_pair, "--acceptance", "1", "--gamma", "3", "-n", "40", "--json")
+    rows = json.loads(result.stdout)["rows"]
+    assert all(row["synthetic"] for row in rows)
+    assert rows[1]["acceptance_rate"] == 1
+    assert rows[1]["tokens_per_target_call"] == 4
+    none = run("bench", own_pair, "--acceptance", "0", "--gamma", "3", "-n", "40")
+    assert "the text means nothing" in none.stdout
+    assert "1.00 tokens a call" in none.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("acceptance", [-0.1, 1.5])
+def test_a_chance_that_is_none_is_refused(own_pair, acceptance):
+    result = run("bench", own_pair, "--acceptance", acceptance)
+    assert result.exit_code == 2
+    assert "give a chance from 0 to 1" in result.stderr
+
+
+def test_statistics_leave_out_what_the_consumer_takes(tiny):
+    import time
+
+    stats = Stats()
+    from edgespec.decode import plain
+    from edgespec.distribution import Sampling
+    from edgespec.randomness import Seeded
+
+    rounds = plain(
+        tiny.target,
+        [3, 4, 5],
+        process=Sampling(),
+        randomness=Seeded(0),
+        max_new_tokens=5,
+        ends=lambda _token: False,
+    )
+    for _ in counted(rounds, stats, tiny.seconds):
+        time.sleep(0.2)
+    assert stats.tokens == 5
+    assert stats.seconds < 0.9  # five sleeps are a second
+
+
+def test_the_synthetic_rule_is_not_the_shipped_one():
+    """It ignores p and q, so it must never be reachable by name."""
+    from edgespec.accept import RULES
+
+    assert synthetic_rule(0.5) not in RULES.values()
+    assert set(RULES) == {"token", "block"}
