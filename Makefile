@@ -50,7 +50,7 @@ lint: .venv/test
 
 types: .venv/test
 	MYPYPATH=export:runtimes $(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 wheel: .venv/test
 	PYTHON=$(PYTHON) scripts/check_wheel

@@ -13,9 +13,11 @@ __all__ = ["Adaptive", "Controller", "Fixed", "controller"]
 class Controller(Protocol):
     def gamma(self) -> int:
         """How many tokens to draft next."""
+        ...
 
     def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
         """What became of a round's draft."""
+        ...
 
 
 class Fixed:

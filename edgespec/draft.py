@@ -26,12 +26,15 @@ class Draft(Protocol):
     @property
     def seconds(self) -> float:
         """Time spent computing so far."""
+        ...
 
     def begin(self, prompt: Sequence[int]) -> None:
         """Starts a new text."""
+        ...
 
     def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
         """At most `gamma` tokens to follow `text`: the pending token and all emitted since."""
+        ...
 
 
 class ModelDraft:

@@ -24,12 +24,15 @@ BLOCK = 256
 class Randomness(Protocol):
     def at(self, emitted: int) -> Randomness:
         """The draws of the round that starts after `emitted` tokens."""
+        ...
 
     def bernoulli(self, probability: Any) -> bool:
         """True with the given probability; at least 1 is certain, at most 0 impossible."""
+        ...
 
     def categorical(self, distribution: Distribution) -> int:
         """A token, with probability proportional to its weight."""
+        ...
 
 
 class Seeded:

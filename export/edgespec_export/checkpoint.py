@@ -99,7 +99,7 @@ def _eos_token_ids(where: Path, *configs: dict[str, Any]) -> tuple[int, ...]:
     """From the first config that names any."""
     for config in configs:
         value = config.get("eos_token_id")
-        ids = value if isinstance(value, list) else [value]
+        ids: list[Any] = value if isinstance(value, list) else [value]
         if value is not None and ids:
             if not all(type(index) is int and index >= 0 for index in ids):
                 raise EdgespecError(f"{where}: eos_token_id is {value!r}, not a token or a list")

@@ -33,7 +33,7 @@ def inverse_frequencies(config: Config, head_size: int, label: str) -> npt.NDArr
     if scaling.pop("partial_rotary_factor", 1.0) != 1.0:
         raise EdgespecError(f"{label}: partial rotary positions are not supported")
     if kind == "linear":
-        frequencies = frequencies / np.float32(scaling.pop("factor"))
+        frequencies = np.divide(frequencies, scaling.pop("factor"), dtype=np.float32)
     elif kind == "llama3":
         default = config.get("max_position_embeddings")
         frequencies = _llama3(
