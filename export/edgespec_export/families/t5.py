@@ -195,11 +195,16 @@ class T5:
     def _bias(
         self, g: Graph, buckets: npt.NDArray[np.int64], places: ir.Value, stack: str
     ) -> ir.Value:
-        """The learned bias of each (query, key), by bucket: [1, heads, queries, keys]."""
-        table = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        bucket = g.op.Gather(g.constant(buckets, np.int64), places)
-        bias = g.op.Gather(g.weight(table), bucket, axis=0)  # [queries, keys, heads]
-        return g.op.Unsqueeze(g.op.Transpose(bias, perm=[2, 0, 1]), g.ints(0))
+        """The learned bias of each (query, key): [1, heads, queries, keys].
+
+        Buckets become distances at export, so that a call looks up one table.
+        """
+        name = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        by_distance = g.stored(
+            f"{name}.by_distance",
+            lambda: np.ascontiguousarray(g.weights.checkpoint_tensor(name)[buckets].T),
+        )
+        return g.op.Unsqueeze(g.op.Gather(by_distance, places, axis=1), g.ints(0))
 
 
 def relative_buckets(
