@@ -10,7 +10,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("edgespec", "onnxruntime", "numpy", "tokenizers", "torch", "transformers")
+PACKAGES = (
+    "edgespec",
+    "onnxruntime",
+    "numpy",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "ctranslate2",
+)
 
 
 def environment(threads: int) -> dict[str, Any]:

@@ -21,10 +21,14 @@ def result(name: str) -> dict[str, Any]:
 
 
 def t5_table(rows: list[dict[str, Any]]) -> list[str]:
-    lines = ["| way | tokens/s | over own plain | texts equal to own plain |", "|---|---|---|---|"]
+    lines = [
+        "| way | tokens/s | over own plain | texts equal to own plain | to edgespec fp32 |",
+        "|---|---|---|---|---|",
+    ]
     lines += [
         f"| {row['way']} | {row['tokens_per_second']:.0f} | {row['over_own_plain']:.2f} | "
-        f"{row['texts_equal_to_own_plain']} of {row['sentences']} |"
+        f"{row['texts_equal_to_own_plain']} of {row['sentences']} | "
+        f"{row['texts_equal_to_edgespec_fp32']} |"
         for row in rows
     ]
     return lines
@@ -64,6 +68,11 @@ def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
         t5_row("edgespec int8 with draft", "edgespec int8, draft int8, γ auto"),
         t5_row("transformers fp32", "transformers fp32, plain"),
         t5_row("transformers fp32 with assistant", "transformers fp32, assistant"),
+        *(
+            t5_row(f"ctranslate2 {kind}", f"ctranslate2 {kind}, plain")
+            for kind in ("fp32", "int8")
+            if f"ctranslate2 {kind}, plain" in ways
+        ),
         "",
         "SmolLM2-135M-Instruct with prompt lookup (γ auto) over plain decoding of the same target:",
         "",
