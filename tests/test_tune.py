@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -16,6 +17,7 @@ import edgespec
 from edgespec.bench import synthetic_rule
 from edgespec.cli import main
 from edgespec.contract import read_manifest, write_manifest
+from edgespec.decode import Round
 from edgespec.profile import PROFILE, Profile, read_profile, write_profile
 from edgespec.stats import Stats, counted
 
@@ -166,26 +168,22 @@ def test_a_chance_that_is_none_is_refused(own_pair, acceptance):
     assert "give a chance from 0 to 1" in result.stderr
 
 
-def test_statistics_leave_out_what_the_consumer_takes(tiny):
-    import time
+def test_statistics_leave_out_what_the_consumer_takes(monkeypatch):
+    """By a clock that only the rounds (3 each) and the consumer (100 each) move."""
+    clock = {"now": 0.0}
 
+    def rounds():
+        for token in range(5):
+            clock["now"] += 3
+            yield Round([token], drafted=0, evaluated=0, accepted=0, logits=np.zeros((1, 5)))
+
+    monkeypatch.setattr("time.perf_counter", lambda: clock["now"])
     stats = Stats()
-    from edgespec.decode import plain
-    from edgespec.distribution import Sampling
-    from edgespec.randomness import Seeded
-
-    rounds = plain(
-        tiny.target,
-        [3, 4, 5],
-        process=Sampling(),
-        randomness=Seeded(0),
-        max_new_tokens=5,
-        ends=lambda _token: False,
-    )
-    for _ in counted(rounds, stats, tiny.seconds):
-        time.sleep(0.2)
+    for _ in counted(rounds(), stats, lambda: (0.0, 0.0)):
+        clock["now"] += 100
     assert stats.tokens == 5
-    assert stats.seconds < 0.9  # five sleeps are a second
+    assert stats.seconds == 15
+    assert stats.first_token_seconds == 3
 
 
 def test_the_synthetic_rule_is_not_the_shipped_one():
