@@ -59,10 +59,7 @@ def bench(
             ways |= {f"{kind}, γ {gamma}": {"draft": kind, "gamma": gamma} for gamma in gammas}
     options: dict[str, Any] = {
         "max_new_tokens": max_new_tokens,
-        "temperature": process.temperature,
-        "top_k": process.top_k,
-        "top_p": process.top_p,
-        "min_p": process.min_p,
+        **process.options,
         "seed": 0,
         "chat": chat,
     }

@@ -93,6 +93,12 @@ class Sampling:
     def greedy(self) -> bool:
         return self.temperature == 0
 
+    @property
+    def options(self) -> dict[str, float]:
+        """As keyword arguments of `edgespec.Pair.stream`."""
+        names = ("temperature", "top_k", "top_p", "min_p")
+        return {name: getattr(self, name) for name in names}
+
     def __call__(self, logits: Logits) -> Distribution:
         """The distribution of one row of logits ([vocabulary], float32)."""
         best = int(logits.argmax())

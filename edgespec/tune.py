@@ -188,10 +188,7 @@ class _Run:
         self._process = process
         self._options: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
-            "temperature": process.temperature,
-            "top_k": process.top_k,
-            "top_p": process.top_p,
-            "min_p": process.min_p,
+            **process.options,
             "seed": 0,
         }
         self._pair = pair = self._load(None)
