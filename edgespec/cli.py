@@ -135,7 +135,7 @@ def export(
     help="Default: the draft model, or prompt lookup where the pair has none.",
 )
 @click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call.")
-@click.option("--rule", type=click.Choice(["block", "token"]), default="block", show_default=True)
+@click.option("--rule", type=click.Choice(["block", "token"]), help="Default: block when sampling.")
 @click.option("--stop", multiple=True, help="End before this text; may be repeated.")
 @click.option("--ignore-eos", is_flag=True, help="Go on behind the end of the text.")
 @click.option("--chat", is_flag=True, help="Put the model's chat format around the prompt.")

@@ -56,4 +56,4 @@ def estimated_costs(draft_share: float, longest: int) -> Costs:
     Decoding is bound by reading the weights, so c is the ratio of their sizes (`draft_share`), and
     a further position adds a little arithmetic. `edgespec tune` replaces this by measurements.
     """
-    return Costs([1 + 0.05 * extra for extra in range(longest + 1)], draft_share, overhead=0.05)
+    return Costs([1 + 0.07 * extra for extra in range(longest + 1)], draft_share, overhead=0.1)

@@ -142,7 +142,7 @@ class Pair:
         seed: int | None = None,
         gamma: int | str = "auto",
         draft: bool | str = True,
-        rule: str = "block",
+        rule: str | None = None,
         stop: str | Sequence[str] = (),
         ignore_eos: bool = False,
         logprobs: bool = False,
@@ -159,7 +159,8 @@ class Pair:
             draft: True takes the draft model, or prompt lookup where the pair has none; False
                 decodes plainly; "model" and "lookup" ask for one kind. A profile of `edgespec
                 tune` may change what True means, to no draft at all where none pays.
-            rule: "block" or "token"; both are exact.
+            rule: "block" or "token", both exact; None takes the block rule, or the token rule where
+                the block rule gains nothing (greedy, prompt lookup).
             stop: a string, or strings, that end the text and are not part of it.
             ignore_eos: go on behind an end-of-text token.
             logprobs: report the target's log-probability of each token.
@@ -170,7 +171,7 @@ class Pair:
         """
         if max_new_tokens is not None and max_new_tokens < 1:
             raise UsageError(f"max_new_tokens is {max_new_tokens}; give 1 or more")
-        if rule not in RULES:
+        if rule is not None and rule not in RULES:
             raise UsageError(f"rule is {rule!r}; give one of: {', '.join(RULES)}")
         kind = self._draft_kind(draft, gamma)
         gammas = controller(gamma, self.costs[kind or "lookup"])
@@ -192,9 +193,9 @@ class Pair:
         else:
             rounds = speculate(
                 self.target,
-                self._drafter(kind, process),
+                self._drafter(kind, process, last_tokens),
                 tokens,
-                rule=RULES[rule],
+                rule=RULES[rule or ("token" if process.greedy or kind == "lookup" else "block")],
                 gamma=gammas,
                 **shared,
             )
@@ -248,10 +249,10 @@ class Pair:
             return self._default_draft
         return "model" if self.draft else "lookup"
 
-    def _drafter(self, kind: str, process: Sampling) -> Draft:
+    def _drafter(self, kind: str, process: Sampling, last_tokens: Sequence[int]) -> Draft:
         if kind == "lookup" or self.draft is None:
             return PromptLookup()
-        return ModelDraft(self.draft, process, self.target.vocab_size, self.manifest.eos_token_ids)
+        return ModelDraft(self.draft, process, self.target.vocab_size, last_tokens)
 
     def _while_latest(self, rounds: Iterator[Round], result: Generation) -> Iterator[Round]:
         """The caches hold one text: a stream that was overtaken by another must not go on."""

@@ -75,7 +75,7 @@ def test_prompt_lookup_keeps_the_text_and_is_sometimes_right(family, prompts):
         repeated = (prompt * 4)[:24]
         options = {"max_new_tokens": 40, "ignore_eos": True}
         expected = family.generate(repeated, draft=False, **options)
-        drafted = family.generate(repeated, draft="lookup", **options)
+        drafted = family.generate(repeated, draft="lookup", gamma=4, **options)
         assert drafted.token_ids == expected.token_ids
         accepted += drafted.stats.accepted
     assert accepted > 0
