@@ -18,28 +18,36 @@ PROMPTS = [
 ]
 
 
+PASSES = 3
+
+
 def compare(pair: edgespec.Pair, prompts: list[str], **options: object) -> None:
     """Prints both texts of each prompt, that they are equal, and the ratio of their speeds."""
-    pair.generate(prompts[0], **options)  # the first calls also set things up
-    seconds = {"plain": 0.0, "draft": 0.0}
-    tokens = calls = 0
     for prompt in prompts:
         plain = pair.generate(prompt, draft=False, **options)
         drafted = pair.generate(prompt, draft=True, **options)
-        same = "equal" if drafted.token_ids == plain.token_ids else "DIFFERENT"
         print(f"prompt        {prompt}\nwithout draft {plain.text}\nwith draft    {drafted.text}")
-        print(f"{same}; {drafted.stats.tokens_per_target_call:.2f} tokens a target call\n")
         if drafted.token_ids != plain.token_ids:
             sys.exit("the texts differ: this must never happen, please report it")
-        seconds["plain"] += plain.stats.seconds
-        seconds["draft"] += drafted.stats.seconds
-        tokens += drafted.stats.tokens
-        calls += drafted.stats.target_calls
+        print(f"equal; {drafted.stats.tokens_per_target_call:.2f} tokens a target call\n")
     print(f"all {len(prompts)} texts are equal, token by token")
+    show_speed(pair, prompts, **options)
+
+
+def show_speed(pair: edgespec.Pair, prompts: list[str], **options: object) -> None:
+    """Times all texts again, with and without draft in turns: the first ones also set things up."""
+    seconds = {True: 0.0, False: 0.0}
+    tokens = calls = 0
+    for prompt in prompts * PASSES:
+        for draft in (False, True):
+            stats = pair.generate(prompt, draft=draft, **options).stats
+            seconds[draft] += stats.seconds
+        tokens += stats.tokens
+        calls += stats.target_calls
     print(
-        f"{tokens} tokens: {tokens / seconds['plain']:.0f} tokens/s without draft, "
-        f"{tokens / seconds['draft']:.0f} with it ({tokens / calls:.2f} tokens a target call): "
-        f"ratio {seconds['plain'] / seconds['draft']:.2f}"
+        f"{tokens} tokens: {tokens / seconds[False]:.0f} tokens/s without draft, "
+        f"{tokens / seconds[True]:.0f} with it ({tokens / calls:.2f} tokens a target call): "
+        f"ratio {seconds[False] / seconds[True]:.2f}"
     )
 
 
