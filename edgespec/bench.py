@@ -118,7 +118,7 @@ def _row(way: str, rate: Rate, plain_rate: Rate, *, synthetic: bool) -> BenchRow
         synthetic=synthetic,
         tokens=rate.all_tokens,
         tokens_per_second=rate.tokens_per_second,
-        ratio=rate.tokens_per_second / plain_rate.tokens_per_second,
+        ratio=rate.over(plain_rate),
         acceptance_rate=rate.acceptance_rate,
         tokens_per_target_call=rate.tokens_per_target_call,
         loop_share=rate.loop_share,

@@ -79,7 +79,7 @@ def load(
     if draft_format is not None:
         share = manifest.bytes("draft", draft_format) / manifest.bytes("target", target_format)
         costs["model"] = estimated_costs(share, LONGEST_GUESSED)
-    if profile is not None and profile.target_format == target_format:
+    if profile and profile.target_format == target_format and profile.draft != "none":
         costs = {kind: profile.costs(kind) for kind in ("lookup", "model")}
     exact = bool(invariance and invariance.verdict)
     return Pair(

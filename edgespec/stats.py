@@ -147,6 +147,12 @@ class Rate:
     def tokens_per_second(self) -> float:
         return self.tokens / self.seconds if self.seconds else 0.0
 
+    def over(self, other: Rate) -> float:
+        """Ratio of speeds; 1 where texts of a single round leave nothing to compare."""
+        if not (self.tokens_per_second and other.tokens_per_second):
+            return 1.0
+        return self.tokens_per_second / other.tokens_per_second
+
     @property
     def tokens_per_target_call(self) -> float:
         return self.all_tokens / self.target_calls if self.target_calls else 0.0

@@ -259,8 +259,7 @@ class _Run:
             if gamma:
                 result = pair.generate(prompt, draft=kind, gamma=gamma, **self._options)
                 rates["drafted"].add(result.stats)
-        plain = rates["plain"].tokens_per_second
-        drafted = rates["drafted"].tokens_per_second if gamma else plain
+        fastest = rates["drafted" if gamma else "plain"]
         return Candidate(
             target_format=self._target_format,
             draft_format=draft_format,
@@ -271,8 +270,8 @@ class _Run:
             acceptance=mean_acceptance(traces),
             gamma=gamma,
             predicted=speedups[gamma],
-            measured=drafted / plain,
-            tokens_per_second=drafted,
+            measured=rates["drafted"].over(rates["plain"]) if gamma else 1.0,
+            tokens_per_second=fastest.tokens_per_second,
         )
 
 

@@ -95,7 +95,7 @@ def test_a_profile_that_says_no_draft_is_obeyed_until_asked_otherwise(own_pair):
     write_profile(profile(draft="none", gamma=0), own_pair)
     pair = edgespec.load(own_pair)
     assert pair.generate("text", max_new_tokens=8).stats.drafted == 0
-    assert pair.generate("text", max_new_tokens=8, draft="model").stats.drafted > 0
+    assert pair.generate("text", max_new_tokens=8, draft="model", gamma=2).stats.drafted > 0
     assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
 
 
@@ -148,6 +148,14 @@ def test_bench_compares_every_way_with_plain_decoding(own_pair, text):
     assert [row["way"] for row in rows] == ["plain", "lookup, γ 2", "model, γ 2"]
     assert rows[0]["ratio"] == 1
     assert not any(row["synthetic"] for row in rows)
+
+
+def test_texts_of_one_round_are_no_division_by_zero(own_pair, text):
+    result = run("bench", own_pair, "--text", text, "-n", 1, "--gamma", "2", "--json")
+    assert [row["ratio"] for row in json.loads(result.stdout)["rows"]] == [1, 1, 1]
+    assert run("tune", own_pair, "--text", text, "-n", 1, "--threads", 1).exit_code == 0
+    # Whatever it found, asking for a draft is still possible.
+    assert run("generate", own_pair, "text", "--gamma", "2", "-n", 4).exit_code == 0
 
 
 def test_synthetic_acceptance_is_what_was_decreed_and_labelled(own_pair):
