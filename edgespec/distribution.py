@@ -1,7 +1,7 @@
 """Logits to distributions: the processors that the target and the draft share.
 
 A distribution is the sorted tokens that can occur and their probabilities. Greedy decoding is the
-distribution that holds one token, so nothing else in the package knows the word "greedy".
+distribution that holds one token, so the rules and the loops do not know the word "greedy".
 
 p is the target's distribution and q the draft's, everywhere in this package, as in Leviathan,
 Kalman and Matias (2022).

@@ -120,7 +120,7 @@ def _compared(
     folder: Path, exported: Exported, threads: int | None, say: Callable[[str], object]
 ) -> Exported:
     """The model with the distance of each variant from its float32 one, if that is there too."""
-    if list(exported.variants) in ([REFERENCE], []) or REFERENCE not in exported.variants:
+    if REFERENCE not in exported.variants or len(exported.variants) == 1:
         return exported
     tokenizer = load_tokenizer(folder)
     sources = [list(tokenizer.encode(text).ids) for text in sample_texts(exported)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["CHAT", "TRANSLATION", "prompts_for", "sample_texts"]
-
 from edgespec.contract import Exported, Manifest
+
+__all__ = ["CHAT", "TRANSLATION", "prompts_for", "sample_texts"]
 
 TRANSLATION = {
     "packages": [

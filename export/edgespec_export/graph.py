@@ -85,7 +85,7 @@ class Graph:
     def constant(self, values: npt.ArrayLike, dtype: Any) -> ir.Value:
         """A small tensor kept in the graph itself; equal ones are kept once."""
         array = np.array(values, dtype)
-        digest = hashlib.sha256(array.tobytes()).hexdigest()[:8]
+        digest = hashlib.sha256(array.tobytes()).hexdigest()[:16]
         name = f"{array.dtype}{list(array.shape)}.{digest}"
         if name not in self._initializers:
             self._initializers[name] = self._tape.initializer(ir.tensor(array, name=name))
