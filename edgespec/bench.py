@@ -97,7 +97,7 @@ def bench_synthetic(
         for gamma in gammas:
             texts[f"model, γ {gamma}"] = speculate(
                 pair.target,
-                ModelDraft(pair.draft, process, pair.target.vocab_size),
+                ModelDraft(pair.draft, process, pair.vocabulary),
                 prompt,
                 rule=synthetic_rule(acceptance),
                 gamma=Fixed(gamma),

@@ -11,7 +11,9 @@ from typing import Any
 import click
 
 from edgespec import __version__
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.distill_cli import distill
+from edgespec.errors import UsageError
+from edgespec.one_line import one_line_errors
 from edgespec.report import describe_pair, generation_json, pair_json, show_stats, write_stream
 from edgespec.reproduce_cli import reproduce
 
@@ -45,19 +47,6 @@ def SAMPLING(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802
     return command
 
 
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """What a user can mend is one line on stderr: exit code 2 for usage, 1 for failure."""
-    try:
-        yield
-    except EdgespecError as error:
-        click.secho(f"edgespec: {error}", err=True, fg="red")
-        sys.exit(2 if isinstance(error, UsageError) else 1)
-    except KeyboardInterrupt:
-        click.echo("\nedgespec: interrupted", err=True)
-        sys.exit(130)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="edgespec")
 def main() -> None:
@@ -70,6 +59,7 @@ def main() -> None:
     """
 
 
+main.add_command(distill)
 main.add_command(reproduce)
 
 
@@ -101,7 +91,7 @@ def export(
     TARGET and DRAFT are a checkpoint folder, a GGUF file, a hub id or a short name such as
     flan-t5-large. Without DRAFT the pair speculates by prompt lookup.
     """
-    with _one_line_errors():
+    with one_line_errors():
         from edgespec.export import export_pair
 
         with _progress() as progress:
@@ -169,7 +159,7 @@ def generate(
     The text is exactly the target's own: greedy it is the same text as with --no-draft, sampled it
     has the same distribution.
     """
-    with _one_line_errors():
+    with one_line_errors():
         from edgespec import load
 
         if no_draft and draft:
@@ -205,7 +195,7 @@ def generate(
 @THREADS
 def inspect(pair: Path, as_json: bool, measure: bool, threads: int | None) -> None:
     """Show what an exported PAIR consists of, and whether its target is exact."""
-    with _one_line_errors():
+    with one_line_errors():
         from edgespec.contract import read_manifest, write_manifest
         from edgespec.runtimes import measure_row_invariance
 
@@ -248,7 +238,7 @@ def tune(
     draft from how often the target would accept it on your texts, and measures it. The profile is
     written into PAIR and used by `generate` from then on.
     """
-    with _one_line_errors():
+    with one_line_errors():
         from edgespec.distribution import Sampling
         from edgespec.profile import write_profile
         from edgespec.report import describe_tuning, tuning_json
@@ -300,7 +290,7 @@ def bench(
     **sampling: Any,
 ) -> None:
     """Time PAIR beside plain decoding of the same target, on your texts or built-in prompts."""
-    with _one_line_errors():
+    with one_line_errors():
         from edgespec import load
         from edgespec.bench import bench as time_texts
         from edgespec.bench import bench_synthetic

@@ -26,6 +26,7 @@ __all__ = [
     "SKIP",
     "TOKENIZER",
     "TOKENS",
+    "VOCABULARY",
     "Distance",
     "Exported",
     "Manifest",
@@ -42,6 +43,8 @@ __all__ = [
 FORMAT_VERSION = 1
 MANIFEST = "edgespec.json"
 TOKENIZER = "tokenizer.json"
+# Beside a draft that has only some of its target's tokens: {"outputs": […], "inputs": […]}.
+VOCABULARY = "vocabulary.json"
 
 # Graphs of a variant. A decoder-only model has no encoder.
 ENCODER = "encoder"

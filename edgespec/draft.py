@@ -6,20 +6,16 @@ each of its tokens was drawn from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
-
-import numpy as np
-import numpy.typing as npt
 
 from edgespec.accept import Proposal
 from edgespec.distribution import Distribution, one_hot
 from edgespec.model import Model
 from edgespec.randomness import Randomness
+from edgespec.vocabulary import Process, Vocabulary
 
 __all__ = ["Draft", "ModelDraft", "PromptLookup"]
-
-Process = Callable[[npt.NDArray[np.float32]], Distribution]
 
 
 class Draft(Protocol):
@@ -43,16 +39,20 @@ class ModelDraft:
     Args:
         model: the draft model.
         process: the same processors that make the target's logits a distribution.
-        vocab_size: width of the rows of logits that target and draft share.
+        vocabulary: which of the target's tokens the draft has.
         last_tokens: tokens after which drafting on is useless (end of text).
     """
 
     def __init__(
-        self, model: Model, process: Process, vocab_size: int, last_tokens: Collection[int] = ()
+        self,
+        model: Model,
+        process: Process,
+        vocabulary: Vocabulary,
+        last_tokens: Collection[int] = (),
     ) -> None:
         self._model = model
         self._process = process
-        self._vocab_size = min(vocab_size, model.vocab_size)
+        self._vocabulary = vocabulary
         self._last_tokens = frozenset(last_tokens)
         self._start = 0
         self._cached: list[int] = []  # tokens of the text in the cache, behind the prompt
@@ -63,7 +63,7 @@ class ModelDraft:
         return self._model.seconds
 
     def begin(self, prompt: Sequence[int]) -> None:
-        self._model.prefill([self._known(token) for token in prompt])
+        self._model.prefill(self._vocabulary.shown(prompt))
         self._start = self._model.length
         self._cached = []
         self._confirmed = 0
@@ -75,9 +75,9 @@ class ModelDraft:
         tokens: list[int] = []
         laws: list[Distribution] = []
         while len(tokens) < min(gamma, room):
-            logits = self._model.score([self._known(token) for token in unseen])
+            logits = self._model.score(self._vocabulary.shown(unseen))
             self._cached += unseen
-            q = self._process(logits[-1, : self._vocab_size])
+            q = self._vocabulary.law(self._process, logits[-1])
             token = randomness.categorical(q)
             tokens.append(token)
             laws.append(q)
@@ -97,11 +97,6 @@ class ModelDraft:
             self._confirmed += 1
         del self._cached[self._confirmed :]
         self._model.rewind(self._start + self._confirmed)
-
-    def _known(self, token: int) -> int:
-        """A token from beyond the draft's vocabulary is shown to it as token 0: a poor guess
-        follows, and a guess is all it is."""
-        return token if token < self._vocab_size else 0
 
 
 class PromptLookup:

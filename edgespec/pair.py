@@ -20,6 +20,7 @@ from edgespec.profile import read_profile
 from edgespec.randomness import Seeded
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import GrowingText, load_tokenizer
+from edgespec.vocabulary import Vocabulary, open_vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -87,6 +88,7 @@ def load(
         load_tokenizer(folder),
         target,
         draft,
+        vocabulary=open_vocabulary(folder, manifest),
         costs=costs,
         default_draft=profile.draft if profile else "model" if draft else "lookup",
         may_speculate=exact or allow_inexact,
@@ -100,6 +102,7 @@ class Pair:
         manifest: what the folder says about itself.
         tokenizer: a `tokenizers.Tokenizer`.
         target, draft: the models (`edgespec.model.Model`); the draft may be None.
+        vocabulary: which of the target's tokens the draft has.
         costs: of rounds with a draft "model" and with prompt "lookup".
     """
 
@@ -110,6 +113,7 @@ class Pair:
         target: Model,
         draft: Model | None,
         *,
+        vocabulary: Vocabulary,
         costs: Mapping[str, Costs],
         default_draft: str,
         may_speculate: bool,
@@ -118,6 +122,7 @@ class Pair:
         self.tokenizer = tokenizer
         self.target = target
         self.draft = draft
+        self.vocabulary = vocabulary
         self.costs = costs
         self._default_draft = default_draft
         self._may_speculate = may_speculate
@@ -252,7 +257,7 @@ class Pair:
     def _drafter(self, kind: str, process: Sampling, last_tokens: Sequence[int]) -> Draft:
         if kind == "lookup" or self.draft is None:
             return PromptLookup()
-        return ModelDraft(self.draft, process, self.target.vocab_size, last_tokens)
+        return ModelDraft(self.draft, process, self.vocabulary, last_tokens)
 
     def _while_latest(self, rounds: Iterator[Round], result: Generation) -> Iterator[Round]:
         """The caches hold one text: a stream that was overtaken by another must not go on."""

@@ -15,6 +15,7 @@ from edgespec.distribution import Distribution, Sampling
 from edgespec.draft import PromptLookup
 from edgespec.model import Model
 from edgespec.randomness import Seeded
+from edgespec.vocabulary import Vocabulary
 
 __all__ = ["Trace", "lookup_trace", "mean_acceptance", "model_trace", "predicted_speedup"]
 
@@ -26,6 +27,7 @@ Trace = list[list[float]]
 def model_trace(
     target: Model,
     draft: Model,
+    vocabulary: Vocabulary,
     prompt: Sequence[int],
     text: Sequence[int],
     process: Sampling,
@@ -35,12 +37,13 @@ def model_trace(
 
     For greedy decoding it is 1 where both choose the same token and 0 elsewhere.
     """
-    vocab_size = min(target.vocab_size, draft.vocab_size)
-    laws = []
-    for model in (target, draft):
-        tokens = [model.prefill(prompt), *text[:-1]]
-        laws.append([process(row[:vocab_size]) for row in model.score(tokens)])
-    chances = [_overlap(p, q) for p, q in zip(*laws, strict=True)]
+    rows = target.score([target.prefill(prompt), *text[:-1]])
+    first = draft.prefill(vocabulary.shown(prompt))
+    guesses = draft.score([first, *vocabulary.shown(text[:-1])])
+    chances = [
+        _overlap(process(row), vocabulary.law(process, guess))
+        for row, guess in zip(rows, guesses, strict=True)
+    ]
     return [chances[start : start + longest] for start in range(len(text))]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgespec.errors import EdgespecError, UsageError
+from edgespec.one_line import one_line_errors
 
 if TYPE_CHECKING:
     from edgespec_runtimes.reproduce.report import Report
@@ -210,10 +211,9 @@ def _show(report: Report, output: Path | None) -> None:
 @contextmanager
 def _ready() -> Iterator[None]:
     """Errors as the rest of the command line shows them, a missing extra among them."""
-    from edgespec.cli import _one_line_errors  # which imports this module
 
     extras = {"jax": "jax", "matplotlib": "plots"}
-    with _one_line_errors():
+    with one_line_errors():
         try:
             yield
         except ModuleNotFoundError as error:

@@ -15,13 +15,20 @@ __all__ = ["staged"]
 
 
 @contextmanager
-def staged(folder: Path, *, replace: bool, recipe: str) -> Iterator[Path]:
+def staged(
+    folder: Path,
+    *,
+    replace: bool,
+    recipe: str,
+    mark: str = MANIFEST,
+    what: str = "an exported pair",
+) -> Iterator[Path]:
     """Gives a folder beside `folder` to write into, and renames it when the block succeeds.
 
-    Whatever interrupts the block, `folder` is as it was. An exported pair that is there already is
-    replaced only if `replace` says so, and anything else never. After an error nothing is kept;
-    after an interruption (Ctrl-C, a kill) what was written stays aside, and the next block with the
-    same `recipe` finds it there.
+    Whatever interrupts the block, `folder` is as it was. If it is there already and holds the file
+    `mark`, so that it is `what` it should become, it is replaced if `replace` says so; anything
+    else never is. After an error nothing is kept; after an interruption (Ctrl-C, a kill) what was
+    written stays aside, and the next block with the same `recipe` finds it there.
 
     Raises:
         UsageError: `folder` exists and must not be replaced.
@@ -32,7 +39,7 @@ def staged(folder: Path, *, replace: bool, recipe: str) -> Iterator[Path]:
     note = place.parent / f".{place.name}.recipe"
     old = place.parent / f".{place.name}.replaced"
     _bring_back(old, place)  # a machine that stopped between the two renames left it there
-    _check_free(folder, replace)
+    _check_free(folder, replace, mark, what)
     try:
         if not (aside.is_dir() and _text(note) == recipe):
             shutil.rmtree(aside, ignore_errors=True)
@@ -74,12 +81,12 @@ def _bring_back(old: Path, place: Path) -> None:
         old.rename(place)
 
 
-def _check_free(folder: Path, replace: bool) -> None:
+def _check_free(folder: Path, replace: bool, mark: str, what: str) -> None:
     if Path.cwd().is_relative_to(folder.resolve()):  # it would be pulled away under the shell
         raise UsageError(f"{folder} is the folder you are in; give -o DIR a folder of its own")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    if not (folder / MANIFEST).is_file():
-        raise UsageError(f"{folder} exists and is not an exported pair; choose another -o DIR")
+    if not (folder / mark).is_file():
+        raise UsageError(f"{folder} exists and is not {what}; choose another -o DIR")
     if not replace:
-        raise UsageError(f"{folder} holds an exported pair already; replace it with --force")
+        raise UsageError(f"{folder} holds {what} already; replace it with --force")

@@ -214,7 +214,15 @@ class _Run:
         pair = self._load(draft_format)
         assert pair.draft is not None
         traces = [
-            model_trace(pair.target, pair.draft, prompt, text, self._process, MAX_POSITIONS - 1)
+            model_trace(
+                pair.target,
+                pair.draft,
+                pair.vocabulary,
+                prompt,
+                text,
+                self._process,
+                MAX_POSITIONS - 1,
+            )
             for prompt, text in zip(self._prompts, self._texts, strict=True)
         ]
         verify, step = round_seconds(pair.target, pair.draft, self._prompts[0], MAX_POSITIONS - 1)

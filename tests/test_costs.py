@@ -21,6 +21,7 @@ from edgespec.draft import ModelDraft, PromptLookup
 from edgespec.errors import UsageError
 from edgespec.predict import lookup_trace, model_trace, predicted_speedup
 from edgespec.randomness import Seeded
+from edgespec.vocabulary import SharedTokens
 from tables import TableModel, as_law, fractions, varying
 
 FREE = Costs([1.0] * 11, draft=0.0)
@@ -138,10 +139,16 @@ def text_and_calls(draft, gamma, length):
 @pytest.mark.parametrize("gamma", [1, 2, 3, 5])
 def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
     """With a cost of one a call and nothing else, the predicted cost is the number of calls."""
-    draft = ModelDraft(TableModel(floats(DRAFT)), greedy, 3)
+    draft = ModelDraft(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
     text, calls = text_and_calls(draft, gamma, 40)
     trace = model_trace(
-        TableModel(floats(TARGET)), TableModel(floats(DRAFT)), PROMPT, text, greedy, 10
+        TableModel(floats(TARGET)),
+        TableModel(floats(DRAFT)),
+        SharedTokens(3),
+        PROMPT,
+        text,
+        greedy,
+        10,
     )
     assert predicted_speedup([trace], FREE, gamma) == pytest.approx(len(text) / calls)
     assert calls < len(text)
@@ -158,7 +165,13 @@ def test_acceptance_of_a_model_is_the_overlap_of_its_law():
     process = lambda row: as_law(np.asarray(row, float))  # noqa: E731
     text = [1, 2, 0, 1]
     trace = model_trace(
-        TableModel(floats(TARGET)), TableModel(floats(DRAFT)), PROMPT, text, process, 2
+        TableModel(floats(TARGET)),
+        TableModel(floats(DRAFT)),
+        SharedTokens(3),
+        PROMPT,
+        text,
+        process,
+        2,
     )
     for start in range(len(text)):
         context = (*PROMPT, *text[:start])

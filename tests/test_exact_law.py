@@ -19,6 +19,7 @@ from edgespec.costs import Costs
 from edgespec.decode import plain, speculate
 from edgespec.distribution import Distribution, one_hot
 from edgespec.draft import ModelDraft, PromptLookup
+from edgespec.vocabulary import SharedTokens
 from tables import TableModel, as_law, fractions, varying
 
 PROMPT = [0]
@@ -94,7 +95,7 @@ def pair_laws(name):
 
 
 def model_draft(law, process=as_law, **options):
-    return lambda: ModelDraft(TableModel(law), process, 3, **options)
+    return lambda: ModelDraft(TableModel(law), process, SharedTokens(3), **options)
 
 
 # --- the law ---------------------------------------------------------------------------------
@@ -193,7 +194,7 @@ def test_the_block_rule_accepts_at_least_as_much_as_the_token_rule():
 
 
 def _first_run(p, q, rule, randomness):
-    draft = ModelDraft(TableModel(q), as_law, 3)
+    draft = ModelDraft(TableModel(q), as_law, SharedTokens(3))
     draft.begin(PROMPT)
     proposal = draft.propose(PROMPT, 3, randomness)
     laws = [as_law(np.array(p((*PROMPT, *proposal.tokens[:i])), dtype=object)) for i in range(4)]
@@ -215,7 +216,7 @@ def test_a_round_costs_one_target_call():
     rounds = list(
         speculate(
             target,
-            ModelDraft(TableModel(q), as_law, 3),
+            ModelDraft(TableModel(q), as_law, SharedTokens(3)),
             PROMPT,
             process=as_law,
             rule=token_rule,

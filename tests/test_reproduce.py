@@ -122,7 +122,7 @@ def test_a_target_as_its_own_draft_shares_everything(tiny_folder, tmp_path):
             longest=40,
             seed=0,
         )
-        own = {"own": acceptance.laws_of(opened.target, temperature)}
+        own = {"own": acceptance.laws_of(opened.target, opened.vocabulary, temperature)}
         alpha = acceptance.measure(list(texts), own)["own"][1.0]
         assert alpha.mean == pytest.approx(1)
         assert alpha.tokens >= 2

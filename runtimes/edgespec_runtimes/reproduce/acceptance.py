@@ -16,6 +16,7 @@ from edgespec.decode import plain
 from edgespec.distribution import Sampling
 from edgespec.model import Model
 from edgespec.randomness import Seeded
+from edgespec.vocabulary import Vocabulary
 
 __all__ = ["Alpha", "Laws", "Written", "laws_of", "measure", "one_hot_rows", "written_by_target"]
 
@@ -48,7 +49,7 @@ class Alpha:
     tokens: int
 
 
-# A draft's laws where a text has the target's: [tokens, V], or narrower.
+# A draft's laws where a text has the target's: [tokens, V].
 Laws = Callable[[Written], Rows]
 
 
@@ -83,14 +84,17 @@ def written_by_target(
         place, done = place + 1, done + len(emitted)
 
 
-def laws_of(draft: Model, temperature: float) -> Laws:
-    """A model as a draft; tokens beyond its vocabulary are shown to it as token 0."""
+def laws_of(draft: Model, vocabulary: Vocabulary, temperature: float) -> Laws:
+    """A model as a draft, which may lack some of the target's tokens."""
+    process = Sampling(temperature)
 
     def laws(text: Written) -> Rows:
-        width = draft.vocab_size
-        draft.prefill([token if token < width else 0 for token in text.prompt])
-        logits = draft.score([token if token < width else 0 for token in text.before])
-        return _dense(logits, temperature)
+        draft.prefill(vocabulary.shown(text.prompt))
+        rows = np.zeros(text.p.shape)
+        for row, logits in zip(rows, draft.score(vocabulary.shown(text.before)), strict=True):
+            law = vocabulary.law(process, logits)
+            row[law.tokens] = law.probabilities
+        return rows
 
     return laws
 
@@ -107,10 +111,8 @@ def measure(
         counts.append(len(text.p))
         for name, laws in drafts.items():
             q = laws(text)
-            width = min(q.shape[1], text.p.shape[1])
             for value in lenience:
-                shared = np.minimum(text.p[:, :width] / value, q[:, :width])
-                sums[name, value].append(float(shared.sum()))
+                sums[name, value].append(float(np.minimum(text.p / value, q).sum()))
     return {
         name: {value: _alpha(sums[name, value], counts) for value in lenience} for name in drafts
     }

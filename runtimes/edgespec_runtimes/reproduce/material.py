@@ -11,6 +11,7 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec.model import Model
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import load_tokenizer
+from edgespec.vocabulary import Vocabulary, open_vocabulary
 
 __all__ = ["TASKS", "Material", "open_material", "read_lines"]
 
@@ -21,6 +22,7 @@ LONGEST_PROMPT = 512
 @dataclass(frozen=True)
 class Material:
     """Attributes:
+    vocabulary: of the draft.
     prompts: token ids, one list a line of the data.
     references: token ids to count n-grams on, each with its end token.
     start: the token in front of a text's first.
@@ -29,6 +31,7 @@ class Material:
 
     target: Model
     draft: Model | None
+    vocabulary: Vocabulary
     draft_name: str
     prompts: Sequence[Sequence[int]]
     references: Sequence[Sequence[int]]
@@ -67,6 +70,7 @@ def open_material(
     return Material(
         target,
         draft,
+        open_vocabulary(pair, manifest),
         Path(manifest.draft.source).name if manifest.draft else "",
         [tokenizer.encode(text).ids[-LONGEST_PROMPT:] for text in sources],
         [text if text[-1:] and text[-1] in ends else [*text, ends[0]] for text in encoded],

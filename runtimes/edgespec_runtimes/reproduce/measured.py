@@ -100,7 +100,7 @@ def _alphas(
         "bigram": _ngram_laws(Bigram(material.references, width, material.start), temperature),
     }
     if material.draft is not None:
-        drafts[material.draft_name] = laws_of(material.draft, temperature)
+        drafts[material.draft_name] = laws_of(material.draft, material.vocabulary, temperature)
     texts = written_by_target(
         material.target,
         material.prompts,
@@ -130,7 +130,7 @@ def _rounds(
         return dict.fromkeys(columns)
     stats = Stats()
     process = Sampling(temperature)
-    drafter = ModelDraft(material.draft, process, material.target.vocab_size, material.ends)
+    drafter = ModelDraft(material.draft, process, material.vocabulary, material.ends)
     for place, prompt in enumerate(material.prompts[:ROUND_PROMPTS]):
         for round_ in speculate(
             material.target,

@@ -1,0 +1,26 @@
+"""What a user can mend is one line on stderr, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from edgespec.errors import EdgespecError, UsageError
+
+__all__ = ["one_line_errors"]
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Ends the program with exit code 2 for usage, 1 for failure, 130 after Ctrl-C."""
+    try:
+        yield
+    except EdgespecError as error:
+        click.secho(f"edgespec: {error}", err=True, fg="red")
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except KeyboardInterrupt:
+        click.echo("\nedgespec: interrupted", err=True)
+        sys.exit(130)

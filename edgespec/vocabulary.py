@@ -1,0 +1,108 @@
+"""Which of the target's tokens a draft has, and under which numbers.
+
+A draft may know fewer tokens than its target: the first ones, or the frequent ones. What it cannot
+say it never proposes, and the law of the target stays what it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.contract import Manifest
+from edgespec.distribution import Distribution
+from edgespec.errors import EdgespecError
+
+__all__ = ["SharedTokens", "SomeTokens", "Vocabulary", "open_vocabulary"]
+
+Process = Callable[[npt.NDArray[np.float32]], Distribution]
+
+
+class Vocabulary(Protocol):
+    """Between the target's numbers of tokens and the draft's."""
+
+    def shown(self, tokens: Sequence[int]) -> list[int]:
+        """The target's tokens as the draft reads them. One that it lacks is shown as another: a
+        poor guess follows, and a guess is all it is."""
+        ...
+
+    def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
+        """q over the target's tokens, from one row of the draft's logits."""
+        ...
+
+
+class SharedTokens:
+    """Both models number their tokens alike; one of them may have more.
+
+    Args:
+        width: how many tokens both have.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+
+    def shown(self, tokens: Sequence[int]) -> list[int]:
+        return [token if token < self._width else 0 for token in tokens]
+
+    def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
+        return process(logits[: self._width])
+
+
+class SomeTokens:
+    """The draft has some of the target's tokens, under numbers of its own.
+
+    Args:
+        outputs: [draft's tokens] which of the target's tokens each is, increasing.
+        inputs: [target's tokens] which of the draft's tokens stands for each.
+
+    Raises:
+        ValueError: the two do not belong together.
+    """
+
+    def __init__(self, outputs: Sequence[int], inputs: Sequence[int]) -> None:
+        self._outputs = np.array(outputs, np.int64)
+        self._inputs = np.array(inputs, np.int64)
+        size = len(self._outputs)
+        if not size or self._outputs[0] < 0 or np.any(np.diff(self._outputs) <= 0):
+            raise ValueError("outputs do not increase")
+        if self._outputs[-1] >= len(self._inputs):
+            raise ValueError("outputs name tokens that the target lacks")
+        if self._inputs.min() < 0 or self._inputs.max() >= size:
+            raise ValueError("inputs name tokens that the draft lacks")
+
+    def shown(self, tokens: Sequence[int]) -> list[int]:
+        shown: list[int] = self._inputs[tokens].tolist()
+        return shown
+
+    def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
+        q = process(logits)
+        return Distribution(self._outputs[q.tokens], q.probabilities)
+
+
+def open_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:
+    """The vocabulary of an exported pair's draft.
+
+    Raises:
+        EdgespecError: its file is damaged, or belongs to other models.
+    """
+    target, draft = manifest.target, manifest.draft
+    if draft is None or draft.vocabulary is None:
+        return SharedTokens(min(model.vocab_size for model in (target, draft) if model))
+    file = folder / draft.vocabulary
+    try:
+        maps = json.loads(file.read_text(encoding="utf-8"))
+        outputs, inputs = maps["outputs"], maps["inputs"]
+        vocabulary = SomeTokens(outputs, inputs)
+    except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise EdgespecError(f"{file} is damaged ({error}); export the pair again") from None
+    if (len(outputs), len(inputs)) != (draft.vocab_size, target.vocab_size):
+        raise EdgespecError(
+            f"{file} is for a target of {len(inputs)} and a draft of {len(outputs)} tokens, and "
+            f"these have {target.vocab_size} and {draft.vocab_size}; pair the draft with its target"
+        )
+    return vocabulary

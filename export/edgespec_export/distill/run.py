@@ -1,0 +1,375 @@
+"""Distillation, end to end: a target and prompts in, a draft's checkpoint out."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+from edgespec.errors import EdgespecError, UsageError
+from edgespec.staging import staged
+from edgespec_export.checkpoint import Checkpoint, open_checkpoint
+from edgespec_export.distill.card import RECORD, write_card
+from edgespec_export.distill.examples import Example, Text
+from edgespec_export.distill.loss import LOSSES
+from edgespec_export.distill.models import Causal, Distilled, Seq2Seq
+from edgespec_export.distill.outputs import generated, read_examples, with_laws, write_examples
+from edgespec_export.distill.student import small_model, width_error
+from edgespec_export.distill.training import Acceptance, Report, Training, measured_acceptance
+from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
+from edgespec_export.families import Family, family_of
+from edgespec_export.sources import Source, resolve
+
+__all__ = ["Distillation", "Plan", "distill"]
+
+FEWEST = 16  # prompts
+BLOCK = 192  # prompts whose outputs are kept in one file
+WRITING = 0.4  # of the minutes at most go into the target's outputs
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a draft is to be and how it is trained.
+
+    Attributes:
+        layers: of the decoder (and of the encoder, if there is one).
+        width: of the hidden states; None keeps the target's width and starts from its layers.
+        vocabulary: how many of the target's tokens the draft keeps; None keeps all.
+        minutes, steps: how long; one of them. Steps make the result reproducible.
+        loss: "kl" or "tv".
+        on_policy: train on what the draft writes, not on what the target wrote.
+        outputs: texts that the target writes after each prompt.
+        max_new_tokens: of each text.
+        positions: of a training batch.
+        rate: the highest learning rate.
+        chat: put the target's chat format around the prompts.
+        seed: of everything that is drawn.
+    """
+
+    layers: int
+    width: int | None = None
+    vocabulary: int | None = None
+    minutes: float | None = None
+    steps: int | None = None
+    loss: str = "kl"
+    on_policy: bool = False
+    outputs: int = 2
+    max_new_tokens: int = 128
+    positions: int = 4096
+    rate: float = 1e-3
+    chat: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """What came of it: the draft's acceptance on held-out prompts, and sizes in parameters."""
+
+    before: Acceptance
+    after: Acceptance
+    prompts: int
+    held_out: int
+    output_tokens: int
+    steps: int
+    minutes: float
+    target_parameters: int
+    draft_parameters: int
+
+
+def distill(
+    target: str,
+    text: Path,
+    folder: Path,
+    plan: Plan,
+    *,
+    replace: bool = False,
+    say: Say = lambda _: None,
+    report: Callable[[Report], object] = lambda _: None,
+) -> Distillation:
+    """Trains a draft for `target` on what it writes after the prompts in `text`.
+
+    Args:
+        target: a checkpoint folder, a GGUF file, a hub id or a short name.
+        text: a prompt on each line.
+        folder: of the draft's checkpoint; appears when it is finished. An interrupted run leaves
+            its state beside it, and the same call goes on from there.
+
+    Raises:
+        EdgespecError: one line that names what is wrong; `folder` is then as it was.
+    """
+    _check(plan)
+    source = resolve(target)
+    checkpoint = open_checkpoint(source)
+    family = family_of(checkpoint.config, checkpoint.label)
+    prompts = _prompts(text, checkpoint, plan.chat)
+    ours = staged(folder, replace=replace, recipe="", mark=RECORD, what="a distilled draft")
+    with ours as aside, _one_line_memory():
+        work = _work_folder(folder, source, text, plan)
+        say(f"target: {source.label}")
+        teacher = _load_target(source, family)
+        _check_shape(plan, teacher.model.config, family)
+        run = _Run(teacher, checkpoint.eos_token_ids, prompts, plan, work, say, report)
+        draft, found = run.train()
+        _save(draft, checkpoint, aside)
+        write_card(aside, checkpoint.label, plan, found)
+    shutil.rmtree(work)
+    return found
+
+
+class _Run:
+    """The stages of one distillation, which share the target, the prompts and a work folder."""
+
+    def __init__(
+        self,
+        target: Distilled,
+        ends: Sequence[int],
+        prompts: list[list[int]],
+        plan: Plan,
+        work: Path,
+        say: Say,
+        report: Callable[[Report], object],
+    ) -> None:
+        self._target, self._ends, self._plan, self._work = target, ends, plan, work
+        self._say, self._report = say, report
+        torch.manual_seed(plan.seed)
+        self._chance = random.Random(plan.seed)
+        self._chance.shuffle(prompts)
+        held = max(4, min(64, len(prompts) // 20))
+        self._held_out, self._prompts = prompts[:held], prompts[held:]
+
+    def train(self) -> tuple[Distilled, Distillation]:
+        plan = self._plan
+        greedy, sampled = (self._written(self._held_out, t) for t in (0.0, 1.0))
+        vocabulary = self._vocabulary([*greedy, *sampled])
+        model = small_model(
+            self._target.model,
+            layers=plan.layers,
+            width=plan.width,
+            vocabulary=vocabulary,
+            seed=plan.seed,
+        )
+        model.to(self._target.model.device, self._target.model.dtype)
+        draft = type(self._target)(model, vocabulary)  # type: ignore[call-arg]
+        share = _parameters(model) / _parameters(self._target.model)
+        self._say(f"draft: {_parameters(model) / 1e6:.1f}M parameters, {share:.1%} of the target")
+        if plan.on_policy:
+            chunks, minutes = self._on_policy(draft), plan.minutes
+        else:
+            began = time.monotonic()
+            examples = list(self._cached(vocabulary))
+            chunks = iter(lambda: examples, None)
+            spent = (time.monotonic() - began) / 60
+            minutes = plan.minutes and max(plan.minutes - spent, plan.minutes * (1 - WRITING))
+        training = Training(
+            draft,
+            LOSSES[plan.loss],
+            rate=plan.rate,
+            minutes=minutes,
+            steps=plan.steps,
+            positions=plan.positions,
+            seed=plan.seed,
+            state=self._work / "state.pt",
+            evaluate=lambda: measured_acceptance(self._target, draft, greedy, sampled),
+            report=self._report,
+        )
+        after = training.run(chunks)
+        model.float().load_state_dict(training.optimizer.weights(), strict=False)
+        return draft, Distillation(
+            before=training.before,
+            after=after,
+            prompts=len(self._prompts),
+            held_out=len(self._held_out),
+            output_tokens=0 if plan.on_policy else sum(len(e.output) for e in examples),
+            steps=training.budget.steps,
+            minutes=training.budget.seconds / 60,
+            target_parameters=_parameters(self._target.model),
+            draft_parameters=_parameters(model),
+        )
+
+    def _written(self, prompts: Sequence[list[int]], temperature: float) -> list[Text]:
+        """What the target writes after each prompt; a text that ended at once says nothing."""
+        groups = generated(
+            self._target,
+            prompts,
+            length=self._plan.max_new_tokens,
+            temperature=temperature,
+            ends=self._ends,
+        )
+        return [text for group in groups for text in group if text.output]
+
+    def _vocabulary(self, held_out: list[Text]) -> Vocabulary:
+        """The draft's tokens: chosen by what the target writes after some training prompts."""
+        model, size = self._target.model, self._plan.vocabulary
+        embeddings = model.get_input_embeddings().weight.detach().cpu()
+        if size is None or size >= len(embeddings):
+            return whole(len(embeddings))
+        file = self._work / "vocabulary.pt"
+        if not file.exists():
+            sample = self._written(self._prompts[: 2 * BLOCK], 1.0)
+            texts = [part for text in sample for part in (text.prompt, text.output)]
+            found = frequent(texts, self._ends, size, embeddings)
+            torch.save((found.outputs, found.inputs), file)
+        vocabulary = Vocabulary(*torch.load(file, weights_only=True))
+        tokens = torch.tensor([token for text in held_out for token in text.output])
+        said = vocabulary.known(tokens).float().mean().item()
+        self._say(f"the draft can say {said:.1%} of the target's tokens")
+        return vocabulary
+
+    def _cached(self, vocabulary: Vocabulary) -> Iterator[Example]:
+        """The target's outputs, greedy and sampled in turns, from disk where they are there."""
+        plan, began = self._plan, time.monotonic()
+        blocks = [self._prompts[i : i + BLOCK] for i in range(0, len(self._prompts), BLOCK)]
+        tasks = [(r, i, (r + i) % 2) for r in range(plan.outputs) for i in range(len(blocks))]
+        for done, (round_, index, temperature) in enumerate(tasks):
+            file = self._work / f"outputs-{round_}-{index:05}.pt"
+            if not file.exists():
+                spent = (time.monotonic() - began) / 60
+                if plan.minutes is not None and spent > WRITING * plan.minutes and done:
+                    self._say(f"the time for the target's outputs is over: {done} of {len(tasks)}")
+                    return
+                texts = self._written(blocks[index], float(temperature))
+                write_examples(with_laws(self._target, texts, vocabulary), file)
+                self._say(f"the target wrote block {done + 1} of {len(tasks)}")
+            yield from read_examples(file)
+
+    def _on_policy(self, draft: Distilled) -> Iterator[list[Example]]:
+        """What the draft writes at this moment, with what the target would have written."""
+        while True:
+            prompts = self._chance.sample(self._prompts, min(BLOCK, len(self._prompts)))
+            groups = generated(
+                draft,
+                prompts,
+                length=self._plan.max_new_tokens,
+                temperature=1.0,
+                ends=self._ends,
+            )
+            texts = [text for group in groups for text in group if text.output]
+            yield with_laws(self._target, texts, draft.vocabulary)
+
+
+def _check(plan: Plan) -> None:
+    if plan.loss not in LOSSES:
+        raise UsageError(f"no loss {plan.loss!r}; there is: {', '.join(LOSSES)}")
+    if (plan.minutes is None) == (plan.steps is None):
+        raise UsageError("give --minutes or --steps, one of them: how long to train")
+    for name, least in (
+        ("minutes", 0),
+        ("steps", 1),
+        ("layers", 1),
+        ("outputs", 1),
+        ("max_new_tokens", 1),
+        ("vocabulary", 2),
+    ):
+        value = getattr(plan, name)
+        if value is not None and not (value > 0 and value >= least):
+            raise UsageError(f"{name} is {value}; give {least or 'more than 0'} or more")
+
+
+def _check_shape(plan: Plan, config: Any, family: Family) -> None:
+    if plan.layers > family.layers:
+        raise UsageError(f"layers is {plan.layers}; the target has {family.layers}: give fewer")
+    error = width_error(config, plan.width)
+    if error is not None:
+        raise error
+
+
+def _prompts(file: Path, checkpoint: Checkpoint, chat: bool) -> list[list[int]]:
+    """The lines of a file in the target's tokens."""
+    try:
+        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8 text") from None
+    lines = list(dict.fromkeys(lines))
+    if len(lines) < FEWEST:
+        raise UsageError(
+            f"{file} has {len(lines)} different prompts, one a line; give {FEWEST} at least, "
+            "and thousands for a good draft"
+        )
+    form = checkpoint.chat
+    if chat and form is None:
+        raise UsageError(f"{checkpoint.label} has no chat format; leave --chat out")
+    if chat and form is not None:
+        lines = [form["before"] + line + form["after"] for line in lines]
+    encoded = checkpoint.tokenizer.encode_batch(lines, add_special_tokens=not chat)
+    return [list(encoding.ids) for encoding in encoded]
+
+
+def _work_folder(folder: Path, source: Source, text: Path, plan: Plan) -> Path:
+    """Where an interrupted run left its state, or a fresh folder if it was another run."""
+    place = folder.resolve()
+    work = place.parent / f".{place.name}.training"
+    stamps = [(str(p.resolve()), p.stat().st_size) for p in (source.path, text)]
+    recipe = json.dumps([stamps, asdict(plan)])
+    note = work / "recipe.json"
+    if not (note.exists() and note.read_text(encoding="utf-8") == recipe):
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        note.write_text(recipe, encoding="utf-8")
+    return work
+
+
+def _load_target(source: Source, family: Family) -> Distilled:
+    path = source.path
+    folder, options = (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
+    seq2seq = family.start_token is not None
+    kind: Any = AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM
+    device = "cuda" if torch.cuda.device_count() else "cpu"
+    try:
+        model = kind.from_pretrained(folder, dtype=_dtype(device), **options).to(device)
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else ""
+        raise EdgespecError(
+            f"transformers cannot load {path} to train against it: {type(error).__name__}: {first}"
+        ) from None
+    model.eval().requires_grad_(requires_grad=False)
+    vocabulary = whole(model.config.vocab_size)
+    return (Seq2Seq if seq2seq else Causal)(model, vocabulary)
+
+
+def _dtype(device: str) -> torch.dtype:
+    """bf16 where the machine computes in it; elsewhere it is slower than float32."""
+    flags = Path("/proc/cpuinfo")
+    on_cpu = flags.exists() and any(f in flags.read_text() for f in ("avx512_bf16", "amx_bf16"))
+    return torch.bfloat16 if device == "cuda" or on_cpu else torch.float32
+
+
+def _save(draft: Distilled, checkpoint: Checkpoint, folder: Path) -> None:
+    draft.model.to(torch.float16).save_pretrained(folder)
+    draft.vocabulary.save(folder)
+    checkpoint.tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def _parameters(model: Any) -> int:
+    return sum(weight.numel() for weight in model.parameters())
+
+
+@contextmanager
+def _one_line_memory() -> Iterator[None]:
+    """Torch tells of missing memory in several ways."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError):
+        pass
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):
+            raise
+    else:
+        return
+    raise EdgespecError(
+        "there is not enough memory; give fewer --positions or --max-new-tokens, a smaller "
+        "--width or --vocabulary, or a smaller target"
+    )

@@ -1,0 +1,124 @@
+"""A draft before its training: the target with fewer or narrower layers and maybe fewer tokens."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgespec.errors import UsageError
+from edgespec_export.distill.vocabulary import Vocabulary
+
+__all__ = ["small_model", "width_error"]
+
+_LAYER = re.compile(r"(.*\.(?:layers|block)\.)(\d+)(\..*)")
+_VOCABULARY = re.compile(r".*(shared|embed_tokens|lm_head)\.weight")
+_ADDS = re.compile(r".*\.(o|wo|o_proj|down_proj)\.weight")
+
+
+def small_model(
+    target: Any, *, layers: int, width: int | None, vocabulary: Vocabulary, seed: int
+) -> Any:
+    """An untrained draft in float32.
+
+    Of the target's own width it is the target without most of its layers: those kept are spread
+    evenly from the first to the last. Narrower, its layers begin by adding nothing to the
+    embeddings, which are the target's, turned so that the columns kept hold most of their variance;
+    its heads look as far as the target's first ones.
+
+    Args:
+        target: the transformers model.
+        layers: of the decoder, and of the encoder if there is one.
+        width: of the hidden states; None keeps the target's.
+        vocabulary: the draft's tokens.
+    """
+    torch.manual_seed(seed)
+    config = _small_config(target.config, layers, width, len(vocabulary.outputs))
+    draft = type(target)(config).float()
+    theirs = {name: weight.float() for name, weight in target.named_parameters()}
+    same_width = width is None or width == _width(target.config)
+    with torch.no_grad():
+        for name, weight in draft.named_parameters():
+            if _VOCABULARY.fullmatch(name):
+                rows = theirs[name][vocabulary.outputs]
+                weight.copy_(rows if same_width else _narrowed(rows, weight.shape[1]))
+            elif same_width:
+                weight.copy_(theirs[_origin(name, target.config, layers)])
+            elif _ADDS.fullmatch(name):
+                weight.zero_()
+            elif "relative_attention_bias" in name:  # [buckets, heads]
+                weight.copy_(theirs[name][:, : weight.shape[1]])
+        if not same_width and getattr(config, "scale_decoder_outputs", False):
+            draft.decoder.final_layer_norm.weight.fill_(config.d_model**0.5)
+    return draft
+
+
+def width_error(config: Any, width: int | None) -> UsageError | None:
+    """Why no draft can have this width, if so."""
+    size = _head_size(config)
+    if width is None or (width % size == 0 and 0 < width <= _width(config)):
+        return None
+    nearest = max(size, min(_width(config), width) // size * size)
+    return UsageError(
+        f"width is {width}; the heads have {size} columns and the target {_width(config)}: "
+        f"give a multiple of {size} up to that, such as {nearest}"
+    )
+
+
+def _small_config(config: Any, layers: int, width: int | None, tokens: int) -> Any:
+    small = copy.deepcopy(config)
+    small.vocab_size = tokens
+    width = width or _width(config)
+    heads = width // _head_size(config)
+    share = width / _width(config)
+    if config.model_type == "t5":
+        small.num_layers = small.num_decoder_layers = layers
+        small.d_model, small.d_ff, small.num_heads = width, round(config.d_ff * share), heads
+        small.dropout_rate = 0.0
+        return small
+    small.num_hidden_layers = layers
+    if getattr(config, "layer_types", None):
+        small.layer_types = config.layer_types[:layers]
+    group = config.num_attention_heads // config.num_key_value_heads
+    small.hidden_size, small.num_attention_heads = width, heads
+    small.intermediate_size = round(config.intermediate_size * share)
+    small.head_dim = _head_size(config)
+    small.num_key_value_heads = heads // group if heads % group == 0 else 1
+    return small
+
+
+def _width(config: Any) -> int:
+    return int(config.d_model if config.model_type == "t5" else config.hidden_size)
+
+
+def _head_size(config: Any) -> int:
+    if config.model_type == "t5":
+        return int(config.d_kv)
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(size)
+
+
+def _origin(name: str, config: Any, layers: int) -> str:
+    """The target's name of the weight that a draft's weight starts from."""
+    found = _LAYER.fullmatch(name)
+    if found is None or "relative_attention_bias" in name:  # in the first layer only
+        return name
+    before, layer, after = found.groups()
+    of_decoder = not before.startswith("encoder")
+    if config.model_type == "t5":
+        there = config.num_decoder_layers if of_decoder else config.num_layers
+    else:
+        there = config.num_hidden_layers
+    kept = round(int(layer) * (there - 1) / max(1, layers - 1))
+    return f"{before}{kept}{after}"
+
+
+def _narrowed(rows: Tensor, width: int) -> Tensor:
+    """[tokens, width]: the rows along their principal axes, small enough to learn from there."""
+    centred = rows - rows.mean(0)
+    axes = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -width:]
+    turned: Tensor = rows @ axes
+    return turned * float(0.02 / turned.std())

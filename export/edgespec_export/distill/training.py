@@ -1,0 +1,169 @@
+"""The training loop: chunks of examples in, a better draft out, its state on disk as it goes."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from edgespec_export.distill.budget import Budget
+from edgespec_export.distill.examples import Example, Text, batches
+from edgespec_export.distill.loss import acceptance
+from edgespec_export.distill.models import Distilled
+from edgespec_export.distill.optimizer import MasterWeights
+
+__all__ = ["Acceptance", "Report", "Training", "measured_acceptance"]
+
+Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+SAVE_EVERY = 60.0  # seconds
+FIRST_LOOK = 20.0  # seconds
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """On texts that were not trained on.
+
+    Attributes:
+        greedy: share of positions of the target's greedy outputs where the arg-max is the same.
+        sampled: the paper's α at temperature 1, E Σ min(p, q), on the target's sampled outputs.
+    """
+
+    greedy: float
+    sampled: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a training stands: what a progress display shows."""
+
+    fraction: float
+    seconds_left: float
+    steps: int
+    loss: float
+    acceptance: Acceptance
+
+
+class Training:
+    """A draft in training; `run` returns when the budget is spent.
+
+    Args:
+        state: the file that an interrupted training goes on from.
+        evaluate: measures the draft on held-out texts.
+        report: told how it stands, once every few seconds.
+    """
+
+    def __init__(
+        self,
+        draft: Distilled,
+        loss: Loss,
+        *,
+        rate: float,
+        minutes: float | None,
+        steps: int | None,
+        positions: int,
+        seed: int,
+        state: Path,
+        evaluate: Callable[[], Acceptance],
+        report: Callable[[Report], object],
+    ) -> None:
+        self._draft, self._loss, self._rate, self._positions = draft, loss, rate, positions
+        self._state, self._evaluate, self._report = state, evaluate, report
+        self._chance = random.Random(seed)
+        self.optimizer = MasterWeights(draft.model, rate=rate)
+        done: dict[str, Any] = {"done_seconds": 0.0, "done_steps": 0}
+        self._mean_loss = 0.0
+        if state.exists():
+            saved = torch.load(state, weights_only=True, map_location=draft.model.device)
+            self.optimizer.load_state_dict(saved["optimizer"])
+            done = saved["done"]
+            self._chance.seed(seed + done["done_steps"])
+            self.before = Acceptance(**saved["before"])
+        else:
+            self.before = evaluate()
+        self.budget = Budget(minutes=minutes, steps=steps, **done)
+
+    def run(self, chunks: Iterable[Sequence[Example]]) -> Acceptance:
+        """Trains on one chunk after another; returns what the draft is worth in the end."""
+        now = self.before
+        self._save()
+        saved = shown = time.monotonic()
+        due = saved + FIRST_LOOK
+        try:
+            for batch in self._batches(chunks):
+                self._step(batch)
+                tick = time.monotonic()
+                if tick > due:
+                    now = self._evaluate()
+                    # A tenth of the time at most goes into looking.
+                    due = time.monotonic() + max(FIRST_LOOK, 9 * (time.monotonic() - tick))
+                if tick - shown > 2:
+                    self._tell(now)
+                    shown = tick
+                if tick - saved > SAVE_EVERY:
+                    self._save()
+                    saved = tick
+        finally:
+            self._save()
+        now = self._evaluate()
+        self._tell(now)
+        return now
+
+    def _batches(self, chunks: Iterable[Sequence[Example]]) -> Iterator[list[Example]]:
+        for chunk in chunks:
+            for batch in batches(chunk, self._positions, self._chance):
+                if self.budget.fraction >= 1:
+                    return
+                yield batch
+
+    def _step(self, batch: list[Example]) -> None:
+        device = self._draft.model.device
+        logs = torch.cat([example.logs for example in batch]).to(device).float()
+        tokens = torch.cat([example.tokens for example in batch]).to(device).long()
+        loss = self._loss(logs, tokens, self._draft.logits(batch).float())
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step(self.budget.rate(self._rate))
+        self.budget.steps += 1
+        weight = max(0.02, 1 / self.budget.steps)
+        self._mean_loss += weight * (loss.item() - self._mean_loss)
+
+    def _tell(self, now: Acceptance) -> None:
+        budget = self.budget
+        self._report(
+            Report(budget.fraction, budget.seconds_left, budget.steps, self._mean_loss, now)
+        )
+
+    def _save(self) -> None:
+        aside = self._state.with_suffix(".partial")
+        done = {"done_seconds": self.budget.seconds, "done_steps": self.budget.steps}
+        state = {"optimizer": self.optimizer.state_dict(), "done": done}
+        torch.save({**state, "before": asdict(self.before)}, aside)
+        aside.replace(self._state)
+
+
+@torch.no_grad()
+def measured_acceptance(
+    target: Distilled, draft: Distilled, greedy: Sequence[Text], sampled: Sequence[Text]
+) -> Acceptance:
+    """Acceptance over every position of two sets of the target's outputs."""
+    _, same = _compared(target, draft, greedy)
+    overlap, _ = _compared(target, draft, sampled)
+    return Acceptance(same.float().mean().item(), overlap.mean().item())
+
+
+def _compared(
+    target: Distilled, draft: Distilled, texts: Sequence[Text]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    found = []
+    outputs = draft.vocabulary.outputs.to(draft.model.device)
+    for group in batches(texts, 2048, random.Random(0)):
+        p = target.logits(group).float()
+        q = torch.full_like(p, -torch.inf)
+        q[:, outputs] = draft.logits(group).float()
+        found.append(acceptance(p, q))
+    overlap, same = zip(*found, strict=True)
+    return torch.cat(overlap), torch.cat(same)

@@ -1,0 +1,361 @@
+"""Distillation: the mathematics against transformers and the definitions, then whole runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+import edgespec
+from checkpoints import byte_tokenizer, write_llama, write_t5
+from edgespec.cli import main
+from edgespec.errors import EdgespecError, UsageError
+from edgespec.export import export_pair
+from edgespec_export.distill import run as run_module
+from edgespec_export.distill.budget import Budget
+from edgespec_export.distill.examples import Text, batches
+from edgespec_export.distill.loss import acceptance, forward_kl, total_variation
+from edgespec_export.distill.models import Causal, Seq2Seq
+from edgespec_export.distill.outputs import with_laws
+from edgespec_export.distill.run import Plan, distill
+from edgespec_export.distill.student import small_model
+from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
+
+VOCABULARY = 272
+TEXTS = [Text([5, 6, 7], [8, 9, 1]), Text([5], [4, 3]), Text([9, 8, 7, 6, 5], [11, 12, 13, 14])]
+PLAN = Plan(layers=1, width=32, steps=120, max_new_tokens=12, positions=512, rate=5e-3)
+
+
+@pytest.fixture(scope="module")
+def t5_folder(tmp_path_factory) -> Path:
+    return write_t5(
+        tmp_path_factory.mktemp("t5") / "target",
+        vocab_size=VOCABULARY,
+        tokenizer=byte_tokenizer(VOCABULARY, append_eos=True),
+        layers=2,
+        encoder_layers=2,
+        heads=4,
+        head_size=16,
+        width=64,
+        spread=1.5,
+    )
+
+
+@pytest.fixture(scope="module")
+def llama_folder(tmp_path_factory) -> Path:
+    return write_llama(
+        tmp_path_factory.mktemp("llama") / "target",
+        vocab_size=VOCABULARY,
+        tokenizer=byte_tokenizer(VOCABULARY),
+        layers=3,
+        heads=4,
+        kv_heads=2,
+        head_size=16,
+        max_position_embeddings=128,
+        spread=1.5,
+    )
+
+
+@pytest.fixture
+def prompts(tmp_path) -> Path:
+    chance = random.Random(0)
+    words = ["river", "stone", "light", "house", "green", "seven", "maybe", "under"]
+    lines = [" ".join(chance.choices(words, k=3)) for _ in range(120)]
+    file = tmp_path / "prompts.txt"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def seq2seq(folder) -> Seq2Seq:
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+    return Seq2Seq(model, whole(model.config.vocab_size))
+
+
+def causal(folder) -> Causal:
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    return Causal(model, whole(model.config.vocab_size))
+
+
+# --- the models
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_the_lean_t5_computes_what_transformers_does(tmp_path, gated):
+    learner = seq2seq(write_t5(tmp_path / "t5", vocab_size=20, encoder_layers=2, gated=gated))
+    rows = iter(learner.logits(TEXTS).detach().split([len(t.output) for t in TEXTS]))
+    for text in TEXTS:
+        expected = learner.model(
+            input_ids=torch.tensor([text.prompt]),
+            decoder_input_ids=torch.tensor([[0, *text.output[:-1]]]),
+        ).logits[0]
+        torch.testing.assert_close(next(rows), expected, atol=2e-5, rtol=1e-5)
+
+
+def test_a_llamas_rows_are_those_behind_the_prompt(tmp_path):
+    learner = causal(write_llama(tmp_path / "llama", vocab_size=20))
+    rows = iter(learner.logits(TEXTS).detach().split([len(t.output) for t in TEXTS]))
+    for text in TEXTS:
+        ids = torch.tensor([[*text.prompt, *text.output[:-1]]])
+        expected = learner.model(ids).logits[0, len(text.prompt) - 1 :]
+        torch.testing.assert_close(next(rows), expected, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["t5", "llama"])
+def test_greedy_outputs_are_the_arg_max_of_the_models_own_laws(kind, t5_folder, llama_folder):
+    learner = seq2seq(t5_folder) if kind == "t5" else causal(llama_folder)
+    prompts = [[40, 41, 42], [50], [60, 61]]
+    outputs = learner.generate(prompts, 8, 0.0, [1])
+    texts = [Text(*pair) for pair in zip(prompts, outputs, strict=True)]
+    assert [token for text in texts for token in text.output] == learner.logits(texts).argmax(
+        -1
+    ).tolist()
+
+
+# --- the losses
+
+
+def laws(rows: int, tokens: int, seed: int) -> torch.Tensor:
+    return torch.randn(rows, tokens, generator=torch.Generator().manual_seed(seed)) * 2
+
+
+def test_acceptance_is_the_sum_of_the_minima():
+    p, q = laws(5, 30, 0), laws(5, 30, 1)
+    overlap, same = acceptance(p, q)
+    expected = np.minimum(p.softmax(1).numpy(), q.softmax(1).numpy()).sum(1)
+    np.testing.assert_allclose(overlap.numpy(), expected, rtol=1e-6)
+    assert same.tolist() == [
+        int(a) == int(b) for a, b in zip(p.argmax(1), q.argmax(1), strict=True)
+    ]
+
+
+def test_over_all_tokens_the_losses_are_their_definitions():
+    p, q = laws(5, 30, 0), laws(5, 30, 1)
+    tokens = torch.arange(30).expand(5, 30)
+    p_logs, q_logs = p.log_softmax(1), q.log_softmax(1)
+    kl = (p_logs.exp() * (p_logs - q_logs)).sum(1).mean()
+    torch.testing.assert_close(forward_kl(p_logs, tokens, q), kl)
+    torch.testing.assert_close(total_variation(p_logs, tokens, q), 1 - acceptance(p, q)[0].mean())
+
+
+@pytest.mark.parametrize("loss", [forward_kl, total_variation])
+def test_a_loss_is_least_where_the_draft_is_the_target(loss):
+    p_logs = laws(4, 12, 0).log_softmax(1)
+    tokens = torch.arange(12).expand(4, 12)
+    least = loss(p_logs, tokens, p_logs)
+    assert abs(float(least)) < 1e-6
+    assert all(float(loss(p_logs, tokens, p_logs + laws(4, 12, s))) > 0.01 for s in range(1, 9))
+
+
+def test_laws_are_the_targets_most_probable_tokens(llama_folder):
+    target = causal(llama_folder)
+    (example,) = with_laws(target, [TEXTS[0]], target.vocabulary)
+    logs = target.logits([TEXTS[0]]).log_softmax(-1)
+    expected, tokens = logs.topk(64)
+    assert example.tokens.tolist() == tokens.tolist()
+    np.testing.assert_allclose(example.logs.numpy(), expected.detach().numpy(), atol=0.01)
+
+
+# --- the small vocabulary
+
+
+def test_the_frequent_tokens_are_kept_and_the_others_stand_near_one():
+    embeddings = torch.eye(6)
+    embeddings[5] = embeddings[2] * 3 + 0.1  # in the direction of token 2
+    found = frequent([[2, 2, 2, 4, 4, 5, 0]], always=[1], size=3, embeddings=embeddings)
+    assert found.outputs.tolist() == [1, 2, 4]
+    assert found.inputs[[1, 2, 4]].tolist() == [0, 1, 2]
+    assert found.inputs[5] == 1
+    assert found.known(torch.arange(6)).tolist() == [False, True, True, False, True, False]
+
+
+def test_laws_are_cut_to_the_drafts_tokens(llama_folder):
+    target = causal(llama_folder)
+    some = Vocabulary(torch.tensor([1, 7, 9]), torch.zeros(VOCABULARY, dtype=torch.long))
+    some.inputs[some.outputs] = torch.arange(3)
+    (example,) = with_laws(target, [TEXTS[0]], some)
+    logs = target.logits([TEXTS[0]]).log_softmax(-1)[:, some.outputs]
+    assert example.tokens.tolist() == logs.argsort(1, descending=True).tolist()
+
+
+# --- the draft before its training
+
+
+def test_a_draft_of_the_targets_width_starts_as_its_layers(llama_folder):
+    target = causal(llama_folder).model
+    draft = small_model(target, layers=2, width=None, vocabulary=whole(VOCABULARY), seed=0)
+    theirs, ours = target.state_dict(), draft.state_dict()
+    for mine, origin in ((0, 0), (1, 2)):  # the first and the last
+        name = "model.layers.{}.mlp.up_proj.weight"
+        torch.testing.assert_close(ours[name.format(mine)], theirs[name.format(origin)])
+    torch.testing.assert_close(
+        ours["model.embed_tokens.weight"], theirs["model.embed_tokens.weight"]
+    )
+
+
+def test_a_narrow_drafts_layers_add_nothing_yet(t5_folder):
+    target = seq2seq(t5_folder).model
+    draft = small_model(target, layers=1, width=32, vocabulary=whole(VOCABULARY), seed=0)
+    assert draft.config.d_model == 32
+    assert draft.config.num_heads == 2
+    assert not any(
+        weight.any() for name, weight in draft.named_parameters() if name.endswith(".wo.weight")
+    )
+
+
+# --- budget and batches
+
+
+def test_a_budget_of_steps_ends_and_its_rate_falls_to_zero():
+    budget = Budget(minutes=None, steps=1000)
+    rates = []
+    for budget.steps in range(1001):
+        rates.append(budget.rate(1.0))
+    assert rates[0] == 0.01
+    assert rates[200:500] == [1.0] * 300
+    assert rates[-1] == 0
+    assert budget.fraction == 1
+
+
+def test_every_text_is_in_one_batch_and_no_batch_is_too_large():
+    chance = random.Random(1)
+    texts = [Text([1] * chance.randint(1, 30), [1] * chance.randint(1, 30)) for _ in range(200)]
+    found = list(batches(texts, 128, chance))
+    assert sorted(map(id, texts)) == sorted(id(text) for batch in found for text in batch)
+    assert all(len(batch) == 1 or max(map(len, batch)) * len(batch) <= 128 for batch in found)
+
+
+# --- whole runs
+
+
+@pytest.mark.parametrize("kind", ["t5", "llama"])
+@pytest.mark.parametrize("on_policy", [False, True])
+def test_a_distilled_draft_agrees_more_and_makes_an_exact_pair(
+    kind, on_policy, t5_folder, llama_folder, prompts, tmp_path
+):
+    target = t5_folder if kind == "t5" else llama_folder
+    plan = dataclasses.replace(PLAN, on_policy=on_policy)
+    found = distill(str(target), prompts, tmp_path / "draft", plan)
+    assert found.after.sampled > found.before.sampled + 0.03
+    export_pair(str(target), str(tmp_path / "draft"), tmp_path / "pair", threads=1)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    for prompt in ("green stone", "under seven"):
+        drafted = pair.generate(prompt, gamma=3, draft="model", max_new_tokens=20)
+        plain = pair.generate(prompt, draft=False, max_new_tokens=20)
+        assert drafted.token_ids == plain.token_ids
+    record = json.loads((tmp_path / "draft" / "distillation.json").read_text())
+    assert record["result"]["after"] == dataclasses.asdict(found.after)
+
+
+def test_the_same_seed_and_steps_give_the_same_bytes(llama_folder, prompts, tmp_path):
+    plan = dataclasses.replace(PLAN, steps=6)
+    for name in "ab":
+        distill(str(llama_folder), prompts, tmp_path / name, plan)
+    one, other = ((tmp_path / name / "model.safetensors").read_bytes() for name in "ab")
+    assert one == other
+
+
+def test_an_interrupted_run_goes_on_and_asks_the_target_no_more(
+    llama_folder, prompts, tmp_path, monkeypatch
+):
+    folder = tmp_path / "draft"
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module.Training, "_step", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            distill(str(llama_folder), prompts, folder, PLAN)
+    assert not folder.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "with_laws", interrupt)
+        found = distill(str(llama_folder), prompts, folder, PLAN)
+    assert found.steps == PLAN.steps
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_finished_draft_survives_whatever_happens_to_the_next(
+    llama_folder, prompts, tmp_path, monkeypatch
+):
+    folder = tmp_path / "draft"
+    plan = dataclasses.replace(PLAN, steps=2)
+    distill(str(llama_folder), prompts, folder, plan)
+    before = (folder / "model.safetensors").read_bytes()
+    with pytest.raises(UsageError, match="holds a distilled draft already"):
+        distill(str(llama_folder), prompts, folder, plan)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(run_module, "write_card", full)
+    with pytest.raises(EdgespecError, match="the disk is full"):
+        distill(str(llama_folder), prompts, folder, plan, replace=True)
+    assert (folder / "model.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"width": 40}, "width is 40; the heads have 16 columns .* such as 32"),
+        ({"width": 640}, "width is 640; .* such as 64"),
+        ({"layers": 9}, "layers is 9; the target has 3"),
+        ({"layers": 0}, "layers is 0"),
+        ({"steps": None}, "give --minutes or --steps"),
+        ({"minutes": 1.0}, "give --minutes or --steps"),
+        ({"minutes": float("nan"), "steps": None}, "minutes is nan"),
+        ({"loss": "mse"}, "no loss 'mse'; there is: kl, tv"),
+        ({"chat": True}, "has no chat format"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_one_line(changes, words, llama_folder, prompts, tmp_path):
+    with pytest.raises(UsageError, match=words) as error:
+        distill(str(llama_folder), prompts, tmp_path / "d", dataclasses.replace(PLAN, **changes))
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "has 0 different prompts"),
+        (b"one\ntwo\none\n", "has 2 different prompts"),
+        (b"\xff\xfe\n" * 40, "is not UTF-8"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_text_that_cannot_be_used_is_one_line(content, words, llama_folder, tmp_path):
+    file = tmp_path / "prompts.txt"
+    if content is not None:
+        file.write_bytes(content)
+    arguments = ["distill", str(llama_folder), "--text", str(file), "-o", str(tmp_path / "d")]
+    result = CliRunner().invoke(main, [*arguments, "--steps", "1"])
+    assert result.exit_code == 2
+    assert words in result.output
+    assert result.output.count("\n") == 1
+
+
+def test_a_target_without_logits_is_one_line(llama_folder, prompts, tmp_path):
+    folder = tmp_path / "bert"
+    folder.mkdir()
+    for file in llama_folder.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "bert"}))
+    with pytest.raises(EdgespecError, match="model_type is 'bert'"):
+        distill(str(folder), prompts, tmp_path / "d", PLAN)
+
+
+def test_missing_memory_is_one_line(llama_folder, prompts, tmp_path, monkeypatch):
+    def greedy(*_):
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+
+    monkeypatch.setattr(run_module.Training, "_step", greedy)
+    with pytest.raises(EdgespecError, match="not enough memory"):
+        distill(str(llama_folder), prompts, tmp_path / "d", PLAN)
