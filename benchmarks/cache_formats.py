@@ -1,6 +1,6 @@
 """What a narrower cache saves, costs and changes: bytes, ms a call, distance from float32.
 
-    python benchmarks/cache_formats.py CHECKPOINT TEXT_FILE [--target-format int8]
+    python benchmarks/cache_formats.py CHECKPOINT TEXT_FILE... [--target-format int8]
 
 Calls of the variants take turns, so drift of the machine hits all. The distance is that of the last
 512 of 2 048 tokens of the text, each behind at least 1 536 others, from the same weights with a
@@ -72,7 +72,7 @@ def timed(models: dict[str, Model], text: list[int], repeats: int) -> list[dict[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkpoint")
-    parser.add_argument("text", type=Path)
+    parser.add_argument("texts", type=Path, nargs="+")
     parser.add_argument("--target-format", default="fp32")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=30)
@@ -97,9 +97,10 @@ def main() -> None:
             )
             for name, variant in exported.variants.items()
         }
-        text = load_tokenizer(folder).encode(options.text.read_text(encoding="utf-8")).ids
+        written = "\n".join(path.read_text(encoding="utf-8") for path in options.texts)
+        text = load_tokenizer(folder).encode(written).ids
         if len(text) < CACHES[0]:
-            parser.error(f"{options.text} has {len(text)} tokens; {CACHES[0]} are needed")
+            parser.error(f"the texts have {len(text)} tokens; {CACHES[0]} are needed")
         rows = timed(models, text, options.repeats)
         sample = [(text[:GIVEN], text[GIVEN : CACHES[0]])]
         found = {}
@@ -112,7 +113,7 @@ def main() -> None:
             "environment": record,
             "checkpoint": options.checkpoint,
             "format": options.target_format,
-            "text": str(options.text),
+            "texts": [str(path) for path in options.texts],
             "n": options.repeats,
             "rows": rows,
             "caches": found,
