@@ -191,19 +191,24 @@ def _attend(
     scores = g.op.Mul(scores, g.constant(heads.scale, np.float32))
     if k.factors is not None:
         scores = g.op.Mul(scores, k.factors)
-    keys = g.op.Shape(k.rows, start=2, end=3)
     if bias is not None:
-        by_head = g.op.Concat(g.ints(1, heads.count, -1), keys, axis=0)
-        scores = g.op.Add(g.op.Reshape(scores, by_head), bias)
+        scores = g.op.Add(scores, _grouped(g, bias, heads))
     weights = g.op.Softmax(scores, axis=-1)
-    if bias is not None:
-        by_kv = g.op.Concat(g.ints(1, heads.kv_count, -1), keys, axis=0)
-        weights = g.op.Reshape(weights, by_kv)
     if v.factors is not None:
         weights = g.op.Mul(weights, v.factors)
     out = g.op.MatMul(weights, v.rows)
     out = g.op.Reshape(out, g.ints(1, heads.count, -1, heads.size))
     return _rows(g, g.op.Transpose(out, perm=[0, 2, 1, 3]), heads)
+
+
+def _grouped(g: Graph, bias: ir.Value, heads: Heads) -> ir.Value:
+    """[1, count or 1, m, keys] to [1, kv_count, count / kv_count · m, keys].
+
+    Nothing here is of one layer, so the optimizer computes it once a call.
+    """
+    every = g.op.Expand(bias, g.ints(1, heads.count, 1, 1))
+    keys = g.op.Shape(bias, start=3, end=4)
+    return g.op.Reshape(every, g.op.Concat(g.ints(1, heads.kv_count, -1), keys, axis=0))
 
 
 def _causal_mask(g: Graph, positions: Positions) -> ir.Value:

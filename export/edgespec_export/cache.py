@@ -71,7 +71,9 @@ class Int8Cache:
 
     def extended(self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions) -> Kept:
         scale = self._scale(g, rows)
-        narrow = g.op.Cast(g.op.Round(g.op.Div(rows, scale)), to=ir.DataType.INT8)
+        narrow = g.op.QuantizeLinear(
+            rows, scale, axis=3, block_size=buffer.shape[-1], output_dtype=ir.DataType.INT8
+        )
         valid = _written(g, buffer, np.int8, narrow, positions)
         scales = Buffer(
             contract.scale_name(buffer.past),
