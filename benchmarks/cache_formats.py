@@ -3,8 +3,7 @@
     python benchmarks/cache_formats.py CHECKPOINT TEXT_FILE... [--target-format int8]
 
 Calls of the variants take turns, so drift of the machine hits all. The distance is that of the last
-512 of 2 048 tokens of the text, each behind at least 1 536 others, from the same weights with a
-float32 cache.
+512 of 2 048 tokens of the text, each behind at least 1 536 others, from float32 weights and cache.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import dataclasses
 import json
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,7 @@ from record import describe, environment
 POSITIONS = (2, 5)  # a plain step of a target is padded to two
 CACHES = (2048, 512, 64)
 GIVEN = 1536
+REFERENCE = "fp32"
 ROOM = 32
 
 
@@ -86,26 +87,30 @@ def main() -> None:
             options.checkpoint,
             None,
             folder,
-            target_formats=[options.target_format],
+            target_formats=[options.target_format, REFERENCE],
             cache_formats=list(CACHE_FORMATS),
             measure=False,
         ).target
-        capacity = CACHES[0] + ROOM
-        models = {
-            variant.cache: open_model(
-                folder, exported, name, capacity=capacity, threads=options.threads, min_rows=2
-            )
-            for name, variant in exported.variants.items()
-        }
+        opened = partial(
+            open_model,
+            folder,
+            exported,
+            capacity=CACHES[0] + ROOM,
+            threads=options.threads,
+            min_rows=2,
+        )
+        asked = list(exported.variants)[: len(CACHE_FORMATS)]
+        models = {exported.variants[name].cache: opened(name) for name in asked}
         written = "\n".join(path.read_text(encoding="utf-8") for path in options.texts)
         text = load_tokenizer(folder).encode(written).ids
         if len(text) < CACHES[0]:
             parser.error(f"the texts have {len(text)} tokens; {CACHES[0]} are needed")
         rows = timed(models, text, options.repeats)
         sample = [(text[:GIVEN], text[GIVEN : CACHES[0]])]
+        reference = opened(REFERENCE)
         found = {}
         for name, model in models.items():
-            far = distance(models["fp32"], model, sample, "fp32")
+            far = distance(reference, model, sample, REFERENCE)
             found[name] = {"bytes": cache_bytes(exported, name), **dataclasses.asdict(far)}
             print(name, found[name])
     if options.json:
