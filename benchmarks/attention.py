@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgespec.contract import Exported, Variant
+from edgespec.contract import DECODER, Exported, Variant
 from edgespec_export.attention import Attention, Fused, Standard
 from edgespec_export.blocks import FullPrecision
 from edgespec_export.checkpoint import open_checkpoint
@@ -34,7 +34,13 @@ REPEATS = 60
 def build(source: str, folder: Path, attention: Attention, threads: int) -> OrtModel:
     checkpoint = open_checkpoint(resolve(source))
     family = family_of(checkpoint.config, checkpoint.label)
-    write_graphs(checkpoint.weights, family, folder, numbers=FullPrecision(), attention=attention)
+    write_graphs(
+        checkpoint.weights,
+        family,
+        folder,
+        numbers=FullPrecision(),
+        attentions={DECODER: attention},
+    )
     exported = Exported(
         family.family,
         checkpoint.label,

@@ -25,6 +25,10 @@ FORMATS = (
     "fp32, fp16 or bf16 (storage), int8, int8-weights or int4-weights; may be repeated, the first "
     "is the default."
 )
+CACHES = (
+    "fp32, fp16 or int8, for the target's keys and values; may be repeated, each makes variants "
+    "of its own."
+)
 THREADS = click.option(
     "--threads", type=click.IntRange(min=1), help="For each model; default: the physical cores."
 )
@@ -72,6 +76,7 @@ main.add_command(reproduce)
 @click.option("--verify", is_flag=True, help="Compare each graph with the original (extra: torch).")
 @click.option("--target-format", "target_formats", multiple=True, default=["fp32"], help=FORMATS)
 @click.option("--draft-format", "draft_formats", multiple=True, default=["fp32"], help=FORMATS)
+@click.option("--cache-format", "cache_formats", multiple=True, default=["fp32"], help=CACHES)
 @click.option("--no-measure", is_flag=True, help="Do not load the models; see `inspect --measure`.")
 @click.option("--force", is_flag=True, help="Replace an exported pair that is there already.")
 @THREADS
@@ -81,6 +86,7 @@ def export(
     output: Path,
     target_formats: tuple[str, ...],
     draft_formats: tuple[str, ...],
+    cache_formats: tuple[str, ...],
     verify: bool,
     no_measure: bool,
     force: bool,
@@ -101,6 +107,7 @@ def export(
                 output,
                 target_formats=target_formats,
                 draft_formats=draft_formats,
+                cache_formats=cache_formats,
                 verify=verify,
                 measure=not no_measure,
                 replace=force,

@@ -17,6 +17,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from edgespec.errors import EdgespecError
 
 __all__ = [
+    "CACHE_FORMATS",
     "DECODER",
     "ENCODER",
     "FORMAT_VERSION",
@@ -27,16 +28,20 @@ __all__ = [
     "TOKENIZER",
     "TOKENS",
     "VOCABULARY",
+    "WEIGHTS",
+    "Buffer",
     "Distance",
     "Exported",
     "Manifest",
     "RowInvariance",
     "Variant",
+    "cache_buffers",
     "cross_names",
     "file_record",
     "past_names",
     "present_names",
     "read_manifest",
+    "scale_name",
     "write_manifest",
 ]
 
@@ -44,7 +49,8 @@ FORMAT_VERSION = 1
 MANIFEST = "edgespec.json"
 TOKENIZER = "tokenizer.json"
 # Beside a draft that has only some of its target's tokens: {"outputs": […], "inputs": […]}.
-VOCABULARY = "vocabulary.json"
+VOCABULARY = "draft_vocabulary.json"
+WEIGHTS = "weights.data"  # beside the graphs that read it
 
 # Graphs of a variant. A decoder-only model has no encoder.
 ENCODER = "encoder"
@@ -57,8 +63,12 @@ SKIP = "skip"  # int64 [1]: leading positions without logits (m - 1 at most, for
 LOGITS = "logits"  # float32 [m - skip, V]
 
 
+# Formats of a cache, and the numpy type that its keys and values are kept in.
+CACHE_FORMATS = {"fp32": "float32", "fp16": "float16", "int8": "int8"}
+
+
 def past_names(layer: int) -> tuple[str, str]:
-    """Self-attention keys and values: float32 [1, kv_heads, capacity, head_size], inputs.
+    """Self-attention keys and values: [1, kv_heads, capacity, head_size], inputs.
 
     The same buffers are bound to `present_names`: a call writes positions
     past_length … past_length + m - 1 and touches no other.
@@ -69,6 +79,11 @@ def past_names(layer: int) -> tuple[str, str]:
 def present_names(layer: int) -> tuple[str, str]:
     """The same buffers as outputs."""
     return f"present_key.{layer}", f"present_value.{layer}"
+
+
+def scale_name(buffer: str) -> str:
+    """Of an int8 buffer's scales: float32 [1, kv_heads, capacity, 1], one for each position."""
+    return f"{buffer}.scale"
 
 
 def cross_names(layer: int) -> tuple[str, str]:
@@ -121,19 +136,26 @@ class Distance:
     positions: int
 
 
+# Fields that earlier exporters of this version did not write; the default says what held then.
+ADDED_LATER = {"added later": True}
+
+
 @dataclass(frozen=True)
 class Variant:
-    """One set of graphs of a model: the same weights in one number format.
+    """One set of graphs of a model: the same weights and cache in one number format each.
 
     Attributes:
-        graphs: graph name to file, relative to the manifest's folder.
+        graphs: graph name to file, relative to the manifest's folder. Variants that differ only in
+            their cache share the other files.
         row_invariance: measured by the export; None until then.
         distance: from the "fp32" variant, where one was exported along.
+        cache: format of the self-attention's keys and values, one of `CACHE_FORMATS`.
     """
 
     graphs: dict[str, str]
     row_invariance: RowInvariance | None = None
     distance: Distance | None = None
+    cache: str = field(default="fp32", metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)
@@ -151,6 +173,8 @@ class Exported:
         positions: that the model can tell apart, the most a cache may hold; None if no limit.
         start_token: first decoder token of an encoder-decoder; None for decoder-only models.
         variants: number format to graphs.
+        vocabulary: of a draft that has only some of its target's tokens: the file that says which,
+            relative to the manifest's folder.
     """
 
     family: str
@@ -163,6 +187,33 @@ class Exported:
     positions: int | None
     start_token: int | None
     variants: dict[str, Variant]
+    vocabulary: str | None = field(default=None, metadata=ADDED_LATER)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A part of the cache: [1, kv_heads, capacity, width], input and output in the same memory.
+
+    Attributes:
+        past, present: its names as input and as output.
+        dtype: numpy's name of its type.
+    """
+
+    past: str
+    present: str
+    dtype: str
+    width: int
+
+
+def cache_buffers(exported: Exported, cache: str) -> list[Buffer]:
+    """Everything that a model keeps between calls, in a format of `CACHE_FORMATS`."""
+    buffers = []
+    for layer in range(exported.layers):
+        for past, present in zip(past_names(layer), present_names(layer), strict=True):
+            buffers.append(Buffer(past, present, CACHE_FORMATS[cache], exported.head_size))
+            if cache == "int8":
+                buffers.append(Buffer(scale_name(past), scale_name(present), "float32", 1))
+    return buffers
 
 
 @dataclass(frozen=True)
@@ -198,10 +249,12 @@ class Manifest:
         }
         return dataclasses.replace(self, target=dataclasses.replace(self.target, variants=variants))
 
-    def bytes(self, role: str, format_: str) -> int:
-        """Size of all files of a variant of the "target" or the "draft"."""
-        folder = f"{role}/{format_}/"
-        return sum(file["bytes"] for name, file in self.files.items() if name.startswith(folder))
+    def bytes(self, role: str, variant: str) -> int:
+        """Size of a variant of the "target" or the "draft": its graphs and their weights."""
+        model = self.target if role == "target" else self.draft
+        graphs = set(model.variants[variant].graphs.values()) if model else set()
+        weights = {str(PurePosixPath(graph).with_name(WEIGHTS)) for graph in graphs}
+        return sum(self.files[name]["bytes"] for name in (graphs | weights) & self.files.keys())
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
@@ -231,7 +284,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise EdgespecError(f"{path} is damaged ({error}); export the pair again") from None
     for name, record in manifest.files.items():
         _check_file(folder, name, record)
-    listed = {TOKENIZER} | {
+    vocabulary = manifest.draft and manifest.draft.vocabulary
+    listed = {TOKENIZER, *([vocabulary] if vocabulary else [])} | {
         graph
         for model in (manifest.target, manifest.draft)
         if model
@@ -280,6 +334,9 @@ def _manifest(data: dict[str, Any]) -> Manifest:
         variants = model.variants.values() if model else ()
         if model and not (variants and all(DECODER in variant.graphs for variant in variants)):
             raise ValueError(f"a variant of {model.source} has no {DECODER}")
+        for variant in variants:
+            if variant.cache not in CACHE_FORMATS:
+                raise ValueError(f"cache is {variant.cache!r}")
     return manifest
 
 
@@ -292,9 +349,10 @@ def _parsed(kind: Any, value: Any, where: str) -> Any:
     parts = get_args(kind)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         fields = get_type_hints(kind)
-        if not isinstance(value, dict) or value.keys() != fields.keys():
+        later = {item.name for item in dataclasses.fields(kind) if item.metadata == ADDED_LATER}
+        if not isinstance(value, dict) or value.keys() | later != fields.keys():
             raise ValueError(f"{where} does not have the fields {', '.join(fields)}")
-        return kind(**{key: _parsed(fields[key], value[key], key) for key in fields})
+        return kind(**{key: _parsed(fields[key], value[key], key) for key in value})
     if type(None) in parts:
         return None if value is None else _parsed(parts[0], value, where)
     if get_origin(kind) is dict and isinstance(value, dict):

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from edgespec.accept import Rule
 from edgespec.controller import Controller
-from edgespec.distribution import Distribution
-from edgespec.draft import Draft, Process
+from edgespec.distribution import Distribution, Process
+from edgespec.draft import Draft
 from edgespec.model import Model
 from edgespec.randomness import Randomness
 

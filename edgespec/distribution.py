@@ -10,6 +10,7 @@ Kalman and Matias (2022).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from edgespec.errors import EdgespecError, UsageError
 
-__all__ = ["Distribution", "Sampling", "one_hot"]
+__all__ = ["Distribution", "Process", "Sampling", "one_hot"]
 
 # Floats on a device, `fractions.Fraction` objects where a test walks the law exactly.
 Probabilities = npt.NDArray[Any]
@@ -50,6 +51,9 @@ class Distribution:
         places = np.minimum(np.searchsorted(self.tokens, tokens), len(self.tokens) - 1)
         return places, self.tokens[places] == tokens
 
+
+# One row of logits ([vocabulary], float32) to its law: `Sampling`, or a test's own.
+Process = Callable[[Logits], Distribution]
 
 _CERTAIN = np.ones(1, np.int64)
 _CERTAIN.flags.writeable = False

@@ -10,10 +10,10 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from edgespec.accept import Proposal
-from edgespec.distribution import Distribution, one_hot
+from edgespec.distribution import Distribution, Process, one_hot
 from edgespec.model import Model
 from edgespec.randomness import Randomness
-from edgespec.vocabulary import Process, Vocabulary
+from edgespec.vocabulary import Vocabulary
 
 __all__ = ["Draft", "ModelDraft", "PromptLookup"]
 

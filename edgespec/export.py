@@ -31,6 +31,7 @@ def export_pair(
     *,
     target_formats: Sequence[str] = ("fp32",),
     draft_formats: Sequence[str] = ("fp32",),
+    cache_formats: Sequence[str] = ("fp32",),
     verify: bool = False,
     measure: bool = True,
     replace: bool = False,
@@ -45,6 +46,8 @@ def export_pair(
             the pair speculates by prompt lookup.
         folder: must not exist, or hold a pair and `replace` be true.
         target_formats, draft_formats: number formats to write; the first is the default.
+        cache_formats: of the target's keys and values; each is a variant of each target format, and
+            those of one target format share its weights.
         verify: compare every float32 graph with the original model in transformers; what other
             formats lose against float32 is measured anyway, where both are exported.
         measure: load the models and measure row-invariance and quality. A machine with too little
@@ -62,7 +65,8 @@ def export_pair(
         from edgespec_export.sources import resolve
 
     sources = [resolve(name) for name in (target, draft) if name is not None]
-    recipe = _recipe([source.path for source in sources], target_formats, draft_formats)
+    paths = [source.path for source in sources]
+    recipe = _recipe(paths, target_formats, draft_formats, cache_formats)
     with staged(Path(folder), replace=replace, recipe=recipe) as aside:
         for role, source in zip(("target", "draft"), sources, strict=False):
             say(f"{role}: {source.label}")
@@ -73,6 +77,7 @@ def export_pair(
             aside,
             target_formats=target_formats,
             draft_formats=draft_formats,
+            cache_formats=cache_formats,
             progress=progress,
         )
         if verify:

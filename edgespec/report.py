@@ -108,7 +108,7 @@ def _describe_model(role: str, exported: Exported, manifest: Manifest) -> list[s
         f"{exported.head_size}, capacity {exported.capacity}"
     ]
     for name, variant in exported.variants.items():
-        lines.append(f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB")
+        lines.append(f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB, {variant.cache} cache")
         lines += [f"    {graph}: {path}" for graph, path in variant.graphs.items()]
         if variant.distance is not None:
             far = variant.distance

@@ -7,7 +7,7 @@ say it never proposes, and the law of the target stays what it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.contract import Manifest
-from edgespec.distribution import Distribution
+from edgespec.distribution import Distribution, Process
 from edgespec.errors import EdgespecError
 
-__all__ = ["SharedTokens", "SomeTokens", "Vocabulary", "open_vocabulary"]
-
-Process = Callable[[npt.NDArray[np.float32]], Distribution]
+__all__ = ["SharedTokens", "SomeTokens", "Vocabulary", "open_vocabulary", "read_vocabulary"]
 
 
 class Vocabulary(Protocol):
@@ -85,24 +83,28 @@ class SomeTokens:
 
 
 def open_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:
-    """The vocabulary of an exported pair's draft.
-
-    Raises:
-        EdgespecError: its file is damaged, or belongs to other models.
-    """
+    """The vocabulary of an exported pair's draft."""
     target, draft = manifest.target, manifest.draft
     if draft is None or draft.vocabulary is None:
         return SharedTokens(min(model.vocab_size for model in (target, draft) if model))
-    file = folder / draft.vocabulary
+    return read_vocabulary(folder / draft.vocabulary, target.vocab_size, draft.vocab_size)
+
+
+def read_vocabulary(file: Path, target_size: int, draft_size: int) -> SomeTokens:
+    """Reads {"outputs": […], "inputs": […]}, the arguments of `SomeTokens`.
+
+    Raises:
+        EdgespecError: it is damaged, or belongs to other models.
+    """
     try:
         maps = json.loads(file.read_text(encoding="utf-8"))
         outputs, inputs = maps["outputs"], maps["inputs"]
         vocabulary = SomeTokens(outputs, inputs)
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise EdgespecError(f"{file} is damaged ({error}); export the pair again") from None
-    if (len(outputs), len(inputs)) != (draft.vocab_size, target.vocab_size):
+        raise EdgespecError(f"{file} is damaged ({error}); make the draft again") from None
+    if (len(outputs), len(inputs)) != (draft_size, target_size):
         raise EdgespecError(
             f"{file} is for a target of {len(inputs)} and a draft of {len(outputs)} tokens, and "
-            f"these have {target.vocab_size} and {draft.vocab_size}; pair the draft with its target"
+            f"these have {target_size} and {draft_size}; pair the draft with its own target"
         )
     return vocabulary

@@ -245,7 +245,7 @@ FIELDS = [
     *(field for field in fields_of(Manifest) if field != ("version",)),
     *fields_of(Exported, "target"),
     *fields_of(Exported, "draft"),
-    *fields_of(Variant, "target", "variants", "fp32"),
+    *(field for field in fields_of(Variant, "target", "variants", "fp32") if field[-1] != "cache"),
     *fields_of(RowInvariance, "target", "variants", "fp32", "row_invariance"),
 ]
 

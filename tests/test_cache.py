@@ -2,7 +2,7 @@
 
 A Hypothesis state machine drives an exported model and keeps the text that its cache should hold;
 after every step the logits of the next position equal, bit by bit, those of a model that has seen
-nothing else. Encoder-decoder and decoder-only, fused and standard attention.
+nothing else. Encoder-decoder and decoder-only, fused and standard attention, every cache format.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from checkpoints import write_llama, write_t5
-from edgespec.contract import read_manifest
+from edgespec.contract import CACHE_FORMATS, read_manifest
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
@@ -32,13 +32,20 @@ MAKERS = {
 
 
 @pytest.fixture(scope="module", params=MAKERS)
-def models(request, tmp_path_factory):
+def checkpoint(request, tmp_path_factory):
+    return MAKERS[request.param](tmp_path_factory.mktemp("cache") / "checkpoint")
+
+
+@pytest.fixture(scope="module", params=CACHE_FORMATS)
+def models(request, checkpoint):
     """Two copies of one model: the one under test and the fresh one."""
-    folder = tmp_path_factory.mktemp("cache")
-    export_pair(str(MAKERS[request.param](folder / "checkpoint")), None, folder / "pair")
-    exported = read_manifest(folder / "pair").target
+    folder = checkpoint.with_name(f"pair-{request.param}")
+    exported = export_pair(
+        str(checkpoint), None, folder, cache_formats=[request.param], measure=False
+    ).target
+    (variant,) = exported.variants
     return tuple(
-        open_model(folder / "pair", exported, "fp32", capacity=CAPACITY, threads=1, min_rows=2)
+        open_model(folder, exported, variant, capacity=CAPACITY, threads=1, min_rows=2)
         for _ in range(2)
     )
 

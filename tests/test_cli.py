@@ -70,6 +70,24 @@ def test_export_without_a_draft_speculates_by_prompt_lookup(tiny_checkpoints, tm
     assert json.loads(result.stdout)["stats"]["drafted"] > 0
 
 
+def test_a_cache_of_fewer_bits_is_a_variant_that_can_be_asked_for(tiny_checkpoints, tmp_path):
+    formats = ("--cache-format", "fp32", "--cache-format", "int8")
+    folder = tmp_path / "pair"
+    said = run("export", *tiny_checkpoints, "-o", folder, *formats, "--threads", 1).stderr
+    assert "target fp32-cache-int8: row-invariant" in said
+    assert "fp32-cache-int8: KL " in said
+    assert "MB, int8 cache" in run("inspect", folder).stdout
+    asked = ("--target-format", "fp32-cache-int8", "-n", 12)
+    plain = text_of(folder, *asked, "--no-draft")
+    assert text_of(folder, *asked, "--gamma", 4) == plain
+
+
+def test_an_unknown_cache_format_is_one_line(tiny_checkpoints, tmp_path):
+    arguments = (tiny_checkpoints[0], "-o", tmp_path / "pair", "--cache-format", "int3")
+    said = run("export", *arguments, code=2).stderr
+    assert said.endswith("\nedgespec: no cache format 'int3'; there is: fp32, fp16, int8\n")
+
+
 def test_inspect_as_json_is_the_manifest(tiny_folder):
     data = json.loads(run("inspect", tiny_folder, "--json").stdout)
     assert data.pop("measured") == {}

@@ -253,6 +253,40 @@ def test_a_distilled_draft_agrees_more_and_makes_an_exact_pair(
     assert record["result"]["after"] == dataclasses.asdict(found.after)
 
 
+@pytest.mark.parametrize("kind", ["t5", "llama"])
+def test_a_draft_with_some_of_the_tokens_makes_an_exact_pair(
+    kind, t5_folder, llama_folder, prompts, tmp_path
+):
+    target = t5_folder if kind == "t5" else llama_folder
+    plan = dataclasses.replace(PLAN, vocabulary=90)
+    distill(str(target), prompts, tmp_path / "draft", plan)
+    export_pair(str(target), str(tmp_path / "draft"), tmp_path / "pair", threads=1)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    assert pair.draft is not None
+    assert pair.draft.vocab_size == 90
+    accepted = 0
+    for prompt in ("green stone", "under seven", "Zürich 4711"):
+        drafted = pair.generate(prompt, gamma=3, draft="model", max_new_tokens=20)
+        plain = pair.generate(prompt, draft=False, max_new_tokens=20)
+        assert drafted.token_ids == plain.token_ids
+        accepted += drafted.stats.accepted
+        pair.generate(prompt, gamma=3, draft="model", temperature=1.0, seed=1, max_new_tokens=20)
+    assert accepted > 0
+
+
+def test_such_a_draft_is_no_target_and_belongs_to_its_own(llama_folder, prompts, tmp_path):
+    draft = tmp_path / "draft"
+    plan = dataclasses.replace(PLAN, vocabulary=90, steps=2)
+    distill(str(llama_folder), prompts, draft, plan)
+    with pytest.raises(EdgespecError, match="cannot be a target"):
+        export_pair(str(draft), None, tmp_path / "pair")
+    file = draft / "draft_vocabulary.json"
+    maps = json.loads(file.read_text())
+    file.write_text(json.dumps({**maps, "inputs": maps["inputs"][:-1]}))
+    with pytest.raises(EdgespecError, match="pair the draft with its own target"):
+        export_pair(str(llama_folder), str(draft), tmp_path / "pair")
+
+
 def test_the_same_seed_and_steps_give_the_same_bytes(llama_folder, prompts, tmp_path):
     plan = dataclasses.replace(PLAN, steps=6)
     for name in "ab":

@@ -309,7 +309,7 @@ def test_a_soft_law_for_an_arg_max_draft_is_caught():
     p, q = pair_laws("close")
 
     def draft():
-        wrong = SoftLawForAnArgMax(TableModel(q), arg_max, 3)
+        wrong = SoftLawForAnArgMax(TableModel(q), arg_max, SharedTokens(3))
         wrong.soft = lambda text: Distribution(np.arange(3), np.array(q(text), dtype=object))
         return wrong
 
@@ -318,5 +318,5 @@ def test_a_soft_law_for_an_arg_max_draft_is_caught():
 
 def test_dropping_a_sampled_token_for_being_unlikely_is_caught():
     p, q = pair_laws("close")
-    draft = lambda: DropsAnUnlikelySample(TableModel(q), as_law, 3)  # noqa: E731
+    draft = lambda: DropsAnUnlikelySample(TableModel(q), as_law, SharedTokens(3))  # noqa: E731
     assert loop_law(p, draft, token_rule, lambda: Fixed(2), length=3) != target_law(p, 3)

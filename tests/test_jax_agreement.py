@@ -101,7 +101,7 @@ def onnx_rounds(onnx, prompt, rule, temperature, table):
     randomness = TableRandomness(table)
     process = Watched(Sampling(temperature))
     ends = set(onnx.manifest.eos_token_ids)
-    draft = Recorded(onnx.draft, process, onnx.target.vocab_size, ends)
+    draft = Recorded(onnx.draft, process, onnx.vocabulary, ends)
     rounds = speculate(
         onnx.target,
         draft,

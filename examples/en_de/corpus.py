@@ -756,7 +756,7 @@ def plain_message(text: str) -> str:
 
 
 def read_po(archives: list[Path], pattern: str = r"(/po/de/.*|[/.]de)\.po$") -> Iterator[Pair]:
-    """PO files of a source package, with the entities that its .ent files for all languages declare."""
+    """PO files of a source package, with the entities that its .ent files declare."""
     files = read_files(archives, rf"{pattern}|\.ent$")
     known: dict[str, str] = {}
     for path, data in files.items():
@@ -788,7 +788,7 @@ def read_catalogs(archives: list[Path]) -> Iterator[Pair]:
     """Compiled catalogs (.mo) of programs."""
     for data in read_files(archives, r"/de/LC_MESSAGES/.*\.mo$").values():
         try:
-            catalog = polib.mofile(data)
+            catalog = polib.mofile(data)  # pyright: ignore[reportArgumentType]  # bytes will do
         except (OSError, UnicodeDecodeError, ValueError):
             continue
         for english, german in entries(catalog):

@@ -17,9 +17,10 @@ import onnx_ir as ir
 
 from edgespec import contract
 from edgespec_export.blocks import Positions
+from edgespec_export.cache import CACHES, Buffer, Cache, FullCache, Kept
 from edgespec_export.graph import Graph
 
-__all__ = ["Attention", "Fused", "Heads", "Standard", "attention_for", "source_shape"]
+__all__ = ["Attention", "Fused", "Heads", "Mixed", "Standard", "attention_for", "source_shape"]
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,15 @@ class Attention(Protocol):
         ...
 
 
-def attention_for(heads: Heads) -> Attention:
-    """The fused operators where they take this head size and keep rows apart.
+def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
+    """The fused operators where they take this head size and this cache, and keep rows apart.
 
     They work on blocks of 2 · head_size positions, and a block of one position is another kernel
-    with other last bits: a head must be wide enough for a whole verification to fit a block.
+    with other last bits: a head must be wide enough for a whole verification to fit a block. They
+    take no cache with a scale for each position (docs/decisions/0007-cache-formats.md).
     """
-    return Fused() if heads.size % 8 == 0 and heads.size >= 16 else Standard()
+    widest = Fused() if heads.size % 8 == 0 and heads.size >= 16 else Standard()
+    return widest if cache == "fp32" else Mixed(Standard(CACHES[cache]()), widest)
 
 
 class Fused:
@@ -130,7 +133,10 @@ class Fused:
 
 
 class Standard:
-    """Operators of the ONNX standard only: any head size, any execution provider."""
+    """Operators of the ONNX standard only: any head size, any cache, any execution provider."""
+
+    def __init__(self, cache: Cache | None = None) -> None:
+        self._cache = cache or FullCache()
 
     def cached(
         self,
@@ -143,49 +149,66 @@ class Standard:
         positions: Positions,
         bias: ir.Value | None = None,
     ) -> ir.Value:
-        present = [
-            g.op.TensorScatter(past, _split(g, new, heads.kv_count, heads), positions.past, axis=2)
-            for past, new in zip(_past(g, heads, layer), (k, v), strict=True)
-        ]
-        _present(g, present[0], present[1], heads, layer)
+        names = zip(contract.past_names(layer), contract.present_names(layer), strict=True)
+        buffers = [Buffer(past, present, _cache_shape(heads)) for past, present in names]
         keys, values = (
-            g.op.Slice(cache, g.ints(0), positions.total, g.ints(2)) for cache in present
+            self._cache.extended(g, buffer, _split(g, new, heads.kv_count, heads), positions)
+            for buffer, new in zip(buffers, (k, v), strict=True)
         )
         causal = _causal_mask(g, positions)
         bias = causal if bias is None else g.op.Add(bias, causal)
         return _attend(g, _split(g, q, heads.count, heads), keys, values, heads, bias)
 
     def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
-        keys, values = _cross_inputs(g, heads, layer)
+        keys, values = (Kept(rows) for rows in _cross_inputs(g, heads, layer))
         return _attend(g, _split(g, q, heads.count, heads), keys, values, heads, None)
 
     def full(
         self, g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, heads: Heads, bias: ir.Value
     ) -> ir.Value:
         q, k, v = (_split(g, x, heads.count, heads) for x in (q, k, v))
-        return _attend(g, q, k, v, heads, bias)
+        return _attend(g, q, Kept(k), Kept(v), heads, bias)
+
+
+class Mixed:
+    """One attention for what the decoder keeps, another for what the encoder made."""
+
+    def __init__(self, cached: Attention, others: Attention) -> None:
+        self.cached = cached.cached
+        self.cross = others.cross
+        self.full = others.full
 
 
 def _attend(
-    g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, heads: Heads, bias: ir.Value | None
+    g: Graph, q: ir.Value, k: Kept, v: Kept, heads: Heads, bias: ir.Value | None
 ) -> ir.Value:
     """softmax(q · kᵀ · scale + bias) · v; q [1, count, m, size], k and v [1, kv_count, keys, size].
 
     The query heads that share a key head stand below each other in one matrix.
     """
     grouped = g.op.Reshape(q, g.ints(1, heads.kv_count, -1, heads.size))
-    scores = g.op.MatMul(grouped, g.op.Transpose(k, perm=[0, 1, 3, 2]))
+    scores = g.op.MatMul(grouped, g.op.Transpose(k.rows, perm=[0, 1, 3, 2]))
     scores = g.op.Mul(scores, g.constant(heads.scale, np.float32))
+    if k.factors is not None:
+        scores = g.op.Mul(scores, k.factors)
     if bias is not None:
-        by_head = g.op.Concat(g.ints(1, heads.count, -1), g.op.Shape(k, start=2, end=3), axis=0)
-        scores = g.op.Add(g.op.Reshape(scores, by_head), bias)
+        scores = g.op.Add(scores, _grouped(g, bias, heads))
     weights = g.op.Softmax(scores, axis=-1)
-    if bias is not None:
-        by_kv = g.op.Concat(g.ints(1, heads.kv_count, -1), g.op.Shape(k, start=2, end=3), axis=0)
-        weights = g.op.Reshape(weights, by_kv)
-    out = g.op.MatMul(weights, v)
+    if v.factors is not None:
+        weights = g.op.Mul(weights, v.factors)
+    out = g.op.MatMul(weights, v.rows)
     out = g.op.Reshape(out, g.ints(1, heads.count, -1, heads.size))
     return _rows(g, g.op.Transpose(out, perm=[0, 2, 1, 3]), heads)
+
+
+def _grouped(g: Graph, bias: ir.Value, heads: Heads) -> ir.Value:
+    """[1, count or 1, m, keys] to [1, kv_count, count / kv_count · m, keys].
+
+    Nothing here is of one layer, so the optimizer computes it once a call.
+    """
+    every = g.op.Expand(bias, g.ints(1, heads.count, 1, 1))
+    keys = g.op.Shape(bias, start=3, end=4)
+    return g.op.Reshape(every, g.op.Concat(g.ints(1, heads.kv_count, -1), keys, axis=0))
 
 
 def _causal_mask(g: Graph, positions: Positions) -> ir.Value:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from edgespec.contract import VOCABULARY
 from edgespec.errors import EdgespecError
 from edgespec_export.chat import chat_format, folder_chat
 from edgespec_export.gguf_file import open_gguf
@@ -31,6 +32,7 @@ class Checkpoint:
         chat: {"before": …, "after": …} around a user's message; None for models that do not chat.
         eos_token_ids: tokens that end a text, at least one.
         label: what was opened, for people.
+        vocabulary: of a draft that has only some of its target's tokens: the file that says which.
     """
 
     config: dict[str, Any]
@@ -40,6 +42,7 @@ class Checkpoint:
     chat: dict[str, str] | None
     eos_token_ids: tuple[int, ...]
     label: str
+    vocabulary: Path | None = None
 
 
 def open_checkpoint(source: Source) -> Checkpoint:
@@ -66,6 +69,7 @@ def _folder(source: Source) -> Checkpoint:
         chat=folder_chat(folder),
         eos_token_ids=_eos_token_ids(folder, generation, config),
         label=source.label,
+        vocabulary=folder / VOCABULARY if (folder / VOCABULARY).is_file() else None,
     )
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
 from edgespec import __version__, contract
+from edgespec.contract import DECODER, WEIGHTS
 from edgespec.errors import EdgespecError, UsageError
+from edgespec.vocabulary import read_vocabulary
 from edgespec_export.attention import Attention, attention_for
 from edgespec_export.blocks import Numbers
+from edgespec_export.cache import CACHES
 from edgespec_export.checkpoint import Checkpoint
 from edgespec_export.families import Family, family_of
 from edgespec_export.graph import Graph
@@ -33,6 +39,7 @@ def write_pair(
     *,
     target_formats: Sequence[str],
     draft_formats: Sequence[str],
+    cache_formats: Sequence[str],
     progress: Progress,
 ) -> contract.Manifest:
     """Writes graphs, weights and tokenizer, and returns the manifest, which is not yet written.
@@ -40,22 +47,32 @@ def write_pair(
     Raises:
         EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
     """
-    for format_ in (*target_formats, *draft_formats):
-        if format_ not in FORMATS:
-            raise UsageError(f"no format {format_!r}; there is: {', '.join(FORMATS)}")
-    if not (target_formats and draft_formats):
-        raise UsageError(f"no format is given; there is: {', '.join(FORMATS)}")
+    _check_formats("format", FORMATS, target_formats)
+    _check_formats("format", FORMATS, draft_formats)
+    _check_formats("cache format", CACHES, cache_formats)
     target_family = family_of(target.config, target.label)
+    if target.vocabulary is not None:
+        raise EdgespecError(
+            f"{target.label} is a draft that has only some of its target's tokens "
+            f"({contract.VOCABULARY}), so it cannot be a target"
+        )
     draft_family = None
     if draft is not None:
         draft_family = family_of(draft.config, draft.label)
         _check_pair(target, target_family, draft, draft_family)
     tokenizer = target.tokenizer.to_str(pretty=True)
     (folder / contract.TOKENIZER).write_text(tokenizer, encoding="utf-8")
-    exported = _write_model(target, target_family, folder, "target", target_formats, progress)
+    write = partial(_write_model, folder=folder, progress=progress)
+    exported = write(
+        target, target_family, role="target", formats=target_formats, caches=cache_formats
+    )
     exported_draft = None
     if draft is not None and draft_family is not None:
-        exported_draft = _write_model(draft, draft_family, folder, "draft", draft_formats, progress)
+        exported_draft = write(
+            draft, draft_family, role="draft", formats=draft_formats, caches=["fp32"]
+        )
+        if draft.vocabulary is not None:
+            exported_draft = _with_vocabulary(exported_draft, exported, draft.vocabulary, folder)
     for journal in folder.rglob("*.journal"):
         journal.unlink()
     return contract.Manifest(
@@ -70,6 +87,24 @@ def write_pair(
         },
         created_by=f"edgespec {__version__}",
     )
+
+
+def _with_vocabulary(
+    draft: contract.Exported, target: contract.Exported, file: Path, folder: Path
+) -> contract.Exported:
+    """Copies which tokens the draft has, if they are some of this target's."""
+    read_vocabulary(file, target.vocab_size, draft.vocab_size)
+    copied = Path("draft") / contract.VOCABULARY
+    shutil.copyfile(file, folder / copied)
+    return dataclasses.replace(draft, vocabulary=copied.as_posix())
+
+
+def _check_formats(what: str, known: Collection[str], asked: Sequence[str]) -> None:
+    for format_ in asked:
+        if format_ not in known:
+            raise UsageError(f"no {what} {format_!r}; there is: {', '.join(known)}")
+    if not asked:
+        raise UsageError(f"no {what} is given; there is: {', '.join(known)}")
 
 
 def _check_pair(
@@ -93,6 +128,7 @@ def _write_model(
     folder: Path,
     role: str,
     formats: Sequence[str],
+    caches: Sequence[str],
     progress: Progress,
 ) -> contract.Exported:
     variants = {}
@@ -100,16 +136,21 @@ def _write_model(
         relative = Path(role) / format_
         (folder / relative).mkdir(parents=True, exist_ok=True)
         done = progress(f"{role} {format_}", _bytes(checkpoint))
+        decoders = {cache: _with_cache(DECODER, cache) for cache in caches}
         write_graphs(
             checkpoint.weights,
             family,
             folder / relative,
             numbers=FORMATS[format_](),
-            attention=attention_for(family.heads),
+            attentions={
+                file: attention_for(family.heads, cache) for cache, file in decoders.items()
+            },
             progress=done,
         )
-        graphs = {name: (relative / f"{name}.onnx").as_posix() for name in family.graphs}
-        variants[format_] = contract.Variant(graphs)
+        for cache, decoder in decoders.items():
+            files = {**{name: name for name in family.graphs}, DECODER: decoder}
+            graphs = {name: (relative / f"{file}.onnx").as_posix() for name, file in files.items()}
+            variants[_with_cache(format_, cache)] = contract.Variant(graphs, cache=cache)
     return contract.Exported(
         family=family.family,
         source=checkpoint.label,
@@ -124,23 +165,34 @@ def _write_model(
     )
 
 
+def _with_cache(name: str, cache: str) -> str:
+    """A variant's or a file's name; the cache is named where it is not the usual one."""
+    return name if cache == "fp32" else f"{name}-cache-{cache}"
+
+
 def write_graphs(
     weights: Weights,
     family: Family,
     folder: Path,
     *,
     numbers: Numbers,
-    attention: Attention,
+    attentions: Mapping[str, Attention],
     progress: Callable[[int], object] = lambda _: None,
 ) -> None:
-    """Writes every graph of a model and the weights they share into `folder`."""
+    """Writes every graph of a model and the weights they share into `folder`.
+
+    Args:
+        attentions: names of decoder files, each with the attention it is made of.
+    """
     models: dict[str, ir.Model] = {}
-    with WeightFile(folder / "weights.data", weights, progress) as file:
-        for name in family.graphs:
-            graph = Graph(name, file)
+    decoders = [(DECODER, file, attention) for file, attention in attentions.items()]
+    others = [(name, name, decoders[0][2]) for name in family.graphs if name != DECODER]
+    with WeightFile(folder / WEIGHTS, weights, progress) as weight_file:
+        for name, file, attention in others + decoders:
+            graph = Graph(name, weight_file)
             family.emit(graph, numbers, attention)
-            models[name] = graph.model()
-        _check_all_read(file, family)
+            models[file] = graph.model()
+        _check_all_read(weight_file, family)
     for name, model in models.items():
         ir.save(model, folder / f"{name}.onnx")
 

@@ -61,16 +61,15 @@ class OrtModel:
         self._start_token = exported.start_token
         self._layers = exported.layers
         graphs = exported.variants[variant].graphs
+        buffers = contract.cache_buffers(exported, exported.variants[variant].cache)
         self._decoder = open_session(folder / graphs[contract.DECODER], threads)
         encoder = graphs.get(contract.ENCODER)
         self._encoder = open_session(folder / encoder, threads) if encoder else None
         padding = min_rows - 1
-        shape = (1, exported.kv_heads, self.capacity + padding, exported.head_size)
+        shape = (1, exported.kv_heads, self.capacity + padding)
         try:  # zeros are not touched until written: an unused capacity costs no memory
             self._cache = {
-                name: np.zeros(shape, np.float32)
-                for layer in range(exported.layers)
-                for name in contract.past_names(layer)
+                buffer: np.zeros((*shape, buffer.width), buffer.dtype) for buffer in buffers
             }
         except (MemoryError, ValueError):  # more than there is, more than can be addressed
             raise UsageError(
@@ -167,11 +166,9 @@ class _Call:
         self._bind_input(contract.TOKENS, self.tokens)
         self._bind_input(contract.PAST_LENGTH, self.past_length)
         self._bind_input(contract.SKIP, self.skip)
-        for layer in range(model._layers):
-            names = zip(contract.past_names(layer), contract.present_names(layer), strict=True)
-            for past, present in names:
-                self._bind_input(past, model._cache[past])
-                self._bind_output(present, model._cache[past])
+        for buffer, array in model._cache.items():
+            self._bind_input(buffer.past, array)
+            self._bind_output(buffer.present, array)
         self._bind_output(contract.LOGITS, self.logits)
         self._source: dict[str, ort.OrtValue] = {}
 

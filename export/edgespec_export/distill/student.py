@@ -36,7 +36,7 @@ def small_model(
         vocabulary: the draft's tokens.
     """
     torch.manual_seed(seed)
-    config = _small_config(target.config, layers, width, len(vocabulary.outputs))
+    config = _small_config(target.config, layers, width, vocabulary)
     draft = type(target)(config).float()
     theirs = {name: weight.float() for name, weight in target.named_parameters()}
     same_width = width is None or width == _width(target.config)
@@ -68,9 +68,13 @@ def width_error(config: Any, width: int | None) -> UsageError | None:
     )
 
 
-def _small_config(config: Any, layers: int, width: int | None, tokens: int) -> Any:
+def _small_config(config: Any, layers: int, width: int | None, vocabulary: Vocabulary) -> Any:
     small = copy.deepcopy(config)
-    small.vocab_size = tokens
+    small.vocab_size = len(vocabulary.outputs)
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
+        value = getattr(small, name, None)
+        if value is not None:
+            setattr(small, name, vocabulary.inputs[torch.tensor(value)].tolist())
     width = width or _width(config)
     heads = width // _head_size(config)
     share = width / _width(config)

@@ -1,0 +1,139 @@
+"""What a narrower cache saves, costs and changes: bytes, ms a call, distance from float32.
+
+    python benchmarks/cache_formats.py CHECKPOINT TEXT_FILE... [--target-format int8]
+
+Calls of the variants take turns, so drift of the machine hits all. The distance is that of the last
+512 of 2 048 tokens of the text, each behind at least 1 536 others, from float32 weights and cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from edgespec.contract import CACHE_FORMATS, Exported, cache_buffers
+from edgespec.export import export_pair
+from edgespec.model import Model
+from edgespec.quality import distance
+from edgespec.runtimes import open_model
+from edgespec.tokenizer import load_tokenizer
+from record import describe, environment
+
+POSITIONS = (1, 2, 5)  # a plain step is padded to two where one position is another kernel
+PREFILLS = 3
+CACHES = (2048, 512, 64)
+GIVEN = 1536
+REFERENCE = "fp32"
+ROOM = 32
+
+
+def cache_bytes(exported: Exported, cache: str) -> int:
+    """Of a cache of the longest length."""
+    widths = [
+        np.dtype(buffer.dtype).itemsize * buffer.width for buffer in cache_buffers(exported, cache)
+    ]
+    return exported.kv_heads * CACHES[0] * sum(widths)
+
+
+def call(model: Model, rows: int) -> float:
+    length = model.length
+    began = time.perf_counter()
+    model.score([7] * rows)
+    took = time.perf_counter() - began
+    model.rewind(length)
+    return took
+
+
+def timed(models: dict[str, Model], text: list[int], repeats: int) -> list[dict[str, object]]:
+    """Median milliseconds of a call, by cache format; the first is of the whole prompt."""
+    times: dict[str, list[float]] = {name: [] for name in models}
+    for _ in range(PREFILLS):
+        for name, model in models.items():
+            began = time.perf_counter()
+            model.score([model.prefill(text[: CACHES[0]])])
+            times[name].append(time.perf_counter() - began)
+    rows = [row_of(0, CACHES[0], times)]
+    for cached in CACHES:
+        for model in models.values():
+            model.rewind(cached)
+        for positions in POSITIONS:
+            times = {name: [] for name in models}
+            for _ in range(repeats):
+                for name, model in models.items():
+                    times[name].append(call(model, positions))
+            rows.append(row_of(cached, positions, times))
+    return rows
+
+
+def row_of(cached: int, positions: int, times: dict[str, list[float]]) -> dict[str, object]:
+    ms = {name: 1e3 * float(np.median(took)) for name, took in times.items()}
+    shown = "  ".join(f"{name} {value:8.3f} ms" for name, value in ms.items())
+    print(f"cache {cached:5d}  m {positions:4d}  {shown}")
+    return {"cached": cached, "positions": positions, **ms}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkpoint")
+    parser.add_argument("texts", type=Path, nargs="+")
+    parser.add_argument("--target-format", default="fp32")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    record = environment(options.threads)
+    print(describe(record))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, "pair")
+        exported = export_pair(
+            options.checkpoint,
+            None,
+            folder,
+            target_formats=[options.target_format, REFERENCE],
+            cache_formats=list(CACHE_FORMATS),
+            measure=False,
+        ).target
+        opened = partial(
+            open_model,
+            folder,
+            exported,
+            capacity=CACHES[0] + ROOM,
+            threads=options.threads,
+            min_rows=2,
+        )
+        asked = list(exported.variants)[: len(CACHE_FORMATS)]
+        models = {exported.variants[name].cache: opened(name) for name in asked}
+        written = "\n".join(path.read_text(encoding="utf-8") for path in options.texts)
+        text = load_tokenizer(folder).encode(written).ids
+        if len(text) < CACHES[0]:
+            parser.error(f"the texts have {len(text)} tokens; {CACHES[0]} are needed")
+        rows = timed(models, text, options.repeats)
+        sample = [(text[:GIVEN], text[GIVEN : CACHES[0]])]
+        reference = opened(REFERENCE)
+        found = {}
+        for name, model in models.items():
+            far = distance(reference, model, sample, REFERENCE)
+            found[name] = {"bytes": cache_bytes(exported, name), **dataclasses.asdict(far)}
+            print(name, found[name])
+    if options.json:
+        result = {
+            "environment": record,
+            "checkpoint": options.checkpoint,
+            "format": options.target_format,
+            "texts": [str(path) for path in options.texts],
+            "n": options.repeats,
+            "rows": rows,
+            "caches": found,
+        }
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
