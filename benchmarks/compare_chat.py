@@ -150,10 +150,10 @@ class Places:
         Raises:
             PeerError: something that it takes is missing.
         """
-        if self.model(way).exists():
-            return
         if not self.python.exists():
             raise PeerError(f"{self.python} is not there; benchmarks/peers/install makes it")
+        if self.model(way).exists():
+            return
         if not self.source.exists():
             raise PeerError(f"{self.source} is not there; make build/smollm2/edgespec.json")
         print(f"making {self.model(way)}", flush=True)
@@ -357,7 +357,7 @@ def main() -> None:
         for place, text in enumerate(texts[:1] if options.quick else texts)
     ]
     del pair  # its threads, too
-    longest, repeats = (16, 1) if options.quick else (options.tokens, options.repeats)
+    longest, repeats = (8, 1) if options.quick else (options.tokens, options.repeats)
     settings = {"tokens": longest, "threads": options.threads, "pair": str(options.pair)}
     kept = options.work / ("quick.jsonl" if options.quick else "measured.jsonl")
     if options.fresh:

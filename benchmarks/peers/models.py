@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 class Maker:
@@ -35,10 +36,12 @@ class Maker:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer
 
-            where = {"pretrained_model_name_or_path": self.source.parent}
-            where["gguf_file"] = self.source.name
+            where: dict[str, Any] = {
+                "pretrained_model_name_or_path": self.source.parent,
+                "gguf_file": self.source.name,
+            }
             read = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
-            config = read.config
+            config: Any = read.config
             # transformers refuses to save a model that it remembers as quantized.
             del config.quantization_config
             model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
