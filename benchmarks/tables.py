@@ -48,6 +48,43 @@ def chat_table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+CATEGORIES = ("questions", "code", "summaries")
+
+
+def compare_tables(contests: list[dict[str, Any]]) -> list[str]:
+    """A table for each number of bits: speeds by kind of prompt, and ours over theirs."""
+    lines: list[str] = []
+    for contest in contests:
+        lines += [
+            f"**{contest['contest']}** (load {contest['load']:.2f})",
+            "",
+            f"| way | MB | {' | '.join(CATEGORIES)} | {contest['ours']} over it | "
+            "decoding only | texts as own plain |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
+        ways: dict[str, dict[str, dict[str, Any]]] = {}
+        for row in contest["rows"]:
+            ways.setdefault(row["way"], {})[row["prompts"]] = row
+        lines += [compare_row(way, [found[c] for c in CATEGORIES]) for way, found in ways.items()]
+        lines += [f"| {way} | | | | | {reason} | | |" for way, reason in contest["missing"].items()]
+        lines.append("")
+    return lines[:-1]
+
+
+def compare_row(way: str, rows: list[dict[str, Any]]) -> str:
+    def ratios(key: str) -> str:
+        return ", ".join(f"{row[key]:.2f}" for row in rows if key in row)
+
+    speeds = " | ".join(
+        f"{row['tokens_per_second']:.1f} ({row['decode_tokens_per_second']:.1f})" for row in rows
+    )
+    equal = sum(row["texts_equal_to_own_plain"] for row in rows)
+    return (
+        f"| {way} | {rows[0]['weight_bytes'] / 1e6:.0f} | {speeds} | {ratios('ours_over_it')} | "
+        f"{ratios('ours_over_it_decode')} | {equal} of {sum(row['texts'] for row in rows)} |"
+    )
+
+
 def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
     ways = {row["way"]: row for row in t5["rows"]}
     plain = ways["edgespec fp32, plain"]["tokens_per_second"]
@@ -108,6 +145,10 @@ def main() -> None:
     speed = ROOT / "docs" / "speed.md"
     insert(speed, "t5", [describe(t5["environment"]), "", *t5_table(t5["rows"])])
     insert(speed, "chat", [describe(chat["environment"]), "", *chat_table(chat["rows"])])
+    if (HERE / "results" / "compare_chat.json").exists():
+        compare = result("compare_chat")
+        tables = compare_tables(compare["contests"])
+        insert(speed, "compare", [describe(compare["environment"]), "", *tables])
     source = f"({describe(t5['environment'])}; `benchmarks/t5_pair.py`, `chat_lookup.py`)"
     insert(ROOT / "README.md", "speed", [*summary(t5, chat), "", source])
 

@@ -1,0 +1,48 @@
+"""edgespec, run exactly as the peers are: a process of its own, tokens in and out.
+
+python edgespec_pair.py build/smollm2 --format int8 --threads 2 [--plain | --gamma 4]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from protocol import Generate, Generated, serve
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pair")
+    parser.add_argument("--format", required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--gamma", type=int)
+    arguments = parser.parse_args()
+
+    def start() -> tuple[dict[str, Any], Generate]:
+        import edgespec
+
+        pair = edgespec.load(
+            arguments.pair, threads=arguments.threads, target_format=arguments.format
+        )
+        way = {"draft": False if arguments.plain else "lookup", "gamma": arguments.gamma or "auto"}
+
+        def generate(prompt: list[int], max_new_tokens: int) -> Generated:
+            began = time.perf_counter()
+            result = pair.generate(prompt, max_new_tokens=max_new_tokens, **way)
+            seconds = time.perf_counter() - began
+            stats = result.stats
+            return Generated(
+                result.token_ids, stats.first_tokens, stats.first_token_seconds, seconds
+            )
+
+        weight_bytes = pair.manifest.bytes("target", arguments.format)
+        return {"versions": {}, "weight_bytes": weight_bytes}, generate
+
+    serve(start)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""llama.cpp's own server as a peer: tokens in, tokens and its own timings out.
+
+    python llama_server.py SERVER MODEL.gguf --threads 2 [options of the server]
+
+The times are the ones the server reports, so that HTTP is not counted against it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from protocol import Generate, Generated, serve
+
+CAPACITY = 2048
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def post(url: str, body: dict[str, Any]) -> dict[str, Any]:
+    request = urllib.request.Request(
+        url, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request) as reply:
+        answer: dict[str, Any] = json.load(reply)
+        return answer
+
+
+def healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health"):
+            return True
+    except (urllib.error.URLError, ConnectionError):
+        return False  # not listening yet, or still loading
+
+
+def wait_until_healthy(url: str, server: subprocess.Popen[bytes]) -> None:
+    while not healthy(url):
+        if server.poll() is not None:
+            raise RuntimeError(f"llama-server ended with status {server.returncode}")
+        time.sleep(0.1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("server", type=Path)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--threads", type=int, required=True)
+    arguments, server_options = parser.parse_known_args()
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    threads = str(arguments.threads)
+    server: subprocess.Popen[bytes] | None = None
+
+    def start() -> tuple[dict[str, Any], Generate]:
+        nonlocal server
+        version = subprocess.run(
+            [arguments.server, "--version"], capture_output=True, text=True, check=True
+        )
+        server = subprocess.Popen(
+            [
+                *(arguments.server, "--model", arguments.model),
+                *("--host", "127.0.0.1", "--port", str(port)),
+                *("--threads", threads, "--threads-batch", threads),
+                *("--parallel", "1", "--ctx-size", str(CAPACITY), "--cache-ram", "0"),
+                *server_options,
+            ],
+            stdout=sys.stderr,
+        )
+        wait_until_healthy(url, server)
+        line = next(s for s in (version.stdout + version.stderr).splitlines() if "version" in s)
+        ready = {
+            "versions": {"llama.cpp": line.partition(":")[2].strip()},
+            "weight_bytes": arguments.model.stat().st_size,
+        }
+        return ready, generate
+
+    def generate(prompt: list[int], max_new_tokens: int) -> Generated:
+        answer = post(
+            f"{url}/completion",
+            {
+                "prompt": prompt,
+                "n_predict": max_new_tokens,
+                "temperature": 0,
+                "samplers": ["temperature"],
+                "cache_prompt": False,
+                "return_tokens": True,
+            },
+        )
+        timings = answer["timings"]
+        if timings["prompt_n"] != len(prompt):
+            raise RuntimeError(f"{timings['prompt_n']} of {len(prompt)} prompt tokens computed")
+        prefill = timings["prompt_ms"] / 1000
+        return Generated(answer["tokens"], 1, prefill, prefill + timings["predicted_ms"] / 1000)
+
+    try:
+        serve(start)
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Makes one peer's model from the GGUF file that edgespec exports from; runs in the peers' Python.
+
+    python models.py llama Q8_0 SOURCE.gguf WORK --llama-bin DIR
+    python models.py openvino int8 SOURCE.gguf WORK --llama-bin DIR
+    python models.py ort-genai int8 SOURCE.gguf WORK
+
+Each takes its vendor's own road: llama-quantize; OpenVINO GenAI's GGUF reader and NNCF; the builder
+of onnxruntime-genai, on a checkpoint that transformers reads from the GGUF file. What a road needs
+first is made, and kept, on the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+class Maker:
+    """Everything made lies under `work` and appears there only when it is complete."""
+
+    def __init__(self, source: Path, work: Path, llama_bin: Path | None) -> None:
+        self.source = source
+        self.work = work
+        self.llama_bin = llama_bin
+
+    def checkpoint(self) -> Path:
+        """The weights, dequantized, as transformers saves them."""
+
+        def make(folder: Path) -> None:
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+
+            where: dict[str, Any] = {
+                "pretrained_model_name_or_path": self.source.parent,
+                "gguf_file": self.source.name,
+            }
+            read = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+            config: Any = read.config
+            # transformers refuses to save a model that it remembers as quantized.
+            del config.quantization_config
+            model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+            model.load_state_dict(read.state_dict())
+            model.save_pretrained(folder)
+            AutoTokenizer.from_pretrained(**where).save_pretrained(folder)
+
+        return self._once(self.work / "checkpoint", make)
+
+    def llama(self, weights: str) -> Path:
+        """A GGUF file of another type; by way of F32, which holds every dequantized weight."""
+
+        def make(folder: Path) -> None:
+            if self.llama_bin is None:
+                raise SystemExit("give --llama-bin, where llama-quantize is")
+            from_ = self.source if weights == "F32" else self.llama("F32") / "model.gguf"
+            quantize = [self.llama_bin / "llama-quantize", "--allow-requantize"]
+            subprocess.run([*quantize, from_, folder / "model.gguf", weights], check=True)
+
+        return self._once(self.work / "llama" / weights, make)
+
+    def openvino(self, weights: str) -> Path:
+        """What OpenVINO GenAI makes of a GGUF file; int8 is NNCF's, per channel, of its F16."""
+
+        def read_gguf(folder: Path) -> None:
+            import openvino_genai
+
+            gguf = folder / "model.gguf"
+            # It saves beside the file that it reads.
+            os.link(self.llama(weights) / "model.gguf", gguf)
+            openvino_genai.LLMPipeline(gguf, "CPU", enable_save_ov_model=True)
+            gguf.unlink()
+
+        def compress(folder: Path) -> None:
+            import nncf
+            import openvino
+
+            half = self.openvino("F16")
+            model = openvino.Core().read_model(half / "openvino_model.xml")
+            model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
+            openvino.save_model(model, folder / "openvino_model.xml")
+            for path in half.glob("openvino_*tokenizer.*"):
+                shutil.copy(path, folder)
+
+        make = compress if weights == "int8" else read_gguf
+        return self._once(self.work / "openvino" / weights, make)
+
+    def ort_genai(self, weights: str) -> Path:
+        """fp32, int8 or int4, as its model builder makes them for the CPU."""
+
+        def make(folder: Path) -> None:
+            builder = [sys.executable, "-m", "onnxruntime_genai.models.builder"]
+            subprocess.run(
+                [
+                    *(*builder, "--input", self.checkpoint(), "--output", folder),
+                    *("--precision", weights, "--execution_provider", "cpu"),
+                    *("--cache_dir", self.work / "cache"),
+                ],
+                check=True,
+            )
+
+        return self._once(self.work / "ort-genai" / weights, make)
+
+    def _once(self, folder: Path, make: Callable[[Path], None]) -> Path:
+        if not folder.exists():
+            partial = folder.with_name(f"{folder.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+            make(partial)
+            partial.rename(folder)
+        return folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("peer", choices=("llama", "openvino", "ort-genai"))
+    parser.add_argument("weights")
+    parser.add_argument("source", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--llama-bin", type=Path)
+    arguments = parser.parse_args()
+    maker = Maker(arguments.source, arguments.work, arguments.llama_bin)
+    make = {"llama": maker.llama, "openvino": maker.openvino, "ort-genai": maker.ort_genai}
+    make[arguments.peer](arguments.weights)
+
+
+if __name__ == "__main__":
+    main()
