@@ -85,6 +85,26 @@ def compare_row(way: str, rows: list[dict[str, Any]]) -> str:
     )
 
 
+def cache_table(results: list[dict[str, Any]]) -> list[str]:
+    """A step is a call of two positions; the first of a result's rows is its prompt."""
+    lines = [
+        "| weights | cache | MB at 2 048 | prompt, s | step behind 64, ms | 512 | 2 048 | KL "
+        "| top-1 | perplexity |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for run in results:
+        prompt, *rows = run["rows"]
+        steps = {row["cached"]: row for row in rows if row["positions"] == 2}
+        for cache, far in run["caches"].items():
+            times = " | ".join(f"{steps[cached][cache]:.1f}" for cached in sorted(steps))
+            lines.append(
+                f"| {run['format']} | {cache} | {far['bytes'] / 1e6:.1f} | "
+                f"{prompt[cache] / 1e3:.2f} | {times} | {far['kl']:.1e} | {far['top1']:.1%} | "
+                f"{far['perplexity']:.1f} |"
+            )
+    return lines
+
+
 def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
     ways = {row["way"]: row for row in t5["rows"]}
     plain = ways["edgespec fp32, plain"]["tokens_per_second"]
@@ -142,6 +162,7 @@ def insert(path: Path, name: str, lines: list[str]) -> None:
 
 def main() -> None:
     t5, chat = result("t5_pair"), result("chat_lookup")
+    caches = [result(f"cache_smollm2_{weights}") for weights in ("fp32", "int8")]
     speed = ROOT / "docs" / "speed.md"
     insert(speed, "t5", [describe(t5["environment"]), "", *t5_table(t5["rows"])])
     insert(speed, "chat", [describe(chat["environment"]), "", *chat_table(chat["rows"])])
@@ -149,6 +170,7 @@ def main() -> None:
         compare = result("compare_chat")
         tables = compare_tables(compare["contests"])
         insert(speed, "compare", [describe(compare["environment"]), "", *tables])
+    insert(speed, "caches", [describe(caches[0]["environment"]), "", *cache_table(caches)])
     source = f"({describe(t5['environment'])}; `benchmarks/t5_pair.py`, `chat_lookup.py`)"
     insert(ROOT / "README.md", "speed", [*summary(t5, chat), "", source])
 

@@ -123,6 +123,20 @@ def test_greedy_text_with_a_draft_is_the_variants_own(folder, variant):
     assert 0.2 < accepted / evaluated < 0.99
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_position_is_the_same_behind_any_number_of_others(folder, target, variant):
+    """Kernels change with the length of the cache; the verdict looks at a few lengths only."""
+    capacity = target.positions or 300
+    model = open_model(folder, target, variant, capacity=capacity, threads=1)
+    text = [int(token) for token in np.random.default_rng(2).integers(3, 272, size=capacity)]
+    model.prefill(text[:2])
+    for length in range(model.length, capacity - 17):
+        row = model.score(text[length : length + 17])[0].copy()
+        model.rewind(length)
+        assert np.array_equal(model.score(text[length : length + 2])[0], row)
+        model.rewind(length + 1)
+
+
 class SharedScale(cache.Int8Cache):
     """The mutant: one scale for all positions of a call, as quantizing per tensor would have."""
 

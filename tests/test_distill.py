@@ -282,7 +282,7 @@ def test_such_a_draft_is_no_target_and_belongs_to_its_own(llama_folder, prompts,
         export_pair(str(draft), None, tmp_path / "pair")
     file = draft / "draft_vocabulary.json"
     maps = json.loads(file.read_text())
-    file.write_text(json.dumps({**maps, "inputs": maps["inputs"][:-1]}))
+    file.write_text(json.dumps({**maps, "inputs": [*maps["inputs"], 0]}))
     with pytest.raises(EdgespecError, match="pair the draft with its own target"):
         export_pair(str(llama_folder), str(draft), tmp_path / "pair")
 
