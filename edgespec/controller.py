@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 from edgespec.costs import Costs
 from edgespec.errors import UsageError
+from edgespec.round_times import RoundTimes
 
-__all__ = ["Adaptive", "Controller", "Fixed", "controller"]
+__all__ = ["Adaptive", "Clocked", "Controller", "Fixed", "controller"]
 
 
 class Controller(Protocol):
@@ -36,9 +39,9 @@ class Adaptive:
 
     Acceptance is a running mean over the tokens that verification looked at, begun with a guess
     that counts for little. While drafting is off, one token is drafted now and then to see whether
-    it has become worth while, at growing intervals.
+    it has become worth while, at growing intervals; never where no acceptance would make it so.
 
-    Nothing here reads a clock: the same text, pair and profile give the same γ, and so a seed
+    It reads no clock: the same text, pair and profile give the same γ, and so a seed
     gives the same text.
 
     Args:
@@ -47,8 +50,9 @@ class Adaptive:
         memory: what each further token leaves of the weight of those before it.
     """
 
-    FIRST_PAUSE = 16
-    LONGEST_PAUSE = 256
+    FIRST_PAUSE = 16  # rounds, or as many as keep a probe's cost below PROBE of them
+    PROBE = 0.015
+    DOUBLINGS = 4  # of the pause, at most
 
     def __init__(
         self, costs: Costs, *, guess: float = 0.7, weight: float = 1.5, memory: float = 0.93
@@ -57,27 +61,77 @@ class Adaptive:
         self._accepted = guess * weight
         self._evaluated = weight
         self._memory = memory
-        self._pause = self.FIRST_PAUSE
+        self._failed = 0  # probes in a row
         self._idle = 0  # rounds since the last draft
 
     def gamma(self) -> int:
         best = self._costs.best_gamma(self._accepted / self._evaluated)
-        if best == 0 and self._idle >= self._pause:
-            return min(1, self._costs.longest)
+        if best == 0 and self._idle >= self._pause and self._costs.best_gamma(1.0):
+            return 1
         return best
+
+    @property
+    def _pause(self) -> float:
+        first = max(self.FIRST_PAUSE, (self._costs.round(1) - 1) / self.PROBE)
+        return float(first * 2 ** min(self._failed, self.DOUBLINGS))
 
     def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
         if not drafted:
             self._idle += 1
             return
-        if self._idle >= self._pause:  # that was a probe
-            self._pause = min(2 * self._pause, self.LONGEST_PAUSE)
+        probed = self._idle >= self._pause
         self._idle = 0
         kept = self._memory**evaluated
         self._accepted = kept * self._accepted + accepted
         self._evaluated = kept * self._evaluated + evaluated
         if self._costs.best_gamma(self._accepted / self._evaluated):
-            self._pause = self.FIRST_PAUSE
+            self._failed = 0
+        elif probed:
+            self._failed += 1
+
+
+class Clocked(Adaptive):
+    """`Adaptive` with the costs that the clock shows, for texts that γ cannot change.
+
+    A greedy text is the same whatever was drafted. A sampled one is not, though its law is: there
+    the clock would take from a seed that it draws the same text again.
+
+    Args:
+        times: of the pair's rounds; kept from text to text.
+        clock: seconds.
+    """
+
+    PLAIN_EVERY = 64  # rounds: how often a plain step is timed while drafting goes on
+    PLAIN_FIRST = 2  # plain steps timed before the clock is believed
+
+    def __init__(self, times: RoundTimes, clock: Callable[[], float] = time.perf_counter) -> None:
+        super().__init__(times.costs())
+        self._times = times
+        self._clock = clock
+        self._rounds = 0
+        self._began = 0.0
+
+    def gamma(self) -> int:
+        self._rounds += 1
+        gamma = 0 if self._plain_is_due() else self._careful(super().gamma())
+        self._began = self._clock()
+        return gamma
+
+    def _careful(self, gamma: int) -> int:
+        """Not far beyond what was timed; one token where nothing was."""
+        longest = self._times.longest
+        return min(gamma, 2 * longest + 1) if longest else min(1, self._costs.longest)
+
+    def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
+        # Behind a pause the draft first reads what it missed: that is no round's usual cost.
+        if not (drafted and self._idle):
+            self._times.add(drafted, self._clock() - self._began)
+            self._costs = self._times.costs()
+        super().observe(drafted, evaluated, accepted)
+
+    def _plain_is_due(self) -> bool:
+        missing = self._times.count(0) < self.PLAIN_FIRST and self._rounds > 1
+        return missing or self._rounds % self.PLAIN_EVERY == 0
 
 
 def controller(gamma: int | str, costs: Costs) -> Controller:
