@@ -29,7 +29,8 @@ __all__ = ["distill"]
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write."
 )
-@click.option("--layers", type=int, default=2, show_default=True, help="Of the draft.")
+@click.option("--layers", type=int, default=2, show_default=True, help="Of the draft's decoder.")
+@click.option("--encoder-layers", type=int, help="Of its encoder, if it has one; default: as many.")
 @click.option("--width", type=int, help="Default: the target's, starting from its layers.")
 @click.option("--vocabulary", type=int, help="Keep only this many frequent tokens; default: all.")
 @click.option("--minutes", type=float, help="How long, the target's outputs included.")

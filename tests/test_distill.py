@@ -187,9 +187,15 @@ def test_laws_are_cut_to_the_drafts_tokens(llama_folder):
 # --- the draft before its training
 
 
+def untrained(target, **shape):
+    return small_model(target, encoder_layers=2, vocabulary=whole(VOCABULARY), seed=0, **shape)
+
+
 def test_a_draft_of_the_targets_width_starts_as_its_layers(llama_folder):
     target = causal(llama_folder).model
-    draft = small_model(target, layers=2, width=None, vocabulary=whole(VOCABULARY), seed=0)
+    draft = small_model(
+        target, layers=2, encoder_layers=2, width=None, vocabulary=whole(VOCABULARY), seed=0
+    )
     theirs, ours = target.state_dict(), draft.state_dict()
     for mine, origin in ((0, 0), (1, 2)):  # the first and the last
         name = "model.layers.{}.mlp.up_proj.weight"
@@ -201,9 +207,12 @@ def test_a_draft_of_the_targets_width_starts_as_its_layers(llama_folder):
 
 def test_a_narrow_drafts_layers_add_nothing_yet(t5_folder):
     target = seq2seq(t5_folder).model
-    draft = small_model(target, layers=1, width=32, vocabulary=whole(VOCABULARY), seed=0)
+    draft = small_model(
+        target, layers=1, encoder_layers=2, width=32, vocabulary=whole(VOCABULARY), seed=0
+    )
     assert draft.config.d_model == 32
     assert draft.config.num_heads == 2
+    assert (len(draft.encoder.block), len(draft.decoder.block)) == (2, 1)
     assert not any(
         weight.any() for name, weight in draft.named_parameters() if name.endswith(".wo.weight")
     )

@@ -61,12 +61,10 @@ def main() -> None:
     print(f"acceptance at temperature 1 (block rule) {sampled.acceptance_rate:.3f}")
     print(f"tokens a target call, gamma 4: {four.tokens_per_target_call:.2f}")
     print(f"c = {four.draft_seconds / four.drafted / step:.3f} (draft's prompt included)")
-    print(
-        f"speed-up, gamma {gamma}: {statistics.median(ratios):.2f} {[f'{r:.2f}' for r in ratios]}"
-    )
-    print(
-        f"plain {alone.tokens / alone.seconds:.0f} tokens/s, drafted {both.tokens / both.seconds:.0f}"
-    )
+    each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    print(f"speed-up, gamma {gamma}: {statistics.median(ratios):.2f} ({each})")
+    speeds = [stats.tokens / stats.seconds for stats in (alone, both)]
+    print(f"tokens/s: {speeds[0]:.0f} plain, {speeds[1]:.0f} with the draft")
 
 
 if __name__ == "__main__":

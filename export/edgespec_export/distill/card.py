@@ -27,7 +27,8 @@ def write_card(folder: Path, target: str, plan: Plan, found: Distillation) -> No
 
 
 def _card(target: str, plan: Plan, found: Distillation) -> str:
-    shape = f"{plan.layers} layers" + (f", width {plan.width}" if plan.width else "")
+    encoder = f"{plan.encoder_layers} encoder and " if plan.encoder_layers else ""
+    shape = f"{encoder}{plan.layers} layers" + (f", width {plan.width}" if plan.width else "")
     tokens = f", {plan.vocabulary} of its tokens" if plan.vocabulary else ""
     source = "the draft's own outputs" if plan.on_policy else "the target's outputs"
     loss = {"kl": "forward KL", "tv": "total variation"}[plan.loss]

@@ -15,7 +15,7 @@ from edgespec_export.distill.vocabulary import Vocabulary
 __all__ = ["generated", "read_examples", "with_laws", "write_examples"]
 
 KEPT = 64  # of the most probable tokens at each position; the rest has little mass
-ROWS = 48  # texts generated at once
+WRITTEN = 12288  # positions of the texts generated at once
 POSITIONS = 2048  # scored at once: their laws over a whole vocabulary must fit in memory
 
 
@@ -29,8 +29,9 @@ def generated(
 ) -> Iterator[list[Text]]:
     """Outputs of the target or of the draft, some prompts of similar length at a time."""
     order = sorted(prompts, key=len)
-    groups = [order[start : start + ROWS] for start in range(0, len(order), ROWS)]
-    for group in groups:
+    while order:
+        rows = max(1, WRITTEN // (len(order[0]) + length))
+        group, order = order[:rows], order[rows:]
         outputs = writer.generate(group, length, temperature, ends)
         yield [Text(prompt, output) for prompt, output in zip(group, outputs, strict=True)]
 

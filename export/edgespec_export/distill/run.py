@@ -42,7 +42,8 @@ class Plan:
     """What a draft is to be and how it is trained.
 
     Attributes:
-        layers: of the decoder (and of the encoder, if there is one).
+        layers: of the decoder.
+        encoder_layers: of the encoder, if there is one; None takes as many.
         width: of the hidden states; None keeps the target's width and starts from its layers.
         vocabulary: how many of the target's tokens the draft keeps; None keeps all.
         minutes, steps: how long; one of them. Steps make the result reproducible.
@@ -57,6 +58,7 @@ class Plan:
     """
 
     layers: int
+    encoder_layers: int | None = None
     width: int | None = None
     vocabulary: int | None = None
     minutes: float | None = None
@@ -154,6 +156,7 @@ class _Run:
         model = small_model(
             self._target.model,
             layers=plan.layers,
+            encoder_layers=plan.encoder_layers or plan.layers,
             width=plan.width,
             vocabulary=vocabulary,
             seed=plan.seed,
@@ -266,6 +269,7 @@ def _check(plan: Plan) -> None:
         ("minutes", 0),
         ("steps", 1),
         ("layers", 1),
+        ("encoder_layers", 1),
         ("outputs", 1),
         ("max_new_tokens", 1),
         ("vocabulary", 2),

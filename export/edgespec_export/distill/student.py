@@ -20,7 +20,13 @@ _ADDS = re.compile(r".*\.(o|wo|o_proj|down_proj)\.weight")
 
 
 def small_model(
-    target: Any, *, layers: int, width: int | None, vocabulary: Vocabulary, seed: int
+    target: Any,
+    *,
+    layers: int,
+    encoder_layers: int,
+    width: int | None,
+    vocabulary: Vocabulary,
+    seed: int,
 ) -> Any:
     """An untrained draft in float32.
 
@@ -31,12 +37,12 @@ def small_model(
 
     Args:
         target: the transformers model.
-        layers: of the decoder, and of the encoder if there is one.
+        layers, encoder_layers: of the decoder, and of the encoder if there is one.
         width: of the hidden states; None keeps the target's.
         vocabulary: the draft's tokens.
     """
     torch.manual_seed(seed)
-    config = _small_config(target.config, layers, width, vocabulary)
+    config = _small_config(target.config, layers, encoder_layers, width, vocabulary)
     draft = type(target)(config).float()
     theirs = {name: weight.float() for name, weight in target.named_parameters()}
     same_width = width is None or width == _width(target.config)
@@ -46,7 +52,7 @@ def small_model(
                 rows = theirs[name][vocabulary.outputs]
                 weight.copy_(rows if same_width else _narrowed(rows, weight.shape[1]))
             elif same_width:
-                weight.copy_(theirs[_origin(name, target.config, layers)])
+                weight.copy_(theirs[_origin(name, target.config, config)])
             elif _ADDS.fullmatch(name):
                 weight.zero_()
             elif "relative_attention_bias" in name:  # [buckets, heads]
@@ -68,7 +74,9 @@ def width_error(config: Any, width: int | None) -> UsageError | None:
     )
 
 
-def _small_config(config: Any, layers: int, width: int | None, vocabulary: Vocabulary) -> Any:
+def _small_config(
+    config: Any, layers: int, encoder_layers: int, width: int | None, vocabulary: Vocabulary
+) -> Any:
     small = copy.deepcopy(config)
     small.vocab_size = len(vocabulary.outputs)
     for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
@@ -79,7 +87,7 @@ def _small_config(config: Any, layers: int, width: int | None, vocabulary: Vocab
     heads = width // _head_size(config)
     share = width / _width(config)
     if config.model_type == "t5":
-        small.num_layers = small.num_decoder_layers = layers
+        small.num_layers, small.num_decoder_layers = encoder_layers, layers
         small.d_model, small.d_ff, small.num_heads = width, round(config.d_ff * share), heads
         small.dropout_rate = 0.0
         return small
@@ -105,18 +113,17 @@ def _head_size(config: Any) -> int:
     return int(size)
 
 
-def _origin(name: str, config: Any, layers: int) -> str:
+def _origin(name: str, config: Any, small: Any) -> str:
     """The target's name of the weight that a draft's weight starts from."""
     found = _LAYER.fullmatch(name)
     if found is None or "relative_attention_bias" in name:  # in the first layer only
         return name
     before, layer, after = found.groups()
-    of_decoder = not before.startswith("encoder")
+    count = "num_hidden_layers"
     if config.model_type == "t5":
-        there = config.num_decoder_layers if of_decoder else config.num_layers
-    else:
-        there = config.num_hidden_layers
-    kept = round(int(layer) * (there - 1) / max(1, layers - 1))
+        count = "num_layers" if before.startswith("encoder") else "num_decoder_layers"
+    there, here = getattr(config, count), getattr(small, count)
+    kept = round(int(layer) * (there - 1) / max(1, here - 1))
     return f"{before}{kept}{after}"
 
 
