@@ -34,6 +34,7 @@ __all__ = ["Distillation", "Plan", "distill"]
 FEWEST = 16  # prompts
 BLOCK = 192  # prompts whose outputs are kept in one file
 WRITING = 0.4  # of the minutes at most go into the target's outputs
+MINUTES = "minutes-written.txt"
 Say = Callable[[str], object]
 
 
@@ -168,11 +169,9 @@ class _Run:
         if plan.on_policy:
             chunks, minutes = self._on_policy(draft), plan.minutes
         else:
-            began = time.monotonic()
             examples = list(self._cached(vocabulary))
             chunks = iter(lambda: examples, None)
-            spent = (time.monotonic() - began) / 60
-            minutes = plan.minutes and max(plan.minutes - spent, plan.minutes * (1 - WRITING))
+            minutes = plan.minutes and max(plan.minutes - self._minutes_written(), 0.5)
         training = Training(
             draft,
             LOSSES[plan.loss],
@@ -230,20 +229,28 @@ class _Run:
 
     def _cached(self, vocabulary: Vocabulary) -> Iterator[Example]:
         """The target's outputs, greedy and sampled in turns, from disk where they are there."""
-        plan, began = self._plan, time.monotonic()
+        plan = self._plan
         blocks = [self._prompts[i : i + BLOCK] for i in range(0, len(self._prompts), BLOCK)]
         tasks = [(r, i, (r + i) % 2) for r in range(plan.outputs) for i in range(len(blocks))]
         for done, (round_, index, temperature) in enumerate(tasks):
             file = self._work / f"outputs-{round_}-{index:05}.pt"
             if not file.exists():
-                spent = (time.monotonic() - began) / 60
+                spent = self._minutes_written()
                 if plan.minutes is not None and spent > WRITING * plan.minutes and done:
                     self._say(f"the time for the target's outputs is over: {done} of {len(tasks)}")
                     return
+                began = time.monotonic()
                 texts = self._written(blocks[index], float(temperature))
                 write_examples(with_laws(self._target, texts, vocabulary), file)
+                spent += (time.monotonic() - began) / 60
+                (self._work / MINUTES).write_text(f"{spent}\n", encoding="utf-8")
                 self._say(f"the target wrote block {done + 1} of {len(tasks)}")
             yield from read_examples(file)
+
+    def _minutes_written(self) -> float:
+        """How long the target has been writing, in earlier runs too."""
+        file = self._work / MINUTES
+        return float(file.read_text(encoding="utf-8")) if file.exists() else 0.0
 
     def _on_policy(self, draft: Distilled) -> Iterator[list[Example]]:
         """What the draft writes at this moment, with what the target would have written."""
