@@ -51,7 +51,6 @@ def _way(pair: edgespec.Pair, **options: Any) -> Way:
 def transformers_ways(threads: int) -> dict[str, Way]:
     import torch
     from transformers import AutoTokenizer, T5ForConditionalGeneration
-    from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
     torch.set_num_threads(threads)
     tokenizer = AutoTokenizer.from_pretrained(MODELS / "en-de-target")
@@ -68,9 +67,6 @@ def transformers_ways(threads: int) -> dict[str, Way]:
                     **inputs,
                     do_sample=False,
                     max_new_tokens=LIMIT,
-                    # transformers sizes its own cache by the encoder's layers, and this decoder
-                    # has more of them.
-                    past_key_values=EncoderDecoderCache(DynamicCache(), DynamicCache()),
                     **options,
                 )
             return [int(token) for token in ids[0, 1:]]

@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--tokenizer", type=Path, default=Path("models/en-de-draft"))
     parser.add_argument("--work", type=Path, default=Path("build/en-de-training"))
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=1250)
     parser.add_argument("--tokens", type=int, default=4096, help="target tokens of a step")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)

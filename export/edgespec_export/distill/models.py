@@ -28,9 +28,18 @@ class Distilled(Protocol):
         ...
 
     def generate(
-        self, prompts: Rows, length: int, temperature: float, ends: Collection[int]
+        self,
+        prompts: Rows,
+        length: int,
+        temperature: float,
+        ends: Collection[int],
+        enough: float = 1.0,
     ) -> list[list[int]]:
-        """One output for each prompt, in the target's tokens; temperature 0 is greedy."""
+        """One output for each prompt, in the target's tokens; temperature 0 is greedy.
+
+        When this share of them (`enough`) has ended, the others are cut: a batch takes as long as
+        its longest text, and one that repeats itself never ends.
+        """
         ...
 
 
@@ -52,10 +61,15 @@ class Seq2Seq:
         return head(self.model, hidden[real])
 
     def generate(
-        self, prompts: Rows, length: int, temperature: float, ends: Collection[int]
+        self,
+        prompts: Rows,
+        length: int,
+        temperature: float,
+        ends: Collection[int],
+        enough: float = 1.0,
     ) -> list[list[int]]:
         ids, real = self._inputs(prompts)
-        made = _generate(self, ids, real, length, temperature, ends)
+        made = _generate(self, ids, real, length, temperature, ends, enough)
         return [_until_end(row[1:], ends) for row in made]  # behind the start token
 
     def _inputs(self, rows: Rows) -> tuple[Tensor, Tensor]:
@@ -84,11 +98,16 @@ class Causal:
         return logits
 
     def generate(
-        self, prompts: Rows, length: int, temperature: float, ends: Collection[int]
+        self,
+        prompts: Rows,
+        length: int,
+        temperature: float,
+        ends: Collection[int],
+        enough: float = 1.0,
     ) -> list[list[int]]:
         ids, real = padded(prompts, left=True)
         ids, real = (part.to(self.model.device) for part in (self.vocabulary.inputs[ids], real))
-        made = _generate(self, ids, real, length, temperature, ends)
+        made = _generate(self, ids, real, length, temperature, ends, enough)
         return [_until_end(row[ids.shape[1] :], ends) for row in made]
 
 
@@ -100,9 +119,15 @@ def _generate(
     length: int,
     temperature: float,
     ends: Collection[int],
+    enough: float,
 ) -> list[list[int]]:
     inputs = learner.vocabulary.inputs
-    pad = int(inputs[next(iter(ends))])  # whatever it is, it stands behind the end
+    stops = [int(inputs[end]) for end in ends]
+
+    def most_have_ended(made: Tensor, _scores: Any) -> Tensor:
+        ended = torch.isin(made[:, -1], torch.tensor(stops, device=made.device))
+        return ended.float().mean().ge(enough).expand(len(made))
+
     made = learner.model.generate(
         input_ids=ids,
         attention_mask=real.long(),
@@ -112,8 +137,9 @@ def _generate(
         top_k=0 if temperature > 0 else None,
         top_p=None,
         num_beams=1,
-        pad_token_id=pad,
-        eos_token_id=[int(inputs[end]) for end in ends],
+        pad_token_id=stops[0],  # stands behind the end, so that an ended text goes on ending
+        eos_token_id=stops,
+        stopping_criteria=[most_have_ended],
     )
     rows: list[list[int]] = learner.vocabulary.outputs[made.cpu()].tolist()
     return rows

@@ -26,13 +26,14 @@ def generated(
     length: int,
     temperature: float,
     ends: Collection[int],
+    enough: float = 1.0,
 ) -> Iterator[list[Text]]:
     """Outputs of the target or of the draft, some prompts of similar length at a time."""
     order = sorted(prompts, key=len)
     while order:
         rows = max(1, WRITTEN // (len(order[0]) + length))
         group, order = order[:rows], order[rows:]
-        outputs = writer.generate(group, length, temperature, ends)
+        outputs = writer.generate(group, length, temperature, ends, enough)
         yield [Text(prompt, output) for prompt, output in zip(group, outputs, strict=True)]
 
 

@@ -32,9 +32,10 @@ from edgespec_export.sources import Source, resolve
 __all__ = ["Distillation", "Plan", "distill"]
 
 FEWEST = 16  # prompts
-BLOCK = 192  # prompts whose outputs are kept in one file
+BLOCK = 512  # prompts whose outputs are kept in one file
 WRITING = 0.4  # of the minutes at most go into the target's outputs
 MINUTES = "minutes-written.txt"
+ENOUGH = 0.9  # of the texts written at once; when they have ended, the rest is cut
 Say = Callable[[str], object]
 
 
@@ -198,7 +199,9 @@ class _Run:
             draft_parameters=_parameters(model),
         )
 
-    def _written(self, prompts: Sequence[list[int]], temperature: float) -> list[Text]:
+    def _written(
+        self, prompts: Sequence[list[int]], temperature: float, enough: float = 1.0
+    ) -> list[Text]:
         """What the target writes after each prompt; a text that ended at once says nothing."""
         groups = generated(
             self._target,
@@ -206,6 +209,7 @@ class _Run:
             length=self._plan.max_new_tokens,
             temperature=temperature,
             ends=self._ends,
+            enough=enough,
         )
         return [text for group in groups for text in group if text.output]
 
@@ -217,7 +221,7 @@ class _Run:
             return whole(len(embeddings))
         file = self._work / "vocabulary.pt"
         if not file.exists():
-            sample = self._written(self._prompts[: 2 * BLOCK], 1.0)
+            sample = self._written(self._prompts[: 2 * BLOCK], 1.0, ENOUGH)
             texts = [part for text in sample for part in (text.prompt, text.output)]
             found = frequent(texts, self._ends, size, embeddings)
             torch.save((found.outputs, found.inputs), file)
@@ -240,7 +244,7 @@ class _Run:
                     self._say(f"the time for the target's outputs is over: {done} of {len(tasks)}")
                     return
                 began = time.monotonic()
-                texts = self._written(blocks[index], float(temperature))
+                texts = self._written(blocks[index], float(temperature), ENOUGH)
                 write_examples(with_laws(self._target, texts, vocabulary), file)
                 spent += (time.monotonic() - began) / 60
                 (self._work / MINUTES).write_text(f"{spent}\n", encoding="utf-8")
@@ -262,6 +266,7 @@ class _Run:
                 length=self._plan.max_new_tokens,
                 temperature=1.0,
                 ends=self._ends,
+                enough=ENOUGH,
             )
             texts = [text for group in groups for text in group if text.output]
             yield with_laws(self._target, texts, draft.vocabulary)
