@@ -73,7 +73,8 @@ class Int8:
         product = g.op.MatMulInteger(rows, matrix, g.constant(128, np.uint8))
         product = g.op.Cast(product, to=ir.DataType.FLOAT)
         y = g.op.Mul(product, g.op.Mul(row_scale, scale))
-        return g.op.Add(y, g.weight(bias)) if bias else y
+        # Not `Add`: ONNX Runtime 1.31 moves one into its fused product, which then forgets it.
+        return g.op.Sum(y, g.weight(bias)) if bias else y
 
     def _rows(self, g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         """x as uint8 around 128, and the scale of each row: [m, in] and [m, 1]."""
