@@ -79,12 +79,14 @@ class Int8:
     def _rows(self, g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         """x as uint8 around 128, and the scale of each row: [m, in] and [m, 1]."""
         if x not in self._quantized:
-            largest = g.op.ReduceMax(g.op.Abs(x), g.ints(-1), keepdims=0)
+            largest = g.op.ReduceMax(g.op.Abs(x), g.ints(-1), keepdims=1)
             scale = g.op.Mul(largest, g.constant(1 / 127, np.float32))
-            scale = g.op.Max(scale, g.constant(1e-30, np.float32))  # [m]; a row may be all zeros
-            zero = g.op.Expand(g.constant([128], np.uint8), g.op.Shape(scale))
-            rows = g.op.QuantizeLinear(x, scale, zero, axis=0)
-            self._quantized[x] = rows, g.op.Unsqueeze(scale, g.ints(1))
+            scale = g.op.Max(scale, g.constant(1e-30, np.float32))  # a row may be all zeros
+            # Divided first: a scale for each row would want a zero point for each row.
+            rows = g.op.QuantizeLinear(
+                g.op.Div(x, scale), g.constant(1, np.float32), g.constant(128, np.uint8)
+            )
+            self._quantized[x] = rows, scale
         return self._quantized[x]
 
 
