@@ -174,3 +174,23 @@ def test_turning_twice_changes_nothing(rows, width):
 def test_blocks_are_the_largest_powers_of_two(width, size):
     assert block_size(width) == size
     assert np.array_equal(np.abs(hadamard(size)), np.full((size, size), np.float32(size**-0.5)))
+
+
+def test_int8_takes_a_byte_a_parameter(tmp_path):
+    """A draft of SmolLM2's width; scales, norms and padding are the rest."""
+    source = write_llama(
+        tmp_path / "checkpoint",
+        vocab_size=8192,
+        tokenizer=byte_tokenizer(8192),
+        layers=2,
+        heads=9,
+        kv_heads=3,
+        head_size=64,
+        inner=1536,
+        tie_word_embeddings=True,
+    )
+    export_pair(
+        str(source), None, tmp_path / "pair", target_formats=["int8"], measure=False, threads=1
+    )
+    parameters = sum(tensor.size for tensor in load_file(source / "model.safetensors").values())
+    assert (tmp_path / "pair/target/int8/weights.data").stat().st_size <= 1.02 * parameters
