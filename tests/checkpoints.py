@@ -57,6 +57,7 @@ def write_llama(
     kv_heads: int | None = None,
     head_size: int = 10,
     width: int | None = None,
+    inner: int | None = None,
     seed: int = 0,
     spread: float = 2.0,
     model_type: str = "llama",
@@ -65,12 +66,13 @@ def write_llama(
 ) -> Path:
     """A llama, mistral, qwen2 or qwen3; `config` adds keys, or changes them, or drops one by None.
 
-    `kv_heads` is `heads` and `width` is `heads * head_size` unless given. `tie_word_embeddings`,
+    `kv_heads` is `heads`, `width` is `heads * head_size` and `inner` of the feed-forward three more
+    unless given. `tie_word_embeddings`,
     `attention_bias` and `mlp_bias` of `config` decide which tensors there are.
     """
     kv_heads = kv_heads or heads
     width = width or heads * head_size
-    inner = width + 3
+    inner = inner or width + 3
     settings = {
         "architectures": [f"{model_type.capitalize()}ForCausalLM"],
         "model_type": model_type,
@@ -128,6 +130,7 @@ def write_t5(
     heads: int = 3,
     head_size: int = 10,
     width: int = 26,
+    inner: int | None = None,
     seed: int = 0,
     spread: float = 2.0,
     gated: bool = False,
@@ -139,7 +142,7 @@ def write_t5(
     `config` adds keys, or changes them, or drops one by None; `tie_word_embeddings` and
     `feed_forward_proj` decide which tensors there are.
     """
-    inner = width + 3
+    inner = inner or width + 3
     settings = _changed(
         {
             "architectures": ["T5ForConditionalGeneration"],

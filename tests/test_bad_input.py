@@ -523,6 +523,17 @@ def test_an_interrupted_export_goes_on_where_it_was(
     assert {path.name for path in own_pair.parent.iterdir()} == {"pair", "new"}
 
 
+@pytest.mark.parametrize("tensors", [1, 2, 8])
+def test_an_interrupted_int8_export_gives_the_same_bytes(tiny_checkpoints, tmp_path, tensors):
+    """Also between a matrix and its scales."""
+    formats = {"target_formats": ["int8"], "draft_formats": ["int8"], "measure": False}
+    export(*tiny_checkpoints, tmp_path / "at once", **formats)
+    with pytest.raises(KeyboardInterrupt):
+        export(*tiny_checkpoints, tmp_path / "new", progress=interrupting(tensors), **formats)
+    export(*tiny_checkpoints, tmp_path / "new", **formats)
+    assert contents(tmp_path / "new") == contents(tmp_path / "at once")
+
+
 def test_an_interrupted_export_of_something_else_starts_anew(tiny_checkpoints, own_pair):
     folder = own_pair.with_name("new")
     target, draft = tiny_checkpoints

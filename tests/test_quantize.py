@@ -117,6 +117,18 @@ def test_greedy_text_is_the_quantized_targets_own(folder, target_format, draft_f
     assert accepted > 0
 
 
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_format_computes_every_part_of_the_model(folder, format_):
+    """A part that was left out, a bias say, changes random logits by half of their spread."""
+    exported = read_manifest(folder).target
+    logits = {}
+    for name in ("fp32", format_):
+        model = open_model(folder, exported, name, threads=1, min_rows=2)
+        logits[name] = model.score([model.prefill([4, 7, 9, 3]), 5, 8, 6, 10, 4, 7]).copy()
+    difference = np.abs(logits["fp32"] - logits[format_]).mean() / logits["fp32"].std()
+    assert difference <= (0.4 if format_ == "int4-weights" else 0.1)
+
+
 # Mean |difference| of a logit from float32, as a share of the logits' spread, on a real model.
 NEAR = {"fp16": 0.001, "bf16": 0.01, "int8": 0.05, "int8-weights": 0.05, "int4-weights": 0.2}
 

@@ -9,20 +9,29 @@ import onnx_ir as ir
 
 from edgespec import contract
 from edgespec_export.graph import Graph
+from edgespec_export.rotation import Residual
+from edgespec_export.weights import Weights
 
 __all__ = [
     "FullPrecision",
     "Numbers",
     "Positions",
     "activation",
+    "asked_positions",
     "decoder_positions",
-    "logits_of",
     "rms_norm",
 ]
 
 
 class Numbers(Protocol):
-    """A number format: how matrices are stored and multiplied. Models never ask which it is."""
+    """A number format: how matrices are stored and multiplied. Models never ask which it is.
+
+    Models say what a matrix is for; formats to which that makes a difference override it.
+    """
+
+    def prepared(self, weights: Weights, residual: Residual) -> Weights:
+        """The checkpoint's tensors as this format wants them."""
+        return weights
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
         """Rows of the checkpoint's table `name`: tokens [m] to [m, width]."""
@@ -32,8 +41,20 @@ class Numbers(Protocol):
         """x · Wᵀ (+ b) for the checkpoint's matrix `name` ([out, in]): [m, out]."""
         ...
 
+    def inner(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
+        """`linear` for the matrix behind the feed-forward's activation."""
+        return self.linear(g, x, name, bias)
 
-class FullPrecision:
+    def tied_norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
+        """`rms_norm` in front of `tied_head`."""
+        return rms_norm(g, x, name, epsilon)
+
+    def tied_head(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
+        """`linear` for the matrix that is also the embedding's `table`."""
+        return self.linear(g, x, name)
+
+
+class FullPrecision(Numbers):
     """float32. `Gemm` takes the matrix as checkpoints store it, so nothing is transposed."""
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
@@ -85,10 +106,10 @@ def decoder_positions(g: Graph) -> tuple[ir.Value, Positions]:
     return tokens, Positions(g, tokens, g.input(contract.PAST_LENGTH, np.int64, [1]))
 
 
-def logits_of(g: Graph, x: ir.Value, head: str, numbers: Numbers, vocab_size: int) -> None:
-    """The output: logits of the positions that are asked for. A prefill asks for one only:
-    the widest product of the model is not made for the others."""
+def asked_positions(g: Graph, x: ir.Value) -> ir.Value:
+    """The positions whose logits are asked for: [m, width] to [rows, width].
+
+    A prefill asks for one only: the widest product of the model is not made for the others.
+    """
     skip = g.input(contract.SKIP, np.int64, [1])
-    asked = g.op.Slice(x, skip, g.ints(np.iinfo(np.int64).max), g.ints(0))
-    logits = numbers.linear(g, asked, head)
-    g.output(contract.LOGITS, logits, np.float32, ["rows", vocab_size])
+    return g.op.Slice(x, skip, g.ints(np.iinfo(np.int64).max), g.ints(0))

@@ -187,7 +187,8 @@ def write_graphs(
     models: dict[str, ir.Model] = {}
     decoders = [(DECODER, file, attention) for file, attention in attentions.items()]
     others = [(name, name, decoders[0][2]) for name in family.graphs if name != DECODER]
-    with WeightFile(folder / WEIGHTS, weights, progress) as weight_file:
+    prepared = numbers.prepared(weights, family.residual(weights.names()))
+    with WeightFile(folder / WEIGHTS, prepared, progress) as weight_file:
         for name, file, attention in others + decoders:
             graph = Graph(name, weight_file)
             family.emit(graph, numbers, attention)

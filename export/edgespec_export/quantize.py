@@ -17,15 +17,17 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.errors import EdgespecError
-from edgespec_export.blocks import FullPrecision, Numbers
+from edgespec_export.blocks import FullPrecision, Numbers, rms_norm
 from edgespec_export.graph import Graph
+from edgespec_export.rotation import Residual, Rotated, block_size, hadamard
+from edgespec_export.weights import Weights
 
-__all__ = ["FORMATS", "per_block", "per_channel"]
+__all__ = ["FORMATS", "per_block", "per_channel", "per_row"]
 
 Float = npt.NDArray[np.float32]
 
 
-class HalfStorage:
+class HalfStorage(Numbers):
     """16 bits on disk, float32 in memory: ONNX Runtime widens the matrices when it loads them."""
 
     def __init__(self, dtype: Any) -> None:
@@ -50,44 +52,86 @@ class HalfStorage:
         return narrow
 
 
-class Int8:
-    """Weights in 8 bits per output channel, activations in 8 bits per row (per token).
+class Int8(Numbers):
+    """Weights in 8 bits per output channel, activations in 8 bits per row (per token), both turned.
 
     A row's scale is its own, so rows do not mix, unlike with the per-tensor scale of dynamic
     quantization. Scales are applied behind the integer product as f · (s_a · s_b), the form that
-    ONNX Runtime fuses. Matrices with the same input share its quantization.
+    ONNX Runtime fuses. Matrices with the same input share its quantization. What is turned and why
+    is in rotation.py: here are the places where a graph must turn with it.
     """
 
     def __init__(self) -> None:
-        self._half = HalfStorage(np.float16)
         self._quantized: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
 
+    def prepared(self, weights: Weights, residual: Residual) -> Weights:
+        return Rotated(weights, residual)
+
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
-        return self._half.table(g, tokens, name)
+        table, scale = self._table(g, name)
+        rows = g.op.Cast(g.op.Gather(table, tokens, axis=0), to=ir.DataType.FLOAT)
+        return g.op.Mul(rows, g.op.Unsqueeze(g.op.Gather(scale, tokens), g.ints(1)))
 
     def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
-        rows, row_scale = self._rows(g, x)
         quantized = cache(lambda: per_channel(g.weights.checkpoint_tensor(name)))
         matrix = g.stored(f"{name}.int8", lambda: quantized()[0])
         scale = g.stored(f"{name}.scale", lambda: quantized()[1])
+        y = self._product(g, x, matrix, scale)
+        # Not `Add`: ONNX Runtime 1.31 moves one into its fused product, which then forgets it.
+        return g.op.Sum(y, g.weight(bias)) if bias else y
+
+    def inner(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
+        return self.linear(g, _turned(g, x, g.weights.shape(name)[1]), name, bias)
+
+    def tied_norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
+        """The stream is turned back for the norm's weights, and forth again.
+
+        Other readers take these weights into themselves; a table that is looked up in cannot.
+        """
+        (width,) = g.weights.shape(name)
+        return _turned(g, rms_norm(g, _turned(g, x, width), name, epsilon), width)
+
+    def tied_head(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
+        """By the table itself; ONNX Runtime transposes it once, when it loads the graph."""
+        table, scale = self._table(g, name)
+        return self._product(g, x, g.op.Transpose(table, perm=[1, 0]), scale)
+
+    def _table(self, g: Graph, name: str) -> tuple[ir.Value, ir.Value]:
+        """The embedding [tokens, width], and the scale of each row."""
+        quantized = cache(lambda: per_row(g.weights.checkpoint_tensor(name)))
+        table = g.stored(f"{name}.int8", lambda: quantized()[0])
+        return table, g.stored(f"{name}.scale", lambda: quantized()[1])
+
+    def _product(self, g: Graph, x: ir.Value, matrix: ir.Value, scale: ir.Value) -> ir.Value:
+        rows, row_scale = self._rows(g, x)
         product = g.op.MatMulInteger(rows, matrix, g.constant(128, np.uint8))
         product = g.op.Cast(product, to=ir.DataType.FLOAT)
-        y = g.op.Mul(product, g.op.Mul(row_scale, scale))
-        return g.op.Add(y, g.weight(bias)) if bias else y
+        return g.op.Mul(product, g.op.Mul(row_scale, scale))
 
     def _rows(self, g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         """x as uint8 around 128, and the scale of each row: [m, in] and [m, 1]."""
         if x not in self._quantized:
-            largest = g.op.ReduceMax(g.op.Abs(x), g.ints(-1), keepdims=0)
+            largest = g.op.ReduceMax(g.op.Abs(x), g.ints(-1), keepdims=1)
             scale = g.op.Mul(largest, g.constant(1 / 127, np.float32))
-            scale = g.op.Max(scale, g.constant(1e-30, np.float32))  # [m]; a row may be all zeros
-            zero = g.op.Expand(g.constant([128], np.uint8), g.op.Shape(scale))
-            rows = g.op.QuantizeLinear(x, scale, zero, axis=0)
-            self._quantized[x] = rows, g.op.Unsqueeze(scale, g.ints(1))
+            scale = g.op.Max(scale, g.constant(1e-30, np.float32))  # a row may be all zeros
+            # Divided first: a scale for each row would want a zero point for each row.
+            rows = g.op.QuantizeLinear(
+                g.op.Div(x, scale), g.constant(1, np.float32), g.constant(128, np.uint8)
+            )
+            self._quantized[x] = rows, scale
         return self._quantized[x]
 
 
-class WeightOnly:
+def _turned(g: Graph, x: ir.Value, width: int) -> ir.Value:
+    """`rotation.turned` in a graph: [m, width], block by block."""
+    size = block_size(width)
+    if size == 1:
+        return x
+    blocks = g.op.MatMul(g.op.Reshape(x, g.ints(-1, size)), g.constant(hadamard(size), np.float32))
+    return g.op.Reshape(blocks, g.ints(-1, width))
+
+
+class WeightOnly(Numbers):
     """Weights in blocks of 32 with a scale and a zero point each; activations as they come.
 
     The fastest plain decoder on a CPU and a poor verifier: every position costs (docs/speed.md).
@@ -136,9 +180,14 @@ FORMATS: dict[str, Callable[[], Numbers]] = {
 
 def per_channel(matrix: Float) -> tuple[npt.NDArray[np.int8], Float]:
     """A matrix [out, in] as int8 [in, out] and the scale of each output channel [out]."""
-    scale = np.maximum(np.abs(matrix).max(axis=1) / np.float32(127), np.float32(1e-30))
-    rounded = np.rint(matrix / scale[:, None]).astype(np.int8)
+    rounded, scale = per_row(matrix)
     return np.ascontiguousarray(rounded.T), scale
+
+
+def per_row(matrix: Float) -> tuple[npt.NDArray[np.int8], Float]:
+    """A matrix as int8, and the scale of each row."""
+    scale = np.maximum(np.abs(matrix).max(axis=1) / np.float32(127), np.float32(1e-30))
+    return np.rint(matrix / scale[:, None]).astype(np.int8), scale
 
 
 def per_block(

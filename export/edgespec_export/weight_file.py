@@ -77,7 +77,7 @@ class WeightFile:
         self._file.close()
         self._journal.close()
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         """Whether the checkpoint has a tensor of this name."""
         return name in self._names
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Any, Protocol
 
 from edgespec.errors import EdgespecError
@@ -11,6 +12,7 @@ from edgespec_export.blocks import Numbers
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
 from edgespec_export.graph import Graph
+from edgespec_export.rotation import Residual
 
 __all__ = ["Family", "family_of"]
 
@@ -51,6 +53,10 @@ class Family(Protocol):
 
     def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
+
+    def residual(self, names: Container[str]) -> Residual:
+        """What touches the residual stream, of a checkpoint with these tensors."""
+        ...
 
 
 def family_of(config: dict[str, Any], label: str) -> Family:

@@ -6,6 +6,7 @@ Decoder-only; grouped-query attention with rotary positions, gated silu feed-for
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,17 +19,20 @@ from edgespec_export.blocks import (
     Numbers,
     Positions,
     activation,
+    asked_positions,
     decoder_positions,
-    logits_of,
     rms_norm,
 )
 from edgespec_export.families.config import Config
 from edgespec_export.families.rope import inverse_frequencies
 from edgespec_export.graph import Graph
+from edgespec_export.rotation import Residual
 
 __all__ = ["Llama"]
 
 EMBEDDING = "model.embed_tokens.weight"
+LAST_NORM = "model.norm.weight"
+HEAD = "lm_head.weight"
 LONGEST_DEFAULT_CACHE = 8192
 
 
@@ -123,8 +127,30 @@ class Llama:
             x = g.op.Add(x, _project(g, numbers, out, f"{block}.self_attn.o_proj", self.out_bias))
             h = rms_norm(g, x, f"{block}.post_attention_layernorm.weight", self.epsilon)
             x = g.op.Add(x, self._feed_forward(g, h, f"{block}.mlp", numbers))
-        x = rms_norm(g, x, "model.norm.weight", self.epsilon)
-        logits_of(g, x, EMBEDDING if self.tied_head else "lm_head.weight", numbers, self.vocab_size)
+        logits = self._head(g, asked_positions(g, x), numbers)
+        g.output(contract.LOGITS, logits, np.float32, ["rows", self.vocab_size])
+
+    def residual(self, names: Container[str]) -> Residual:
+        """Which tensors read and write the residual stream."""
+        readers, writers, inner = dict[str, str](), set[str](), set[str]()
+        for layer in range(self.layers):
+            block = f"model.layers.{layer}"
+            norm = f"{block}.input_layernorm.weight"
+            readers |= {f"{block}.self_attn.{part}_proj.weight": norm for part in "qkv"}
+            norm = f"{block}.post_attention_layernorm.weight"
+            readers |= {f"{block}.mlp.{part}_proj.weight": norm for part in ("gate", "up")}
+            for writer in ("self_attn.o_proj", "mlp.down_proj"):
+                writers |= {f"{block}.{writer}.weight", f"{block}.{writer}.bias"}
+            inner.add(f"{block}.mlp.down_proj.weight")
+        if not self.tied_head:
+            readers[HEAD] = LAST_NORM
+        return Residual(EMBEDDING, readers, frozenset(writers), frozenset(inner))
+
+    def _head(self, g: Graph, x: ir.Value, numbers: Numbers) -> ir.Value:
+        if self.tied_head:
+            x = numbers.tied_norm(g, x, LAST_NORM, self.epsilon)
+            return numbers.tied_head(g, x, EMBEDDING)
+        return numbers.linear(g, rms_norm(g, x, LAST_NORM, self.epsilon), HEAD)
 
     def _projections(
         self, g: Graph, h: ir.Value, attention: str, numbers: Numbers
@@ -147,7 +173,8 @@ class Llama:
             g, _project(g, numbers, h, f"{mlp}.gate_proj", self.mlp_bias), self.activation
         )
         up = _project(g, numbers, h, f"{mlp}.up_proj", self.mlp_bias)
-        return _project(g, numbers, g.op.Mul(gate, up), f"{mlp}.down_proj", self.mlp_bias)
+        bias = f"{mlp}.down_proj.bias" if self.mlp_bias else None
+        return numbers.inner(g, g.op.Mul(gate, up), f"{mlp}.down_proj.weight", bias)
 
     def _rotation(self, g: Graph, positions: Positions) -> tuple[ir.Value, ir.Value]:
         """cos and sin of every angle of this call: [1, m, head size / 2] each.

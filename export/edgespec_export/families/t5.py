@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,16 +21,19 @@ from edgespec_export.attention import Attention, Heads, source_shape
 from edgespec_export.blocks import (
     Numbers,
     activation,
+    asked_positions,
     decoder_positions,
-    logits_of,
     rms_norm,
 )
 from edgespec_export.families.config import Config
 from edgespec_export.graph import Graph
+from edgespec_export.rotation import Residual
 
 __all__ = ["T5", "relative_buckets"]
 
 EMBEDDING = "shared.weight"
+LAST_NORM = "decoder.final_layer_norm.weight"
+HEAD = "lm_head.weight"
 ACTIVATIONS = ("relu", "gelu", "gelu_new", "silu")
 
 
@@ -154,11 +158,50 @@ class T5:
             out = attention.cross(g, q, self.heads, layer)
             x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
             x = self._feed_forward(g, x, f"{block}.2", numbers)
-        x = self._norm(g, x, "decoder.final_layer_norm")
+        logits = self._head(g, asked_positions(g, x), numbers)
+        g.output(contract.LOGITS, logits, np.float32, ["rows", self.vocab_size])
+
+    def residual(self, names: Container[str]) -> Residual:
+        """Which tensors read and write the residual streams; both start from the same table."""
+        readers, writers, inner = dict[str, str](), set[str](), set[str]()
+        for block, attentions in self._blocks():
+            for place, attention in enumerate(attentions):
+                at, norm = f"{block}.{place}.{attention}", f"{block}.{place}.layer_norm.weight"
+                reading = "qkv" if attention == "SelfAttention" else "q"
+                readers |= {f"{at}.{part}.weight": norm for part in reading}
+                writers.add(f"{at}.o.weight")
+            dense = f"{block}.{len(attentions)}.DenseReluDense"
+            norm = f"{block}.{len(attentions)}.layer_norm.weight"
+            readers |= {f"{dense}.{wi}.weight": norm for wi in self._wi}
+            inner.add(f"{dense}.wo.weight")
+        for layer in range(self.layers):
+            at = f"decoder.block.{layer}.layer.1.EncDecAttention"
+            readers |= {f"{at}.{part}.weight": "encoder.final_layer_norm.weight" for part in "kv"}
+        if self._own_head(names):
+            readers[HEAD] = LAST_NORM
+        return Residual(EMBEDDING, readers, frozenset(writers | inner), frozenset(inner))
+
+    def _blocks(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Every block of both stacks and its attentions; a feed-forward comes behind them."""
+        for layer in range(self.encoder_layers):
+            yield f"encoder.block.{layer}.layer", ("SelfAttention",)
+        for layer in range(self.layers):
+            yield f"decoder.block.{layer}.layer", ("SelfAttention", "EncDecAttention")
+
+    @property
+    def _wi(self) -> tuple[str, ...]:
+        return ("wi_0", "wi_1") if self.gated else ("wi",)
+
+    def _own_head(self, names: Container[str]) -> bool:
+        return HEAD in names or not self.tied_head
+
+    def _head(self, g: Graph, x: ir.Value, numbers: Numbers) -> ir.Value:
+        own = self._own_head(g.weights)
+        norm = rms_norm if own else numbers.tied_norm
+        x = norm(g, x, LAST_NORM, self.epsilon)
         if self.scale_outputs:
             x = g.op.Mul(x, g.constant(self.width**-0.5, np.float32))
-        own_head = "lm_head.weight" in g.weights or not self.tied_head
-        logits_of(g, x, "lm_head.weight" if own_head else EMBEDDING, numbers, self.vocab_size)
+        return numbers.linear(g, x, HEAD) if own else numbers.tied_head(g, x, EMBEDDING)
 
     def _norm(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
         return rms_norm(g, x, f"{name}.weight", self.epsilon)
@@ -171,7 +214,7 @@ class T5:
             h = g.op.Mul(gate, numbers.linear(g, h, f"{dense}.wi_1.weight"))
         else:
             h = activation(g, numbers.linear(g, h, f"{dense}.wi.weight"), self.activation)
-        return g.op.Add(x, numbers.linear(g, h, f"{dense}.wo.weight"))
+        return g.op.Add(x, numbers.inner(g, h, f"{dense}.wo.weight"))
 
     def _encoder_bias(self, g: Graph, tokens: ir.Value) -> ir.Value:
         scalar = g.constant([], np.int64)
