@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -43,7 +44,9 @@ class Candidate:
         acceptance: α, Σ min(p, q) on average.
         gamma: the best one by prediction.
         predicted, measured: speed-up over plain decoding of the same variant.
-        tokens_per_second: measured.
+        tokens_per_second: measured; of a variant's candidates, what plain decoding of it reached in
+            the middle of all its runs, times `measured`. They run one after the other, and a
+            machine that drifts must not choose among them.
     """
 
     target_format: str
@@ -116,12 +119,18 @@ def tune(
     for count in threads or sorted({1, os.cpu_count() or 1}):
         for target_format in exact:
             run = _Run(folder, target_format, count, prompts, process, max_new_tokens, chat)
-            found = [run.plain(), run.lookup(), *(run.model(draft) for draft in drafts)]
+            found = _on_one_scale([run.plain(), run.lookup(), *map(run.model, drafts)])
             for candidate in found:
                 say(_line(candidate))
             candidates += found
     best = max(candidates, key=lambda candidate: candidate.tokens_per_second)
     return Tuning(candidates, best, describe(best.threads))
+
+
+def _on_one_scale(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates of one variant, each timed in turns with plain decoding of its own."""
+    plain = float(np.median([c.tokens_per_second / c.measured for c in candidates]))
+    return [dataclasses.replace(c, tokens_per_second=plain * c.measured) for c in candidates]
 
 
 def step_seconds(model: Model, prompt: Sequence[int], positions: Sequence[int]) -> list[float]:

@@ -23,6 +23,7 @@ from edgespec.draft import ModelDraft
 from edgespec.errors import UsageError
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import load_tokenizer
+from edgespec.vocabulary import open_vocabulary
 from edgespec_runtimes.draw_table import DrawTable, TableRandomness
 
 pytest.importorskip("jax")
@@ -52,6 +53,7 @@ class Onnx:
         rows = variant.row_invariance.min_rows
         self.target = open_model(folder, self.manifest.target, "fp32", threads=1, min_rows=rows)
         self.draft = open_model(folder, self.manifest.draft, "fp32", threads=1)
+        self.vocabulary = open_vocabulary(folder, self.manifest)
 
 
 @pytest.fixture(scope="module")

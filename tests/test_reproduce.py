@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from edgespec.errors import EdgespecError
 from edgespec.reproduce_cli import reproduce
+from edgespec.vocabulary import SharedTokens
 from edgespec_runtimes.reproduce import acceptance, computed, material, ngrams, theory
 from edgespec_runtimes.reproduce.paper import SpeedRow, read_paper
 from edgespec_runtimes.reproduce.report import Report
@@ -86,8 +87,15 @@ def test_lenience_counts_more_and_never_more_than_one_over_l():
 
 
 def test_a_narrower_draft_shares_nothing_beyond_its_vocabulary():
+    class Even:
+        def prefill(self, prompt):
+            return prompt[-1]
+
+        def score(self, tokens):
+            return np.zeros((len(tokens), 2), np.float32)
+
     text = acceptance.Written([0], [0], np.array([[0.4, 0.2, 0.4]]))
-    draft = {"q": lambda _: np.array([[0.5, 0.5]])}
+    draft = {"q": acceptance.laws_of(Even(), SharedTokens(2), 1)}
     assert acceptance.measure([text], draft)["q"][1.0].mean == pytest.approx(0.6)
 
 

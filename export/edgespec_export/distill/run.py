@@ -167,6 +167,7 @@ class _Run:
         draft = type(self._target)(model, vocabulary)  # type: ignore[call-arg]
         share = _parameters(model) / _parameters(self._target.model)
         self._say(f"draft: {_parameters(model) / 1e6:.1f}M parameters, {share:.1%} of the target")
+        examples: list[Example] = []
         if plan.on_policy:
             chunks, minutes = self._on_policy(draft), plan.minutes
         else:
@@ -190,9 +191,9 @@ class _Run:
         return draft, Distillation(
             before=training.before,
             after=after,
-            prompts=len(self._prompts),
+            prompts=len({tuple(e.prompt) for e in examples}) or len(self._prompts),
             held_out=len(self._held_out),
-            output_tokens=0 if plan.on_policy else sum(len(e.output) for e in examples),
+            output_tokens=sum(len(example.output) for example in examples),
             steps=training.budget.steps,
             minutes=training.budget.seconds / 60,
             target_parameters=_parameters(self._target.model),
