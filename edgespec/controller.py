@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Protocol
 
 from edgespec.costs import Costs
 from edgespec.errors import UsageError
-from edgespec.round_times import RoundTimes
 
-__all__ = ["Adaptive", "Clocked", "Controller", "Fixed", "controller"]
+__all__ = ["Adaptive", "Controller", "Fixed", "controller"]
 
 
 class Controller(Protocol):
@@ -88,50 +85,6 @@ class Adaptive:
             self._failed = 0
         elif probed:
             self._failed += 1
-
-
-class Clocked(Adaptive):
-    """`Adaptive` with the costs that the clock shows, for texts that γ cannot change.
-
-    A greedy text is the same whatever was drafted. A sampled one is not, though its law is: there
-    the clock would take from a seed that it draws the same text again.
-
-    Args:
-        times: of the pair's rounds; kept from text to text.
-        clock: seconds.
-    """
-
-    PLAIN_EVERY = 64  # rounds: how often a plain step is timed while drafting goes on
-    PLAIN_FIRST = 2  # plain steps timed before the clock is believed
-
-    def __init__(self, times: RoundTimes, clock: Callable[[], float] = time.perf_counter) -> None:
-        super().__init__(times.costs())
-        self._times = times
-        self._clock = clock
-        self._rounds = 0
-        self._began = 0.0
-
-    def gamma(self) -> int:
-        self._rounds += 1
-        gamma = 0 if self._plain_is_due() else self._careful(super().gamma())
-        self._began = self._clock()
-        return gamma
-
-    def _careful(self, gamma: int) -> int:
-        """Not far beyond what was timed; one token where nothing was."""
-        longest = self._times.longest
-        return min(gamma, 2 * longest + 1) if longest else min(1, self._costs.longest)
-
-    def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
-        # Behind a pause the draft first reads what it missed: that is no round's usual cost.
-        if not (drafted and self._idle):
-            self._times.add(drafted, self._clock() - self._began)
-            self._costs = self._times.costs()
-        super().observe(drafted, evaluated, accepted)
-
-    def _plain_is_due(self) -> bool:
-        missing = self._times.count(0) < self.PLAIN_FIRST and self._rounds > 1
-        return missing or self._rounds % self.PLAIN_EVERY == 0
 
 
 def controller(gamma: int | str, costs: Costs) -> Controller:

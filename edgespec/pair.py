@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgespec.accept import RULES
 from edgespec.contract import Exported, Manifest, Variant, read_manifest
-from edgespec.controller import Clocked, Controller, controller
+from edgespec.controller import controller
 from edgespec.costs import Costs, estimated_costs
 from edgespec.decode import Round, plain, speculate
 from edgespec.distribution import Sampling
@@ -18,7 +18,6 @@ from edgespec.generation import Ending, Generation, Stream, stream_of
 from edgespec.model import Model
 from edgespec.profile import read_profile
 from edgespec.randomness import Seeded
-from edgespec.round_times import RoundTimes
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import GrowingText, load_tokenizer
 from edgespec.vocabulary import Vocabulary, open_vocabulary
@@ -125,7 +124,6 @@ class Pair:
         self.draft = draft
         self.vocabulary = vocabulary
         self.costs = costs
-        self._round_times = {kind: RoundTimes(guess) for kind, guess in costs.items()}
         self._default_draft = default_draft
         self._may_speculate = may_speculate
         self._latest: Generation | None = None
@@ -163,8 +161,6 @@ class Pair:
             temperature, top_k, top_p, min_p: see `Sampling`; temperature 0 is greedy.
             seed: draws the same text again; None takes a new one, found in the result.
             gamma: tokens drafted a round, or "auto": what acceptance and costs make fastest.
-                Greedy, costs are what the clock shows; sampled, where γ decides what a seed draws,
-                they are the profile's.
             draft: True takes the draft model, or prompt lookup where the pair has none; False
                 decodes plainly; "model" and "lookup" ask for one kind. A profile of `edgespec
                 tune` may change what True means, to no draft at all where none pays.
@@ -184,7 +180,7 @@ class Pair:
             raise UsageError(f"rule is {rule!r}; give one of: {', '.join(RULES)}")
         kind = self._draft_kind(draft, gamma)
         process = Sampling(temperature, top_k, top_p, min_p)
-        gammas = self._controller(gamma, kind or "lookup", process)
+        gammas = controller(gamma, self.costs[kind or "lookup"])
         tokens = self.encode(prompt, chat)
         randomness = Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
@@ -257,11 +253,6 @@ class Pair:
         if self._default_draft != "none":
             return self._default_draft
         return "model" if self.draft else "lookup"
-
-    def _controller(self, gamma: int | str, kind: str, process: Sampling) -> Controller:
-        if gamma == "auto" and process.greedy:
-            return Clocked(self._round_times[kind])
-        return controller(gamma, self.costs[kind])
 
     def _drafter(self, kind: str, process: Sampling, last_tokens: Sequence[int]) -> Draft:
         if kind == "lookup" or self.draft is None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgespec.accept import token_rule
-from edgespec.controller import Adaptive, Clocked, Fixed, controller
+from edgespec.controller import Adaptive, Fixed, controller
 from edgespec.costs import Costs, estimated_costs, expected_tokens
 from edgespec.decode import speculate
 from edgespec.distribution import Sampling
@@ -21,7 +21,6 @@ from edgespec.draft import ModelDraft, PromptLookup
 from edgespec.errors import UsageError
 from edgespec.predict import lookup_trace, model_trace, predicted_speedup
 from edgespec.randomness import Seeded
-from edgespec.round_times import RoundTimes
 from edgespec.vocabulary import SharedTokens
 from tables import TableModel, as_law, fractions, varying
 
@@ -96,75 +95,6 @@ def test_a_draft_that_becomes_good_is_found_out():
     assert policy.gamma() <= 1
     drive(policy, costs, 0.95, 200, generator)
     assert policy.gamma() >= 4
-
-
-class Machine:
-    """A clock on which rounds take what some costs say, and stumble now and then."""
-
-    def __init__(self, costs, seed=0):
-        self.costs, self.now = costs, 100.0
-        self._generator = np.random.default_rng(seed)
-
-    def __call__(self):
-        return self.now
-
-    def write(self, policy, chances, rounds):
-        """Returns tokens and seconds; a plain step takes one on the average."""
-        tokens, began = 0, self.now
-        for _ in range(rounds):
-            gamma = policy.gamma()
-            flips = self._generator.random(gamma) < chances
-            accepted = int(np.argmin(flips)) if not flips.all() else gamma
-            stumble = 5.0 if self._generator.random() < 0.01 else 1.0
-            self.now += self.costs.round(gamma) * self._generator.uniform(0.9, 1.1) * stumble
-            policy.observe(gamma, min(accepted + 1, gamma), accepted)
-            tokens += accepted + 1
-        return tokens, self.now - began
-
-
-GUESS = estimated_costs(0.1, 16)
-
-
-def machine(slope, draft):
-    return Costs([1 + slope * extra for extra in range(17)], draft)
-
-
-@pytest.mark.parametrize("draft", [0.02, 0.3, 1.0])
-@pytest.mark.parametrize("slope", [0.01, 0.1, 0.5])
-def test_by_the_clock_a_hopeless_draft_costs_little_though_the_guess_is_wrong(slope, draft):
-    seconds, plain = 0.0, 0.0
-    for seed in range(40):
-        slow = Machine(machine(slope, draft), seed)
-        tokens, took = slow.write(Clocked(RoundTimes(GUESS), slow), 0.0, 128)
-        even = Machine(machine(slope, draft), 1000 + seed)
-        seconds += took
-        plain += even.write(Fixed(0), 0.0, tokens)[1]
-    assert seconds <= 1.03 * plain
-
-
-def test_by_the_clock_a_draft_that_cannot_pay_is_given_up_whatever_its_acceptance():
-    slow = Machine(machine(0.5, 1.0))
-    times = RoundTimes(GUESS)
-    slow.write(Clocked(times, slow), 0.8, 30)
-    later = [Clocked(times, slow).gamma() for _ in range(5)]
-    assert later == [0] * 5
-    assert Adaptive(GUESS).gamma() > 0
-
-
-@pytest.mark.parametrize("alpha", [0.6, 0.9])
-def test_by_the_clock_a_draft_better_than_guessed_is_used_more(alpha):
-    costs = machine(0.01, 0.01)
-    fast = Machine(costs)
-    tokens, seconds = fast.write(Clocked(RoundTimes(estimated_costs(0.7, 16)), fast), alpha, 2000)
-    assert tokens / seconds >= 0.85 * costs.speedup(alpha, costs.best_gamma(alpha))
-
-
-def test_what_one_text_taught_the_next_one_knows():
-    costs = machine(0.02, 0.02)
-    fast = Machine(costs)
-    times = RoundTimes(GUESS)
-    fast.write(Clocked(times, fast), 0.9, 200)
-    assert times.costs().round(4) == pytest.approx(costs.round(4), rel=0.15)
 
 
 @pytest.mark.parametrize("gamma", [-1, "x", 1.5, "1.5", 17])
