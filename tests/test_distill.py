@@ -23,7 +23,7 @@ from edgespec_export.distill.budget import Budget
 from edgespec_export.distill.examples import Text, batches
 from edgespec_export.distill.loss import acceptance, forward_kl, total_variation
 from edgespec_export.distill.models import Causal, Seq2Seq
-from edgespec_export.distill.outputs import with_laws
+from edgespec_export.distill.outputs import Manner, _drawn, with_laws, written, written_with_laws
 from edgespec_export.distill.run import Plan, distill
 from edgespec_export.distill.student import small_model
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
@@ -74,13 +74,16 @@ def prompts(tmp_path) -> Path:
 
 
 def seq2seq(folder) -> Seq2Seq:
-    model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
-    return Seq2Seq(model, whole(model.config.vocab_size))
+    return _opened(Seq2Seq, AutoModelForSeq2SeqLM, folder)
 
 
 def causal(folder) -> Causal:
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    return Causal(model, whole(model.config.vocab_size))
+    return _opened(Causal, AutoModelForCausalLM, folder)
+
+
+def _opened(kind, loader, folder):
+    model = loader.from_pretrained(folder, dtype=torch.float32).eval()
+    return kind(model, whole(model.config.vocab_size))
 
 
 # --- the models
@@ -98,8 +101,10 @@ def test_the_lean_t5_computes_what_transformers_does(tmp_path, gated):
         torch.testing.assert_close(next(rows), expected, atol=2e-5, rtol=1e-5)
 
 
-def test_a_llamas_rows_are_those_behind_the_prompt(tmp_path):
-    learner = causal(write_llama(tmp_path / "llama", vocab_size=20))
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2", "qwen3"])
+def test_the_lean_llama_computes_what_transformers_does_behind_the_prompt(tmp_path, kind):
+    folder = write_llama(tmp_path / kind, vocab_size=20, heads=4, kv_heads=2, model_type=kind)
+    learner = causal(folder)
     rows = iter(learner.logits(TEXTS).detach().split([len(t.output) for t in TEXTS]))
     for text in TEXTS:
         ids = torch.tensor([[*text.prompt, *text.output[:-1]]])
@@ -107,15 +112,68 @@ def test_a_llamas_rows_are_those_behind_the_prompt(tmp_path):
         torch.testing.assert_close(next(rows), expected, atol=2e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["t5", "llama"])
-def test_greedy_outputs_are_the_arg_max_of_the_models_own_laws(kind, t5_folder, llama_folder):
-    learner = seq2seq(t5_folder) if kind == "t5" else causal(llama_folder)
-    prompts = [[40, 41, 42], [50], [60, 61]]
-    outputs = learner.generate(prompts, 8, 0.0, [1])
-    texts = [Text(*pair) for pair in zip(prompts, outputs, strict=True)]
+# --- what they write
+
+
+def greedily(length: int, ends: list[int], **manner) -> Manner:
+    return Manner(length, ends, temperature=0.0, **manner)
+
+
+@pytest.fixture(params=["t5", "llama"])
+def learner(request, t5_folder, llama_folder):
+    return seq2seq(t5_folder) if request.param == "t5" else causal(llama_folder)
+
+
+def test_greedy_outputs_are_the_arg_max_of_the_models_own_laws(learner):
+    texts = written(learner, [[40, 41, 42], [50], [60, 61]], greedily(8, [1]))
     assert [token for text in texts for token in text.output] == learner.logits(texts).argmax(
         -1
     ).tolist()
+
+
+def test_a_text_is_the_same_whichever_others_end_before_it(learner):
+    prompts = [[n, n + 1, 90 - n][: 1 + n % 3] for n in range(20, 60)]
+    free = written(learner, prompts, greedily(12, []))
+    ends = sorted({text.output[3] for text in free})[::2]  # so that the rows leave by and by
+    together = written(learner, prompts, greedily(12, ends))
+    alone = [written(learner, [text.prompt], greedily(12, ends))[0] for text in together]
+    assert [text.output for text in together] == [text.output for text in alone]
+    lengths = {len(text.output) for text in together}
+    assert len(lengths) > 2 and max(lengths) == 12
+    assert all(t.output[-1] in ends for t in together if len(t.output) < 12)
+
+
+def test_when_enough_texts_have_ended_the_others_are_cut(llama_folder):
+    writer = causal(llama_folder)
+    prompts = [[n] for n in range(20, 40)]
+    free = written(writer, prompts, greedily(12, []))
+    ends = [free[0].output[2]]
+    whole_texts = written(writer, prompts, greedily(12, ends))
+    ended = sorted(len(t.output) for t in whole_texts if t.output[-1] in ends)
+    share = len(ended) / len(prompts)
+    cut = written(writer, prompts, greedily(12, ends, enough=share))
+    assert max(len(text.output) for text in cut) == ended[-1] < 12
+
+
+def test_tokens_are_drawn_from_the_law():
+    logits = torch.tensor([[0.0, 1.0, -torch.inf, 2.0, 0.5]])
+    torch.manual_seed(0)
+    draws = _drawn(logits.expand(40_000, -1), temperature=0.7)
+    expected = (logits[0] / 0.7).softmax(0)
+    shares = torch.bincount(draws, minlength=5) / len(draws)
+    spread = (expected * (1 - expected) / len(draws)).sqrt()
+    # One run in a million fails by chance; temperature 1 would be 40 standard deviations off.
+    assert ((shares - expected).abs() <= 5 * spread).all()
+
+
+def test_the_laws_noted_while_writing_are_those_of_the_finished_texts(learner):
+    prompts = [[40, 41, 42], [50], [60, 61]]
+    some = frequent([range(30, 200)], [1], 150, torch.randn(VOCABULARY, 4))
+    noted = written_with_laws(learner, prompts, greedily(8, [1]), some)
+    for example in noted:
+        (again,) = with_laws(learner, [example], some)
+        assert example.tokens[:, :8].tolist() == again.tokens[:, :8].tolist()
+        torch.testing.assert_close(example.logs, again.logs, atol=2e-3, rtol=1e-3)
 
 
 # --- the losses
@@ -318,7 +376,7 @@ def test_an_interrupted_run_goes_on_and_asks_the_target_no_more(
             distill(str(llama_folder), prompts, folder, PLAN)
     assert not folder.exists()
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "with_laws", interrupt)
+        patch.setattr(run_module, "written_with_laws", interrupt)
         found = distill(str(llama_folder), prompts, folder, PLAN)
     assert found.steps == PLAN.steps
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

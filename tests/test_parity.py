@@ -94,6 +94,15 @@ def test_the_shipped_models_compute_what_transformers_computes(model, tmp_path):
     assert max(found.values()) <= 2e-4
 
 
+def test_a_file_does_not_grow_with_the_positions_that_the_model_can_tell_apart(tmp_path):
+    sizes = set()
+    for positions in (64, 8192):
+        source = write_llama(tmp_path / f"{positions}", max_position_embeddings=positions)
+        export_pair(str(source), None, tmp_path / f"pair-{positions}", measure=False)
+        sizes.add((tmp_path / f"pair-{positions}/target/fp32/weights.data").stat().st_size)
+    assert len(sizes) == 1
+
+
 def test_verify_fails_an_export_that_differs(tmp_path, monkeypatch):
     """The check can fail: an exporter that forgets the scale of the scores is caught."""
     from edgespec_export.families.llama import Llama

@@ -1,7 +1,7 @@
 """Chat prompts that a chat model writes itself: python prompts.py MODEL COUNT > prompts.txt
 
 A chat model has learned users' turns too. Given the text in front of one, it writes a user's
-message (Magpie, Xu et al. 2024, arXiv 2406.08464); half of them begin with a line of openings.txt,
+message (Magpie, Xu et al. 2024, arXiv 2406.08464); nine in ten begin with a line of openings.txt,
 so that common kinds of requests are all there. One line each, no duplicates, fixed seed.
 """
 
@@ -17,45 +17,36 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from edgespec_export.distill.models import Causal
+from edgespec_export.distill.outputs import Manner, written
+from edgespec_export.distill.vocabulary import whole
+
 USER_TURN = "<|im_start|>user\n"
 END = "<|im_end|>"
-LONGEST, SHORTEST = 64, 4  # tokens
-ROWS = 64
+LONGEST, SHORTEST = 48, 4  # tokens
+ROWS = 256
 OPENINGS = Path(__file__).with_name("openings.txt").read_text(encoding="utf-8").splitlines()
 
 
-def load(path: Path) -> tuple[Any, Any]:
+def load(path: Path) -> tuple[Causal, Any]:
     torch.manual_seed(0)
     where, options = (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
     tokenizer = AutoTokenizer.from_pretrained(where, **options)
     model = AutoModelForCausalLM.from_pretrained(where, dtype=torch.bfloat16, **options)
-    return model.eval(), tokenizer
+    return Causal(model.eval(), whole(model.config.vocab_size)), tokenizer
 
 
-@torch.no_grad()
-def messages(model: Any, tokenizer: Any, chance: random.Random) -> Iterator[str]:
-    """Users' messages without end, in batches that share an opening's length."""
+def messages(model: Causal, tokenizer: Any, chance: random.Random) -> Iterator[str]:
+    """Users' messages without end."""
     end = tokenizer.convert_tokens_to_ids(END)
+    manner = Manner(LONGEST, [end], temperature=0.9, enough=0.8)
     while True:
-        opening = chance.choice(OPENINGS) if chance.random() < 0.5 else ""
-        ids = tokenizer(
-            USER_TURN + opening, return_tensors="pt", add_special_tokens=False
-        ).input_ids
-        made = model.generate(
-            input_ids=ids.expand(ROWS, -1),
-            attention_mask=torch.ones(ROWS, ids.shape[1], dtype=torch.long),
-            max_new_tokens=LONGEST,
-            do_sample=True,
-            temperature=1.0,
-            top_k=0,
-            top_p=0.95,
-            pad_token_id=end,
-            eos_token_id=end,
-        )
-        for row in made[:, ids.shape[1] :].tolist():
-            if len(row) >= SHORTEST and end in row:
-                text = tokenizer.decode(row[: row.index(end)], skip_special_tokens=True)
-                yield " ".join((opening + text).split())
+        openings = [chance.choice(OPENINGS) if chance.random() < 0.9 else "" for _ in range(ROWS)]
+        begun = tokenizer([USER_TURN + opening for opening in openings], add_special_tokens=False)
+        for text in written(model, begun.input_ids, manner):
+            if len(text.output) >= SHORTEST and text.output[-1] == end:
+                message = tokenizer.decode([*text.prompt, *text.output], skip_special_tokens=True)
+                yield " ".join(message.removeprefix("user\n").split())
 
 
 def main() -> None:

@@ -1,58 +1,79 @@
-"""What the target writes, and the laws it would have drawn each token from."""
+"""What a model writes after prompts, and the laws the target would have drawn each token from."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from edgespec_export.distill.examples import Example, Text, batches
 from edgespec_export.distill.models import Distilled
 from edgespec_export.distill.vocabulary import Vocabulary
 
-__all__ = ["generated", "read_examples", "with_laws", "write_examples"]
+__all__ = ["Manner", "read_examples", "with_laws", "write_examples", "written", "written_with_laws"]
 
 KEPT = 64  # of the most probable tokens at each position; the rest has little mass
-WRITTEN = 12288  # positions of the texts generated at once
+WRITTEN = 49152  # positions of the texts written at once
 POSITIONS = 2048  # scored at once: their laws over a whole vocabulary must fit in memory
+DRAWN = 32  # rows whose laws over a whole vocabulary stay in a CPU's cache
 
 
-def generated(
-    writer: Distilled,
-    prompts: Sequence[Sequence[int]],
-    *,
-    length: int,
-    temperature: float,
-    ends: Collection[int],
-    enough: float = 1.0,
-) -> Iterator[list[Text]]:
-    """Outputs of the target or of the draft, some prompts of similar length at a time."""
-    order = sorted(prompts, key=len)
-    while order:
-        rows = max(1, WRITTEN // (len(order[0]) + length))
-        group, order = order[:rows], order[rows:]
-        outputs = writer.generate(group, length, temperature, ends, enough)
-        yield [Text(prompt, output) for prompt, output in zip(group, outputs, strict=True)]
+@dataclass(frozen=True)
+class Manner:
+    """How texts are written.
+
+    Attributes:
+        length: most tokens of an output.
+        ends: tokens that end one.
+        temperature: 0 is greedy.
+        enough: when this share of the texts written at once has ended, the others are cut: few
+            texts cost as much time as many, and one that repeats itself never ends.
+    """
+
+    length: int
+    ends: Collection[int]
+    temperature: float
+    enough: float = 1.0
+
+
+def written(writer: Distilled, prompts: Sequence[Sequence[int]], manner: Manner) -> list[Text]:
+    """An output after each prompt, in the target's tokens, prompts of similar length together."""
+    texts = []
+    for group in _groups(prompts, manner.length):
+        outputs: list[list[int]] = [[] for _ in group]
+        for rows, tokens, _ in _steps(writer, group, manner):
+            for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
+                outputs[row].append(token)
+        texts += [Text(prompt, output) for prompt, output in zip(group, outputs, strict=True)]
+    return texts
+
+
+def written_with_laws(
+    target: Distilled, prompts: Sequence[Sequence[int]], manner: Manner, vocabulary: Vocabulary
+) -> list[Example]:
+    """As `written` by the target, with the laws cut to the draft's tokens; no second reading."""
+    examples = []
+    for group in _groups(prompts, manner.length):
+        steps = [(r, t, *_law(x, vocabulary)) for r, t, x in _steps(target, group, manner)]
+        rows, output, tokens, logs = (torch.cat(part) for part in zip(*steps, strict=True))
+        for row, prompt in enumerate(group):
+            own = rows == row
+            examples.append(Example(prompt, output[own].tolist(), tokens[own], logs[own]))
+    return examples
 
 
 @torch.no_grad()
 def with_laws(target: Distilled, texts: Sequence[Text], vocabulary: Vocabulary) -> list[Example]:
-    """The texts with the target's laws, cut to the draft's tokens."""
-    device = target.model.device
-    absent = torch.ones(len(vocabulary.inputs), dtype=torch.bool, device=device)
-    absent[vocabulary.outputs.to(device)] = False
+    """Texts that the draft wrote, with the target's laws, cut to the draft's tokens."""
     examples = []
     for group in batches(texts, POSITIONS, random.Random(0)):
-        logs = target.logits(group).float().log_softmax(-1)
-        logs = logs.masked_fill(absent, -torch.inf)
-        best, tokens = logs.topk(min(KEPT, len(vocabulary.outputs)))
-        numbers = vocabulary.inputs[tokens.cpu()].to(torch.int32)
+        tokens, logs = _law(target.logits(group), vocabulary)
         lengths = [len(text.output) for text in group]
-        laws = zip(
-            torch.split(numbers, lengths), torch.split(best.cpu().half(), lengths), strict=True
-        )
+        laws = zip(torch.split(tokens, lengths), torch.split(logs, lengths), strict=True)
         for text, (known, values) in zip(group, laws, strict=True):
             # A copy: a view would keep the laws of its whole group in memory and on disk.
             examples.append(Example(text.prompt, text.output, known.clone(), values.clone()))
@@ -69,3 +90,60 @@ def write_examples(examples: Sequence[Example], file: Path) -> None:
 
 def read_examples(file: Path) -> list[Example]:
     return [Example(*row) for row in torch.load(file, weights_only=True)]
+
+
+def _groups(prompts: Sequence[Sequence[int]], length: int) -> Iterator[list[Sequence[int]]]:
+    """Prompts of similar length, as many as are written at once."""
+    order = sorted(prompts, key=len)
+    while order:
+        count = max(1, WRITTEN // (len(order[-1]) + length))
+        yield order[-count:]
+        del order[-count:]
+
+
+@torch.no_grad()
+def _steps(
+    writer: Distilled, prompts: Sequence[Sequence[int]], manner: Manner
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Step by step: the prompts whose texts go on, their next tokens, the logits behind these.
+
+    The tokens are the target's, on the CPU; the logits have the writer's numbering.
+    """
+    text = writer.begin(prompts, manner.length)
+    rows = torch.arange(len(prompts))
+    ends = torch.tensor(sorted(manner.ends))
+    goes_on = torch.ones(len(rows), dtype=torch.bool)
+    for _ in range(manner.length):
+        own = _drawn(text.logits, manner.temperature)
+        tokens = writer.vocabulary.outputs[own.cpu()]
+        yield rows[goes_on], tokens[goes_on], text.logits[goes_on.to(text.logits.device)]
+        goes_on &= ~torch.isin(tokens, ends)
+        left = int(goes_on.sum())
+        if left <= (1 - manner.enough) * len(prompts):
+            return
+        if left < 0.75 * len(rows):  # each time, the caches of those left are copied
+            kept = goes_on.nonzero()[:, 0]
+            text.keep(kept.to(own.device))
+            rows, own, goes_on = rows[kept], own[kept.to(own.device)], goes_on[kept]
+        text.add(own)
+
+
+def _drawn(logits: Tensor, temperature: float) -> Tensor:
+    """[rows]: the most probable tokens, or drawn ones."""
+    if temperature == 0:
+        return logits.argmax(-1)
+    drawn = []
+    for part in logits.split(DRAWN):
+        # By the inverse of the distribution function: multinomial draws a number for every token.
+        sums = (part.float() / temperature).softmax(-1).cumsum(-1)
+        draw = torch.rand(len(part), 1, device=part.device) * sums[:, -1:]
+        drawn.append(torch.searchsorted(sums, draw, right=True)[:, 0])
+    return torch.cat(drawn).clamp(max=logits.shape[1] - 1)
+
+
+def _law(logits: Tensor, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
+    """The target's law cut to the draft's most probable tokens: `Example.tokens` and `.logs`."""
+    whole = logits.float().logsumexp(-1, keepdim=True)
+    known = logits.index_select(1, vocabulary.outputs.to(logits.device)).float()
+    best, tokens = known.topk(min(KEPT, known.shape[1]))
+    return tokens.int().cpu(), (best - whole).half().cpu()

@@ -22,8 +22,15 @@ from edgespec_export.distill.card import RECORD, write_card
 from edgespec_export.distill.examples import Example, Text
 from edgespec_export.distill.loss import LOSSES
 from edgespec_export.distill.models import Causal, Distilled, Seq2Seq
-from edgespec_export.distill.outputs import generated, read_examples, with_laws, write_examples
-from edgespec_export.distill.student import small_model, width_error
+from edgespec_export.distill.outputs import (
+    Manner,
+    read_examples,
+    with_laws,
+    write_examples,
+    written,
+    written_with_laws,
+)
+from edgespec_export.distill.student import check_width, small_model
 from edgespec_export.distill.training import Acceptance, Report, Training, measured_acceptance
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
 from edgespec_export.families import Family, family_of
@@ -153,7 +160,10 @@ class _Run:
 
     def train(self) -> tuple[Distilled, Distillation]:
         plan = self._plan
-        greedy, sampled = (self._written(self._held_out, t) for t in (0.0, 1.0))
+        greedy, sampled = (
+            written(self._target, self._held_out, self._manner(temperature))
+            for temperature in (0.0, 1.0)
+        )
         vocabulary = self._vocabulary([*greedy, *sampled])
         model = small_model(
             self._target.model,
@@ -164,7 +174,7 @@ class _Run:
             seed=plan.seed,
         )
         model.to(self._target.model.device, self._target.model.dtype)
-        draft = type(self._target)(model, vocabulary)  # type: ignore[call-arg]
+        draft = type(self._target)(model, vocabulary)
         share = _parameters(model) / _parameters(self._target.model)
         self._say(f"draft: {_parameters(model) / 1e6:.1f}M parameters, {share:.1%} of the target")
         examples: list[Example] = []
@@ -200,19 +210,8 @@ class _Run:
             draft_parameters=_parameters(model),
         )
 
-    def _written(
-        self, prompts: Sequence[list[int]], temperature: float, enough: float = 1.0
-    ) -> list[Text]:
-        """What the target writes after each prompt; a text that ended at once says nothing."""
-        groups = generated(
-            self._target,
-            prompts,
-            length=self._plan.max_new_tokens,
-            temperature=temperature,
-            ends=self._ends,
-            enough=enough,
-        )
-        return [text for group in groups for text in group if text.output]
+    def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
+        return Manner(self._plan.max_new_tokens, self._ends, temperature, enough)
 
     def _vocabulary(self, held_out: list[Text]) -> Vocabulary:
         """The draft's tokens: chosen by what the target writes after some training prompts."""
@@ -222,7 +221,8 @@ class _Run:
             return whole(len(embeddings))
         file = self._work / "vocabulary.pt"
         if not file.exists():
-            sample = self._written(self._prompts[: 2 * BLOCK], 1.0, ENOUGH)
+            some = self._prompts[: 2 * BLOCK]
+            sample = written(self._target, some, self._manner(1.0, ENOUGH))
             texts = [part for text in sample for part in (text.prompt, text.output)]
             found = frequent(texts, self._ends, size, embeddings)
             torch.save((found.outputs, found.inputs), file)
@@ -245,8 +245,9 @@ class _Run:
                     self._say(f"the time for the target's outputs is over: {done} of {len(tasks)}")
                     return
                 began = time.monotonic()
-                texts = self._written(blocks[index], float(temperature), ENOUGH)
-                write_examples(with_laws(self._target, texts, vocabulary), file)
+                manner = self._manner(float(temperature), ENOUGH)
+                examples = written_with_laws(self._target, blocks[index], manner, vocabulary)
+                write_examples(examples, file)
                 spent += (time.monotonic() - began) / 60
                 (self._work / MINUTES).write_text(f"{spent}\n", encoding="utf-8")
                 self._say(f"the target wrote block {done + 1} of {len(tasks)}")
@@ -261,15 +262,7 @@ class _Run:
         """What the draft writes at this moment, with what the target would have written."""
         while True:
             prompts = self._chance.sample(self._prompts, min(BLOCK, len(self._prompts)))
-            groups = generated(
-                draft,
-                prompts,
-                length=self._plan.max_new_tokens,
-                temperature=1.0,
-                ends=self._ends,
-                enough=ENOUGH,
-            )
-            texts = [text for group in groups for text in group if text.output]
+            texts = written(draft, prompts, self._manner(1.0, ENOUGH))
             yield with_laws(self._target, texts, draft.vocabulary)
 
 
@@ -295,9 +288,7 @@ def _check(plan: Plan) -> None:
 def _check_shape(plan: Plan, config: Any, family: Family) -> None:
     if plan.layers > family.layers:
         raise UsageError(f"layers is {plan.layers}; the target has {family.layers}: give fewer")
-    error = width_error(config, plan.width)
-    if error is not None:
-        raise error
+    check_width(config, plan.width)
 
 
 def _prompts(file: Path, checkpoint: Checkpoint, chat: bool) -> list[list[int]]:

@@ -12,8 +12,10 @@ from torch import Tensor
 from edgespec.errors import UsageError
 from edgespec_export.distill.vocabulary import Vocabulary
 
-__all__ = ["small_model", "width_error"]
+__all__ = ["check_width", "small_model"]
 
+# What transformers notes of a GGUF file in the config it makes for it.
+OF_ITS_FILE = ("quantization_config", "_model_name_or_path")
 _LAYER = re.compile(r"(.*\.(?:layers|block)\.)(\d+)(\..*)")
 _VOCABULARY = re.compile(r".*(shared|embed_tokens|lm_head)\.weight")
 _ADDS = re.compile(r".*\.(o|wo|o_proj|down_proj)\.weight")
@@ -62,13 +64,13 @@ def small_model(
     return draft
 
 
-def width_error(config: Any, width: int | None) -> UsageError | None:
-    """Why no draft can have this width, if so."""
+def check_width(config: Any, width: int | None) -> None:
+    """Raises UsageError if no draft can have this width."""
     size = _head_size(config)
     if width is None or (width % size == 0 and 0 < width <= _width(config)):
-        return None
+        return
     nearest = max(size, min(_width(config), width) // size * size)
-    return UsageError(
+    raise UsageError(
         f"width is {width}; the heads have {size} columns and the target {_width(config)}: "
         f"give a multiple of {size} up to that, such as {nearest}"
     )
@@ -78,6 +80,9 @@ def _small_config(
     config: Any, layers: int, encoder_layers: int, width: int | None, vocabulary: Vocabulary
 ) -> Any:
     small = copy.deepcopy(config)
+    for name in OF_ITS_FILE:
+        if hasattr(small, name):
+            delattr(small, name)
     small.vocab_size = len(vocabulary.outputs)
     for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
         value = getattr(small, name, None)

@@ -179,18 +179,19 @@ class Llama:
     def _rotation(self, g: Graph, positions: Positions) -> tuple[ir.Value, ir.Value]:
         """cos and sin of every angle of this call: [1, m, head size / 2] each.
 
-        From tables, not from `Cos` and `Sin`: those round the last few numbers of a call
-        differently, so a position's angle would depend on what else is in the call.
+        From tables of all positions, and one more: a padded call may look one behind the last.
+        `Cos` and `Sin` of a call's own angles would round its last few numbers differently, so a
+        position's angle would depend on what else is in the call. The tables follow from constants,
+        so a session computes them once, when it is loaded, and they take no room in the file.
         """
-        cos = g.stored("rotary.cos", lambda: np.cos(self._angles()))
-        sin = g.stored("rotary.sin", lambda: np.sin(self._angles()))
-        rows = (g.op.Gather(table, positions.queries) for table in (cos, sin))
+        ends = (g.constant(end, np.float32) for end in (0, self.positions + 1, 1))
+        every = g.op.Unsqueeze(g.op.Range(*ends), g.ints(1))
+        angles = g.op.Mul(every, g.constant(self.frequencies, np.float32))
+        rows = (
+            g.op.Gather(table, positions.queries) for table in (g.op.Cos(angles), g.op.Sin(angles))
+        )
         cos, sin = (g.op.Unsqueeze(row, g.ints(0)) for row in rows)
         return cos, sin
-
-    def _angles(self) -> npt.NDArray[np.float32]:
-        """[positions + 1, head size / 2]: a padded call may look one position behind the last."""
-        return np.arange(self.positions + 1, dtype=np.float32)[:, None] * self.frequencies
 
     def _rotate(self, g: Graph, x: ir.Value, cos: ir.Value, sin: ir.Value, count: int) -> ir.Value:
         """Rotary positions on [m, count · head size]; halves are rotated, not neighbours."""
