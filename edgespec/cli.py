@@ -16,6 +16,7 @@ from edgespec.errors import UsageError
 from edgespec.one_line import one_line_errors
 from edgespec.report import describe_pair, generation_json, pair_json, show_stats, write_stream
 from edgespec.reproduce_cli import reproduce
+from edgespec.text_file import read_lines, read_text
 
 __all__ = ["main"]
 
@@ -324,10 +325,7 @@ def bench(
 def _texts(pair: Path, file: Path | None) -> list[str]:
     """The lines of a file, or prompts of the kind that the pair is for."""
     if file is not None:
-        lines = [line for line in _prompt(None, file).splitlines() if line.strip()]
-        if not lines:
-            raise UsageError(f"{file} has no text; give a prompt on each line")
-        return lines
+        return read_lines(file)
     from edgespec.contract import read_manifest
     from edgespec.prompts import prompts_for
 
@@ -339,16 +337,14 @@ def _prompt(prompt: str | None, file: Path | None) -> str:
         raise UsageError("there is a PROMPT and a --file; give one")
     if prompt is not None:
         return prompt
+    if file is not None:
+        return read_text(file).rstrip("\n")
+    if sys.stdin.isatty():
+        raise UsageError("no prompt; give PROMPT, --file or standard input")
     try:
-        if file is not None:
-            return file.read_text(encoding="utf-8").rstrip("\n")
-        if sys.stdin.isatty():
-            raise UsageError("no prompt; give PROMPT, --file or standard input")
         return sys.stdin.read().rstrip("\n")
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{file or 'standard input'} is not UTF-8 text") from None
+        raise UsageError("standard input is not UTF-8 text") from None
 
 
 @contextmanager

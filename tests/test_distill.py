@@ -139,7 +139,8 @@ def test_a_text_is_the_same_whichever_others_end_before_it(learner):
     alone = [written(learner, [text.prompt], greedily(12, ends))[0] for text in together]
     assert [text.output for text in together] == [text.output for text in alone]
     lengths = {len(text.output) for text in together}
-    assert len(lengths) > 2 and max(lengths) == 12
+    assert len(lengths) > 2
+    assert max(lengths) == 12
     assert all(t.output[-1] in ends for t in together if len(t.output) < 12)
 
 
@@ -425,7 +426,7 @@ def test_a_plan_that_cannot_be_is_one_line(changes, words, llama_folder, prompts
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "has 0 different prompts"),
+        (b"", "has no text"),
         (b"one\ntwo\none\n", "has 2 different prompts"),
         (b"\xff\xfe\n" * 40, "is not UTF-8"),
         (None, "cannot be read"),

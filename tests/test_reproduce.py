@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from edgespec.errors import EdgespecError
 from edgespec.reproduce_cli import reproduce
+from edgespec.text_file import read_lines
 from edgespec.vocabulary import SharedTokens
 from edgespec_runtimes.reproduce import acceptance, computed, material, ngrams, theory
 from edgespec_runtimes.reproduce.paper import SpeedRow, read_paper
@@ -178,10 +179,10 @@ def test_tables_3_and_5_and_their_pictures(tiny_folder, tmp_path):
 
 def test_mistakes_are_one_line(tmp_path):
     (tmp_path / "empty").write_text("\n")
-    with pytest.raises(EdgespecError, match="has no lines; give one text a line"):
-        material.read_lines(tmp_path / "empty")
+    with pytest.raises(EdgespecError, match="has no text; give one text a line"):
+        read_lines(tmp_path / "empty")
     with pytest.raises(EdgespecError, match="cannot be read"):
-        material.read_lines(tmp_path / "nowhere")
+        read_lines(tmp_path / "nowhere")
     pytest.importorskip("jax")
     code, output = run("table2", "--measure", "--checkpoint", "T5-huge=x")
     assert code != 0

@@ -32,6 +32,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import T5Config, T5ForConditionalGeneration
 
+from edgespec_export.distill.examples import padded
 from edgespec_export.distill.optimizer import MasterWeights
 from edgespec_export.distill.t5 import decode, encode, head
 
@@ -80,13 +81,6 @@ def read_pairs(file: Path, tokenizer: Tokenizer) -> list[Pair]:
     return [(e, g) for e, g in pairs if len(e) <= LONGEST and len(g) <= LONGEST]
 
 
-def padded(rows: list[list[int]]) -> Tensor:
-    out = torch.full((len(rows), max(map(len, rows))), PAD)
-    for row, ids in zip(out, rows, strict=True):
-        row[: len(ids)] = torch.tensor(ids)
-    return out
-
-
 def alignment(source: Tensor, target: Tensor, table: npt.NDArray[np.float16]) -> Tensor:
     """Posterior of IBM Model 1 with a preference for the diagonal (Dyer et al. 2013)."""
     s, t = source.numpy(), target.numpy()
@@ -116,7 +110,7 @@ def batches(
             groups[-1].append(pair)
         rng.shuffle(groups)
         for group in groups:
-            source, target = padded([p[0] for p in group]), padded([p[1] for p in group])
+            source, target = (padded(rows, PAD)[0] for rows in zip(*group, strict=True))
             yield Batch(source, target, alignment(source, target, table))
 
 
@@ -156,10 +150,10 @@ def translate(model: Any, tokenizer: Tokenizer, lines: list[str]) -> list[str]:
     out: dict[int, str] = {}
     order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
     for group in _groups(order, 54):
-        source = padded([tokenizer.encode(lines[i]).ids for i in group])
+        source, read = padded([tokenizer.encode(lines[i]).ids for i in group], PAD)
         made = model.generate(
             input_ids=source,
-            attention_mask=(source != PAD).long(),
+            attention_mask=read.long(),
             max_new_tokens=min(250, 2 * source.shape[1] + 10),
             do_sample=False,
             num_beams=1,

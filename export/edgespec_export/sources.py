@@ -10,7 +10,7 @@ from pathlib import Path
 from edgespec.errors import EdgespecError
 from edgespec_export.hub import download
 
-__all__ = ["ALIASES", "Source", "resolve"]
+__all__ = ["ALIASES", "Source", "resolve", "transformers_place"]
 
 _T5_SIZES = ("small", "base", "large", "xl", "xxl")
 
@@ -76,6 +76,11 @@ def resolve(name: str) -> Source:
     if match is None or path.suffix == ".gguf" or name.startswith((".", "~", "/")):
         raise _unknown(name)
     return Source(download(match["repository"], match["revision"]), name)
+
+
+def transformers_place(path: Path) -> tuple[Path, dict[str, str]]:
+    """How transformers' `from_pretrained` is told of a checkpoint folder or a GGUF file."""
+    return (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
 
 
 def _file(path: Path) -> Source:

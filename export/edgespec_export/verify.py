@@ -14,6 +14,7 @@ from optimum.utils import NormalizedConfigManager
 
 from edgespec import contract
 from edgespec.errors import EdgespecError
+from edgespec_export.sources import transformers_place
 
 __all__ = ["TOLERANCE", "differences"]
 
@@ -70,12 +71,10 @@ def _differences(reference: Any, exported: contract.Exported, model: Scored) -> 
 
 def _reference(source: Path, exported: contract.Exported) -> Any:
     """The original in float32, in evaluation mode."""
-    folder, options = (
-        (source, {}) if source.is_dir() else (source.parent, {"gguf_file": source.name})
-    )
+    place, options = transformers_place(source)
     try:
         original = TasksManager.get_model_class_for_task(TASKS[exported.family], framework="pt")
-        reference = original.from_pretrained(folder, dtype=torch.float32, **options).eval()
+        reference = original.from_pretrained(place, dtype=torch.float32, **options).eval()
     except Exception as error:
         raise EdgespecError(
             f"transformers cannot load {source} to verify it: {type(error).__name__}: {error}"

@@ -65,15 +65,12 @@ def batches(
     yield from groups
 
 
-def padded(
-    rows: Sequence[Sequence[int]], pad: int = 0, *, left: bool = False
-) -> tuple[Tensor, Tensor]:
+def padded(rows: Sequence[Sequence[int]], pad: int = 0) -> tuple[Tensor, Tensor]:
     """Rows of tokens as one tensor [rows, longest], and where it holds tokens (bool)."""
     longest = max(map(len, rows))
     ids = torch.full((len(rows), longest), pad)
     real = torch.zeros(len(rows), longest, dtype=torch.bool)
     for index, row in enumerate(rows):
-        place = slice(longest - len(row), longest) if left else slice(0, len(row))
-        ids[index, place] = torch.tensor(row)
-        real[index, place] = True
+        ids[index, : len(row)] = torch.tensor(row)
+        real[index, : len(row)] = True
     return ids, real

@@ -34,7 +34,9 @@ class Cache:
         self.keys, self.values = self.keys[:, rows], self.values[:, rows]
 
 
-def hidden_states(model: Any, ids: Tensor, first: Tensor | None = None, cache: Any = None) -> Tensor:
+def hidden_states(
+    model: Any, ids: Tensor, first: Tensor | None = None, cache: Any = None
+) -> Tensor:
     """Hidden states [rows, m, width] after each of the tokens [rows, m].
 
     Args:
@@ -64,7 +66,9 @@ def hidden_states(model: Any, ids: Tensor, first: Tensor | None = None, cache: A
 
 
 def _head_size(config: Any) -> int:
-    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+    return int(
+        getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    )
 
 
 def _norm(norm: Any, x: Tensor) -> Tensor:

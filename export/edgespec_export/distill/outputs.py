@@ -133,7 +133,7 @@ def _drawn(logits: Tensor, temperature: float) -> Tensor:
     if temperature == 0:
         return logits.argmax(-1)
     drawn = []
-    for part in logits.split(DRAWN):
+    for part in torch.split(logits, DRAWN):
         # By the inverse of the distribution function: multinomial draws a number for every token.
         sums = (part.float() / temperature).softmax(-1).cumsum(-1)
         draw = torch.rand(len(part), 1, device=part.device) * sums[:, -1:]

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.staging import staged
+from edgespec.text_file import read_lines
 from edgespec_export.checkpoint import Checkpoint, open_checkpoint
 from edgespec_export.distill.card import RECORD, write_card
 from edgespec_export.distill.examples import Example, Text
 from edgespec_export.distill.loss import LOSSES
-from edgespec_export.distill.models import Causal, Distilled, Seq2Seq
+from edgespec_export.distill.models import Distilled
 from edgespec_export.distill.outputs import (
     Manner,
     read_examples,
@@ -31,6 +31,7 @@ from edgespec_export.distill.outputs import (
     written_with_laws,
 )
 from edgespec_export.distill.student import check_width, small_model
+from edgespec_export.distill.target import open_target
 from edgespec_export.distill.training import Acceptance, Report, Training, measured_acceptance
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
 from edgespec_export.families import Family, family_of
@@ -127,7 +128,7 @@ def distill(
     with ours as aside, _one_line_memory():
         work = _work_folder(folder, source, text, plan)
         say(f"target: {source.label}")
-        teacher = _load_target(source, family)
+        teacher = open_target(source, seq2seq=family.start_token is not None)
         _check_shape(plan, teacher.model.config, family)
         run = _Run(teacher, checkpoint.eos_token_ids, prompts, plan, work, say, report)
         draft, found = run.train()
@@ -293,13 +294,7 @@ def _check_shape(plan: Plan, config: Any, family: Family) -> None:
 
 def _prompts(file: Path, checkpoint: Checkpoint, chat: bool) -> list[list[int]]:
     """The lines of a file in the target's tokens."""
-    try:
-        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8 text") from None
-    lines = list(dict.fromkeys(lines))
+    lines = list(dict.fromkeys(read_lines(file)))
     if len(lines) < FEWEST:
         raise UsageError(
             f"{file} has {len(lines)} different prompts, one a line; give {FEWEST} at least, "
@@ -326,33 +321,6 @@ def _work_folder(folder: Path, source: Source, text: Path, plan: Plan) -> Path:
         work.mkdir(parents=True)
         note.write_text(recipe, encoding="utf-8")
     return work
-
-
-def _load_target(source: Source, family: Family) -> Distilled:
-    path = source.path
-    folder, options = (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
-    seq2seq = family.start_token is not None
-    kind: Any = AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM
-    device = "cuda" if torch.cuda.device_count() else "cpu"
-    try:
-        model = kind.from_pretrained(folder, dtype=_dtype(device), **options).to(device)
-    except (MemoryError, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        first = str(error).splitlines()[0] if str(error) else ""
-        raise EdgespecError(
-            f"transformers cannot load {path} to train against it: {type(error).__name__}: {first}"
-        ) from None
-    model.eval().requires_grad_(requires_grad=False)
-    vocabulary = whole(model.config.vocab_size)
-    return (Seq2Seq if seq2seq else Causal)(model, vocabulary)
-
-
-def _dtype(device: str) -> torch.dtype:
-    """bf16 where the machine computes in it; elsewhere it is slower than float32."""
-    flags = Path("/proc/cpuinfo")
-    on_cpu = flags.exists() and any(f in flags.read_text() for f in ("avx512_bf16", "amx_bf16"))
-    return torch.bfloat16 if device == "cuda" or on_cpu else torch.float32
 
 
 def _save(draft: Distilled, checkpoint: Checkpoint, folder: Path) -> None:

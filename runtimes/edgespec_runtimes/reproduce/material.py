@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.contract import read_manifest
-from edgespec.errors import EdgespecError, UsageError
 from edgespec.model import Model
 from edgespec.runtimes import open_model
+from edgespec.text_file import read_lines
 from edgespec.tokenizer import load_tokenizer
 from edgespec.vocabulary import Vocabulary, open_vocabulary
 
-__all__ = ["TASKS", "Material", "open_material", "read_lines"]
+__all__ = ["TASKS", "Material", "open_material"]
 
 TASKS = {"ende": "EnDe", "cnndm": "CNNDM"}  # ours, and the paper's name
 LONGEST_PROMPT = 512
@@ -78,20 +78,3 @@ def open_material(
         ends,
         f"{manifest.target.source} ({variant}), {len(sources)} prompts of {data.name}",
     )
-
-
-def read_lines(path: Path) -> list[str]:
-    """Lines that are not blank.
-
-    Raises:
-        EdgespecError: the file cannot be read, or has none.
-    """
-    try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except OSError as error:
-        raise EdgespecError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise EdgespecError(f"{path} is not UTF-8 text") from None
-    if not lines:
-        raise UsageError(f"{path} has no lines; give one text a line")
-    return lines
