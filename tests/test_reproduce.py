@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from edgespec.cli import main
 from edgespec.errors import EdgespecError
-from edgespec.reproduce_cli import reproduce
 from edgespec.text_file import read_lines
 from edgespec.vocabulary import SharedTokens
 from edgespec_runtimes.reproduce import acceptance, computed, material, ngrams, theory
@@ -22,7 +22,7 @@ PAPER = read_paper()
 
 
 def run(*arguments):
-    result = CliRunner().invoke(reproduce, [str(argument) for argument in arguments])
+    result = CliRunner().invoke(main, ["reproduce", *map(str, arguments)])
     return result.exit_code, result.output
 
 
