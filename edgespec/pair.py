@@ -146,7 +146,7 @@ class Pair:
         min_p: float = 0.0,
         seed: int | None = None,
         gamma: int | str = "auto",
-        draft: bool | str = True,
+        draft: bool | str | Draft = True,
         rule: str | None = None,
         stop: str | Sequence[str] = (),
         ignore_eos: bool = False,
@@ -163,7 +163,8 @@ class Pair:
             gamma: tokens drafted a round, or "auto": what acceptance and costs make fastest.
             draft: True takes the draft model, or prompt lookup where the pair has none; False
                 decodes plainly; "model" and "lookup" ask for one kind. A profile of `edgespec
-                tune` may change what True means, to no draft at all where none pays.
+                tune` may change what True means, to no draft at all where none pays. Any other
+                `edgespec.draft.Draft` works too: whatever it proposes, the text is the target's.
             rule: "block" or "token", both exact; None takes the block rule, or the token rule where
                 the block rule gains nothing (greedy, prompt lookup).
             stop: a string, or strings, that end the text and are not part of it.
@@ -180,7 +181,7 @@ class Pair:
             raise UsageError(f"rule is {rule!r}; give one of: {', '.join(RULES)}")
         kind = self._draft_kind(draft, gamma)
         process = Sampling(temperature, top_k, top_p, min_p)
-        gammas = controller(gamma, self.costs[kind or "lookup"])
+        gammas = controller(gamma, self.costs["model" if kind == "model" else "lookup"])
         tokens = self.encode(prompt, chat)
         randomness = Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
@@ -193,12 +194,13 @@ class Pair:
             "max_new_tokens": limit,
             "ends": ending,
         }
-        if kind is None:
+        drafter = None if kind is None else self._drafter(kind, process, last_tokens)
+        if drafter is None:
             rounds = plain(self.target, tokens, **shared)
         else:
             rounds = speculate(
                 self.target,
-                self._drafter(kind, process, last_tokens),
+                drafter,
                 tokens,
                 rule=RULES[rule or ("token" if process.greedy or kind == "lookup" else "block")],
                 gamma=gammas,
@@ -210,7 +212,7 @@ class Pair:
             ending,
             result,
             max_new_tokens=max_new_tokens,
-            model_seconds=self.seconds,
+            model_seconds=lambda: (self.target.seconds, drafter.seconds if drafter else 0.0),
             logprobs=logprobs,
         )
 
@@ -234,9 +236,9 @@ class Pair:
         text = form["before"] + prompt + form["after"]
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def _draft_kind(self, draft: bool | str, gamma: int | str) -> str | None:
-        """ "model" or "lookup"; None decodes plainly."""
-        if draft not in (True, False, "model", "lookup"):
+    def _draft_kind(self, draft: bool | str | Draft, gamma: int | str) -> str | Draft | None:
+        """ "model", "lookup" or the caller's own; None decodes plainly."""
+        if isinstance(draft, (bool, str)) and draft not in (True, False, "model", "lookup"):
             raise UsageError(f"draft is {draft!r}; give True, False, 'model' or 'lookup'")
         if draft is False or (draft is True and gamma == "auto" and self._default_draft == "none"):
             return None
@@ -248,13 +250,15 @@ class Pair:
             )
         if draft == "model" and self.draft is None:
             raise UsageError("the pair was exported without a draft model; use draft 'lookup'")
-        if isinstance(draft, str):
+        if not isinstance(draft, bool):
             return draft
         if self._default_draft != "none":
             return self._default_draft
         return "model" if self.draft else "lookup"
 
-    def _drafter(self, kind: str, process: Sampling, last_tokens: Sequence[int]) -> Draft:
+    def _drafter(self, kind: str | Draft, process: Sampling, last_tokens: Sequence[int]) -> Draft:
+        if not isinstance(kind, str):
+            return kind
         if kind == "lookup" or self.draft is None:
             return PromptLookup()
         return ModelDraft(self.draft, process, self.vocabulary, last_tokens)

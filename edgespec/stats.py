@@ -5,11 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgespec.decode import Round
 
-__all__ = ["Rate", "Stats", "counted"]
+__all__ = ["Rate", "RoundTime", "Stats", "counted"]
+
+
+class RoundTime(NamedTuple):
+    """Seconds of a round that drafted so many tokens; `draft_seconds` of them in the draft."""
+
+    drafted: int
+    seconds: float
+    draft_seconds: float
 
 
 @dataclass
@@ -27,6 +35,7 @@ class Stats:
         first_token_seconds: up to the first emitted token, the prompt included.
         first_tokens: how many tokens the first round emitted.
         target_seconds, draft_seconds: inside the models, prompt included.
+        rounds: what each round took; the first includes the prompt.
     """
 
     tokens: int = 0
@@ -42,9 +51,14 @@ class Stats:
     first_tokens: int = 0
     target_seconds: float = 0.0
     draft_seconds: float = 0.0
+    rounds: list[RoundTime] = field(default_factory=list)
 
-    def count(self, round_: Round) -> None:
-        """Adds one round."""
+    def count(self, round_: Round, seconds: float, in_target: float, in_draft: float) -> None:
+        """Adds one round and the time it took, in all and inside the models."""
+        self.rounds.append(RoundTime(round_.drafted, seconds, in_draft))
+        self.seconds += seconds
+        self.target_seconds += in_target
+        self.draft_seconds += in_draft
         self.tokens += len(round_.tokens)
         self.target_calls += 1
         self.drafted += round_.drafted
@@ -87,7 +101,7 @@ class Stats:
         return max(0.0, 1 - inside / self.seconds) if self.seconds else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything above, for JSON."""
+        """Everything above but the single rounds, for JSON."""
         derived = (
             "acceptance_rate",
             "acceptance_by_position",
@@ -96,7 +110,8 @@ class Stats:
             "decode_tokens_per_second",
             "loop_share",
         )
-        return {**vars(self), **{name: getattr(self, name) for name in derived}}
+        own = {name: value for name, value in vars(self).items() if name != "rounds"}
+        return {**own, **{name: getattr(self, name) for name in derived}}
 
 
 def counted(
@@ -107,15 +122,15 @@ def counted(
     Args:
         model_seconds: time spent so far in the target and in the draft.
     """
-    before = model_seconds()
+    target, draft = model_seconds()
     began = time.perf_counter()
     for round_ in rounds:
-        stats.count(round_)
-        stats.seconds += time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        now = model_seconds()
+        stats.count(round_, seconds, now[0] - target, now[1] - draft)
+        target, draft = now
         if not stats.first_tokens:
             stats.first_tokens, stats.first_token_seconds = stats.tokens, stats.seconds
-        target, draft = model_seconds()
-        stats.target_seconds, stats.draft_seconds = target - before[0], draft - before[1]
         yield round_
         began = time.perf_counter()
 

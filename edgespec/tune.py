@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from edgespec.contract import read_manifest
 from edgespec.costs import Costs
 from edgespec.distribution import Sampling
 from edgespec.errors import UsageError
-from edgespec.model import Model
 from edgespec.pair import Pair, load
 from edgespec.predict import (
     Trace,
@@ -26,13 +24,11 @@ from edgespec.predict import (
     predicted_speedup,
 )
 from edgespec.profile import Profile
+from edgespec.round_costs import LONGEST, RoundCosts, plain_step_seconds, round_costs
 from edgespec.runtimes import describe
 from edgespec.stats import Rate
 
-__all__ = ["Candidate", "Tuning", "round_seconds", "step_seconds", "tune"]
-
-MAX_POSITIONS = 17
-REPEATS = 9
+__all__ = ["Candidate", "Tuning", "tune"]
 
 
 @dataclass(frozen=True)
@@ -133,51 +129,6 @@ def _on_one_scale(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [dataclasses.replace(c, tokens_per_second=plain * c.measured) for c in candidates]
 
 
-def step_seconds(model: Model, prompt: Sequence[int], positions: Sequence[int]) -> list[float]:
-    """Median time of a call with so many positions, behind the prompt. Widths take turns, so
-    that a drift of the machine hits them alike."""
-    model.prefill(prompt)
-    start = model.length
-    times: list[list[float]] = [[] for _ in positions]
-    for repeat in range(REPEATS + 1):
-        for count, taken in zip(positions, times, strict=True):
-            began = time.perf_counter()
-            model.score([prompt[0]] * count)
-            if repeat:  # the first round also allocates
-                taken.append(time.perf_counter() - began)
-            model.rewind(start)
-    return [float(np.median(taken)) for taken in times]
-
-
-def round_seconds(
-    target: Model, draft: Model, prompt: Sequence[int], longest: int
-) -> tuple[list[float], float]:
-    """Median times of verifying 1 … `longest` + 1 positions and of a draft step, as rounds have
-    them: draft and target take turns, and each finds the other's numbers in the caches.
-
-    Returns:
-        seconds of the target's calls, [longest + 1], and of one draft step.
-    """
-    target.prefill(prompt)
-    draft.prefill(prompt)
-    starts = target.length, draft.length
-    steps: list[float] = []
-    calls: list[list[float]] = [[] for _ in range(longest + 1)]
-    for repeat in range(REPEATS + 1):
-        for gamma, taken in enumerate(calls):
-            began = time.perf_counter()
-            for _ in range(gamma):
-                draft.score(prompt[:1])
-            drafted = time.perf_counter()
-            target.score([prompt[0]] * (gamma + 1))
-            if repeat:  # the first round also allocates
-                taken.append(time.perf_counter() - drafted)
-                steps += [(drafted - began) / gamma] if gamma else []
-            target.rewind(starts[0])
-            draft.rewind(starts[1])
-    return [float(np.median(taken)) for taken in calls], float(np.median(steps))
-
-
 class _Run:
     """Measurements of one target variant with one number of threads."""
 
@@ -202,22 +153,21 @@ class _Run:
         }
         self._pair = pair = self._load(None)
         self._prompts = [pair.encode(prompt, chat) for prompt in prompts]
-        self._steps = step_seconds(pair.target, self._prompts[0], range(1, MAX_POSITIONS + 1))
-        self._texts = [
-            pair.generate(prompt, draft=False, **self._options).token_ids
-            for prompt in self._prompts
-        ]
+        texts = [pair.generate(prompt, draft=False, **self._options) for prompt in self._prompts]
+        self._texts = [text.token_ids for text in texts]
+        self._step = plain_step_seconds([text.stats for text in texts])
 
     def plain(self) -> Candidate:
-        return self._candidate("none", None, Costs([1.0], 0.0), [], self._pair)
+        alone = RoundCosts(Costs([1.0], 0.0), self._step)
+        return self._candidate("none", None, alone, [], self._pair)
 
     def lookup(self) -> Candidate:
         traces = [
-            lookup_trace(prompt, text, MAX_POSITIONS - 1)
+            lookup_trace(prompt, text, LONGEST)
             for prompt, text in zip(self._prompts, self._texts, strict=True)
         ]
-        costs = self._costs("lookup", self._steps, 0.0, self._pair)
-        return self._candidate("lookup", None, costs, traces, self._pair)
+        timed = round_costs(self._pair, self._prompts, "lookup", self._process)
+        return self._candidate("lookup", None, timed, traces, self._pair)
 
     def model(self, draft_format: str) -> Candidate:
         pair = self._load(draft_format)
@@ -230,13 +180,12 @@ class _Run:
                 prompt,
                 text,
                 self._process,
-                MAX_POSITIONS - 1,
+                LONGEST,
             )
             for prompt, text in zip(self._prompts, self._texts, strict=True)
         ]
-        verify, step = round_seconds(pair.target, pair.draft, self._prompts[0], MAX_POSITIONS - 1)
-        costs = self._costs("model", [self._steps[0], *verify[1:]], step, pair)
-        return self._candidate("model", draft_format, costs, traces, pair)
+        timed = round_costs(pair, self._prompts, "model", self._process)
+        return self._candidate("model", draft_format, timed, traces, pair)
 
     def _load(self, draft_format: str | None) -> Pair:
         return load(
@@ -246,27 +195,15 @@ class _Run:
             draft_format=draft_format,
         )
 
-    def _costs(
-        self, kind: str, verify_seconds: list[float], draft_seconds: float, pair: Pair
-    ) -> Costs:
-        """In units of a plain step with its loop; a round's loop takes more."""
-        plain_loop, loop = (
-            self._loop_seconds(pair, way) for way in ({"draft": False}, {"draft": kind, "gamma": 2})
-        )
-        unit = self._steps[0] + plain_loop
-        verify = [(seconds + plain_loop) / unit for seconds in verify_seconds]
-        return Costs(verify, draft_seconds / unit, max(0.0, loop - plain_loop) / unit)
-
-    def _loop_seconds(self, pair: Pair, way: dict[str, Any]) -> float:
-        """What a round spends outside of the models."""
-        rate = Rate()
-        for prompt in self._prompts:
-            rate.add(pair.generate(prompt, **way, **self._options).stats)
-        return (rate.all_seconds - rate.model_seconds) / rate.target_calls
-
     def _candidate(
-        self, kind: str, draft_format: str | None, costs: Costs, traces: list[Trace], pair: Pair
+        self,
+        kind: str,
+        draft_format: str | None,
+        timed: RoundCosts,
+        traces: list[Trace],
+        pair: Pair,
     ) -> Candidate:
+        costs = timed.costs
         gammas = range(costs.longest + 1)
         speedups = [predicted_speedup(traces, costs, g) for g in gammas] if traces else [1.0]
         gamma = int(np.argmax(speedups))
@@ -283,7 +220,7 @@ class _Run:
             kind=kind if gamma else "none",
             threads=self._threads,
             costs=costs,
-            step_ms=1e3 * self._steps[0],
+            step_ms=1e3 * timed.step_seconds,
             acceptance=mean_acceptance(traces),
             gamma=gamma,
             predicted=speedups[gamma],

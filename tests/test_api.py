@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 import edgespec
 from checkpoints import byte_tokenizer, word_tokenizer, write_circle, write_llama, write_noisy
+from edgespec.accept import Proposal
+from edgespec.distribution import Distribution
 from edgespec.export import export_pair
 from edgespec.tokenizer import GrowingText
 
@@ -47,7 +49,8 @@ def chunks_of(pair, prompt, **options) -> tuple[list[edgespec.Chunk], edgespec.G
 
 def without_times(stats: edgespec.Stats) -> dict[str, object]:
     fields = dataclasses.asdict(stats).items()
-    return {name: value for name, value in fields if not name.endswith("seconds")}
+    counts = {name: value for name, value in fields if not name.endswith("seconds")}
+    return {**counts, "rounds": [time.drafted for time in stats.rounds]}
 
 
 # --- streams -------------------------------------------------------------------------------------
@@ -325,6 +328,31 @@ def test_the_counts_add_up(pair, words, rule, temperature, draft, stop):
         if draft is False:
             assert stats.drafted == 0
             assert stats.target_calls == stats.tokens
+
+
+class Wild:
+    """A caller's own draft: any tokens, some of them with a wide law that they were drawn from."""
+
+    seconds = 0.0
+
+    def __init__(self, width: int) -> None:
+        self._law = Distribution(np.arange(width), np.full(width, 1 / width))
+
+    def begin(self, prompt) -> None:
+        self.begun = list(prompt)
+
+    def propose(self, text, gamma, randomness) -> Proposal:
+        laws = [self._law] * gamma
+        return Proposal([randomness.categorical(law) for law in laws], laws)
+
+
+@pytest.mark.parametrize("gamma", [3, "auto"])
+def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, gamma):
+    wild = Wild(40)
+    result = pair.generate(ENGLISH, draft=wild, gamma=gamma)
+    assert result.token_ids == pair.generate(ENGLISH, draft=False).token_ids
+    assert wild.begun == pair.encode(ENGLISH)
+    assert result.stats.drafted > 0
 
 
 def test_the_draft_of_the_shipped_pair_saves_target_calls(pair):

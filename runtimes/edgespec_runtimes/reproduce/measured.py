@@ -10,7 +10,7 @@ from edgespec.decode import speculate
 from edgespec.distribution import Sampling
 from edgespec.draft import ModelDraft
 from edgespec.randomness import Seeded
-from edgespec.stats import Stats
+from edgespec.stats import Stats, counted
 from edgespec_runtimes.reproduce.acceptance import (
     Alpha,
     Laws,
@@ -132,7 +132,7 @@ def _rounds(
     process = Sampling(temperature)
     drafter = ModelDraft(material.draft, process, material.vocabulary, material.ends)
     for place, prompt in enumerate(material.prompts[:ROUND_PROMPTS]):
-        for round_ in speculate(
+        rounds = speculate(
             material.target,
             drafter,
             prompt,
@@ -142,8 +142,9 @@ def _rounds(
             randomness=Seeded(effort.seed + place),
             max_new_tokens=effort.longest,
             ends=set(material.ends).__contains__,
-        ):
-            stats.count(round_)
+        )
+        for _ in counted(rounds, stats, lambda: (material.target.seconds, drafter.seconds)):
+            pass
     return dict(
         zip(
             columns, (expected_tokens(alpha.mean, GAMMA), stats.tokens_per_target_call), strict=True
