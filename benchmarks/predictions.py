@@ -1,0 +1,83 @@
+"""How well `edgespec tune` predicts: predicted against measured speed-up of every way to draft.
+
+    python benchmarks/predictions.py build/en-de=descriptions.txt build/smollm2 --json FILE
+
+Each argument is a pair and a file with a prompt on each line; without a file, each built-in kind of
+prompt is a text of its own. A combination is a target variant, a text and a draft that is predicted
+to pay. Greedy. The rows where a prediction is far off stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from edgespec.contract import read_manifest
+from edgespec.distribution import Sampling
+from edgespec.prompts import prompts_for
+from edgespec.text_file import read_lines
+from edgespec.tune import Candidate, tune
+from record import describe, environment
+
+NEAR = 0.1
+
+
+def texts(argument: str) -> Iterator[tuple[Path, str, list[str]]]:
+    """Pair, name of the text, prompts."""
+    pair, _, file = argument.partition("=")
+    if file:
+        yield Path(pair), Path(file).stem, read_lines(Path(file))
+        return
+    for kind, prompts in prompts_for(read_manifest(Path(pair))).items():
+        yield Path(pair), kind, prompts
+
+
+def row(pair: Path, text: str, candidate: Candidate) -> dict[str, Any]:
+    return {
+        "pair": pair.name,
+        "text": text,
+        "target": candidate.target_format,
+        "draft": " ".join(filter(None, (candidate.kind, candidate.draft_format))),
+        "gamma": candidate.gamma,
+        "acceptance": candidate.acceptance,
+        "predicted": candidate.predicted,
+        "measured": candidate.measured,
+        "off": candidate.predicted / candidate.measured - 1,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="+")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=96)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    record = environment(options.threads)
+    print(describe(record))
+    rows: list[dict[str, Any]] = []
+    for argument in options.what:
+        for pair, text, prompts in texts(argument):
+            tuning = tune(
+                pair,
+                prompts,
+                process=Sampling(),
+                max_new_tokens=options.tokens,
+                threads=[options.threads],
+                chat=read_manifest(pair).chat is not None,
+            )
+            for candidate in tuning.candidates:
+                if candidate.gamma:
+                    rows.append(row(pair, text, candidate))
+                    print(rows[-1], flush=True)
+    near = sum(abs(entry["off"]) <= NEAR for entry in rows)
+    print(f"{near} of {len(rows)} within {NEAR:.0%}")
+    if options.json:
+        options.json.write_text(json.dumps({"environment": record, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
