@@ -41,6 +41,8 @@ class Turned(Int8):
 
     table = FullPrecision.table
     linear = FullPrecision.linear
+    linears = FullPrecision.linears
+    norm = FullPrecision.norm
     tied_head = FullPrecision.linear
 
 
@@ -68,15 +70,21 @@ def t5(folder, **config):
 
 CASES = {
     "t5 v1.0": t5,
-    "t5 v1.1": lambda folder: t5(folder, gated=True, encoder_layers=2),
-    "t5 v1.1, tied head": lambda folder: t5(folder, gated=True, tie_word_embeddings=True),
+    "t5 v1.1": lambda folder, **more: t5(folder, gated=True, encoder_layers=2, **more),
+    "t5 v1.1, tied head": lambda folder, **more: t5(
+        folder, gated=True, tie_word_embeddings=True, **more
+    ),
     "llama": llama,
-    "llama, tied head": lambda folder: llama(folder, tie_word_embeddings=True),
-    "llama, every bias": lambda folder: llama(folder, attention_bias=True, mlp_bias=True),
-    "qwen2": lambda folder: llama(folder, model_type="qwen2", tie_word_embeddings=True),
-    "qwen3": lambda folder: llama(folder, model_type="qwen3", kv_heads=1),
-    "llama, blocks of 4": lambda folder: llama(folder, width=60),
-    "llama, an odd width": lambda folder: llama(folder, width=63),
+    "llama, tied head": lambda folder, **more: llama(folder, tie_word_embeddings=True, **more),
+    "llama, every bias": lambda folder, **more: llama(
+        folder, attention_bias=True, mlp_bias=True, **more
+    ),
+    "qwen2": lambda folder, **more: llama(
+        folder, model_type="qwen2", tie_word_embeddings=True, **more
+    ),
+    "qwen3": lambda folder, **more: llama(folder, model_type="qwen3", kv_heads=1, **more),
+    "llama, blocks of 4": lambda folder, **more: llama(folder, width=60, **more),
+    "llama, an odd width": lambda folder, **more: llama(folder, width=63, **more),
 }
 
 
@@ -132,13 +140,14 @@ class Unturned(Int8):
 
     prepared = FullPrecision.prepared
     inner = Int8.linear
+    norm = FullPrecision.norm
     tied_norm = FullPrecision.tied_norm
 
 
 @pytest.mark.parametrize("case", ["t5 v1.0", "t5 v1.1", "llama", "llama, tied head", "qwen2"])
 def test_int8_is_nearer_to_float32_when_turned(case, tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "unturned", Unturned)
-    source = CASES[case](tmp_path / "checkpoint")
+    source = CASES[case](tmp_path / "checkpoint", width=512)
     formats = ["fp32", "int8", "unturned"]
     export_pair(str(source), None, tmp_path / "pair", target_formats=formats, threads=1)
     exact, int8, unturned = logits_of(tmp_path / "pair", *formats)
@@ -166,13 +175,16 @@ def test_a_tied_table_is_stored_once_and_in_8_bits(case, table, tmp_path):
 @given(st.integers(1, 5), st.sampled_from([1, 7, 30, 48, 64, 576]))
 def test_turning_twice_changes_nothing(rows, width):
     matrix = np.random.default_rng(width).standard_normal((rows, width), np.float32)
-    assert np.allclose(turned(turned(matrix)), matrix, atol=1e-5)
-    assert np.allclose((turned(matrix) ** 2).sum(), (matrix**2).sum(), rtol=1e-5)
+    assert np.allclose(turned(turned(matrix, 64), 64), matrix, atol=1e-5)
+    assert np.allclose((turned(matrix, 64) ** 2).sum(), (matrix**2).sum(), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("width", "size"), [(576, 64), (512, 64), (384, 64), (60, 4), (63, 1)])
-def test_blocks_are_the_largest_powers_of_two(width, size):
-    assert block_size(width) == size
+@pytest.mark.parametrize(
+    ("width", "most", "size"),
+    [(576, 512, 64), (4096, 512, 512), (4096, 64, 64), (384, 64, 64), (60, 64, 4), (63, 64, 1)],
+)
+def test_blocks_are_the_largest_powers_of_two(width, most, size):
+    assert block_size(width, most) == size
     assert np.array_equal(np.abs(hadamard(size)), np.full((size, size), np.float32(size**-0.5)))
 
 

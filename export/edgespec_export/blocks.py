@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -41,9 +42,21 @@ class Numbers(Protocol):
         """x · Wᵀ (+ b) for the checkpoint's matrix `name` ([out, in]): [m, out]."""
         ...
 
+    def linears(
+        self, g: Graph, x: ir.Value, names: Sequence[str], biases: Sequence[str] = ()
+    ) -> Sequence[ir.Value]:
+        """`linear` for several matrices with the same input; all of them have a bias, or none."""
+        if not biases:
+            return [self.linear(g, x, name) for name in names]
+        return [self.linear(g, x, *pair) for pair in zip(names, biases, strict=True)]
+
     def inner(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
         """`linear` for the matrix behind the feed-forward's activation."""
         return self.linear(g, x, name, bias)
+
+    def norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
+        """`rms_norm` of the residual stream, in front of its readers."""
+        return rms_norm(g, x, name, epsilon)
 
     def tied_norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
         """`rms_norm` in front of `tied_head`."""

@@ -72,6 +72,13 @@ class Graph:
             operator, inputs, attributes, num_outputs=outputs, domain=CONTRIB
         )
 
+    def split(self, x: ir.Value, widths: Sequence[int]) -> Sequence[ir.Value]:
+        """The columns of x [m, Σ widths], some at a time."""
+        count = len(widths)
+        return self._tape.op_multi_out(
+            "Split", [x, self.ints(*widths)], {"axis": 1}, num_outputs=count
+        )
+
     def weight(self, name: str) -> ir.Value:
         """A tensor of the checkpoint: float32, in the checkpoint's own layout."""
         return self.stored(name, lambda: self.weights.checkpoint_tensor(name))

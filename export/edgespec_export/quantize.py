@@ -7,7 +7,7 @@ export and written into the manifest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,10 +19,17 @@ import onnx_ir as ir
 from edgespec.errors import EdgespecError
 from edgespec_export.blocks import FullPrecision, Numbers, rms_norm
 from edgespec_export.graph import Graph
-from edgespec_export.rotation import Residual, Rotated, block_size, hadamard
+from edgespec_export.rotation import (
+    INNER_BLOCK,
+    STREAM_BLOCK,
+    Residual,
+    Rotated,
+    block_size,
+    hadamard,
+)
 from edgespec_export.weights import Weights
 
-__all__ = ["FORMATS", "per_block", "per_channel", "per_row"]
+__all__ = ["FORMATS", "per_block", "per_channel", "per_row", "side_by_side"]
 
 Float = npt.NDArray[np.float32]
 
@@ -56,10 +63,15 @@ class Int8(Numbers):
     """Weights in 8 bits per output channel, activations in 8 bits per row (per token), both turned.
 
     A row's scale is its own, so rows do not mix, unlike with the per-tensor scale of dynamic
-    quantization. Scales are applied behind the integer product as f · (s_a · s_b), the form that
-    ONNX Runtime fuses. Matrices with the same input share its quantization. What is turned and why
-    is in rotation.py: here are the places where a graph must turn with it.
+    quantization; what comes out of a norm has one scale for all rows, known beforehand. Scales are
+    applied behind the integer product as f · (s_a · s_b), the form that ONNX Runtime fuses.
+    Matrices with the same input share its quantization and are one product. What is turned and
+    why is in rotation.py: here are the places where a graph must turn with it.
     """
+
+    # A norm's rows have root mean square 1, and turned ones are near to normally distributed: one
+    # number in 16 000 lies beyond 4. An outlier that was the whole row has √(width / block) now.
+    RANGE = 4
 
     def __init__(self) -> None:
         self._quantized: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
@@ -73,15 +85,35 @@ class Int8(Numbers):
         return g.op.Mul(rows, g.op.Unsqueeze(g.op.Gather(scale, tokens), g.ints(1)))
 
     def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
-        quantized = cache(lambda: per_channel(g.weights.checkpoint_tensor(name)))
+        (y,) = self.linears(g, x, [name], [bias] if bias else [])
+        return y
+
+    def linears(
+        self, g: Graph, x: ir.Value, names: Sequence[str], biases: Sequence[str] = ()
+    ) -> Sequence[ir.Value]:
+        name, bias = "+".join(names), "+".join(biases)
+        quantized = cache(lambda: side_by_side(map(g.weights.checkpoint_tensor, names)))
         matrix = g.stored(f"{name}.int8", lambda: quantized()[0])
         scale = g.stored(f"{name}.scale", lambda: quantized()[1])
         y = self._product(g, x, matrix, scale)
-        # Not `Add`: ONNX Runtime 1.31 moves one into its fused product, which then forgets it.
-        return g.op.Sum(y, g.weight(bias)) if bias else y
+        if biases:
+            added = g.stored(
+                bias, lambda: np.concatenate([g.weights.checkpoint_tensor(b) for b in biases])
+            )
+            # Not `Add`: ONNX Runtime 1.31 moves one into its fused product, which then forgets it.
+            y = g.op.Sum(y, added)
+        return g.split(y, [g.weights.shape(n)[0] for n in names]) if len(names) > 1 else [y]
 
     def inner(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
-        return self.linear(g, _turned(g, x, g.weights.shape(name)[1]), name, bias)
+        return self.linear(g, _turned(g, x, g.weights.shape(name)[1], INNER_BLOCK), name, bias)
+
+    def norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
+        y = rms_norm(g, x, name, epsilon)
+        (width,) = g.weights.shape(name)
+        if width <= self.RANGE**2 * block_size(width, STREAM_BLOCK):
+            scale = g.constant(self.RANGE / 127, np.float32)
+            self._quantized[y] = g.op.QuantizeLinear(y, scale, g.constant(128, np.uint8)), scale
+        return y
 
     def tied_norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
         """The stream is turned back for the norm's weights, and forth again.
@@ -89,7 +121,8 @@ class Int8(Numbers):
         Other readers take these weights into themselves; a table that is looked up in cannot.
         """
         (width,) = g.weights.shape(name)
-        return _turned(g, rms_norm(g, _turned(g, x, width), name, epsilon), width)
+        x = rms_norm(g, _turned(g, x, width, STREAM_BLOCK), name, epsilon)
+        return _turned(g, x, width, STREAM_BLOCK)
 
     def tied_head(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
         """By the table itself; ONNX Runtime transposes it once, when it loads the graph."""
@@ -122,9 +155,9 @@ class Int8(Numbers):
         return self._quantized[x]
 
 
-def _turned(g: Graph, x: ir.Value, width: int) -> ir.Value:
+def _turned(g: Graph, x: ir.Value, width: int, most: int) -> ir.Value:
     """`rotation.turned` in a graph: [m, width], block by block."""
-    size = block_size(width)
+    size = block_size(width, most)
     if size == 1:
         return x
     blocks = g.op.MatMul(g.op.Reshape(x, g.ints(-1, size)), g.constant(hadamard(size), np.float32))
@@ -182,6 +215,12 @@ def per_channel(matrix: Float) -> tuple[npt.NDArray[np.int8], Float]:
     """A matrix [out, in] as int8 [in, out] and the scale of each output channel [out]."""
     rounded, scale = per_row(matrix)
     return np.ascontiguousarray(rounded.T), scale
+
+
+def side_by_side(matrices: Iterable[Float]) -> tuple[npt.NDArray[np.int8], Float]:
+    """`per_channel` of matrices [out, in] that stand below each other."""
+    rounded, scales = zip(*map(per_channel, matrices), strict=True)
+    return np.concatenate(rounded, axis=1), np.concatenate(scales)
 
 
 def per_row(matrix: Float) -> tuple[npt.NDArray[np.int8], Float]:

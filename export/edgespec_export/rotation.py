@@ -19,9 +19,18 @@ import numpy.typing as npt
 
 from edgespec_export.weights import Weights
 
-__all__ = ["Residual", "Rotated", "block_size", "hadamard", "turned"]
+__all__ = [
+    "INNER_BLOCK",
+    "STREAM_BLOCK",
+    "Residual",
+    "Rotated",
+    "block_size",
+    "hadamard",
+    "turned",
+]
 
-LARGEST_BLOCK = 64
+STREAM_BLOCK = 512  # at most: turned once, at export
+INNER_BLOCK = 64  # at most: turned at every call
 
 Float = npt.NDArray[np.float32]
 
@@ -62,19 +71,19 @@ class Rotated:
         tensor = self._weights.read(name)
         if name in residual.readers:
             norm = self._weights.read(residual.readers[name]).astype(np.float32)
-            tensor = turned(tensor * norm)
+            tensor = turned(tensor * norm, STREAM_BLOCK)
         elif name == residual.table:
-            tensor = turned(tensor)
+            tensor = turned(tensor, STREAM_BLOCK)
         if name in residual.inner:
-            tensor = turned(tensor)
+            tensor = turned(tensor, INNER_BLOCK)
         if name in residual.writers:
             tensor = _turned_outputs(tensor)
         return tensor
 
 
-def block_size(width: int) -> int:
-    """Of the Hadamard blocks: the largest power of two in `width`, up to 64. 1 turns nothing."""
-    return min(width & -width, LARGEST_BLOCK)
+def block_size(width: int, most: int) -> int:
+    """Of Hadamard blocks: the largest power of two in `width`, up to `most`. 1 turns nothing."""
+    return min(width & -width, most)
 
 
 def hadamard(size: int) -> Float:
@@ -86,15 +95,15 @@ def hadamard(size: int) -> Float:
     return matrix
 
 
-def turned(rows: npt.NDArray[Any]) -> Float:
-    """rows · Q over the last axis, in float32."""
-    size = block_size(rows.shape[-1])
+def turned(rows: npt.NDArray[Any], most: int) -> Float:
+    """rows · Q over the last axis, in float32, Q of blocks of `most` numbers at most."""
+    size = block_size(rows.shape[-1], most)
     blocks = rows.astype(np.float32, copy=False).reshape(-1, size)
     return (blocks @ hadamard(size)).reshape(rows.shape)
 
 
 def _turned_outputs(matrix: npt.NDArray[Any]) -> Float:
     """Q · matrix, or Q · bias: over the first axis, block by block."""
-    size = block_size(matrix.shape[0])
+    size = block_size(matrix.shape[0], STREAM_BLOCK)
     blocks = matrix.astype(np.float32, copy=False).reshape(-1, size, matrix[0].size)
     return (hadamard(size) @ blocks).reshape(matrix.shape)

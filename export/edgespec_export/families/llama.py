@@ -6,7 +6,7 @@ Decoder-only; grouped-query attention with rotary positions, gated silu feed-for
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,13 +119,14 @@ class Llama:
         x = numbers.table(g, tokens, EMBEDDING)
         for layer in range(self.layers):
             block = f"model.layers.{layer}"
-            h = rms_norm(g, x, f"{block}.input_layernorm.weight", self.epsilon)
+            h = numbers.norm(g, x, f"{block}.input_layernorm.weight", self.epsilon)
             q, k, v = self._projections(g, h, f"{block}.self_attn", numbers)
             q = self._rotate(g, q, cos, sin, self.heads.count)
             k = self._rotate(g, k, cos, sin, self.heads.kv_count)
             out = attention.cached(g, q, k, v, self.heads, layer, positions)
-            x = g.op.Add(x, _project(g, numbers, out, f"{block}.self_attn.o_proj", self.out_bias))
-            h = rms_norm(g, x, f"{block}.post_attention_layernorm.weight", self.epsilon)
+            (out,) = _project(g, numbers, out, [f"{block}.self_attn.o_proj"], self.out_bias)
+            x = g.op.Add(x, out)
+            h = numbers.norm(g, x, f"{block}.post_attention_layernorm.weight", self.epsilon)
             x = g.op.Add(x, self._feed_forward(g, h, f"{block}.mlp", numbers))
         logits = self._head(g, asked_positions(g, x), numbers)
         g.output(contract.LOGITS, logits, np.float32, ["rows", self.vocab_size])
@@ -150,14 +151,13 @@ class Llama:
         if self.tied_head:
             x = numbers.tied_norm(g, x, LAST_NORM, self.epsilon)
             return numbers.tied_head(g, x, EMBEDDING)
-        return numbers.linear(g, rms_norm(g, x, LAST_NORM, self.epsilon), HEAD)
+        return numbers.linear(g, numbers.norm(g, x, LAST_NORM, self.epsilon), HEAD)
 
     def _projections(
         self, g: Graph, h: ir.Value, attention: str, numbers: Numbers
     ) -> tuple[ir.Value, ir.Value, ir.Value]:
-        q, k, v = (
-            _project(g, numbers, h, f"{attention}.{part}_proj", self.qkv_bias) for part in "qkv"
-        )
+        parts = [f"{attention}.{part}_proj" for part in "qkv"]
+        q, k, v = _project(g, numbers, h, parts, self.qkv_bias)
         if self.head_norms:
             q = self._norm_heads(g, q, f"{attention}.q_norm.weight", self.heads.count)
             k = self._norm_heads(g, k, f"{attention}.k_norm.weight", self.heads.kv_count)
@@ -169,12 +169,11 @@ class Llama:
         return g.op.Reshape(normed, g.ints(-1, count * self.heads.size))
 
     def _feed_forward(self, g: Graph, h: ir.Value, mlp: str, numbers: Numbers) -> ir.Value:
-        gate = activation(
-            g, _project(g, numbers, h, f"{mlp}.gate_proj", self.mlp_bias), self.activation
-        )
-        up = _project(g, numbers, h, f"{mlp}.up_proj", self.mlp_bias)
+        parts = [f"{mlp}.{part}_proj" for part in ("gate", "up")]
+        gate, up = _project(g, numbers, h, parts, self.mlp_bias)
+        h = g.op.Mul(activation(g, gate, self.activation), up)
         bias = f"{mlp}.down_proj.bias" if self.mlp_bias else None
-        return numbers.inner(g, g.op.Mul(gate, up), f"{mlp}.down_proj.weight", bias)
+        return numbers.inner(g, h, f"{mlp}.down_proj.weight", bias)
 
     def _rotation(self, g: Graph, positions: Positions) -> tuple[ir.Value, ir.Value]:
         """cos and sin of every angle of this call: [1, m, head size / 2] each.
@@ -200,8 +199,11 @@ class Llama:
         return g.op.Reshape(turned, g.ints(-1, count * self.heads.size))
 
 
-def _project(g: Graph, numbers: Numbers, x: ir.Value, name: str, bias: bool) -> ir.Value:
-    return numbers.linear(g, x, f"{name}.weight", f"{name}.bias" if bias else None)
+def _project(
+    g: Graph, numbers: Numbers, x: ir.Value, names: Sequence[str], bias: bool
+) -> Sequence[ir.Value]:
+    weights, biases = ([f"{name}.{part}" for name in names] for part in ("weight", "bias"))
+    return numbers.linears(g, x, weights, biases if bias else ())
 
 
 def _refuse_sliding_windows(config: Config, layers: int) -> None:

@@ -23,7 +23,6 @@ from edgespec_export.blocks import (
     activation,
     asked_positions,
     decoder_positions,
-    rms_norm,
 )
 from edgespec_export.families.config import Config
 from edgespec_export.graph import Graph
@@ -127,16 +126,16 @@ class T5:
         for layer in range(self.encoder_layers):
             block = f"encoder.block.{layer}.layer"
             at = f"{block}.0.SelfAttention"
-            h = self._norm(g, x, f"{block}.0.layer_norm")
-            q, k, v = (numbers.linear(g, h, f"{at}.{part}.weight") for part in "qkv")
+            h = numbers.norm(g, x, f"{block}.0.layer_norm.weight", self.epsilon)
+            q, k, v = numbers.linears(g, h, [f"{at}.{part}.weight" for part in "qkv"])
             out = attention.full(g, q, k, v, self.heads, bias)
             x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
             x = self._feed_forward(g, x, f"{block}.1", numbers)
-        x = self._norm(g, x, "encoder.final_layer_norm")
+        x = numbers.norm(g, x, "encoder.final_layer_norm.weight", self.epsilon)
         for layer in range(self.layers):
             at = f"decoder.block.{layer}.layer.1.EncDecAttention"
-            for name, part in zip(contract.cross_names(layer), "kv", strict=True):
-                rows = numbers.linear(g, x, f"{at}.{part}.weight")
+            parts = numbers.linears(g, x, [f"{at}.{part}.weight" for part in "kv"])
+            for name, rows in zip(contract.cross_names(layer), parts, strict=True):
                 rows = g.op.Reshape(rows, g.ints(1, -1, self.heads.count, self.heads.size))
                 rows = g.op.Transpose(rows, perm=[0, 2, 1, 3])
                 g.output(name, rows, np.float32, source_shape(self.heads))
@@ -148,12 +147,12 @@ class T5:
         for layer in range(self.layers):
             block = f"decoder.block.{layer}.layer"
             at = f"{block}.0.SelfAttention"
-            h = self._norm(g, x, f"{block}.0.layer_norm")
-            q, k, v = (numbers.linear(g, h, f"{at}.{part}.weight") for part in "qkv")
+            h = numbers.norm(g, x, f"{block}.0.layer_norm.weight", self.epsilon)
+            q, k, v = numbers.linears(g, h, [f"{at}.{part}.weight" for part in "qkv"])
             out = attention.cached(g, q, k, v, self.heads, layer, positions, bias)
             x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
             at = f"{block}.1.EncDecAttention"
-            h = self._norm(g, x, f"{block}.1.layer_norm")
+            h = numbers.norm(g, x, f"{block}.1.layer_norm.weight", self.epsilon)
             q = numbers.linear(g, h, f"{at}.q.weight")
             out = attention.cross(g, q, self.heads, layer)
             x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
@@ -197,21 +196,18 @@ class T5:
 
     def _head(self, g: Graph, x: ir.Value, numbers: Numbers) -> ir.Value:
         own = self._own_head(g.weights)
-        norm = rms_norm if own else numbers.tied_norm
+        norm = numbers.norm if own else numbers.tied_norm
         x = norm(g, x, LAST_NORM, self.epsilon)
         if self.scale_outputs:
             x = g.op.Mul(x, g.constant(self.width**-0.5, np.float32))
         return numbers.linear(g, x, HEAD) if own else numbers.tied_head(g, x, EMBEDDING)
 
-    def _norm(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
-        return rms_norm(g, x, f"{name}.weight", self.epsilon)
-
     def _feed_forward(self, g: Graph, x: ir.Value, block: str, numbers: Numbers) -> ir.Value:
-        h = self._norm(g, x, f"{block}.layer_norm")
+        h = numbers.norm(g, x, f"{block}.layer_norm.weight", self.epsilon)
         dense = f"{block}.DenseReluDense"
         if self.gated:
-            gate = activation(g, numbers.linear(g, h, f"{dense}.wi_0.weight"), self.activation)
-            h = g.op.Mul(gate, numbers.linear(g, h, f"{dense}.wi_1.weight"))
+            gate, up = numbers.linears(g, h, [f"{dense}.{wi}.weight" for wi in self._wi])
+            h = g.op.Mul(activation(g, gate, self.activation), up)
         else:
             h = activation(g, numbers.linear(g, h, f"{dense}.wi.weight"), self.activation)
         return g.op.Add(x, numbers.inner(g, h, f"{dense}.wo.weight"))
