@@ -80,9 +80,9 @@ class Contest:
 def our_ways(format_: str) -> tuple[Way, ...]:
     """The first is the one that is compared with the peers: what `generate` does by default."""
     return (
-        Way("edgespec", format_, "lookup, γ auto"),
-        Way("edgespec", format_, "lookup, γ 4", ("--gamma", "4")),
-        Way("edgespec", format_, "plain", ("--plain",)),
+        Way("edgespec", format_, "draft model, γ auto", ("--draft", "model")),
+        Way("edgespec", format_, "lookup, γ auto", ("--draft", "lookup")),
+        Way("edgespec", format_, "plain", ("--draft", "none")),
     )
 
 
@@ -327,7 +327,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("pair", type=Path, help="exported in fp32 and int8")
+    parser.add_argument("pair", type=Path, help="exported in fp32 and int8, with a draft")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     parser.add_argument("--contests", nargs="*", choices=CONTESTS, default=list(CONTESTS))
     parser.add_argument("--threads", type=int, default=2)

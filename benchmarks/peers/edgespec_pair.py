@@ -1,6 +1,6 @@
 """edgespec, run exactly as the peers are: a process of its own, tokens in and out.
 
-python edgespec_pair.py build/smollm2 --format int8 --threads 2 [--plain | --gamma 4]
+python edgespec_pair.py build/smollm2 --format int8 --threads 2 --draft model
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ def main() -> None:
     parser.add_argument("pair")
     parser.add_argument("--format", required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--plain", action="store_true")
-    parser.add_argument("--gamma", type=int)
+    parser.add_argument("--draft", choices=("model", "lookup", "none"), required=True)
     arguments = parser.parse_args()
 
     def start() -> tuple[dict[str, Any], Generate]:
@@ -27,11 +26,11 @@ def main() -> None:
         pair = edgespec.load(
             arguments.pair, threads=arguments.threads, target_format=arguments.format
         )
-        way = {"draft": False if arguments.plain else "lookup", "gamma": arguments.gamma or "auto"}
+        draft = False if arguments.draft == "none" else arguments.draft
 
         def generate(prompt: list[int], max_new_tokens: int) -> Generated:
             began = time.perf_counter()
-            result = pair.generate(prompt, max_new_tokens=max_new_tokens, **way)
+            result = pair.generate(prompt, max_new_tokens=max_new_tokens, draft=draft)
             seconds = time.perf_counter() - began
             stats = result.stats
             return Generated(
@@ -39,6 +38,8 @@ def main() -> None:
             )
 
         weight_bytes = pair.manifest.bytes("target", arguments.format)
+        if draft == "model":
+            weight_bytes += pair.manifest.bytes("draft", next(iter(pair.manifest.draft.variants)))
         return {"versions": {}, "weight_bytes": weight_bytes}, generate
 
     serve(start)
