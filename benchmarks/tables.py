@@ -105,6 +105,20 @@ def cache_table(results: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def prediction_table(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "| pair | text | target | draft | γ | α | predicted | measured | off |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['pair']} | {row['text']} | {row['target']} | {row['draft']} | {row['gamma']} | "
+        f"{row['acceptance']:.2f} | {row['predicted']:.2f} | {row['measured']:.2f} | "
+        f"{row['off']:+.0%} |"
+        for row in rows
+    ]
+    return lines
+
+
 def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
     ways = {row["way"]: row for row in t5["rows"]}
     plain = ways["edgespec fp32, plain"]["tokens_per_second"]
@@ -170,6 +184,10 @@ def main() -> None:
         compare = result("compare_chat")
         tables = compare_tables(compare["contests"])
         insert(speed, "compare", [describe(compare["environment"]), "", *tables])
+    if (HERE / "results" / "predictions.json").exists():
+        predictions = result("predictions")
+        lines = [describe(predictions["environment"]), "", *prediction_table(predictions["rows"])]
+        insert(speed, "predictions", lines)
     insert(speed, "caches", [describe(caches[0]["environment"]), "", *cache_table(caches)])
     source = f"({describe(t5['environment'])}; `benchmarks/t5_pair.py`, `chat_lookup.py`)"
     insert(ROOT / "README.md", "speed", [*summary(t5, chat), "", source])
