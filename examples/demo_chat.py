@@ -1,4 +1,4 @@
-"""SmolLM2-135M-Instruct with prompt lookup: no draft model, only what the text repeats.
+"""SmolLM2-135M-Instruct with the draft that was distilled from it.
 
 python examples/demo_chat.py build/smollm2
 """
@@ -15,6 +15,8 @@ PROMPTS = [
     "write compressed files. The libary contains a tool to list the contents of compressed "
     "files. The documentation of the libary is in a package of its own.",
     "Give me three facts about the Moon.",
+    "How do I make a cup of tea?",
+    "Write a Python function that adds up the numbers in a list.",
 ]
 
 if __name__ == "__main__":
