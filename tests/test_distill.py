@@ -378,8 +378,9 @@ def test_an_interrupted_run_goes_on_and_asks_the_target_no_more(
     assert not folder.exists()
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "written_with_laws", interrupt)
-        found = distill(str(llama_folder), prompts, folder, PLAN)
-    assert found.steps == PLAN.steps
+        longer = dataclasses.replace(PLAN, steps=PLAN.steps + 20)
+        found = distill(str(llama_folder), prompts, folder, longer)
+    assert found.steps == longer.steps
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 

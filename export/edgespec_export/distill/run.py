@@ -314,7 +314,9 @@ def _work_folder(folder: Path, source: Source, text: Path, plan: Plan) -> Path:
     place = folder.resolve()
     work = place.parent / f".{place.name}.training"
     stamps = [(str(p.resolve()), p.stat().st_size) for p in (source.path, text)]
-    recipe = json.dumps([stamps, asdict(plan)])
+    # How long is no part of it: an interrupted run may be given more time.
+    kept = {name: value for name, value in asdict(plan).items() if name not in ("minutes", "steps")}
+    recipe = json.dumps([stamps, kept])
     note = work / "recipe.json"
     if not (note.exists() and note.read_text(encoding="utf-8") == recipe):
         shutil.rmtree(work, ignore_errors=True)

@@ -89,7 +89,7 @@ class Training:
 
     def run(self, chunks: Iterable[Sequence[Example]]) -> Acceptance:
         """Trains on one chunk after another; returns what the draft is worth in the end."""
-        now = self.before
+        now = self._evaluate() if self.budget.steps else self.before
         self._save()
         saved = shown = time.monotonic()
         due = saved + FIRST_LOOK
