@@ -16,6 +16,7 @@ from edgespec.quality import distance, samples_for
 from edgespec.runtimes import measure_row_invariance, open_model
 from edgespec.staging import staged
 from edgespec.tokenizer import load_tokenizer
+from edgespec.vocabulary import open_vocabulary
 
 __all__ = ["export_pair"]
 
@@ -85,10 +86,11 @@ def export_pair(
                 _verify(source.path, aside, exported, threads, say)
         if measure:
             target_model = _measured(aside, manifest.target, threads, say)
+            shown = open_vocabulary(aside, manifest).shown
             manifest = dataclasses.replace(
                 manifest,
-                target=_compared(aside, target_model, threads, say),
-                draft=manifest.draft and _compared(aside, manifest.draft, threads, say),
+                target=_compared(aside, target_model, list, threads, say),
+                draft=manifest.draft and _compared(aside, manifest.draft, shown, threads, say),
             )
         write_manifest(manifest, aside)
     return manifest
@@ -122,13 +124,20 @@ def _measured(
 
 
 def _compared(
-    folder: Path, exported: Exported, threads: int | None, say: Callable[[str], object]
+    folder: Path,
+    exported: Exported,
+    shown: Callable[[Sequence[int]], list[int]],
+    threads: int | None,
+    say: Callable[[str], object],
 ) -> Exported:
-    """The model with the distance of each variant from its float32 one, if that is there too."""
+    """The model with the distance of each variant from its float32 one, if that is there too.
+
+    `shown` makes the tokenizer's numbers of tokens the model's.
+    """
     if REFERENCE not in exported.variants or len(exported.variants) == 1:
         return exported
     tokenizer = load_tokenizer(folder)
-    sources = [list(tokenizer.encode(text).ids) for text in sample_texts(exported)]
+    sources = [shown(tokenizer.encode(text).ids) for text in sample_texts(exported)]
     reference = open_model(folder, exported, REFERENCE, threads=threads, min_rows=2)
     samples = samples_for(reference, sources, exported.start_token is not None)
     variants = dict(exported.variants)

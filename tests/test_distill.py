@@ -328,10 +328,13 @@ def test_a_draft_with_some_of_the_tokens_makes_an_exact_pair(
     target = t5_folder if kind == "t5" else llama_folder
     plan = dataclasses.replace(PLAN, vocabulary=90)
     distill(str(target), prompts, tmp_path / "draft", plan)
-    export_pair(str(target), str(tmp_path / "draft"), tmp_path / "pair", threads=1)
+    formats = ["fp32", "int8"]
+    draft = str(tmp_path / "draft")
+    export_pair(str(target), draft, tmp_path / "pair", draft_formats=formats, threads=1)
     pair = edgespec.load(tmp_path / "pair", threads=1)
     assert pair.draft is not None
     assert pair.draft.vocab_size == 90
+    assert pair.manifest.draft.variants["int8"].distance.kl < 0.1
     accepted = 0
     for prompt in ("green stone", "under seven", "Zürich 4711"):
         drafted = pair.generate(prompt, gamma=3, draft="model", max_new_tokens=20)
