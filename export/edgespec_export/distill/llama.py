@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Cache", "hidden_states"]
+__all__ = ["Cache", "head_size", "hidden_states"]
 
 
 class Cache:
@@ -24,7 +24,7 @@ class Cache:
 
     def __init__(self, model: Any, rows: int, capacity: int) -> None:
         config = model.config
-        heads, size = config.num_key_value_heads, _head_size(config)
+        heads, size = config.num_key_value_heads, head_size(config)
         shape = (config.num_hidden_layers, rows, heads, capacity, size)
         self.keys = torch.zeros(shape, dtype=model.dtype, device=model.device)
         self.values = torch.zeros_like(self.keys)
@@ -35,7 +35,7 @@ class Cache:
 
 
 def hidden_states(
-    model: Any, ids: Tensor, first: Tensor | None = None, cache: Any = None
+    model: Any, ids: Tensor, first: Tensor | None = None, cache: Cache | None = None
 ) -> Tensor:
     """Hidden states [rows, m, width] after each of the tokens [rows, m].
 
@@ -56,7 +56,7 @@ def hidden_states(
         if cache is not None:
             _write(cache.keys[depth], k, places)
             _write(cache.values[depth], v, places)
-        if first is None:
+        if first is None or cache is None:
             looked = _causal(q, k, v)
         else:
             looked = _over_cache(q, cache.keys[depth], cache.values[depth], places)
@@ -65,7 +65,7 @@ def hidden_states(
     return _norm(stack.norm, x)
 
 
-def _head_size(config: Any) -> int:
+def head_size(config: Any) -> int:
     return int(
         getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     )

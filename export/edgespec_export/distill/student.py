@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from edgespec.errors import UsageError
+from edgespec_export.distill.llama import head_size
 from edgespec_export.distill.vocabulary import Vocabulary
 
 __all__ = ["check_width", "small_model"]
@@ -112,10 +113,7 @@ def _width(config: Any) -> int:
 
 
 def _head_size(config: Any) -> int:
-    if config.model_type == "t5":
-        return int(config.d_kv)
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return int(size)
+    return int(config.d_kv) if config.model_type == "t5" else head_size(config)
 
 
 def _origin(name: str, config: Any, small: Any) -> str:
