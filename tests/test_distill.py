@@ -250,6 +250,15 @@ def untrained(target, **shape):
     return small_model(target, encoder_layers=2, vocabulary=whole(VOCABULARY), seed=0, **shape)
 
 
+def test_a_draft_forgets_what_was_noted_of_its_targets_gguf_file(llama_folder):
+    target = causal(llama_folder).model
+    target.config.quantization_config = {"quant_method": "gguf"}
+    target.config._model_name_or_path = "a name in the file"
+    noted = untrained(target, layers=1, width=None).config.to_dict()
+    assert not {"quantization_config", "_model_name_or_path"} & noted.keys()
+    assert target.config.quantization_config
+
+
 def test_a_draft_of_the_targets_width_starts_as_its_layers(llama_folder):
     target = causal(llama_folder).model
     draft = small_model(
