@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from edgespec_export.distill.t5 import rms_norm
+
 __all__ = ["Cache", "head_size", "hidden_states"]
 
 
@@ -50,7 +52,7 @@ def hidden_states(
     x = functional.embedding(ids, stack.embed_tokens.weight)
     cos, sin = (part[:, None] for part in stack.rotary_emb(x, places))
     for depth, layer in enumerate(stack.layers):
-        h = _norm(layer.input_layernorm, x)
+        h = rms_norm(layer.input_layernorm, x)
         q, k, v = _projections(layer.self_attn, h)
         q, k = _rotated(q, cos, sin), _rotated(k, cos, sin)
         if cache is not None:
@@ -61,8 +63,8 @@ def hidden_states(
         else:
             looked = _over_cache(q, cache.keys[depth], cache.values[depth], places)
         x = x + layer.self_attn.o_proj(looked)
-        x = x + layer.mlp(_norm(layer.post_attention_layernorm, x))
-    return _norm(stack.norm, x)
+        x = x + layer.mlp(rms_norm(layer.post_attention_layernorm, x))
+    return rms_norm(stack.norm, x)
 
 
 def head_size(config: Any) -> int:
@@ -71,16 +73,12 @@ def head_size(config: Any) -> int:
     )
 
 
-def _norm(norm: Any, x: Tensor) -> Tensor:
-    return functional.rms_norm(x, (x.shape[-1],), norm.weight, norm.variance_epsilon)
-
-
 def _projections(attention: Any, h: Tensor) -> list[Tensor]:
     """q, k and v as [rows, heads, m, head size]."""
     shape = (*h.shape[:2], -1, attention.head_dim)
     q, k, v = (getattr(attention, f"{part}_proj")(h).view(shape) for part in "qkv")
     if hasattr(attention, "q_norm"):
-        q, k = _norm(attention.q_norm, q), _norm(attention.k_norm, k)
+        q, k = rms_norm(attention.q_norm, q), rms_norm(attention.k_norm, k)
     return [part.transpose(1, 2) for part in (q, k, v)]
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["decode", "encode", "head"]
+__all__ = ["decode", "encode", "head", "rms_norm"]
 
 Watch = Callable[[int, Tensor], None]
 """Called for each decoder layer with its cross-attention scores [batch, heads, target, source]."""
@@ -32,7 +32,7 @@ def encode(model: Any, ids: Tensor, mask: Tensor, dropout: float = 0.0) -> Tenso
     for block in stack.block:
         hidden = hidden + _dropped(_self_attention(block.layer[0], hidden, bias), dropout)
         hidden = hidden + _dropped(_feed_forward(block.layer[1], hidden, dropout), dropout)
-    return _dropped(_norm(stack.final_layer_norm, hidden), dropout)
+    return _dropped(rms_norm(stack.final_layer_norm, hidden), dropout)
 
 
 def decode(
@@ -59,7 +59,7 @@ def decode(
         looked = _cross_attention(block.layer[1], hidden, source, mask, depth, watch)
         hidden = hidden + _dropped(looked, dropout)
         hidden = hidden + _dropped(_feed_forward(block.layer[2], hidden, dropout), dropout)
-    return _dropped(_norm(stack.final_layer_norm, hidden), dropout)
+    return _dropped(rms_norm(stack.final_layer_norm, hidden), dropout)
 
 
 def head(model: Any, hidden: Tensor) -> Tensor:
@@ -69,7 +69,8 @@ def head(model: Any, hidden: Tensor) -> Tensor:
     return functional.linear(hidden, model.lm_head.weight)
 
 
-def _norm(norm: Any, x: Tensor) -> Tensor:
+def rms_norm(norm: Any, x: Tensor) -> Tensor:
+    """What a norm of transformers (T5's, Llama's) computes, in one operation."""
     return functional.rms_norm(x, (x.shape[-1],), norm.weight, norm.variance_epsilon)
 
 
@@ -81,7 +82,7 @@ def _dropped(x: Tensor, rate: float) -> Tensor:
 
 
 def _self_attention(layer: Any, hidden: Tensor, bias: Tensor) -> Tensor:
-    x = _norm(layer.layer_norm, hidden)
+    x = rms_norm(layer.layer_norm, hidden)
     attention = layer.SelfAttention
     scores, value = _scores(attention, x, x)
     return _weighted(attention, scores + bias, value)
@@ -91,7 +92,7 @@ def _cross_attention(
     layer: Any, hidden: Tensor, source: Tensor, mask: Tensor, depth: int, watch: Watch | None
 ) -> Tensor:
     attention = layer.EncDecAttention
-    scores, value = _scores(attention, _norm(layer.layer_norm, hidden), source)
+    scores, value = _scores(attention, rms_norm(layer.layer_norm, hidden), source)
     scores = scores + mask
     if watch is not None:
         watch(depth, scores)
@@ -116,7 +117,7 @@ def _weighted(attention: Any, scores: Tensor, value: Tensor) -> Tensor:
 
 
 def _feed_forward(layer: Any, hidden: Tensor, dropout: float) -> Tensor:
-    x, dense = _norm(layer.layer_norm, hidden), layer.DenseReluDense
+    x, dense = rms_norm(layer.layer_norm, hidden), layer.DenseReluDense
     if hasattr(dense, "wi"):
         inner = dense.act(dense.wi(x))
     else:
