@@ -12,14 +12,15 @@ import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from tokenizers import Tokenizer
 
-from edgespec_export.distill.models import Causal
+from edgespec_export.checkpoint import open_checkpoint
+from edgespec_export.distill.models import Distilled
 from edgespec_export.distill.outputs import Manner, written
-from edgespec_export.distill.vocabulary import whole
+from edgespec_export.distill.target import open_target
+from edgespec_export.sources import resolve
 
 USER_TURN = "<|im_start|>user\n"
 END = "<|im_end|>"
@@ -28,22 +29,15 @@ ROWS = 256
 OPENINGS = Path(__file__).with_name("openings.txt").read_text(encoding="utf-8").splitlines()
 
 
-def load(path: Path) -> tuple[Causal, Any]:
-    torch.manual_seed(0)
-    where, options = (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
-    tokenizer = AutoTokenizer.from_pretrained(where, **options)
-    model = AutoModelForCausalLM.from_pretrained(where, dtype=torch.bfloat16, **options)
-    return Causal(model.eval(), whole(model.config.vocab_size)), tokenizer
-
-
-def messages(model: Causal, tokenizer: Any, chance: random.Random) -> Iterator[str]:
+def messages(model: Distilled, tokenizer: Tokenizer, chance: random.Random) -> Iterator[str]:
     """Users' messages without end."""
-    end = tokenizer.convert_tokens_to_ids(END)
+    end = tokenizer.token_to_id(END)
     manner = Manner(LONGEST, [end], temperature=0.9, enough=0.8)
     while True:
         openings = [chance.choice(OPENINGS) if chance.random() < 0.9 else "" for _ in range(ROWS)]
-        begun = tokenizer([USER_TURN + opening for opening in openings], add_special_tokens=False)
-        for text in written(model, begun.input_ids, manner):
+        turns = [USER_TURN + opening for opening in openings]
+        begun = tokenizer.encode_batch(turns, add_special_tokens=False)
+        for text in written(model, [encoding.ids for encoding in begun], manner):
             if len(text.output) >= SHORTEST and text.output[-1] == end:
                 message = tokenizer.decode([*text.prompt, *text.output], skip_special_tokens=True)
                 yield " ".join(message.removeprefix("user\n").split())
@@ -51,10 +45,12 @@ def messages(model: Causal, tokenizer: Any, chance: random.Random) -> Iterator[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("model")
     parser.add_argument("count", type=int)
     arguments = parser.parse_args()
-    model, tokenizer = load(arguments.model)
+    torch.manual_seed(0)
+    source = resolve(arguments.model)
+    model, tokenizer = open_target(source, seq2seq=False), open_checkpoint(source).tokenizer
     seen: set[str] = set()
     for message in messages(model, tokenizer, random.Random(0)):
         if message and message not in seen:
