@@ -24,7 +24,7 @@ from edgespec_export.families import family_of
 from edgespec_export.pair import write_graphs
 from edgespec_export.sources import resolve
 from edgespec_runtimes.ort import OrtModel
-from record import describe, environment
+from record import begin
 
 POSITIONS = (1, 2, 5, 9)
 CACHES = (16, 128, 1024)
@@ -68,11 +68,7 @@ def call(model: OrtModel, tokens: list[int]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkpoint")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    record = environment(options.threads)
-    print(describe(record))
+    options, record = begin(parser)
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         models = {}

@@ -24,7 +24,7 @@ from edgespec.model import Model
 from edgespec.quality import distance
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import load_tokenizer
-from record import describe, environment
+from record import begin
 
 POSITIONS = (1, 2, 5)  # a plain step is padded to two where one position is another kernel
 PREFILLS = 3
@@ -84,12 +84,8 @@ def main() -> None:
     parser.add_argument("checkpoint")
     parser.add_argument("texts", type=Path, nargs="+")
     parser.add_argument("--target-format", default="fp32")
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    record = environment(options.threads)
-    print(describe(record))
+    options, record = begin(parser)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "pair")
         exported = export_pair(

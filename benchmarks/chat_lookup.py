@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 import edgespec
 from edgespec.prompts import CHAT
-from record import describe, environment
+from record import begin
 
 SAMPLED = {"temperature": 0.8, "top_p": 0.95, "seed": 1}
 
@@ -37,12 +36,8 @@ def total(results: list[edgespec.Generation]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pair")
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=96)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    record = environment(options.threads)
-    print(describe(record))
+    options, record = begin(parser)
     rows: list[dict[str, Any]] = []
     formats = edgespec.load(options.pair).manifest.target.variants
     for target_format in formats:

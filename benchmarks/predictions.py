@@ -20,7 +20,7 @@ from edgespec.distribution import Sampling
 from edgespec.prompts import prompts_for
 from edgespec.text_file import read_lines
 from edgespec.tune import Candidate, tune
-from record import describe, environment
+from record import begin
 
 NEAR = 0.1
 
@@ -52,12 +52,8 @@ def row(pair: Path, text: str, candidate: Candidate) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="+")
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=96)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    record = environment(options.threads)
-    print(describe(record))
+    options, record = begin(parser)
     rows: list[dict[str, Any]] = []
     for argument in options.what:
         for pair, text, prompts in texts(argument):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import subprocess
@@ -33,6 +34,16 @@ def environment(threads: int) -> dict[str, Any]:
         "commit": _commit(),
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def begin(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """The command line with what every benchmark takes, and where the numbers will come from."""
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    record = environment(options.threads)
+    print(describe(record))
+    return options, record
 
 
 def describe(record: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import edgespec
-from record import describe, environment
+from record import begin
 
 MODELS = Path(__file__).parents[1] / "models"
 LIMIT = 128
@@ -115,13 +115,9 @@ def main() -> None:
     parser.add_argument("pair")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sentences", type=int, default=100)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    options, record = begin(parser)
     lines = options.data.read_text(encoding="utf-8").splitlines()[: options.sentences]
     prompts = [line.split("\t")[0] for line in lines]
-    record = environment(options.threads)
-    print(describe(record))
     ways = {**edgespec_ways(options.pair, options.threads), **transformers_ways(options.threads)}
     if importlib.util.find_spec("ctranslate2"):
         with tempfile.TemporaryDirectory() as scratch:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +21,33 @@ def result(name: str) -> dict[str, Any]:
     return json.loads((HERE / "results" / f"{name}.json").read_text())
 
 
+def table(header: str, rows: Iterable[str]) -> list[str]:
+    """Lines of Markdown."""
+    return [header, "|" + "---|" * (header.count("|") - 1), *rows]
+
+
 def t5_table(rows: list[dict[str, Any]]) -> list[str]:
-    lines = [
+    return table(
         "| way | tokens/s | over own plain | texts equal to own plain | to edgespec fp32 |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['way']} | {row['tokens_per_second']:.0f} | {row['over_own_plain']:.2f} | "
-        f"{row['texts_equal_to_own_plain']} of {row['sentences']} | "
-        f"{row['texts_equal_to_edgespec_fp32']} |"
-        for row in rows
-    ]
-    return lines
+        (
+            f"| {row['way']} | {row['tokens_per_second']:.0f} | {row['over_own_plain']:.2f} | "
+            f"{row['texts_equal_to_own_plain']} of {row['sentences']} | "
+            f"{row['texts_equal_to_edgespec_fp32']} |"
+            for row in rows
+        ),
+    )
 
 
 def chat_table(rows: list[dict[str, Any]]) -> list[str]:
-    lines = [
+    return table(
         "| target | prompts | sampling | way | tokens/s | over plain | tokens a call | loop |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['target']} | {row['prompts']} | {row['sampling']} | {row['way']} | "
-        f"{row['tokens_per_second']:.1f} | {row['ratio']:.2f} | "
-        f"{row['tokens_per_target_call']:.2f} | {row['loop_share']:.1%} |"
-        for row in rows
-    ]
-    return lines
+        (
+            f"| {row['target']} | {row['prompts']} | {row['sampling']} | {row['way']} | "
+            f"{row['tokens_per_second']:.1f} | {row['ratio']:.2f} | "
+            f"{row['tokens_per_target_call']:.2f} | {row['loop_share']:.1%} |"
+            for row in rows
+        ),
+    )
 
 
 CATEGORIES = ("questions", "code", "summaries")
@@ -87,11 +89,7 @@ def compare_row(way: str, rows: list[dict[str, Any]]) -> str:
 
 def cache_table(results: list[dict[str, Any]]) -> list[str]:
     """A step is a call of two positions; the first of a result's rows is its prompt."""
-    lines = [
-        "| weights | cache | MB at 2 048 | prompt, s | step behind 64, ms | 512 | 2 048 | KL "
-        "| top-1 | perplexity |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    lines: list[str] = []
     for run in results:
         prompt, *rows = run["rows"]
         steps = {row["cached"]: row for row in rows if row["positions"] == 2}
@@ -102,21 +100,23 @@ def cache_table(results: list[dict[str, Any]]) -> list[str]:
                 f"{prompt[cache] / 1e3:.2f} | {times} | {far['kl']:.1e} | {far['top1']:.1%} | "
                 f"{far['perplexity']:.1f} |"
             )
-    return lines
+    return table(
+        "| weights | cache | MB at 2 048 | prompt, s | step behind 64, ms | 512 | 2 048 | KL "
+        "| top-1 | perplexity |",
+        lines,
+    )
 
 
 def prediction_table(rows: list[dict[str, Any]]) -> list[str]:
-    lines = [
+    return table(
         "| pair | text | target | draft | γ | α | predicted | measured | off |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['pair']} | {row['text']} | {row['target']} | {row['draft']} | {row['gamma']} | "
-        f"{row['acceptance']:.2f} | {row['predicted']:.2f} | {row['measured']:.2f} | "
-        f"{row['off']:+.0%} |"
-        for row in rows
-    ]
-    return lines
+        (
+            f"| {row['pair']} | {row['text']} | {row['target']} | {row['draft']} | "
+            f"{row['gamma']} | {row['acceptance']:.2f} | {row['predicted']:.2f} | {row['measured']:.2f} | "
+            f"{row['off']:+.0%} |"
+            for row in rows
+        ),
+    )
 
 
 def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
