@@ -112,8 +112,8 @@ def prediction_table(rows: list[dict[str, Any]]) -> list[str]:
         "| pair | text | target | draft | γ | α | predicted | measured | off |",
         (
             f"| {row['pair']} | {row['text']} | {row['target']} | {row['draft']} | "
-            f"{row['gamma']} | {row['acceptance']:.2f} | {row['predicted']:.2f} | {row['measured']:.2f} | "
-            f"{row['off']:+.0%} |"
+            f"{row['gamma']} | {row['acceptance']:.2f} | {row['predicted']:.2f} | "
+            f"{row['measured']:.2f} | {row['off']:+.0%} |"
             for row in rows
         ),
     )
