@@ -23,7 +23,14 @@ from edgespec_export.distill.budget import Budget
 from edgespec_export.distill.examples import Text, batches
 from edgespec_export.distill.loss import acceptance, forward_kl, total_variation
 from edgespec_export.distill.models import Causal, Seq2Seq
-from edgespec_export.distill.outputs import Manner, _drawn, with_laws, written, written_with_laws
+from edgespec_export.distill.outputs import (
+    Manner,
+    _drawn,
+    cut,
+    with_laws,
+    written,
+    written_with_laws,
+)
 from edgespec_export.distill.run import Plan, distill
 from edgespec_export.distill.student import small_model
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
@@ -169,10 +176,9 @@ def test_tokens_are_drawn_from_the_law():
 
 def test_the_laws_noted_while_writing_are_those_of_the_finished_texts(learner):
     prompts = [[40, 41, 42], [50], [60, 61]]
-    some = frequent([range(30, 200)], [1], 150, torch.randn(VOCABULARY, 4))
-    noted = written_with_laws(learner, prompts, greedily(8, [1]), some)
+    noted = written_with_laws(learner, prompts, greedily(8, [1]))
     for example in noted:
-        (again,) = with_laws(learner, [example], some)
+        (again,) = with_laws(learner, [example])
         assert example.tokens[:, :8].tolist() == again.tokens[:, :8].tolist()
         torch.testing.assert_close(example.logs, again.logs, atol=2e-3, rtol=1e-3)
 
@@ -214,7 +220,7 @@ def test_a_loss_is_least_where_the_draft_is_the_target(loss):
 
 def test_laws_are_the_targets_most_probable_tokens(llama_folder):
     target = causal(llama_folder)
-    (example,) = with_laws(target, [TEXTS[0]], target.vocabulary)
+    (example,) = with_laws(target, [TEXTS[0]])
     logs = target.logits([TEXTS[0]]).log_softmax(-1)
     expected, tokens = logs.topk(64)
     assert example.tokens.tolist() == tokens.tolist()
@@ -236,11 +242,30 @@ def test_the_frequent_tokens_are_kept_and_the_others_stand_near_one():
 
 def test_laws_are_cut_to_the_drafts_tokens(llama_folder):
     target = causal(llama_folder)
-    some = Vocabulary(torch.tensor([1, 7, 9]), torch.zeros(VOCABULARY, dtype=torch.long))
+    (example,) = with_laws(target, [TEXTS[0]])
+    outputs = example.tokens[0, [3, 0, 9]].long().sort().values
+    some = Vocabulary(outputs, torch.zeros(VOCABULARY, dtype=torch.long))
     some.inputs[some.outputs] = torch.arange(3)
-    (example,) = with_laws(target, [TEXTS[0]], some)
-    logs = target.logits([TEXTS[0]]).log_softmax(-1)[:, some.outputs]
-    assert example.tokens.tolist() == logs.argsort(1, descending=True).tolist()
+    (law,) = cut([example], some)
+    assert (law.prompt, law.output) == (example.prompt, example.output)
+    for token, log, own, left in zip(
+        example.tokens[0], example.logs[0], law.tokens[0], law.logs[0], strict=True
+    ):
+        if int(token) in some.outputs.tolist():
+            assert (int(some.outputs[own]), left) == (int(token), log)
+        else:
+            assert left == -torch.inf
+
+
+@pytest.mark.parametrize("loss", [forward_kl, total_variation])
+def test_a_position_whose_likely_tokens_the_draft_lacks_teaches_nothing(loss):
+    q = torch.randn(2, 5, requires_grad=True)
+    p_logs = torch.full((2, 3), -torch.inf)
+    p_logs[0, 1] = 0.0
+    loss(p_logs, torch.tensor([[0, 4, 2], [1, 2, 3]]), q).backward()
+    assert q.grad is not None
+    assert torch.isfinite(q.grad).all()
+    assert q.grad.any(1).tolist() == [True, False]
 
 
 # --- the draft before its training

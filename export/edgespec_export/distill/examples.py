@@ -34,7 +34,7 @@ class Example(Text):
     """A text and the target's laws of its output.
 
     Attributes:
-        tokens: [m, k] int32: the most probable tokens that the draft has, in its numbering.
+        tokens: [m, k] int32: the most probable tokens at each position.
         logs: [m, k] float16: their log-probabilities under the target at temperature 1.
     """
 

@@ -16,14 +16,15 @@ __all__ = ["LOSSES", "acceptance", "forward_kl", "total_variation"]
 
 
 def forward_kl(p_logs: Tensor, tokens: Tensor, q_logits: Tensor) -> Tensor:
-    """Mean Σ p log(p/q) over the target's most probable tokens, with p made to sum to one there.
+    """Mean Σ p log(p/q) over those of the target's most probable tokens that the draft has.
+
+    Where they hold little of p, the draft can win little, and the position counts as little.
 
     Args:
         p_logs: [n, k] log-probabilities of the target; -inf where `tokens` holds no token.
         tokens: [n, k] which tokens they are, in the draft's numbering.
         q_logits: [n, vocabulary] of the draft.
     """
-    p_logs = torch.log_softmax(p_logs, -1)
     q_logs = q_logits.gather(1, tokens) - q_logits.logsumexp(1, keepdim=True)
     terms = p_logs.exp() * (p_logs - q_logs)
     return torch.where(p_logs > -torch.inf, terms, 0).sum(1).mean()

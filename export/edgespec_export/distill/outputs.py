@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,15 @@ from edgespec_export.distill.examples import Example, Text, batches
 from edgespec_export.distill.models import Distilled
 from edgespec_export.distill.vocabulary import Vocabulary
 
-__all__ = ["Manner", "read_examples", "with_laws", "write_examples", "written", "written_with_laws"]
+__all__ = [
+    "Manner",
+    "cut",
+    "read_examples",
+    "with_laws",
+    "write_examples",
+    "written",
+    "written_with_laws",
+]
 
 KEPT = 64  # of the most probable tokens at each position; the rest has little mass
 WRITTEN = 49152  # positions of the texts written at once
@@ -53,12 +61,12 @@ def written(writer: Distilled, prompts: Sequence[Sequence[int]], manner: Manner)
 
 
 def written_with_laws(
-    target: Distilled, prompts: Sequence[Sequence[int]], manner: Manner, vocabulary: Vocabulary
+    target: Distilled, prompts: Sequence[Sequence[int]], manner: Manner
 ) -> list[Example]:
-    """As `written` by the target, with the laws cut to the draft's tokens; no second reading."""
+    """As `written` by the target, with the laws; no second reading."""
     examples = []
     for group in _groups(prompts, manner.length):
-        steps = [(r, t, *_law(x, vocabulary)) for r, t, x in _steps(target, group, manner)]
+        steps = [(r, t, *_law(x)) for r, t, x in _steps(target, group, manner)]
         rows, output, tokens, logs = (torch.cat(part) for part in zip(*steps, strict=True))
         for row, prompt in enumerate(group):
             own = rows == row
@@ -67,17 +75,26 @@ def written_with_laws(
 
 
 @torch.no_grad()
-def with_laws(target: Distilled, texts: Sequence[Text], vocabulary: Vocabulary) -> list[Example]:
-    """Texts that the draft wrote, with the target's laws, cut to the draft's tokens."""
+def with_laws(target: Distilled, texts: Sequence[Text]) -> list[Example]:
+    """Texts that the draft wrote, with the target's laws."""
     examples = []
     for group in batches(texts, POSITIONS, random.Random(0)):
-        tokens, logs = _law(target.logits(group), vocabulary)
+        tokens, logs = _law(target.logits(group))
         lengths = [len(text.output) for text in group]
         laws = zip(torch.split(tokens, lengths), torch.split(logs, lengths), strict=True)
         for text, (known, values) in zip(group, laws, strict=True):
             # A copy: a view would keep the laws of its whole group in memory and on disk.
             examples.append(Example(text.prompt, text.output, known.clone(), values.clone()))
     return examples
+
+
+def cut(examples: Iterable[Example], vocabulary: Vocabulary) -> Iterator[Example]:
+    """The laws in the draft's numbering; -inf for tokens that it lacks."""
+    inputs = vocabulary.inputs.int()
+    for example in examples:
+        lacking = ~vocabulary.known(example.tokens)
+        logs = example.logs.masked_fill(lacking, -torch.inf)
+        yield Example(example.prompt, example.output, inputs[example.tokens], logs)
 
 
 def write_examples(examples: Sequence[Example], file: Path) -> None:
@@ -141,9 +158,8 @@ def _drawn(logits: Tensor, temperature: float) -> Tensor:
     return torch.cat(drawn).clamp(max=logits.shape[1] - 1)
 
 
-def _law(logits: Tensor, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
-    """The target's law cut to the draft's most probable tokens: `Example.tokens` and `.logs`."""
-    whole = logits.float().logsumexp(-1, keepdim=True)
-    known = logits.index_select(1, vocabulary.outputs.to(logits.device)).float()
-    best, tokens = known.topk(min(KEPT, known.shape[1]))
-    return tokens.int().cpu(), (best - whole).half().cpu()
+def _law(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """`Example.tokens` and `.logs`: the most probable tokens of each row."""
+    logits = logits.float()
+    best, tokens = logits.topk(min(KEPT, logits.shape[1]))
+    return tokens.int().cpu(), (best - logits.logsumexp(-1, keepdim=True)).half().cpu()

@@ -24,6 +24,7 @@ from edgespec_export.distill.loss import LOSSES
 from edgespec_export.distill.models import Distilled
 from edgespec_export.distill.outputs import (
     Manner,
+    cut,
     read_examples,
     with_laws,
     write_examples,
@@ -165,7 +166,9 @@ class _Run:
             written(self._target, self._held_out, self._manner(temperature))
             for temperature in (0.0, 1.0)
         )
-        vocabulary = self._vocabulary([*greedy, *sampled])
+        examples = [] if plan.on_policy else list(self._cached())
+        vocabulary = self._vocabulary(examples or self._some_texts())
+        self._tell_coverage(vocabulary, [*greedy, *sampled])
         model = small_model(
             self._target.model,
             layers=plan.layers,
@@ -178,12 +181,11 @@ class _Run:
         draft = type(self._target)(model, vocabulary)
         share = _parameters(model) / _parameters(self._target.model)
         self._say(f"draft: {_parameters(model) / 1e6:.1f}M parameters, {share:.1%} of the target")
-        examples: list[Example] = []
         if plan.on_policy:
             chunks, minutes = self._on_policy(draft), plan.minutes
         else:
-            examples = list(self._cached(vocabulary))
-            chunks = iter(lambda: examples, None)
+            cut_examples = list(cut(examples, vocabulary))
+            chunks = iter(lambda: cut_examples, None)
             minutes = plan.minutes and max(plan.minutes - self._minutes_written(), 0.5)
         training = Training(
             draft,
@@ -214,26 +216,31 @@ class _Run:
     def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
         return Manner(self._plan.max_new_tokens, self._ends, temperature, enough)
 
-    def _vocabulary(self, held_out: list[Text]) -> Vocabulary:
-        """The draft's tokens: chosen by what the target writes after some training prompts."""
+    def _vocabulary(self, texts: Sequence[Text]) -> Vocabulary:
+        """The draft's tokens: the most frequent ones of what the target reads and writes."""
         model, size = self._target.model, self._plan.vocabulary
         embeddings = model.get_input_embeddings().weight.detach().cpu()
         if size is None or size >= len(embeddings):
             return whole(len(embeddings))
         file = self._work / "vocabulary.pt"
         if not file.exists():
-            some = self._prompts[: 2 * BLOCK]
-            sample = written(self._target, some, self._manner(1.0, ENOUGH))
-            texts = [part for text in sample for part in (text.prompt, text.output)]
-            found = frequent(texts, self._ends, size, embeddings)
+            parts = [part for text in texts for part in (text.prompt, text.output)]
+            found = frequent(parts, self._ends, size, embeddings)
             torch.save((found.outputs, found.inputs), file)
-        vocabulary = Vocabulary(*torch.load(file, weights_only=True))
+        return Vocabulary(*torch.load(file, weights_only=True))
+
+    def _some_texts(self) -> list[Text]:
+        """What the target writes after some prompts, where it writes nothing to train on."""
+        if self._plan.vocabulary is None:
+            return []
+        return written(self._target, self._prompts[: 2 * BLOCK], self._manner(1.0, ENOUGH))
+
+    def _tell_coverage(self, vocabulary: Vocabulary, held_out: list[Text]) -> None:
         tokens = torch.tensor([token for text in held_out for token in text.output])
         said = vocabulary.known(tokens).float().mean().item()
         self._say(f"the draft can say {said:.1%} of the target's tokens")
-        return vocabulary
 
-    def _cached(self, vocabulary: Vocabulary) -> Iterator[Example]:
+    def _cached(self) -> Iterator[Example]:
         """The target's outputs, greedy and sampled in turns, from disk where they are there."""
         plan = self._plan
         blocks = [self._prompts[i : i + BLOCK] for i in range(0, len(self._prompts), BLOCK)]
@@ -247,7 +254,7 @@ class _Run:
                     return
                 began = time.monotonic()
                 manner = self._manner(float(temperature), ENOUGH)
-                examples = written_with_laws(self._target, blocks[index], manner, vocabulary)
+                examples = written_with_laws(self._target, blocks[index], manner)
                 write_examples(examples, file)
                 spent += (time.monotonic() - began) / 60
                 (self._work / MINUTES).write_text(f"{spent}\n", encoding="utf-8")
@@ -264,7 +271,7 @@ class _Run:
         while True:
             prompts = self._chance.sample(self._prompts, min(BLOCK, len(self._prompts)))
             texts = written(draft, prompts, self._manner(1.0, ENOUGH))
-            yield with_laws(self._target, texts, draft.vocabulary)
+            yield list(cut(with_laws(self._target, texts), draft.vocabulary))
 
 
 def _check(plan: Plan) -> None:

@@ -1,0 +1,157 @@
+"""Requests as people make them: python requests.py WORDNET COUNT > requests-made.txt
+
+Sentences of requests.txt, filled with nouns, example sentences and explanations of WordNet 3.0
+(Princeton, its own free licence; Debian's package wordnet-base). In a sentence, `{a|b|}` is one of
+the parts between the bars, which may hold others; `{animal}` a noun of that kind, `{an animal}` the
+same behind "a" or "an". One line each, no duplicates, none of held_out.txt, fixed seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+INNERMOST = re.compile(r"\{([^{}]*)\}")
+EXAMPLE = re.compile(r'"([^";]{20,90})"')
+OF_FILE = {  # WordNet's lexicographer files, lexnames(5WN)
+    4: "activity",
+    5: "animal",
+    6: "thing",
+    8: "body",
+    9: "idea",
+    11: "event",
+    12: "feeling",
+    13: "food",
+    18: "job",
+    19: "phenomenon",
+    20: "plant",
+    22: "process",
+    26: "condition",
+    27: "substance",
+}
+Counts = dict[tuple[str, int, int], int]
+LANGUAGES = (
+    "French, German, Spanish, Italian, Portuguese, Dutch, Swedish, Polish, Japanese, Chinese"
+)
+
+
+@dataclass
+class Words:
+    """What fills the sentences: words by kind, sentences, explanations."""
+
+    of_kind: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    sentences: list[str] = field(default_factory=list)
+    explanations: list[str] = field(default_factory=list)
+
+
+def read_wordnet(folder: Path) -> Words:
+    """Words that occur in tagged texts, frequent ones several times, people, places, sentences."""
+    words = Words()
+    common = _common_meanings(folder / "cntlist.rev")
+    for part in ("noun", "verb", "adj", "adv"):
+        for line in _entries(folder / f"data.{part}"):
+            entry, explanation = line.split(" | ", 1)
+            sentences = [_sentence(found) for found in EXAMPLE.findall(explanation)]
+            words.sentences += [sentence for sentence in sentences if sentence.count(" ") > 3]
+            _add(words, entry.split(), part, common)
+            if part == "noun" and 60 < len(explanation) < 200 and '"' not in explanation:
+                words.explanations.append(_sentence(explanation.strip()))
+    return words
+
+
+def _common_meanings(file: Path) -> Counts:
+    """How often each word, lexicographer file and number in it stands in tagged texts."""
+    found = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        key, _, count = line.split()
+        word, rest = key.split("%")
+        _, lexicographer, number, *_ = rest.split(":")
+        found[word, int(lexicographer), int(number)] = int(count)
+    return found
+
+
+def _entries(file: Path) -> Iterator[str]:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("  "):  # the licence
+            yield line
+
+
+def _add(words: Words, fields: list[str], part: str, common: Counts) -> None:
+    """Puts the first word of an entry (wndb(5WN)) where it belongs."""
+    lexicographer, word, number = int(fields[1]), fields[4], int(fields[5], 16)
+    name = word.replace("_", " ").split("(")[0]
+    if "@i" in fields and lexicographer in (15, 18):  # instances, not kinds
+        words.of_kind["place" if lexicographer == 15 else "somebody"].append(name)
+        return
+    times = common.get((word.lower(), lexicographer, number), 0).bit_length()
+    words.of_kind["word"] += [name] * times
+    if part == "noun" and lexicographer in OF_FILE and name.islower():
+        words.of_kind[OF_FILE[lexicographer]] += [name] * times
+
+
+def _sentence(text: str) -> str:
+    text = text[0].upper() + text[1:]
+    return text if text[-1] in ".!?" else text + "."
+
+
+class Maker:
+    """Fills sentences by chance."""
+
+    def __init__(self, words: Words, chance: random.Random) -> None:
+        self._words, self._chance = words, chance
+        self._code = (HERE / "code.txt").read_text(encoding="utf-8").splitlines()
+
+    def make(self, pattern: str) -> str:
+        while found := INNERMOST.search(pattern):
+            part = self._chance.choice(found[1].split("|"))
+            filled = self._filled(part) if "|" not in found[1] else part
+            pattern = pattern[: found.start()] + filled + pattern[found.end() :]
+        return " ".join(pattern.split())
+
+    def _filled(self, slot: str) -> str:
+        pick = self._chance.choice
+        article, _, kind = slot.rpartition(" ")
+        if kind in self._words.of_kind:
+            word = pick(self._words.of_kind[kind])
+            return f"{'an' if word[0] in 'aeiou' else 'a'} {word}" if article else word
+        if slot == "number":
+            return str(round(self._chance.lognormvariate(2.8, 1)) + 2)
+        if slot == "half sentence":
+            sentence = pick(self._words.sentences).split()
+            return " ".join(sentence[: len(sentence) // 2 + 1])
+        of = {
+            "language": LANGUAGES.split(),
+            "sentence": self._words.sentences,
+            "gloss": self._words.explanations,
+            "code": self._code,
+        }
+        # A kind without its noun, such as {animals}, stands for itself.
+        return pick(of[slot]) if slot in of else slot
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("wordnet", type=Path, help="/usr/share/wordnet")
+    parser.add_argument("count", type=int)
+    arguments = parser.parse_args()
+    chance = random.Random(0)
+    maker = Maker(read_wordnet(arguments.wordnet), chance)
+    patterns = (HERE / "requests.txt").read_text(encoding="utf-8").splitlines()
+    made = set((HERE / "held_out.txt").read_text(encoding="utf-8").splitlines())
+    left = arguments.count
+    while left:
+        request = maker.make(chance.choice(patterns))
+        if request not in made:
+            made.add(request)
+            print(request)
+            left -= 1
+
+
+if __name__ == "__main__":
+    main()
