@@ -48,7 +48,9 @@ def main() -> None:
             "lookup, γ 4": {"draft": "lookup", "gamma": 4},
         }
         if pair.draft is not None:
-            ways["model, γ 4"] = {"draft": "model", "gamma": 4}
+            ways["model, γ auto"] = {"draft": "model"}
+            ways["model, γ 3"] = {"draft": "model", "gamma": 3}
+            ways["both, γ auto"] = {"draft": "both"}
         common = {"chat": True, "max_new_tokens": options.tokens}
         pair.generate("Hello.", **common)
         for category, prompts in CHAT.items():

@@ -80,6 +80,7 @@ class Contest:
 def our_ways(format_: str) -> tuple[Way, ...]:
     """The first is the one that is compared with the peers: what `generate` does by default."""
     return (
+        Way("edgespec", format_, "draft and lookup, γ auto", ("--draft", "both")),
         Way("edgespec", format_, "draft model, γ auto", ("--draft", "model")),
         Way("edgespec", format_, "lookup, γ auto", ("--draft", "lookup")),
         Way("edgespec", format_, "plain", ("--draft", "none")),

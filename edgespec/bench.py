@@ -54,7 +54,7 @@ def bench(
 ) -> list[BenchRow]:
     """Real prompts: plain decoding, prompt lookup and the draft model, taking turns."""
     ways: dict[str, dict[str, Any]] = {"plain": {"draft": False}}
-    for kind in ("lookup", "model"):
+    for kind in ("lookup", "model", "both"):
         if kind == "lookup" or pair.draft is not None:
             ways |= {f"{kind}, γ {gamma}": {"draft": kind, "gamma": gamma} for gamma in gammas}
     options: dict[str, Any] = {

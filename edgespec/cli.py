@@ -129,8 +129,8 @@ def export(
 @click.option("--gamma", default="auto", show_default=True, help="Tokens drafted a round.")
 @click.option(
     "--draft",
-    type=click.Choice(["model", "lookup"]),
-    help="Default: the draft model, or prompt lookup where the pair has none.",
+    type=click.Choice(["model", "lookup", "both"]),
+    help="Default: both, or prompt lookup where the pair has no draft model.",
 )
 @click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call.")
 @click.option("--rule", type=click.Choice(["block", "token"]), help="Default: block when sampling.")

@@ -30,6 +30,13 @@ class Fixed:
     def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
         pass
 
+    def promise(self) -> float:
+        """The same for all, so that their order decides."""
+        return 1.0
+
+    def pass_over(self) -> None:
+        pass
+
 
 class Adaptive:
     """The γ that the cost curve and the acceptance so far make fastest; 0 switches drafting off.
@@ -44,7 +51,8 @@ class Adaptive:
     Args:
         costs: measured by `edgespec tune`, or estimated.
         guess: acceptance before anything is known, counting as much as `weight` tokens.
-        memory: what each further token leaves of the weight of those before it.
+        memory: what each further token leaves of the weight of those before it, and each round
+            that another draft has of what lies between acceptance and the guess.
     """
 
     FIRST_PAUSE = 16  # rounds, or as many as keep a probe's cost below PROBE of them
@@ -55,14 +63,14 @@ class Adaptive:
         self, costs: Costs, *, guess: float = 0.7, weight: float = 1.5, memory: float = 0.93
     ) -> None:
         self._costs = costs
-        self._accepted = guess * weight
-        self._evaluated = weight
+        self._first = guess * weight, weight
+        self._accepted, self._evaluated = self._first
         self._memory = memory
         self._failed = 0  # probes in a row
         self._idle = 0  # rounds since the last draft
 
     def gamma(self) -> int:
-        best = self._costs.best_gamma(self._accepted / self._evaluated)
+        best = self._costs.best_gamma(self._acceptance)
         if best == 0 and self._idle >= self._pause and self._costs.best_gamma(1.0):
             return 1
         return best
@@ -81,13 +89,27 @@ class Adaptive:
         kept = self._memory**evaluated
         self._accepted = kept * self._accepted + accepted
         self._evaluated = kept * self._evaluated + evaluated
-        if self._costs.best_gamma(self._accepted / self._evaluated):
+        if self._costs.best_gamma(self._acceptance):
             self._failed = 0
         elif probed:
             self._failed += 1
 
+    def promise(self) -> float:
+        """The speed-up to expect of drafting now."""
+        return self._costs.speedup(self._acceptance, self._costs.best_gamma(self._acceptance))
 
-def controller(gamma: int | str, costs: Costs) -> Controller:
+    def pass_over(self) -> None:
+        """Another draft was asked: what this one was worth is slowly forgotten."""
+        guessed, weight = self._first
+        self._accepted = guessed + self._memory * (self._accepted - guessed)
+        self._evaluated = weight + self._memory * (self._evaluated - weight)
+
+    @property
+    def _acceptance(self) -> float:
+        return self._accepted / self._evaluated
+
+
+def controller(gamma: int | str, costs: Costs) -> Fixed | Adaptive:
     """A controller from what a user writes.
 
     Args:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from edgespec.accept import RULES
 from edgespec.contract import Exported, Manifest, Variant, read_manifest
-from edgespec.controller import controller
+from edgespec.controller import Controller, controller
 from edgespec.costs import Costs, estimated_costs
 from edgespec.decode import Round, plain, speculate
 from edgespec.distribution import Sampling
 from edgespec.draft import Draft, ModelDraft, PromptLookup
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.generation import Ending, Generation, Stream, stream_of
+from edgespec.mixed import Mixed
 from edgespec.model import Model
-from edgespec.profile import read_profile
+from edgespec.profile import Profile, read_profile
 from edgespec.randomness import Seeded
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import GrowingText, load_tokenizer
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pair", "load"]
 
+KINDS = ("model", "lookup", "both")
 LONGEST_GUESSED = 16  # drafted tokens, where no profile says how far costs are known
 
 
@@ -90,7 +92,7 @@ def load(
         draft,
         vocabulary=open_vocabulary(folder, manifest),
         costs=costs,
-        default_draft=profile.draft if profile else "model" if draft else "lookup",
+        default_draft=_default_draft(profile, draft is not None),
         may_speculate=exact or allow_inexact,
     )
 
@@ -161,10 +163,11 @@ class Pair:
             temperature, top_k, top_p, min_p: see `Sampling`; temperature 0 is greedy.
             seed: draws the same text again; None takes a new one, found in the result.
             gamma: tokens drafted a round, or "auto": what acceptance and costs make fastest.
-            draft: True takes the draft model, or prompt lookup where the pair has none; False
-                decodes plainly; "model" and "lookup" ask for one kind. A profile of `edgespec
-                tune` may change what True means, to no draft at all where none pays. Any other
-                `edgespec.draft.Draft` works too: whatever it proposes, the text is the target's.
+            draft: "model", prompt "lookup", or "both", each round the one that promises more. True
+                takes both, or prompt lookup where the pair has no draft model; False decodes
+                plainly. A profile of `edgespec tune` may change what True means, to no draft at all
+                where none pays. Any other `edgespec.draft.Draft` works too: whatever it proposes,
+                the text is the target's.
             rule: "block" or "token", both exact; None takes the block rule, or the token rule where
                 the block rule gains nothing (greedy, prompt lookup).
             stop: a string, or strings, that end the text and are not part of it.
@@ -181,7 +184,6 @@ class Pair:
             raise UsageError(f"rule is {rule!r}; give one of: {', '.join(RULES)}")
         kind = self._draft_kind(draft, gamma)
         process = Sampling(temperature, top_k, top_p, min_p)
-        gammas = controller(gamma, self.costs["model" if kind == "model" else "lookup"])
         tokens = self.encode(prompt, chat)
         randomness = Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
@@ -194,7 +196,7 @@ class Pair:
             "max_new_tokens": limit,
             "ends": ending,
         }
-        drafter = None if kind is None else self._drafter(kind, process, last_tokens)
+        drafter, gammas = self._drafting(kind, gamma, process, last_tokens)
         if drafter is None:
             rounds = plain(self.target, tokens, **shared)
         else:
@@ -237,9 +239,9 @@ class Pair:
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def _draft_kind(self, draft: bool | str | Draft, gamma: int | str) -> str | Draft | None:
-        """ "model", "lookup" or the caller's own; None decodes plainly."""
-        if isinstance(draft, (bool, str)) and draft not in (True, False, "model", "lookup"):
-            raise UsageError(f"draft is {draft!r}; give True, False, 'model' or 'lookup'")
+        """ "model", "lookup", "both" or the caller's own; None decodes plainly."""
+        if isinstance(draft, (bool, str)) and draft not in (True, False, *KINDS):
+            raise UsageError(f"draft is {draft!r}; give True, False, 'model', 'lookup' or 'both'")
         if draft is False or (draft is True and gamma == "auto" and self._default_draft == "none"):
             return None
         if not self._may_speculate:
@@ -248,20 +250,33 @@ class Pair:
                 "change its text; measure it (edgespec inspect --measure), decode with --no-draft "
                 "(draft=False), export another format, or load it with allow_inexact=True"
             )
-        if draft == "model" and self.draft is None:
+        if draft in ("model", "both") and self.draft is None:
             raise UsageError("the pair was exported without a draft model; use draft 'lookup'")
         if not isinstance(draft, bool):
             return draft
         if self._default_draft != "none":
             return self._default_draft
-        return "model" if self.draft else "lookup"
+        return "both" if self.draft else "lookup"
 
-    def _drafter(self, kind: str | Draft, process: Sampling, last_tokens: Sequence[int]) -> Draft:
-        if not isinstance(kind, str):
-            return kind
+    def _drafting(
+        self,
+        kind: str | Draft | None,
+        gamma: int | str,
+        process: Sampling,
+        last_tokens: Sequence[int],
+    ) -> tuple[Draft | None, Controller]:
+        """What drafts, and what says how much."""
+        lookup = controller(gamma, self.costs["lookup"])
+        if kind is None or not isinstance(kind, str):
+            return kind, lookup
         if kind == "lookup" or self.draft is None:
-            return PromptLookup()
-        return ModelDraft(self.draft, process, self.vocabulary, last_tokens)
+            return PromptLookup(), lookup
+        model = ModelDraft(self.draft, process, self.vocabulary, last_tokens)
+        gammas = controller(gamma, self.costs["model"])
+        if kind == "model":
+            return model, gammas
+        mixed = Mixed([(PromptLookup(), lookup), (model, gammas)])
+        return mixed, mixed
 
     def _while_latest(self, rounds: Iterator[Round], result: Generation) -> Iterator[Round]:
         """The caches hold one text: a stream that was overtaken by another must not go on."""
@@ -278,6 +293,13 @@ class Pair:
     def seconds(self) -> tuple[float, float]:
         """Spent so far in the target and in the draft."""
         return self.target.seconds, self.draft.seconds if self.draft else 0.0
+
+
+def _default_draft(profile: Profile | None, has_model: bool) -> str:
+    """What drafts if nobody says: where a model pays, prompt lookup beside it costs nothing."""
+    if profile is None:
+        return "both" if has_model else "lookup"
+    return "both" if profile.draft == "model" else profile.draft
 
 
 def _variant(exported: Exported, format_: str | None, role: str) -> tuple[str, Variant]:

@@ -22,7 +22,7 @@ from edgespec.export import export_pair
 from edgespec.tokenizer import GrowingText
 
 PROMPTS = ["The file could not be opened.", "GNU C compiler", "a b a b a b a b a"]
-DRAFTS = [True, False, "lookup"]
+DRAFTS = [True, False, "model", "lookup"]
 ENGLISH = "You can change the size of the window."
 
 

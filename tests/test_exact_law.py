@@ -19,6 +19,7 @@ from edgespec.costs import Costs
 from edgespec.decode import plain, speculate
 from edgespec.distribution import Distribution, one_hot
 from edgespec.draft import ModelDraft, PromptLookup
+from edgespec.mixed import Mixed
 from edgespec.vocabulary import SharedTokens
 from tables import TableModel, as_law, fractions, varying
 
@@ -144,6 +145,35 @@ def test_text_has_the_targets_law_when_gamma_adapts(pair, rule):
     costs = Costs(verify=[1, 1.1, 1.2, 1.3], draft=0.2)
     gamma = lambda: Adaptive(costs, guess=0.5, memory=0.5)  # noqa: E731
     assert loop_law(p, model_draft(q), RULES[rule], gamma, length=4) == target_law(p, 4)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
+def test_text_has_the_targets_law_when_two_drafts_take_turns(pair, rule):
+    """Prompt lookup and a model, each followed as long as it is accepted."""
+    p, q = pair_laws(pair)
+    costs = Costs(verify=[1, 1.1, 1.2, 1.3], draft=0.2)
+
+    def run(randomness):
+        sources = [
+            (PromptLookup(longest=2, shortest=1), Adaptive(costs, guess=0.5, memory=0.5)),
+            (model_draft(q)(), Adaptive(costs, guess=0.5, memory=0.5)),
+        ]
+        mixed = Mixed(sources)
+        rounds = speculate(
+            TableModel(p),
+            mixed,
+            PROMPT,
+            process=as_law,
+            rule=RULES[rule],
+            gamma=mixed,
+            randomness=randomness,
+            max_new_tokens=4,
+            ends=lambda token: False,
+        )
+        return tuple(token for round_ in rounds for token in round_.tokens)
+
+    assert exact_law(run) == target_law(p, 4)
 
 
 def arg_max(row):

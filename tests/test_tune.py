@@ -145,7 +145,7 @@ def test_bench_compares_every_way_with_plain_decoding(own_pair, text):
     result = run("bench", own_pair, "--text", text, "-n", 12, "--gamma", "2", "--json")
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)["rows"]
-    assert [row["way"] for row in rows] == ["plain", "lookup, γ 2", "model, γ 2"]
+    assert [row["way"] for row in rows] == ["plain", "lookup, γ 2", "model, γ 2", "both, γ 2"]
     assert rows[0]["ratio"] == 1
     assert not any(row["synthetic"] for row in rows)
 

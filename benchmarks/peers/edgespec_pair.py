@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("pair")
     parser.add_argument("--format", required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--draft", choices=("model", "lookup", "none"), required=True)
+    parser.add_argument("--draft", choices=("model", "lookup", "both", "none"), required=True)
     arguments = parser.parse_args()
 
     def start() -> tuple[dict[str, Any], Generate]:
@@ -38,7 +38,7 @@ def main() -> None:
             )
 
         weight_bytes = pair.manifest.bytes("target", arguments.format)
-        if draft == "model":
+        if draft in ("model", "both"):
             weight_bytes += pair.manifest.bytes("draft", next(iter(pair.manifest.draft.variants)))
         return {"versions": {}, "weight_bytes": weight_bytes}, generate
 
