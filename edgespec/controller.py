@@ -7,7 +7,7 @@ from typing import Protocol
 from edgespec.costs import Costs
 from edgespec.errors import UsageError
 
-__all__ = ["Adaptive", "Controller", "Fixed", "controller"]
+__all__ = ["Adaptive", "Confident", "Controller", "Fixed", "controller"]
 
 
 class Controller(Protocol):
@@ -60,7 +60,7 @@ class Adaptive:
     DOUBLINGS = 4  # of the pause, at most
 
     def __init__(
-        self, costs: Costs, *, guess: float = 0.7, weight: float = 1.5, memory: float = 0.93
+        self, costs: Costs, *, guess: float = 0.7, weight: float = 1.5, memory: float = 0.96
     ) -> None:
         self._costs = costs
         self._first = guess * weight, weight
@@ -109,16 +109,39 @@ class Adaptive:
         return self._accepted / self._evaluated
 
 
-def controller(gamma: int | str, costs: Costs) -> Fixed | Adaptive:
+class Confident(Adaptive):
+    """For a draft that knows how sure it is: token by token, one more while it is worth its cost.
+
+    Acceptance so far says whether to draft at all, and at most twice what would be best for a draft
+    that does not know: one that is sure and wrong is soon found out.
+    """
+
+    def gamma(self) -> int:
+        best = self._costs.best_gamma(self._acceptance)
+        return min(2 * best, self._costs.longest) if best else super().gamma()
+
+    def goes_on(self, chance: float) -> bool:
+        """Whether a further token brings more than the time it takes would bring elsewhere.
+
+        Args:
+            chance: that all tokens drafted so far in this round are accepted.
+        """
+        costs = self._costs
+        one_more = costs.draft + (costs.verify[-1] - costs.verify[0]) / costs.longest
+        return chance * self._acceptance > one_more * max(1.0, self.promise())
+
+
+def controller(gamma: int | str, costs: Costs, *, confident: bool = False) -> Fixed | Adaptive:
     """A controller from what a user writes.
 
     Args:
         gamma: tokens to draft a round, or "auto".
         costs: of the models at hand; as long as the target verifies without becoming another.
+        confident: the draft says how sure it is.
     """
     longest = costs.longest
     if gamma == "auto":
-        return Adaptive(costs)
+        return Confident(costs) if confident else Adaptive(costs)
     if isinstance(gamma, float) or not str(gamma).isdecimal():
         raise UsageError(f"gamma is {gamma!r}; give a whole number from 0, or 'auto'")
     if int(gamma) > longest:

@@ -6,11 +6,13 @@ each of its tokens was drawn from.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from edgespec.accept import Proposal
-from edgespec.distribution import Distribution, Process, one_hot
+from edgespec.distribution import Distribution, Logits, Process, one_hot
 from edgespec.model import Model
 from edgespec.randomness import Randomness
 from edgespec.vocabulary import Vocabulary
@@ -41,6 +43,9 @@ class ModelDraft:
         process: the same processors that make the target's logits a distribution.
         vocabulary: which of the target's tokens the draft has.
         last_tokens: tokens after which drafting on is useless (end of text).
+        goes_on: told the chance that all tokens drafted so far in a round are accepted, says
+            whether to draft another; None drafts γ. It knows nothing of the token that comes next,
+            so whether a draft ends behind its tokens depends on these alone, and the law is kept.
     """
 
     def __init__(
@@ -49,11 +54,13 @@ class ModelDraft:
         process: Process,
         vocabulary: Vocabulary,
         last_tokens: Collection[int] = (),
+        goes_on: Callable[[float], bool] | None = None,
     ) -> None:
         self._model = model
         self._process = process
         self._vocabulary = vocabulary
         self._last_tokens = frozenset(last_tokens)
+        self._goes_on = goes_on
         self._start = 0
         self._cached: list[int] = []  # tokens of the text in the cache, behind the prompt
         self._confirmed = 0  # how many of them are known to be the target's
@@ -74,6 +81,7 @@ class ModelDraft:
         room = self._model.capacity - self._model.length - len(unseen) + 1
         tokens: list[int] = []
         laws: list[Distribution] = []
+        chance = 1.0
         while len(tokens) < min(gamma, room):
             logits = self._model.score(self._vocabulary.shown(unseen))
             self._cached += unseen
@@ -83,6 +91,10 @@ class ModelDraft:
             laws.append(q)
             if token in self._last_tokens:
                 break
+            if self._goes_on is not None:
+                chance *= _confidence(logits[-1], q, token)
+                if not self._goes_on(chance):
+                    break
             unseen = [token]
         return Proposal(tokens, laws)
 
@@ -97,6 +109,14 @@ class ModelDraft:
             self._confirmed += 1
         del self._cached[self._confirmed :]
         self._model.rewind(self._start + self._confirmed)
+
+
+def _confidence(logits: Logits, q: Distribution, token: int) -> float:
+    """How sure a draft is of a token: its probability, before the arg-max where that was taken."""
+    if len(q.tokens) > 1:
+        return float(q.of(token))
+    terms = np.subtract(logits, logits.max())
+    return 1 / float(np.exp(terms, out=terms).sum())
 
 
 class PromptLookup:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgespec.accept import RULES
 from edgespec.contract import Exported, Manifest, Variant, read_manifest
-from edgespec.controller import Controller, controller
+from edgespec.controller import Confident, Controller, controller
 from edgespec.costs import Costs, estimated_costs
 from edgespec.decode import Round, plain, speculate
 from edgespec.distribution import Sampling
@@ -271,8 +271,9 @@ class Pair:
             return kind, lookup
         if kind == "lookup" or self.draft is None:
             return PromptLookup(), lookup
-        model = ModelDraft(self.draft, process, self.vocabulary, last_tokens)
-        gammas = controller(gamma, self.costs["model"])
+        gammas = controller(gamma, self.costs["model"], confident=True)
+        goes_on = gammas.goes_on if isinstance(gammas, Confident) else None
+        model = ModelDraft(self.draft, process, self.vocabulary, last_tokens, goes_on)
         if kind == "model":
             return model, gammas
         mixed = Mixed([(PromptLookup(), lookup), (model, gammas)])

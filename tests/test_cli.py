@@ -159,7 +159,9 @@ def test_the_streamed_text_is_the_text_in_the_json(pair_folder, translation):
     assert json_of(pair_folder)["text"] == translation.text
 
 
-@pytest.mark.parametrize("draft", [["--no-draft"], ["--draft", "lookup"], ["--draft", "model"], ["--draft", "both"]])
+@pytest.mark.parametrize(
+    "draft", [["--no-draft"], ["--draft", "lookup"], ["--draft", "model"], ["--draft", "both"]]
+)
 def test_greedy_text_does_not_depend_on_the_draft(pair_folder, translation, draft):
     data = json_of(pair_folder, *draft)
     assert data["text"] == translation.text

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgespec.accept import token_rule
-from edgespec.controller import Adaptive, Fixed, controller
+from edgespec.controller import Adaptive, Confident, Fixed, controller
 from edgespec.costs import Costs, estimated_costs, expected_tokens
 from edgespec.decode import speculate
 from edgespec.distribution import Sampling
@@ -78,6 +78,42 @@ def test_a_hopeless_draft_costs_at_most_3_percent(draft, slope):
     tokens, cost = drive(Adaptive(costs), costs, 0.0, 128, np.random.default_rng(0))
     assert tokens == 128
     assert cost <= 1.03 * tokens
+
+
+@pytest.mark.parametrize("draft", [0.02, 0.1, 0.3, 0.8])
+@pytest.mark.parametrize("slope", [0.01, 0.05, 0.3])
+def test_a_hopeless_draft_that_is_sure_of_itself_costs_at_most_3_percent(draft, slope):
+    costs = Costs([1 + slope * extra for extra in range(17)], draft)
+    policy, cost = Confident(costs), 0.0
+    for _ in range(128):
+        drafted = sure_draft(policy, chance=1.0)
+        policy.observe(drafted, min(1, drafted), 0)
+        cost += costs.round(drafted)
+    assert cost <= 1.03 * 128
+
+
+def sure_draft(policy, chance):
+    """How many tokens a draft has that is equally sure of each."""
+    drafted, all_of_them = 0, 1.0
+    while drafted < policy.gamma():
+        drafted, all_of_them = drafted + 1, all_of_them * chance
+        if not policy.goes_on(all_of_them):
+            break
+    return drafted
+
+
+def test_the_surer_a_draft_the_more_it_drafts():
+    policy = Confident(Costs([1 + 0.05 * extra for extra in range(17)], draft=0.08))
+    drafted = [sure_draft(policy, chance) for chance in (0.1, 0.5, 0.7, 0.99)]
+    assert drafted[0] == 1
+    assert drafted == sorted(set(drafted))
+
+
+def test_the_dearer_a_token_the_surer_a_draft_must_be():
+    costs = [Costs([1 + s * extra for extra in range(17)], draft=0.08) for s in (0.01, 0.05, 0.1)]
+    assert [sure_draft(Confident(c), 0.8) for c in costs] == sorted(
+        (sure_draft(Confident(c), 0.8) for c in costs), reverse=True
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9])

@@ -176,6 +176,15 @@ def test_text_has_the_targets_law_when_two_drafts_take_turns(pair, rule):
     assert exact_law(run) == target_law(p, 4)
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
+def test_text_has_the_targets_law_when_a_draft_ends_where_it_is_unsure(pair, rule):
+    p, q = pair_laws(pair)
+    draft = model_draft(q, goes_on=lambda chance: chance > 0.4)
+    law = loop_law(p, draft, RULES[rule], lambda: Fixed(3), length=4)
+    assert law == target_law(p, 4)
+
+
 def arg_max(row):
     return one_hot(int(np.argmax(row)))
 

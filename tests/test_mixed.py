@@ -35,7 +35,7 @@ class Source:
 
 
 def drive(mixed: Mixed, sources: list[Source], rounds: int, seed: int = 0) -> list[int]:
-    """Runs rounds whose tokens are accepted by each source's chance; says who drafted (-1: none)."""
+    """Runs rounds that accept by each source's chance; says who drafted (-1: nobody)."""
     generator = np.random.default_rng(seed)
     drafted = []
     for _ in range(rounds):
