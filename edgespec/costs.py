@@ -50,10 +50,19 @@ class Costs:
         return max(range(self.longest + 1), key=lambda gamma: self.speedup(acceptance, gamma))
 
 
-def estimated_costs(draft_share: float, longest: int) -> Costs:
-    """A guess for a device that was not measured.
+# What a further position costs, and a draft's call beyond reading its weights, as was measured for
+# SmolLM2-135M and the T5 pair on two cores (docs/speed.md).
+FURTHER = {"int8-weights": 0.1, "int4-weights": 0.16}
+FURTHER_ELSE = 0.06
+CALL = 0.03
 
-    Decoding is bound by reading the weights, so c is the ratio of their sizes (`draft_share`), and
-    a further position adds a little arithmetic. `edgespec tune` replaces this by measurements.
+
+def estimated_costs(draft_share: float, longest: int, target_format: str = "fp32") -> Costs:
+    """A guess for a device that was not measured; `edgespec tune` replaces it by measurements.
+
+    Decoding is bound by reading the weights, so c is the ratio of their sizes (`draft_share`; 0 for
+    prompt lookup) and what any call costs; a further position adds a little arithmetic.
     """
-    return Costs([1 + 0.07 * extra for extra in range(longest + 1)], draft_share, overhead=0.1)
+    slope = FURTHER.get(target_format, FURTHER_ELSE)
+    c = draft_share + CALL if draft_share else 0.0
+    return Costs([1 + slope * extra for extra in range(longest + 1)], c, overhead=0.03)

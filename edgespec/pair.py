@@ -78,10 +78,10 @@ def load(
         draft = open_model(
             folder, manifest.draft, draft_format, capacity=target.capacity, threads=threads
         )
-    costs = {"lookup": estimated_costs(0.0, LONGEST_GUESSED)}
+    costs = {"lookup": estimated_costs(0.0, LONGEST_GUESSED, target_format)}
     if draft_format is not None:
         share = manifest.bytes("draft", draft_format) / manifest.bytes("target", target_format)
-        costs["model"] = estimated_costs(share, LONGEST_GUESSED)
+        costs["model"] = estimated_costs(share, LONGEST_GUESSED, target_format)
     if profile and profile.target_format == target_format and profile.draft != "none":
         costs = {kind: profile.costs(kind) for kind in ("lookup", "model")}
     exact = bool(invariance and invariance.verdict)

@@ -6,7 +6,8 @@ second, … drafted token would be accepted there. Nothing is generated with the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,9 +20,19 @@ from edgespec.vocabulary import Vocabulary
 
 __all__ = ["Trace", "lookup_trace", "mean_acceptance", "model_trace", "predicted_speedup"]
 
-# trace[i][k]: the chance that drafted token k is accepted in a round that starts at position i,
-# given that those before it were.
-Trace = list[list[float]]
+
+@dataclass(frozen=True)
+class Trace:
+    """How a draft would have fared along a text.
+
+    Attributes:
+        chances: chances[i][k] is the chance that drafted token k is accepted in a round that starts
+            at position i, given that those before it were.
+        ended: the text ended by itself, not at a limit, so a last round may draft beyond its end.
+    """
+
+    chances: list[list[float]]
+    ended: bool = False
 
 
 def model_trace(
@@ -32,6 +43,8 @@ def model_trace(
     text: Sequence[int],
     process: Sampling,
     longest: int,
+    *,
+    ended: bool = False,
 ) -> Trace:
     """Acceptance of a draft model along a text: α_i = Σ_x min(p_i(x), q_i(x)) (Theorem 3.5).
 
@@ -44,10 +57,12 @@ def model_trace(
         _overlap(process(row), vocabulary.law(process, guess))
         for row, guess in zip(rows, guesses, strict=True)
     ]
-    return [chances[start : start + longest] for start in range(len(text))]
+    return Trace([chances[start : start + longest] for start in range(len(text))], ended)
 
 
-def lookup_trace(prompt: Sequence[int], text: Sequence[int], longest: int) -> Trace:
+def lookup_trace(
+    prompt: Sequence[int], text: Sequence[int], longest: int, *, ended: bool = False
+) -> Trace:
     """Acceptance of prompt lookup along a text: 1 for a right token, 0 from the first wrong one.
 
     The text itself is drawn from p, so whether it continues as looked up is a sample of p(token).
@@ -55,40 +70,69 @@ def lookup_trace(prompt: Sequence[int], text: Sequence[int], longest: int) -> Tr
     lookup = PromptLookup()
     lookup.begin(prompt)
     randomness = Seeded(0)
-    trace = []
+    chances = []
     for start in range(len(text)):
         proposal = lookup.propose([prompt[-1], *text[:start]], longest, randomness)
         actual = text[start : start + len(proposal.tokens)]
-        trace.append([float(a == b) for a, b in zip(proposal.tokens, actual, strict=False)])
-    return trace
+        chances.append([float(a == b) for a, b in zip(proposal.tokens, actual, strict=False)])
+    return Trace(chances, ended)
 
 
 def mean_acceptance(traces: Sequence[Trace]) -> float:
     """α: the chance of a round's first drafted token, where there is one."""
-    first = [chances[0] for trace in traces for chances in trace if chances]
+    first = [chances[0] for trace in traces for chances in trace.chances if chances]
     return float(np.mean(first)) if first else 0.0
 
 
 def predicted_speedup(traces: Sequence[Trace], costs: Costs, gamma: int) -> float:
-    """Time of plain decoding divided by the expected time with γ drafted tokens a round."""
-    plain = sum(len(trace) for trace in traces)
-    return plain / sum(_expected_cost(trace, costs, gamma) for trace in traces)
+    """Time of plain decoding divided by the expected time with γ drafted tokens a round.
+
+    Without the first round of each text, which also reads the prompt: so are speeds measured.
+    """
+    tokens = cost = 0.0
+    for trace in traces:
+        to_end = _costs_to_end(trace, costs, gamma)
+        for emitted, chance in _outcomes(trace, 0, gamma):
+            tokens += chance * (len(trace.chances) - emitted)
+            cost += chance * to_end[emitted]
+    return tokens / cost if cost else 1.0
 
 
-def _expected_cost(trace: Trace, costs: Costs, gamma: int) -> float:
-    """Backwards over the positions where a round may start."""
-    length = len(trace)
+def _costs_to_end(trace: Trace, costs: Costs, gamma: int) -> list[float]:
+    """The expected cost from each position where a round may start, and from the end."""
+    length = len(trace.chances)
     to_end = [0.0] * (length + 1)
     for start in range(length - 1, -1, -1):
-        chances = trace[start][: min(gamma, length - start - 1)]
-        expected = costs.round(len(chances))
-        reached = 1.0  # the chance that all drafted tokens so far were accepted
-        for accepted, chance in enumerate(chances):
-            expected += reached * (1 - chance) * to_end[start + accepted + 1]
-            reached *= chance
-        expected += reached * to_end[start + len(chances) + 1]
-        to_end[start] = expected
-    return to_end[0]
+        to_end[start] = _expected_round(trace, start, costs, gamma) + sum(
+            chance * to_end[start + emitted] for emitted, chance in _outcomes(trace, start, gamma)
+        )
+    return to_end
+
+
+def _drafted(trace: Trace, start: int, gamma: int) -> list[float]:
+    """The chances of the tokens drafted from `start`: behind a limit there is nothing to draft."""
+    left = len(trace.chances) - start
+    return trace.chances[start][: min(gamma, left if trace.ended else left - 1)]
+
+
+def _outcomes(trace: Trace, start: int, gamma: int) -> Iterator[tuple[int, float]]:
+    """How many tokens a round may emit, and with which chance."""
+    drafted = _drafted(trace, start, gamma)
+    left = len(trace.chances) - start
+    reached = 1.0  # the chance that all drafted tokens so far were accepted
+    for accepted, chance in enumerate(drafted):
+        yield accepted + 1, reached * (1 - chance)
+        reached *= chance
+    yield min(len(drafted) + 1, left), reached
+
+
+def _expected_round(trace: Trace, start: int, costs: Costs, gamma: int) -> float:
+    """What a round costs: a draft that misses the end of a text goes on beyond it."""
+    drafted = _drafted(trace, start, gamma)
+    if len(drafted) < len(trace.chances) - start:
+        return costs.round(len(drafted))
+    found_end = float(np.prod(drafted))
+    return found_end * costs.round(len(drafted)) + (1 - found_end) * costs.round(gamma)
 
 
 def _overlap(p: Distribution, q: Distribution) -> float:

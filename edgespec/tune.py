@@ -154,7 +154,7 @@ class _Run:
         self._pair = pair = self._load(None)
         self._prompts = [pair.encode(prompt, chat) for prompt in prompts]
         texts = [pair.generate(prompt, draft=False, **self._options) for prompt in self._prompts]
-        self._texts = [text.token_ids for text in texts]
+        self._texts = [(text.token_ids, text.finish_reason == "eos") for text in texts]
         self._step = plain_step_seconds([text.stats for text in texts])
 
     def plain(self) -> Candidate:
@@ -163,8 +163,8 @@ class _Run:
 
     def lookup(self) -> Candidate:
         traces = [
-            lookup_trace(prompt, text, LONGEST)
-            for prompt, text in zip(self._prompts, self._texts, strict=True)
+            lookup_trace(prompt, text, LONGEST, ended=ended)
+            for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
         timed = round_costs(self._pair, self._prompts, "lookup", self._process)
         return self._candidate("lookup", None, timed, traces, self._pair)
@@ -181,8 +181,9 @@ class _Run:
                 text,
                 self._process,
                 LONGEST,
+                ended=ended,
             )
-            for prompt, text in zip(self._prompts, self._texts, strict=True)
+            for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
         timed = round_costs(pair, self._prompts, "model", self._process)
         return self._candidate("model", draft_format, timed, traces, pair)

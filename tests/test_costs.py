@@ -154,7 +154,7 @@ def greedy(row):
     return Sampling()(np.asarray(row, np.float32))
 
 
-def text_and_calls(draft, gamma, length):
+def text_and_rounds(draft, gamma, length, ends=lambda token: False):
     target = TableModel(floats(TARGET))
     rounds = list(
         speculate(
@@ -166,17 +166,32 @@ def text_and_calls(draft, gamma, length):
             gamma=Fixed(gamma),
             randomness=Seeded(0),
             max_new_tokens=length,
-            ends=lambda token: False,
+            ends=ends,
         )
     )
-    return [token for round_ in rounds for token in round_.tokens], len(rounds)
+    return [token for round_ in rounds for token in round_.tokens], rounds
+
+
+class EndsBehind:
+    """Ends a text behind so many tokens, without one that says so."""
+
+    def __init__(self, tokens):
+        self.left = tokens
+
+    def __call__(self, token):
+        self.left -= 1
+        return self.left == 0
+
+
+def tokens_a_call_behind_the_first(rounds):
+    return sum(len(round_.tokens) for round_ in rounds[1:]) / (len(rounds) - 1)
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 3, 5])
 def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
     """With a cost of one a call and nothing else, the predicted cost is the number of calls."""
     draft = ModelDraft(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
-    text, calls = text_and_calls(draft, gamma, 40)
+    text, rounds = text_and_rounds(draft, gamma, 40)
     trace = model_trace(
         TableModel(floats(TARGET)),
         TableModel(floats(DRAFT)),
@@ -186,15 +201,45 @@ def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
         greedy,
         10,
     )
-    assert predicted_speedup([trace], FREE, gamma) == pytest.approx(len(text) / calls)
-    assert calls < len(text)
+    assert predicted_speedup([trace], FREE, gamma) == pytest.approx(
+        tokens_a_call_behind_the_first(rounds)
+    )
+    assert len(rounds) < len(text)
 
 
 @pytest.mark.parametrize("gamma", [1, 3])
 def test_predicted_lookup_calls_are_those_of_the_loop(gamma):
-    text, calls = text_and_calls(PromptLookup(), gamma, 40)
+    text, rounds = text_and_rounds(PromptLookup(), gamma, 40)
     trace = lookup_trace(PROMPT, text, 10)
-    assert predicted_speedup([trace], FREE, gamma) == pytest.approx(len(text) / calls)
+    assert predicted_speedup([trace], FREE, gamma) == pytest.approx(
+        tokens_a_call_behind_the_first(rounds)
+    )
+
+
+@pytest.mark.parametrize("gamma", [1, 3, 6])
+def test_predicted_costs_of_a_text_that_ends_are_those_of_the_loop(gamma):
+    """Drafts that miss the end go on beyond it: their cost is that of all γ tokens."""
+    costs = Costs([1 + 0.5 * extra for extra in range(11)], draft=0.25)
+    for end in range(12, 30):
+        draft = ModelDraft(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
+        text, rounds = text_and_rounds(draft, gamma, 40, ends=EndsBehind(end))
+        trace = model_trace(
+            TableModel(floats(TARGET)),
+            TableModel(floats(DRAFT)),
+            SharedTokens(3),
+            PROMPT,
+            text,
+            greedy,
+            10,
+            ended=True,
+        )
+        cost = sum(costs.round(round_.drafted) for round_ in rounds[1:])
+        speed = (len(text) - len(rounds[0].tokens)) / cost
+        predicted = predicted_speedup([trace], costs, gamma)
+        if rounds[-1].accepted < len(rounds[-1].tokens):
+            assert predicted == pytest.approx(speed)
+        else:  # no token tells this draft that the text ends: a right one goes on, too
+            assert predicted >= speed
 
 
 def test_acceptance_of_a_model_is_the_overlap_of_its_law():
@@ -212,4 +257,4 @@ def test_acceptance_of_a_model_is_the_overlap_of_its_law():
     for start in range(len(text)):
         context = (*PROMPT, *text[:start])
         overlap = sum(min(p, q) for p, q in zip(TARGET(context), DRAFT(context), strict=True))
-        assert trace[start][0] == pytest.approx(float(overlap))
+        assert trace.chances[start][0] == pytest.approx(float(overlap))
