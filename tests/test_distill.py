@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import platform
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -499,3 +502,24 @@ def test_missing_memory_is_one_line(llama_folder, prompts, tmp_path, monkeypatch
     monkeypatch.setattr(run_module.Training, "_step", greedy)
     with pytest.raises(EdgespecError, match="not enough memory"):
         distill(str(llama_folder), prompts, tmp_path / "d", PLAN)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="malloc is another")
+@pytest.mark.parametrize(("call", "kept"), [("keep_freed_memory()", True), ("", False)])
+def test_freed_memory_stays_in_the_process(call, kept):
+    """A freed gigabyte that goes back to the system is paid for again at the next step."""
+    script = f"""
+from edgespec_export.distill.memory import keep_freed_memory
+{call}
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+pages = lambda: int(open("/proc/self/statm").read().split()[1])
+before = pages()
+piece = libc.malloc(2**28)
+ctypes.memset(ctypes.c_void_p(piece), 1, 2**28)
+libc.free(piece)
+print((pages() - before) * 4096)
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (int(ran.stdout) > 2**27) == kept

@@ -21,6 +21,7 @@ from edgespec_export.checkpoint import Checkpoint, open_checkpoint
 from edgespec_export.distill.card import RECORD, write_card
 from edgespec_export.distill.examples import Example, Text
 from edgespec_export.distill.loss import LOSSES
+from edgespec_export.distill.memory import keep_freed_memory
 from edgespec_export.distill.models import Distilled
 from edgespec_export.distill.outputs import (
     Manner,
@@ -121,6 +122,7 @@ def distill(
         EdgespecError: one line that names what is wrong; `folder` is then as it was.
     """
     _check(plan)
+    keep_freed_memory()
     source = resolve(target)
     checkpoint = open_checkpoint(source)
     family = family_of(checkpoint.config, checkpoint.label)
