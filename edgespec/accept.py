@@ -63,9 +63,10 @@ def residual(p: Distribution, q: Distribution, weight: Any = 1) -> Distribution:
 def _excess(p: Distribution, q: Distribution, weight: Any) -> Any:
     """max(0, weight · p − q) over the tokens of p: [k]."""
     places, shared = p.places(q.tokens)
-    taken = np.zeros(len(p.tokens), q.probabilities.dtype)
-    taken[places[shared]] = q.probabilities[shared]
-    return np.maximum(weight * p.probabilities - taken, 0)
+    left = weight * p.probabilities
+    left = left.astype(np.result_type(left, q.probabilities), copy=False)  # one may be 0 and 1
+    left[places[shared]] -= q.probabilities[shared]
+    return np.maximum(left, 0, out=left)
 
 
 def token_rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:

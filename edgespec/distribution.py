@@ -48,7 +48,10 @@ class Distribution:
 
     def places(self, tokens: Tokens) -> tuple[Tokens, npt.NDArray[np.bool_]]:
         """Where each of `tokens` ([n]) stands in this support, and whether it does: [n] and [n]."""
-        places = np.minimum(np.searchsorted(self.tokens, tokens), len(self.tokens) - 1)
+        last = len(self.tokens) - 1
+        if self.tokens[last] == last:  # all tokens up to this one: each stands at its own number
+            return np.minimum(tokens, last), tokens <= last
+        places = np.minimum(np.searchsorted(self.tokens, tokens), last)
         return places, self.tokens[places] == tokens
 
 
