@@ -38,9 +38,10 @@ def edgespec_ways(folder: str, threads: int) -> dict[str, Way]:
             plain = f"edgespec {target_format}, plain"
             if plain not in ways:
                 ways[plain] = _way(pair, draft=False)
-            for gamma in (2, 3, 4, "auto"):
-                name = f"edgespec {target_format}, draft {draft_format}, γ {gamma}"
-                ways[name] = _way(pair, draft="model", gamma=gamma)
+            drafted = f"edgespec {target_format}, draft {draft_format}"
+            for gamma in (2, 3, 4):
+                ways[f"{drafted}, γ {gamma}"] = _way(pair, draft="model", gamma=gamma)
+            ways[f"{drafted}, γ auto"] = _way(pair, draft="both")  # what `generate` does
     return ways
 
 

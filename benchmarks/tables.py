@@ -145,10 +145,10 @@ def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
             if f"ctranslate2 {kind}, plain" in ways
         ),
         "",
-        "SmolLM2-135M-Instruct with prompt lookup (γ auto) over plain decoding of the same target:",
+        "SmolLM2-135M-Instruct with its draft and prompt lookup over plain decoding of the same target:",
         "",
-        "| | questions | code | summaries and copies |",
-        "|---|---|---|---|",
+        "| | questions | code | summaries and copies | 8 held-out prompts |",
+        "|---|---|---|---|---|",
     ]
     for target in ("fp32", "int8"):
         for sampling in ("greedy", "sampled"):
@@ -157,9 +157,9 @@ def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
                     row["ratio"]
                     for row in chat["rows"]
                     if (row["target"], row["sampling"], row["prompts"], row["way"])
-                    == (target, sampling, prompts, "lookup, γ auto")
+                    == (target, sampling, prompts, "both, γ auto")
                 )
-                for prompts in ("questions", "code", "summaries")
+                for prompts in (*CATEGORIES, "held-out")
             ]
             cells = " | ".join(f"{ratio:.2f}" for ratio in ratios)
             lines.append(f"| {target}, {sampling} | {cells} |")
