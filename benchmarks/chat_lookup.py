@@ -2,10 +2,10 @@
 
     python benchmarks/chat_lookup.py build/smollm2 --json FILE
 
-For each kind of prompt: tokens/s with a draft over tokens/s without, greedy and sampled, time of whole
-generations. The loop's share is everything outside the calls of the two models, at 49 152 tokens. The
-first prompts written by hand for the shipped draft are a kind of their own. Rows where speculation
-loses stay.
+For each kind of prompt: tokens/s with a draft over tokens/s without, greedy and sampled, time of
+whole generations. The loop's share is everything outside the calls of the two models, at 49 152
+tokens. The first prompts that were written by hand to judge the shipped draft are a kind of their
+own. Rows where speculation loses stay.
 """
 
 from __future__ import annotations

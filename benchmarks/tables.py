@@ -145,7 +145,8 @@ def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
             if f"ctranslate2 {kind}, plain" in ways
         ),
         "",
-        "SmolLM2-135M-Instruct with its draft and prompt lookup over plain decoding of the same target:",
+        "SmolLM2-135M-Instruct with its draft and prompt lookup over plain decoding of the same "
+        "target:",
         "",
         "| | questions | code | summaries and copies | 8 held-out prompts |",
         "|---|---|---|---|---|",
