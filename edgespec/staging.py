@@ -31,36 +31,64 @@ def staged(
     written stays aside, and the next block with the same `recipe` finds it there.
 
     Raises:
-        UsageError: `folder` exists and must not be replaced.
+        UsageError: `folder` exists and must not be replaced, or another process is writing it.
         EdgespecError: the disk is full or cannot be written.
     """
     place = folder.resolve()
     aside = place.parent / f".{place.name}.partial"
     note = place.parent / f".{place.name}.recipe"
     old = place.parent / f".{place.name}.replaced"
-    _bring_back(old, place)  # a machine that stopped between the two renames left it there
-    _check_free(folder, replace, mark, what)
+    with _alone(folder, place):
+        _bring_back(old, place)  # a machine that stopped between the two renames left it there
+        _check_free(folder, replace, mark, what)
+        try:
+            if not (aside.is_dir() and _text(note) == recipe):
+                shutil.rmtree(aside, ignore_errors=True)
+                aside.mkdir(parents=True)
+                note.write_text(recipe, encoding="utf-8")
+            yield aside
+            shutil.rmtree(old, ignore_errors=True)
+            if place.exists():
+                place.rename(old)
+            aside.rename(place)
+            note.unlink()
+            shutil.rmtree(old, ignore_errors=True)
+        except OSError as error:
+            _remove(aside, note)
+            raise _unwritable(folder, error) from None
+        except Exception:
+            _remove(aside, note)
+            raise
+        finally:
+            _bring_back(old, place)
+
+
+@contextmanager
+def _alone(folder: Path, place: Path) -> Iterator[None]:
+    """Two that write one folder would take each other's files for their own."""
+    from filelock import FileLock, Timeout  # the extra `export` has it; a device writes nothing
+
+    lock = FileLock(place.parent / f".{place.name}.lock")
     try:
-        if not (aside.is_dir() and _text(note) == recipe):
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir(parents=True)
-            note.write_text(recipe, encoding="utf-8")
-        yield aside
-        shutil.rmtree(old, ignore_errors=True)
-        if place.exists():
-            place.rename(old)
-        aside.rename(place)
-        note.unlink()
-        shutil.rmtree(old, ignore_errors=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(
+            f"another process is writing {folder}; wait until it has ended, or give another -o DIR"
+        ) from None
     except OSError as error:
-        _remove(aside, note)
-        reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
-        raise EdgespecError(f"{folder} could not be written: {reason}; nothing was kept") from None
-    except Exception:
-        _remove(aside, note)
-        raise
+        raise _unwritable(folder, error) from None
+    try:
+        yield
     finally:
-        _bring_back(old, place)
+        with suppress(OSError):
+            Path(lock.lock_file).unlink()
+        lock.release()
+
+
+def _unwritable(folder: Path, error: OSError) -> EdgespecError:
+    reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
+    return EdgespecError(f"{folder} could not be written: {reason}; nothing was kept")
 
 
 def _remove(aside: Path, note: Path) -> None:

@@ -555,6 +555,22 @@ def test_an_interrupted_int8_export_gives_the_same_bytes(tiny_checkpoints, tmp_p
     assert contents(tmp_path / "new") == contents(tmp_path / "at once")
 
 
+def test_two_exports_to_one_folder_are_kept_apart(tiny_checkpoints, own_pair):
+    """Each would take the other's unfinished files for its own."""
+    folder = own_pair.with_name("new")
+    said = []
+
+    def begin(label, total):
+        if not said:
+            said.append(usage(export, *tiny_checkpoints, folder))
+        return lambda: None
+
+    export(*tiny_checkpoints, folder, progress=begin)
+    assert "another process is writing" in said[0]
+    assert {path.name for path in own_pair.parent.iterdir()} == {"pair", "new"}
+    assert contents(folder) == contents(own_pair)
+
+
 def test_an_interrupted_export_of_something_else_starts_anew(tiny_checkpoints, own_pair):
     folder = own_pair.with_name("new")
     target, draft = tiny_checkpoints
