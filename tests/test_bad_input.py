@@ -563,7 +563,7 @@ def test_two_exports_to_one_folder_are_kept_apart(tiny_checkpoints, own_pair):
     def begin(label, total):
         if not said:
             said.append(usage(export, *tiny_checkpoints, folder))
-        return lambda: None
+        return lambda count: None
 
     export(*tiny_checkpoints, folder, progress=begin)
     assert "another process is writing" in said[0]
