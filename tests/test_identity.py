@@ -108,7 +108,7 @@ def test_a_draft_equal_to_the_target_is_always_accepted(tmp_path, prompts):
     for temperature in (0.0, 1.0):
         for prompt in prompts[:20]:
             stats = pair.generate(
-                prompt, gamma=4, temperature=temperature, seed=3, max_new_tokens=25
+                prompt, draft="model", gamma=4, temperature=temperature, seed=3, max_new_tokens=25
             ).stats
             assert stats.accepted == stats.evaluated
             assert stats.accepted > 0 or stats.tokens == 1
