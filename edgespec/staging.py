@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -47,6 +48,7 @@ def staged(
                 aside.mkdir(parents=True)
                 note.write_text(recipe, encoding="utf-8")
             yield aside
+            _settle(aside)
             shutil.rmtree(old, ignore_errors=True)
             if place.exists():
                 place.rename(old)
@@ -89,6 +91,14 @@ def _alone(folder: Path, place: Path) -> Iterator[None]:
 def _unwritable(folder: Path, error: OSError) -> EdgespecError:
     reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
     return EdgespecError(f"{folder} could not be written: {reason}; nothing was kept")
+
+
+def _settle(folder: Path) -> None:
+    """Waits until the disk has every file: a name may outlive a crash that its bytes do not."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
 
 
 def _remove(aside: Path, note: Path) -> None:

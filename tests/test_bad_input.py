@@ -555,6 +555,22 @@ def test_an_interrupted_int8_export_gives_the_same_bytes(tiny_checkpoints, tmp_p
     assert contents(tmp_path / "new") == contents(tmp_path / "at once")
 
 
+def test_an_export_has_its_name_when_the_disk_has_its_bytes(
+    tiny_checkpoints, tmp_path, monkeypatch
+):
+    """Otherwise a machine that stops leaves a folder of the right name with empty files."""
+    settled = set()
+
+    def note(descriptor):
+        settled.add(os.fstat(descriptor).st_ino)
+        assert not (tmp_path / "pair").exists()
+
+    monkeypatch.setattr(os, "fsync", note)
+    export(*tiny_checkpoints, tmp_path / "pair")
+    files = [path for path in (tmp_path / "pair").rglob("*") if path.is_file()]
+    assert {path.stat().st_ino for path in files} <= settled
+
+
 def test_two_exports_to_one_folder_are_kept_apart(tiny_checkpoints, own_pair):
     """Each would take the other's unfinished files for its own."""
     folder = own_pair.with_name("new")
