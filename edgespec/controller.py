@@ -63,17 +63,22 @@ class Adaptive:
         self, costs: Costs, *, guess: float = 0.7, weight: float = 1.5, memory: float = 0.96
     ) -> None:
         self._costs = costs
+        self._ever_pays = costs.best(1.0)[0] > 0
         self._first = guess * weight, weight
-        self._accepted, self._evaluated = self._first
         self._memory = memory
         self._failed = 0  # probes in a row
         self._idle = 0  # rounds since the last draft
+        self._judge(*self._first)
+
+    def _judge(self, accepted: float, evaluated: float) -> None:
+        """What a draft is worth by what became of its tokens."""
+        self._accepted, self._evaluated = accepted, evaluated
+        self._best, self._promise = self._costs.best(accepted / evaluated)
 
     def gamma(self) -> int:
-        best = self._costs.best_gamma(self._acceptance)
-        if best == 0 and self._idle >= self._pause and self._costs.best_gamma(1.0):
+        if self._best == 0 and self._idle >= self._pause and self._ever_pays:
             return 1
-        return best
+        return self._best
 
     @property
     def _pause(self) -> float:
@@ -87,26 +92,23 @@ class Adaptive:
         probed = self._idle >= self._pause
         self._idle = 0
         kept = self._memory**evaluated
-        self._accepted = kept * self._accepted + accepted
-        self._evaluated = kept * self._evaluated + evaluated
-        if self._costs.best_gamma(self._acceptance):
+        self._judge(kept * self._accepted + accepted, kept * self._evaluated + evaluated)
+        if self._best:
             self._failed = 0
         elif probed:
             self._failed += 1
 
     def promise(self) -> float:
         """The speed-up to expect of drafting now."""
-        return self._costs.speedup(self._acceptance, self._costs.best_gamma(self._acceptance))
+        return self._promise
 
     def pass_over(self) -> None:
         """Another draft was asked: what this one was worth is slowly forgotten."""
-        guessed, weight = self._first
-        self._accepted = guessed + self._memory * (self._accepted - guessed)
-        self._evaluated = weight + self._memory * (self._evaluated - weight)
-
-    @property
-    def _acceptance(self) -> float:
-        return self._accepted / self._evaluated
+        accepted, evaluated = self._first
+        self._judge(
+            accepted + self._memory * (self._accepted - accepted),
+            evaluated + self._memory * (self._evaluated - evaluated),
+        )
 
 
 class Confident(Adaptive):
@@ -117,8 +119,7 @@ class Confident(Adaptive):
     """
 
     def gamma(self) -> int:
-        best = self._costs.best_gamma(self._acceptance)
-        return min(2 * best, self._costs.longest) if best else super().gamma()
+        return min(2 * self._best, self._costs.longest) if self._best else super().gamma()
 
     def goes_on(self, chance: float) -> bool:
         """Whether a further token brings more than the time it takes would bring elsewhere.
@@ -126,9 +127,8 @@ class Confident(Adaptive):
         Args:
             chance: that all tokens drafted so far in this round are accepted.
         """
-        costs = self._costs
-        one_more = costs.draft + (costs.verify[-1] - costs.verify[0]) / costs.longest
-        return chance * self._acceptance > one_more * max(1.0, self.promise())
+        acceptance = self._accepted / self._evaluated
+        return chance * acceptance > self._costs.one_more * max(1.0, self._promise)
 
 
 def controller(gamma: int | str, costs: Costs, *, confident: bool = False) -> Fixed | Adaptive:

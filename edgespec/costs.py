@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 __all__ = ["Costs", "estimated_costs", "expected_tokens"]
 
@@ -41,13 +42,32 @@ class Costs:
         drafting = gamma * self.draft + self.overhead if gamma else 0.0
         return self.verify[gamma] + drafting
 
+    @cached_property
+    def one_more(self) -> float:
+        """What a further drafted token costs on average: its draft and its verification."""
+        return self.draft + (self.verify[-1] - self.verify[0]) / max(1, self.longest)
+
     def speedup(self, acceptance: float, gamma: int) -> float:
         """S = E[tokens] / (γ c + v(γ + 1) + o), over plain decoding."""
         return expected_tokens(acceptance, gamma) / self.round(gamma)
 
-    def best_gamma(self, acceptance: float) -> int:
-        """The γ of the largest speed-up; 0 where drafting does not pay."""
-        return max(range(self.longest + 1), key=lambda gamma: self.speedup(acceptance, gamma))
+    def best(self, acceptance: float) -> tuple[int, float]:
+        """The γ of the largest speed-up, 0 where drafting does not pay, and that speed-up.
+
+        In one pass, for it is asked in every round: E[tokens] grows by α^γ.
+        """
+        best, largest = 0, 0.0
+        tokens, reached = 0.0, 1.0
+        for gamma, cost in enumerate(self._rounds):
+            tokens += reached
+            reached *= acceptance
+            if tokens > largest * cost:
+                best, largest = gamma, tokens / cost
+        return best, largest
+
+    @cached_property
+    def _rounds(self) -> list[float]:
+        return [self.round(gamma) for gamma in range(self.longest + 1)]
 
 
 # What a further position costs, and a draft's call beyond reading its weights, as was measured for

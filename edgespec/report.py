@@ -154,6 +154,8 @@ def describe_tuning(tuning: Tuning) -> str:
             f"best: target {best.target_format}, draft {draft}, γ {best.gamma}, "
             f"{best.threads} threads: {best.measured:.2f}× plain decoding"
         )
+    if best.kind == "model":
+        lines.append("generate lets γ follow the text, and looks drafts up in it, too")
     return "\n".join(lines)
 
 

@@ -45,17 +45,20 @@ def test_the_papers_table_1(alpha, gamma, speedup):
 
 
 def test_a_draft_that_is_never_right_is_not_worth_a_call():
-    assert Costs([1, 1.05, 1.1], draft=0.1).best_gamma(0.0) == 0
+    assert Costs([1, 1.05, 1.1], draft=0.1).best(0.0) == (0, 1)
 
 
 def test_a_draft_that_costs_as_much_as_the_target_is_not_worth_it_unless_verification_is_cheap():
-    assert Costs([1, 1.05, 1.1], draft=1.0).best_gamma(0.9) == 0
+    assert Costs([1, 1.05, 1.1], draft=1.0).best(0.9) == (0, 1)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.3))
 def test_the_best_gamma_is_never_slower_than_none(alpha, draft, slope):
     costs = Costs([1 + slope * extra for extra in range(9)], draft, overhead=0.05)
-    assert costs.speedup(alpha, costs.best_gamma(alpha)) >= 1
+    gamma, speedup = costs.best(alpha)
+    assert speedup >= 1
+    assert speedup == pytest.approx(costs.speedup(alpha, gamma))
+    assert speedup == pytest.approx(max(costs.speedup(alpha, g) for g in range(len(costs.verify))))
 
 
 def drive(policy, costs, chances, rounds, generator):
@@ -120,7 +123,7 @@ def test_the_dearer_a_token_the_surer_a_draft_must_be():
 def test_a_good_draft_gets_nearly_what_the_best_fixed_gamma_would(alpha):
     costs = Costs([1 + 0.05 * extra for extra in range(17)], draft=0.08)
     adaptive = drive(Adaptive(costs), costs, alpha, 4000, np.random.default_rng(1))
-    best = costs.speedup(alpha, costs.best_gamma(alpha))
+    _, best = costs.best(alpha)
     assert adaptive[0] / adaptive[1] >= 0.93 * best
 
 
