@@ -70,19 +70,26 @@ class Costs:
         return [self.round(gamma) for gamma in range(self.longest + 1)]
 
 
-# What a further position costs, and a draft's call beyond reading its weights, as was measured for
-# SmolLM2-135M and the T5 pair on two cores (docs/speed.md).
-FURTHER = {"int8-weights": 0.1, "int4-weights": 0.16}
-FURTHER_ELSE = 0.06
+# What a position beyond a plain step's costs, and a draft's call beyond reading its weights, as was
+# measured for SmolLM2-135M and the T5 pair on two cores (docs/speed.md).
+FURTHER = {"int8": 0.07, "int8-weights": 0.1, "int4-weights": 0.16}
+FURTHER_ELSE = 0.045
 CALL = 0.03
 
 
-def estimated_costs(draft_share: float, longest: int, target_format: str = "fp32") -> Costs:
+def estimated_costs(
+    draft_share: float, longest: int, target_format: str = "fp32", min_rows: int = 1
+) -> Costs:
     """A guess for a device that was not measured; `edgespec tune` replaces it by measurements.
 
-    Decoding is bound by reading the weights, so c is the ratio of their sizes (`draft_share`; 0 for
-    prompt lookup) and what any call costs; a further position adds a little arithmetic.
+    Decoding is bound by reading the weights, so c is the ratio of their sizes and what any call
+    costs; a further position adds a little arithmetic.
+
+    Args:
+        draft_share: size of the draft over that of the target; 0 for prompt lookup.
+        longest: the largest γ.
+        min_rows: positions that the target is called with at least: what a plain step pays.
     """
     slope = FURTHER.get(target_format, FURTHER_ELSE)
-    c = draft_share + CALL if draft_share else 0.0
-    return Costs([1 + slope * extra for extra in range(longest + 1)], c, overhead=0.03)
+    verify = [1 + slope * max(0, gamma + 1 - min_rows) for gamma in range(longest + 1)]
+    return Costs(verify, draft_share + CALL if draft_share else 0.0, overhead=0.03)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +65,14 @@ def load(
         draft_format = draft_format or profile.draft_format
     target_format, variant = _variant(manifest.target, target_format, "target")
     invariance = variant.row_invariance
+    min_rows = invariance.min_rows if invariance else 2
     target = open_model(
         folder,
         manifest.target,
         target_format,
         capacity=capacity,
         threads=threads,
-        min_rows=invariance.min_rows if invariance else 2,
+        min_rows=min_rows,
     )
     draft = None
     if manifest.draft is not None:
@@ -78,10 +80,16 @@ def load(
         draft = open_model(
             folder, manifest.draft, draft_format, capacity=target.capacity, threads=threads
         )
-    costs = {"lookup": estimated_costs(0.0, LONGEST_GUESSED, target_format)}
+    guess = partial(
+        estimated_costs,
+        longest=LONGEST_GUESSED,
+        target_format=target_format,
+        min_rows=min_rows,
+    )
+    costs = {"lookup": guess(0.0)}
     if draft_format is not None:
         share = manifest.bytes("draft", draft_format) / manifest.bytes("target", target_format)
-        costs["model"] = estimated_costs(share, LONGEST_GUESSED, target_format)
+        costs["model"] = guess(share)
     if profile and profile.target_format == target_format and profile.draft != "none":
         costs = {kind: profile.costs(kind) for kind in ("lookup", "model")}
     exact = bool(invariance and invariance.verdict)

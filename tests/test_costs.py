@@ -142,6 +142,20 @@ def test_a_gamma_that_cannot_be_is_refused(gamma):
         controller(gamma, estimated_costs(0.1, 16))
 
 
+def test_where_a_plain_step_pays_for_two_positions_one_drafted_token_is_verified_for_nothing():
+    alone, padded = (estimated_costs(0.1, 4, "int8", rows) for rows in (1, 2))
+    assert padded.verify[:2] == [1, 1]
+    assert padded.verify[1:] == pytest.approx(alone.verify[:-1])
+    assert padded.draft > 0.1
+    assert estimated_costs(0.0, 4).draft == 0
+
+
+def test_a_hopeless_draft_costs_at_most_3_percent_where_its_first_token_is_free():
+    costs = estimated_costs(0.0, 16, "int8", 2)
+    tokens, cost = drive(Adaptive(costs), costs, 0.0, 128, np.random.default_rng(0))
+    assert cost <= 1.03 * tokens
+
+
 # --- predictions -------------------------------------------------------------------------------
 
 TARGET = varying([fractions(5, 3, 2), fractions(1, 2, 6), fractions(2, 7, 1)])
