@@ -186,8 +186,8 @@ class _Run:
         if plan.on_policy:
             chunks, minutes = self._on_policy(draft), plan.minutes
         else:
-            cut_examples = list(cut(examples, vocabulary))
-            chunks = iter(lambda: cut_examples, None)
+            examples = list(cut(examples, vocabulary))
+            chunks = iter(lambda: examples, None)
             minutes = plan.minutes and max(plan.minutes - self._minutes_written(), 0.5)
         training = Training(
             draft,
