@@ -189,6 +189,11 @@ def text_and_rounds(draft, gamma, length, ends=lambda token: False):
     return [token for round_ in rounds for token in round_.tokens], rounds
 
 
+def trace_of(text, process, longest, **options):
+    target, draft = TableModel(floats(TARGET)), TableModel(floats(DRAFT))
+    return model_trace(target, draft, SharedTokens(3), PROMPT, text, process, longest, **options)
+
+
 class EndsBehind:
     """Ends a text behind so many tokens, without one that says so."""
 
@@ -209,15 +214,7 @@ def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
     """With a cost of one a call and nothing else, the predicted cost is the number of calls."""
     draft = ModelDraft(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
     text, rounds = text_and_rounds(draft, gamma, 40)
-    trace = model_trace(
-        TableModel(floats(TARGET)),
-        TableModel(floats(DRAFT)),
-        SharedTokens(3),
-        PROMPT,
-        text,
-        greedy,
-        10,
-    )
+    trace = trace_of(text, greedy, 10)
     assert predicted_speedup([trace], FREE, gamma) == pytest.approx(
         tokens_a_call_behind_the_first(rounds)
     )
@@ -240,16 +237,7 @@ def test_predicted_costs_of_a_text_that_ends_are_those_of_the_loop(gamma):
     for end in range(12, 30):
         draft = ModelDraft(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
         text, rounds = text_and_rounds(draft, gamma, 40, ends=EndsBehind(end))
-        trace = model_trace(
-            TableModel(floats(TARGET)),
-            TableModel(floats(DRAFT)),
-            SharedTokens(3),
-            PROMPT,
-            text,
-            greedy,
-            10,
-            ended=True,
-        )
+        trace = trace_of(text, greedy, 10, ended=True)
         cost = sum(costs.round(round_.drafted) for round_ in rounds[1:])
         speed = (len(text) - len(rounds[0].tokens)) / cost
         predicted = predicted_speedup([trace], costs, gamma)
@@ -262,15 +250,7 @@ def test_predicted_costs_of_a_text_that_ends_are_those_of_the_loop(gamma):
 def test_acceptance_of_a_model_is_the_overlap_of_its_law():
     process = lambda row: as_law(np.asarray(row, float))  # noqa: E731
     text = [1, 2, 0, 1]
-    trace = model_trace(
-        TableModel(floats(TARGET)),
-        TableModel(floats(DRAFT)),
-        SharedTokens(3),
-        PROMPT,
-        text,
-        process,
-        2,
-    )
+    trace = trace_of(text, process, 2)
     for start in range(len(text)):
         context = (*PROMPT, *text[:start])
         overlap = sum(min(p, q) for p, q in zip(TARGET(context), DRAFT(context), strict=True))
