@@ -14,6 +14,7 @@ from edgespec import __version__
 from edgespec.distill_cli import distill
 from edgespec.errors import UsageError
 from edgespec.one_line import one_line_errors
+from edgespec.pair import KINDS
 from edgespec.report import describe_pair, generation_json, pair_json, show_stats, write_stream
 from edgespec.reproduce_cli import reproduce
 from edgespec.text_file import read_lines, read_text
@@ -129,7 +130,7 @@ def export(
 @click.option("--gamma", default="auto", show_default=True, help="Tokens drafted a round.")
 @click.option(
     "--draft",
-    type=click.Choice(["model", "lookup", "both"]),
+    type=click.Choice(KINDS),
     help="Default: both, or prompt lookup where the pair has no draft model.",
 )
 @click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call.")

@@ -131,17 +131,19 @@ class Confident(Adaptive):
         return chance * acceptance > self._costs.one_more * max(1.0, self._promise)
 
 
-def controller(gamma: int | str, costs: Costs, *, confident: bool = False) -> Fixed | Adaptive:
+def controller(
+    gamma: int | str, costs: Costs, adaptive: type[Adaptive] = Adaptive
+) -> Fixed | Adaptive:
     """A controller from what a user writes.
 
     Args:
         gamma: tokens to draft a round, or "auto".
         costs: of the models at hand; as long as the target verifies without becoming another.
-        confident: the draft says how sure it is.
+        adaptive: what "auto" means for this draft.
     """
     longest = costs.longest
     if gamma == "auto":
-        return Confident(costs) if confident else Adaptive(costs)
+        return adaptive(costs)
     if isinstance(gamma, float) or not str(gamma).isdecimal():
         raise UsageError(f"gamma is {gamma!r}; give a whole number from 0, or 'auto'")
     if int(gamma) > longest:

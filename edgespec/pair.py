@@ -27,9 +27,9 @@ from edgespec.vocabulary import Vocabulary, open_vocabulary
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["Pair", "load"]
+__all__ = ["KINDS", "Pair", "load"]
 
-KINDS = ("model", "lookup", "both")
+KINDS = ("model", "lookup", "both")  # of drafts
 LONGEST_GUESSED = 16  # drafted tokens, where no profile says how far costs are known
 
 
@@ -264,7 +264,7 @@ class Pair:
             return draft
         if self._default_draft != "none":
             return self._default_draft
-        return "both" if self.draft else "lookup"
+        return _default_draft(None, self.draft is not None)
 
     def _drafting(
         self,
@@ -275,11 +275,11 @@ class Pair:
     ) -> tuple[Draft | None, Controller]:
         """What drafts, and what says how much."""
         lookup = controller(gamma, self.costs["lookup"])
-        if kind is None or not isinstance(kind, str):
+        if not isinstance(kind, str):
             return kind, lookup
         if kind == "lookup" or self.draft is None:
             return PromptLookup(), lookup
-        gammas = controller(gamma, self.costs["model"], confident=True)
+        gammas = controller(gamma, self.costs["model"], Confident)
         goes_on = gammas.goes_on if isinstance(gammas, Confident) else None
         model = ModelDraft(self.draft, process, self.vocabulary, last_tokens, goes_on)
         if kind == "model":

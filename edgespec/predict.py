@@ -91,9 +91,10 @@ def predicted_speedup(traces: Sequence[Trace], costs: Costs, gamma: int) -> floa
     """
     tokens = cost = 0.0
     for trace in traces:
+        length = len(trace.chances)
         to_end = _costs_to_end(trace, costs, gamma)
-        for emitted, chance in _outcomes(trace, 0, gamma):
-            tokens += chance * (len(trace.chances) - emitted)
+        for emitted, chance in _outcomes(_drafted(trace, 0, gamma), length):
+            tokens += chance * (length - emitted)
             cost += chance * to_end[emitted]
     return tokens / cost if cost else 1.0
 
@@ -103,8 +104,9 @@ def _costs_to_end(trace: Trace, costs: Costs, gamma: int) -> list[float]:
     length = len(trace.chances)
     to_end = [0.0] * (length + 1)
     for start in range(length - 1, -1, -1):
-        to_end[start] = _expected_round(trace, start, costs, gamma) + sum(
-            chance * to_end[start + emitted] for emitted, chance in _outcomes(trace, start, gamma)
+        drafted, left = _drafted(trace, start, gamma), length - start
+        to_end[start] = _expected_round(drafted, left, costs, gamma) + sum(
+            chance * to_end[start + emitted] for emitted, chance in _outcomes(drafted, left)
         )
     return to_end
 
@@ -115,10 +117,8 @@ def _drafted(trace: Trace, start: int, gamma: int) -> list[float]:
     return trace.chances[start][: min(gamma, left if trace.ended else left - 1)]
 
 
-def _outcomes(trace: Trace, start: int, gamma: int) -> Iterator[tuple[int, float]]:
-    """How many tokens a round may emit, and with which chance."""
-    drafted = _drafted(trace, start, gamma)
-    left = len(trace.chances) - start
+def _outcomes(drafted: Sequence[float], left: int) -> Iterator[tuple[int, float]]:
+    """How many of the tokens left a round may emit, and with which chance."""
     reached = 1.0  # the chance that all drafted tokens so far were accepted
     for accepted, chance in enumerate(drafted):
         yield accepted + 1, reached * (1 - chance)
@@ -126,10 +126,9 @@ def _outcomes(trace: Trace, start: int, gamma: int) -> Iterator[tuple[int, float
     yield min(len(drafted) + 1, left), reached
 
 
-def _expected_round(trace: Trace, start: int, costs: Costs, gamma: int) -> float:
+def _expected_round(drafted: Sequence[float], left: int, costs: Costs, gamma: int) -> float:
     """What a round costs: a draft that misses the end of a text goes on beyond it."""
-    drafted = _drafted(trace, start, gamma)
-    if len(drafted) < len(trace.chances) - start:
+    if len(drafted) < left:
         return costs.round(len(drafted))
     found_end = float(np.prod(drafted))
     return found_end * costs.round(len(drafted)) + (1 - found_end) * costs.round(gamma)
