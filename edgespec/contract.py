@@ -20,11 +20,15 @@ __all__ = [
     "CACHE_FORMATS",
     "DECODER",
     "ENCODER",
+    "FEATURES",
     "FORMAT_VERSION",
+    "HIDDEN",
     "LOGITS",
     "MANIFEST",
     "PAST_LENGTH",
+    "READER",
     "SKIP",
+    "STATES",
     "TOKENIZER",
     "TOKENS",
     "VOCABULARY",
@@ -52,8 +56,10 @@ TOKENIZER = "tokenizer.json"
 VOCABULARY = "draft_vocabulary.json"
 WEIGHTS = "weights.data"  # beside the graphs that read it
 
-# Graphs of a variant. A decoder-only model has no encoder.
+# Graphs of a variant. A decoder-only model has no encoder; a reader has only a draft that reads its
+# target's hidden states.
 ENCODER = "encoder"
+READER = "reader"
 DECODER = "decoder"
 
 # Inputs and outputs. m: positions in a call; V: rows' width.
@@ -61,6 +67,10 @@ TOKENS = "tokens"  # int64 [m]: the tokens of these positions (encoder: of the w
 PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before this call
 SKIP = "skip"  # int64 [1]: leading positions without logits (m - 1 at most, for a prefill)
 LOGITS = "logits"  # float32 [m - skip, V]
+# Of a target that shows hidden states and of the draft that reads them.
+FEATURES = "features"  # float32 [m, F]: the target's decoder shows them, the draft's reader reads
+STATES = "states"  # float32 [m, width]: of the draft's reader; its decoder's input
+HIDDEN = "hidden"  # float32 [m, width]: the draft's own guess at the next position's states
 
 
 # Formats of a cache, and the numpy type that its keys and values are kept in.
@@ -163,7 +173,7 @@ class Exported:
     """A target or a draft: what a runtime must know to run its graphs.
 
     Attributes:
-        family: "t5" or "llama".
+        family: "t5", "llama" or, of a draft only, "eagle".
         source: where the weights came from, for people.
         vocab_size: width of a row of logits.
         layers: decoder layers, each with one pair of self-attention buffers.
@@ -175,6 +185,7 @@ class Exported:
         variants: number format to graphs.
         vocabulary: of a draft that has only some of its target's tokens: the file that says which,
             relative to the manifest's folder.
+        features: numbers that a target shows of each position, or that a draft reads; 0 for others.
     """
 
     family: str
@@ -188,6 +199,7 @@ class Exported:
     start_token: int | None
     variants: dict[str, Variant]
     vocabulary: str | None = field(default=None, metadata=ADDED_LATER)
+    features: int = field(default=0, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)

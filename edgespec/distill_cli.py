@@ -30,6 +30,11 @@ __all__ = ["distill"]
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write."
 )
 @click.option("--layers", type=int, default=2, show_default=True, help="Of the draft's decoder.")
+@click.option(
+    "--eagle",
+    is_flag=True,
+    help="A draft that reads its target's hidden states; one layer is enough. Llama-like targets.",
+)
 @click.option("--encoder-layers", type=int, help="Of its encoder, if it has one; default: as many.")
 @click.option("--width", type=int, help="Default: the target's, starting from its layers.")
 @click.option("--vocabulary", type=int, help="Keep only this many frequent tokens; default: all.")

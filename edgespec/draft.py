@@ -104,7 +104,8 @@ class ModelDraft:
         After a full acceptance it also lacks the draft's own last token; scoring everything behind
         the common prefix covers both cases.
         """
-        most = min(len(self._cached), len(text) - 1)  # the last token is always scored anew
+        settled = self._model.settled - self._start
+        most = min(len(self._cached), len(text) - 1, settled)  # the last token is scored anew
         while self._confirmed < most and self._cached[self._confirmed] == text[self._confirmed]:
             self._confirmed += 1
         del self._cached[self._confirmed :]

@@ -6,13 +6,14 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from edgespec import __version__
 from edgespec.contract import Exported, Manifest, write_manifest
 from edgespec.errors import EdgespecError
 from edgespec.prompts import sample_texts
-from edgespec.quality import distance, samples_for
+from edgespec.quality import BehindTarget, Scorer, distance, samples_for
 from edgespec.runtimes import measure_row_invariance, open_model
 from edgespec.staging import staged
 from edgespec.tokenizer import load_tokenizer
@@ -86,11 +87,8 @@ def export_pair(
                 _verify(source.path, aside, exported, threads, say)
         if measure:
             target_model = _measured(aside, manifest.target, threads, say)
-            shown = open_vocabulary(aside, manifest).shown
-            manifest = dataclasses.replace(
-                manifest,
-                target=_compared(aside, target_model, list, threads, say),
-                draft=manifest.draft and _compared(aside, manifest.draft, shown, threads, say),
+            manifest = _compared(
+                aside, dataclasses.replace(manifest, target=target_model), threads, say
             )
         write_manifest(manifest, aside)
     return manifest
@@ -124,27 +122,50 @@ def _measured(
 
 
 def _compared(
-    folder: Path,
+    folder: Path, manifest: Manifest, threads: int | None, say: Callable[[str], object]
+) -> Manifest:
+    """The manifest with the distance of each variant from its model's float32 one, if any."""
+    vocabulary = open_vocabulary(folder, manifest)
+    tokenizer = load_tokenizer(folder)
+
+    def open_(exported: Exported, variant: str) -> Scorer:
+        if exported.family != "eagle":
+            return open_model(folder, exported, variant, threads=threads, min_rows=2)
+        first = next(iter(manifest.target.variants))
+        target = open_model(folder, manifest.target, first, threads=threads, min_rows=2)
+        draft = open_model(
+            folder, exported, variant, threads=threads, capacity=target.capacity, target=target
+        )
+        return BehindTarget(draft, target, vocabulary.said)
+
+    def compared(exported: Exported, shown: Callable[[Sequence[int]], list[int]]) -> Exported:
+        sources = [shown(tokenizer.encode(text).ids) for text in sample_texts(exported)]
+        return _with_distances(exported, sources, partial(open_, exported), say)
+
+    return dataclasses.replace(
+        manifest,
+        target=compared(manifest.target, list),
+        draft=manifest.draft and compared(manifest.draft, vocabulary.shown),
+    )
+
+
+def _with_distances(
     exported: Exported,
-    shown: Callable[[Sequence[int]], list[int]],
-    threads: int | None,
+    sources: Sequence[list[int]],
+    open_variant: Callable[[str], Scorer],
     say: Callable[[str], object],
 ) -> Exported:
-    """The model with the distance of each variant from its float32 one, if that is there too.
-
-    `shown` makes the tokenizer's numbers of tokens the model's.
+    """Args:
+    sources: sample texts in the model's own numbers.
     """
     if REFERENCE not in exported.variants or len(exported.variants) == 1:
         return exported
-    tokenizer = load_tokenizer(folder)
-    sources = [shown(tokenizer.encode(text).ids) for text in sample_texts(exported)]
-    reference = open_model(folder, exported, REFERENCE, threads=threads, min_rows=2)
+    reference = open_variant(REFERENCE)
     samples = samples_for(reference, sources, exported.start_token is not None)
     variants = dict(exported.variants)
     for name in variants:
         if name != REFERENCE:
-            model = open_model(folder, exported, name, threads=threads, min_rows=2)
-            found = distance(reference, model, samples, REFERENCE)
+            found = distance(reference, open_variant(name), samples, REFERENCE)
             say(
                 f"{exported.source} {name}: KL {found.kl:.4f} from {REFERENCE}, same first choice "
                 f"{found.top1:.1%}, perplexity {found.perplexity:.2f} "
@@ -164,6 +185,9 @@ def _verify(
     with _export_extra("torch"):
         from edgespec_export.verify import TOLERANCE, differences
 
+    if exported.family == "eagle":
+        say(f"{exported.source}: nothing to verify, transformers has no model that reads another")
+        return
     if REFERENCE not in exported.variants:
         say(f"{exported.source}: nothing to verify, there is no {REFERENCE} variant")
         return

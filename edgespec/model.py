@@ -18,6 +18,8 @@ class Model(Protocol):
         vocab_size: width of a row of logits.
         capacity: positions the cache can hold.
         length: positions in the cache now.
+        settled: positions in the cache that stay as they are when the text keeps their tokens: all
+            of them, but for a draft that had to guess what its target would show it there.
         seconds: time spent computing so far; what is outside it is the loop's own share.
     """
 
@@ -27,6 +29,8 @@ class Model(Protocol):
     def capacity(self) -> int: ...
     @property
     def length(self) -> int: ...
+    @property
+    def settled(self) -> int: ...
     @property
     def seconds(self) -> float: ...
 

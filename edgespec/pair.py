@@ -78,7 +78,12 @@ def load(
     if manifest.draft is not None:
         draft_format, _ = _variant(manifest.draft, draft_format, "draft")
         draft = open_model(
-            folder, manifest.draft, draft_format, capacity=target.capacity, threads=threads
+            folder,
+            manifest.draft,
+            draft_format,
+            capacity=target.capacity,
+            threads=threads,
+            target=target,
         )
     guess = partial(
         estimated_costs,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.contract import Distance
-from edgespec.decode import plain
-from edgespec.distribution import Sampling
 from edgespec.model import Model
-from edgespec.randomness import Seeded
 
-__all__ = ["Sample", "distance", "samples_for"]
+__all__ = ["BehindTarget", "Sample", "Scorer", "distance", "samples_for"]
 
 # A prompt and the tokens that are scored behind it.
 Sample = tuple[list[int], list[int]]
@@ -22,7 +20,35 @@ SCORED = 48  # tokens of a sample
 GIVEN = 4  # tokens of a decoder-only sample that are prompt
 
 
-def samples_for(reference: Model, sources: Sequence[list[int]], encodes: bool) -> list[Sample]:
+class Scorer(Protocol):
+    """What is compared: so much of a `Model`."""
+
+    def prefill(self, prompt: Sequence[int]) -> int: ...
+    def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]: ...
+
+
+class BehindTarget:
+    """A draft that reads hidden states, with the target that shows them.
+
+    Args:
+        said: makes the draft's numbers of tokens the target's.
+    """
+
+    def __init__(
+        self, draft: Model, target: Model, said: Callable[[Sequence[int]], Sequence[int]]
+    ) -> None:
+        self._draft, self._target, self._said = draft, target, said
+
+    def prefill(self, prompt: Sequence[int]) -> int:
+        self._target.prefill(self._said(prompt))
+        return self._draft.prefill(prompt)
+
+    def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        self._target.score(self._said(tokens))
+        return self._draft.score(tokens)
+
+
+def samples_for(reference: Scorer, sources: Sequence[list[int]], encodes: bool) -> list[Sample]:
     """What to compare on.
 
     Args:
@@ -36,7 +62,7 @@ def samples_for(reference: Model, sources: Sequence[list[int]], encodes: bool) -
 
 
 def distance(
-    reference: Model, variant: Model, samples: Sequence[Sample], reference_name: str
+    reference: Scorer, variant: Scorer, samples: Sequence[Sample], reference_name: str
 ) -> Distance:
     """Compares the laws of every position of the samples."""
     tokens = np.concatenate([text for _, text in samples])
@@ -55,19 +81,14 @@ def distance(
     )
 
 
-def _greedy(model: Model, source: list[int]) -> list[int]:
-    rounds = plain(
-        model,
-        source,
-        process=Sampling(),
-        randomness=Seeded(0),
-        max_new_tokens=SCORED,
-        ends=lambda _token: False,
-    )
-    return [token for round_ in rounds for token in round_.tokens]
+def _greedy(model: Scorer, source: list[int]) -> list[int]:
+    text = [model.prefill(source)]
+    while len(text) <= SCORED:
+        text.append(int(model.score(text[-1:])[0].argmax()))
+    return text[1:]
 
 
-def _log_laws(model: Model, prompt: list[int], text: list[int]) -> npt.NDArray[np.float64]:
+def _log_laws(model: Scorer, prompt: list[int], text: list[int]) -> npt.NDArray[np.float64]:
     """Log-probabilities of every token at every position of `text`: [len(text), vocabulary]."""
     pending = model.prefill(prompt)
     logits = model.score([pending, *text[:-1]]).astype(np.float64)

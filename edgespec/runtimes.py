@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from edgespec.contract import Exported, RowInvariance
+from edgespec.contract import READER, Exported, RowInvariance
 from edgespec.model import Model
 
 __all__ = ["describe", "measure_row_invariance", "open_model"]
@@ -18,13 +19,22 @@ def open_model(
     capacity: int | None = None,
     threads: int | None = None,
     min_rows: int = 1,
+    target: Model | None = None,
 ) -> Model:
-    """A model on ONNX Runtime; the arguments are those of `edgespec_runtimes.ort.OrtModel`."""
+    """A model on ONNX Runtime; the arguments are those of `edgespec_runtimes.ort.OrtModel`.
+
+    Args:
+        target: of a draft; one that reads its target's hidden states needs it.
+    """
     from edgespec_runtimes.ort import OrtModel
 
-    return OrtModel(
-        folder, exported, variant, capacity=capacity, threads=threads, min_rows=min_rows
-    )
+    options: dict[str, Any] = {"capacity": capacity, "threads": threads, "min_rows": min_rows}
+    if READER not in exported.variants[variant].graphs:
+        return OrtModel(folder, exported, variant, **options)
+    from edgespec_runtimes.ort_eagle import OrtEagle
+
+    assert isinstance(target, OrtModel)
+    return OrtEagle(folder, exported, variant, target, **options)
 
 
 def describe(threads: int | None) -> str:

@@ -29,6 +29,10 @@ class Vocabulary(Protocol):
         poor guess follows, and a guess is all it is."""
         ...
 
+    def said(self, tokens: Sequence[int]) -> list[int]:
+        """The draft's tokens as the target numbers them."""
+        ...
+
     def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
         """q over the target's tokens, from one row of the draft's logits."""
         ...
@@ -46,6 +50,9 @@ class SharedTokens:
 
     def shown(self, tokens: Sequence[int]) -> list[int]:
         return [token if token < self._width else 0 for token in tokens]
+
+    def said(self, tokens: Sequence[int]) -> list[int]:
+        return self.shown(tokens)
 
     def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
         return process(logits[: self._width])
@@ -76,6 +83,10 @@ class SomeTokens:
     def shown(self, tokens: Sequence[int]) -> list[int]:
         shown: list[int] = self._inputs[tokens].tolist()
         return shown
+
+    def said(self, tokens: Sequence[int]) -> list[int]:
+        said: list[int] = self._outputs[tokens].tolist()
+        return said
 
     def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
         q = process(logits)

@@ -28,6 +28,10 @@ class TableModel:
     def length(self) -> int:
         return len(self._cache)
 
+    @property
+    def settled(self) -> int:
+        return self.length
+
     def prefill(self, prompt: Sequence[int]) -> int:
         self._cache = list(prompt[:-1])
         return prompt[-1]

@@ -58,6 +58,10 @@ class Numbers(Protocol):
         """`rms_norm` of the residual stream, in front of its readers."""
         return rms_norm(g, x, name, epsilon)
 
+    def shown(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
+        """The residual stream [m, width] as the checkpoint's own model would have it."""
+        return x
+
     def tied_norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
         """`rms_norm` in front of `tied_head`."""
         return rms_norm(g, x, name, epsilon)

@@ -20,6 +20,8 @@ from edgespec_export.blocks import Numbers
 from edgespec_export.cache import CACHES
 from edgespec_export.checkpoint import Checkpoint
 from edgespec_export.families import Family, family_of
+from edgespec_export.families.eagle import Eagle
+from edgespec_export.families.llama import Llama
 from edgespec_export.graph import Graph
 from edgespec_export.quantize import FORMATS
 from edgespec_export.same_tokenizer import same_tokenizer
@@ -51,15 +53,13 @@ def write_pair(
     _check_formats("format", FORMATS, draft_formats)
     _check_formats("cache format", CACHES, cache_formats)
     target_family = family_of(target.config, target.label)
-    if target.vocabulary is not None:
-        raise EdgespecError(
-            f"{target.label} is a draft that has only some of its target's tokens "
-            f"({contract.VOCABULARY}), so it cannot be a target"
-        )
+    _check_target(target, target_family)
     draft_family = None
     if draft is not None:
         draft_family = family_of(draft.config, draft.label)
         _check_pair(target, target_family, draft, draft_family)
+        if isinstance(draft_family, Eagle):
+            target_family = _read_by(draft_family, target_family)
     tokenizer = target.tokenizer.to_str(pretty=True)
     (folder / contract.TOKENIZER).write_text(tokenizer, encoding="utf-8")
     write = partial(_write_model, folder=folder, progress=progress)
@@ -105,6 +105,30 @@ def _check_formats(what: str, known: Collection[str], asked: Sequence[str]) -> N
             raise UsageError(f"no {what} {format_!r}; there is: {', '.join(known)}")
     if not asked:
         raise UsageError(f"no {what} is given; there is: {', '.join(known)}")
+
+
+def _check_target(target: Checkpoint, family: Family) -> None:
+    reason = None
+    if target.vocabulary is not None:
+        reason = f"has only some of its target's tokens ({contract.VOCABULARY})"
+    elif isinstance(family, Eagle):
+        reason = "reads its target's hidden states"
+    if reason is not None:
+        raise EdgespecError(f"{target.label} is a draft that {reason}, so it cannot be a target")
+
+
+def _read_by(draft: Eagle, target: Family) -> Family:
+    """The target with the hidden states that its draft reads among its outputs."""
+    if (
+        not isinstance(target, Llama)
+        or target.width != draft.target_width
+        or not all(1 <= layer <= target.layers for layer in draft.reads)
+    ):
+        raise EdgespecError(
+            f"{draft.label} reads layers {', '.join(map(str, draft.reads))} of a Llama-like target "
+            f"of width {draft.target_width}, and {target.label} is none; pair it with its own"
+        )
+    return dataclasses.replace(target, shown=draft.reads)
 
 
 def _check_pair(
@@ -162,6 +186,7 @@ def _write_model(
         positions=family.positions,
         start_token=family.start_token,
         variants=variants,
+        features=family.features,
     )
 
 

@@ -37,6 +37,10 @@ class OrtModel:
         threads: for both graphs; None takes the physical cores.
         min_rows: a call of fewer positions is padded with dummy tokens that are forgotten again.
             A target takes what its row-invariance asks for; a draft may be called with one row.
+
+    Attributes:
+        features: [capacity, F] what a target shows of each position that it has scored, for a draft
+            that reads it; None where its graph shows nothing.
     """
 
     def __init__(
@@ -75,8 +79,15 @@ class OrtModel:
             raise UsageError(
                 f"there is no memory for a cache of {self.capacity} positions; give less capacity"
             ) from None
+        self.features: npt.NDArray[np.float32] | None = None
+        if exported.features and contract.READER not in graphs:
+            self.features = np.zeros((self.capacity, exported.features), np.float32)
         self._cross: dict[str, ort.OrtValue] = {}
         self._calls: dict[tuple[int, int], _Call] = {}
+
+    @property
+    def settled(self) -> int:
+        return self.length
 
     def prefill(self, prompt: Sequence[int]) -> int:
         if not prompt:
@@ -143,15 +154,25 @@ class OrtModel:
                 call = _Call(self, rows, skip)
             if not skip:  # prefills seldom come in the same size again
                 self._calls[rows, skip] = call
-        call.tokens[: len(tokens)] = tokens
-        call.tokens[len(tokens) :] = DUMMY_TOKEN
-        call.past_length[0] = self.length
-        call.bind_source(self._cross)
+        self._fill(call, tokens)
         began = time.perf_counter()
         with one_line_errors():
             self._decoder.run_with_iobinding(call.binding)
         self.seconds += time.perf_counter() - began
+        self._keep(call, len(tokens))
         return call.logits
+
+    def _fill(self, call: _Call, tokens: Sequence[int]) -> None:
+        """Puts into a call what these tokens need."""
+        call.tokens[: len(tokens)] = tokens
+        call.tokens[len(tokens) :] = DUMMY_TOKEN
+        call.past_length[0] = self.length
+        call.bind_source(self._cross)
+
+    def _keep(self, call: _Call, count: int) -> None:
+        """Takes from a call what later ones, or another model, need of its first positions."""
+        if self.features is not None:
+            self.features[self.length : self.length + count] = call.rows[contract.FEATURES][:count]
 
 
 class _Call:
@@ -170,6 +191,14 @@ class _Call:
             self._bind_input(buffer.past, array)
             self._bind_output(buffer.present, array)
         self._bind_output(contract.LOGITS, self.logits)
+        # Further numbers of each position: of a target that is read, of a draft that reads.
+        self.rows: dict[str, npt.NDArray[np.float32]] = {}
+        for value in model._decoder.get_inputs():
+            if value.name == contract.STATES:
+                self._bind_input(value.name, self._further(value, rows))
+        for value in model._decoder.get_outputs():
+            if value.name in (contract.FEATURES, contract.HIDDEN):
+                self._bind_output(value.name, self._further(value, rows))
         self._source: dict[str, ort.OrtValue] = {}
 
     def bind_source(self, cross: dict[str, ort.OrtValue]) -> None:
@@ -178,6 +207,10 @@ class _Call:
             for name, value in cross.items():
                 self.binding.bind_ortvalue_input(name, value)
             self._source = cross
+
+    def _further(self, value: ort.NodeArg, rows: int) -> npt.NDArray[np.float32]:
+        self.rows[value.name] = np.zeros((rows, value.shape[1]), np.float32)
+        return self.rows[value.name]
 
     def _bind_input(self, name: str, array: npt.NDArray[Any]) -> None:
         self.binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)

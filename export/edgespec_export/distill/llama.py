@@ -6,6 +6,8 @@ that is written in place, and attention that repeats no key, write several times
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,7 +16,7 @@ from torch.nn import functional
 
 from edgespec_export.distill.t5 import rms_norm
 
-__all__ = ["Cache", "head_size", "hidden_states"]
+__all__ = ["Cache", "after_layers", "head_size", "hidden_states", "projections", "rotated"]
 
 
 class Cache:
@@ -45,6 +47,14 @@ def hidden_states(
         first: [rows] how many tokens stand in `cache` before each row's; None: no row has any.
         cache: where keys and values are read and written, if they will be needed again.
     """
+    last = deque(after_layers(model, ids, first, cache), maxlen=1).pop()
+    return rms_norm(model.model.norm, last)
+
+
+def after_layers(
+    model: Any, ids: Tensor, first: Tensor | None = None, cache: Cache | None = None
+) -> Iterator[Tensor]:
+    """The residual stream [rows, m, width] after each layer; arguments as `hidden_states`."""
     places = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
     if first is not None:
         places = places + first[:, None]
@@ -53,8 +63,8 @@ def hidden_states(
     cos, sin = (part[:, None] for part in stack.rotary_emb(x, places))
     for depth, layer in enumerate(stack.layers):
         h = rms_norm(layer.input_layernorm, x)
-        q, k, v = _projections(layer.self_attn, h)
-        q, k = _rotated(q, cos, sin), _rotated(k, cos, sin)
+        q, k, v = projections(layer.self_attn, h)
+        q, k = rotated(q, cos, sin), rotated(k, cos, sin)
         if cache is not None:
             _write(cache.keys[depth], k, places)
             _write(cache.values[depth], v, places)
@@ -64,7 +74,7 @@ def hidden_states(
             looked = _over_cache(q, cache.keys[depth], cache.values[depth], places)
         x = x + layer.self_attn.o_proj(looked)
         x = x + layer.mlp(rms_norm(layer.post_attention_layernorm, x))
-    return rms_norm(stack.norm, x)
+        yield x
 
 
 def head_size(config: Any) -> int:
@@ -73,7 +83,7 @@ def head_size(config: Any) -> int:
     )
 
 
-def _projections(attention: Any, h: Tensor) -> list[Tensor]:
+def projections(attention: Any, h: Tensor) -> list[Tensor]:
     """q, k and v as [rows, heads, m, head size]."""
     shape = (*h.shape[:2], -1, attention.head_dim)
     q, k, v = (getattr(attention, f"{part}_proj")(h).view(shape) for part in "qkv")
@@ -82,7 +92,7 @@ def _projections(attention: Any, h: Tensor) -> list[Tensor]:
     return [part.transpose(1, 2) for part in (q, k, v)]
 
 
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     left, right = x.chunk(2, -1)
     return x * cos + torch.cat([-right, left], -1) * sin
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -11,13 +11,14 @@ from torch import Tensor
 from transformers import EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from edgespec_export.distill import llama, t5
-from edgespec_export.distill.examples import Text, padded
+from edgespec_export.distill import eagle, llama, t5
+from edgespec_export.distill.examples import Shown, Text, padded
 from edgespec_export.distill.vocabulary import Vocabulary
 
-__all__ = ["Causal", "Distilled", "Growing", "Seq2Seq"]
+__all__ = ["Causal", "Distilled", "Growing", "Reading", "Seq2Seq", "Trained"]
 
 Rows = Sequence[Sequence[int]]
+GUESSES = 3  # that a reading draft is trained on, one behind the other
 
 
 class Growing(Protocol):
@@ -38,24 +39,33 @@ class Growing(Protocol):
         ...
 
 
-class Distilled(ABC):
-    """A target or a draft: a transformers model, and the tokens it shares with its partner."""
+class Trained(ABC):
+    """A model that is trained or compared, and the tokens it shares with its partner."""
 
     def __init__(self, model: Any, vocabulary: Vocabulary) -> None:
         self.model = model
         self.vocabulary = vocabulary
 
     @abstractmethod
-    def logits(self, texts: Sequence[Text]) -> Tensor:
+    def logits(self, texts: Sequence[Any]) -> Tensor:
         """[tokens of all outputs, own vocabulary]: one row for each token, of what precedes it."""
 
-    @abstractmethod
-    def begin(self, prompts: Rows, length: int) -> Growing:
-        """Starts an output of at most `length` tokens after each prompt."""
+    def guesses(self, texts: Sequence[Any]) -> Iterator[Tensor]:
+        """As `logits`; of a model that also guesses on from its guesses, these behind: the n-th
+        (from 0) lack the first n tokens of each output."""
+        yield self.logits(texts)
 
     def _inputs(self, rows: Rows) -> tuple[Tensor, Tensor]:
         ids, real = padded(rows)
         return self.vocabulary.inputs[ids].to(self.model.device), real.to(self.model.device)
+
+
+class Distilled(Trained):
+    """A target or a draft that writes by itself: a transformers model."""
+
+    @abstractmethod
+    def begin(self, prompts: Rows, length: int) -> Growing:
+        """Starts an output of at most `length` tokens after each prompt."""
 
 
 class Seq2Seq(Distilled):
@@ -102,17 +112,52 @@ class Causal(Distilled):
     """Llama and its kin: prompt and output are one text."""
 
     def logits(self, texts: Sequence[Text]) -> Tensor:
-        rows = [[*text.prompt, *text.output[:-1]] for text in texts]
-        ids, real = self._inputs(rows)
-        wanted = torch.zeros_like(real)
-        for row, text in zip(wanted, texts, strict=True):
-            first = len(text.prompt) - 1  # the prompt's last token predicts the output's first
-            row[first : first + len(text.output)] = True
-        logits: Tensor = self.model.lm_head(llama.hidden_states(self.model, ids)[wanted])
+        ids, _ = self._inputs(_read(texts))
+        hidden = llama.hidden_states(self.model, ids)
+        logits: Tensor = self.model.lm_head(hidden[_predicting(texts, ids)])
         return logits
 
     def begin(self, prompts: Rows, length: int) -> Growing:
         return _GrowingText(self.model, *self._inputs(prompts), length)
+
+    @torch.no_grad()
+    def features(self, texts: Sequence[Text], layers: Sequence[int]) -> list[Tensor]:
+        """What these layers, counted from 1, give at every position of each text but the last:
+        [n, layers · width]."""
+        ids, real = self._inputs(_read(texts))
+        after = enumerate(llama.after_layers(self.model, ids), start=1)
+        shown = torch.cat([states for layer, states in after if layer in layers], -1)
+        return list(torch.split(shown[real], [len(text) - 1 for text in texts]))
+
+
+class Reading(Trained):
+    """A draft that reads its target, on texts that show what there is to read."""
+
+    def logits(self, texts: Sequence[Shown]) -> Tensor:
+        return next(self.guesses(texts))
+
+    def guesses(self, texts: Sequence[Shown]) -> Iterator[Tensor]:
+        ids, real = self._inputs(_read(texts))
+        shown = torch.cat([text.features for text in texts]).to(ids.device)
+        features = torch.zeros(*ids.shape, shown.shape[1], dtype=shown.dtype, device=ids.device)
+        features[real] = shown
+        found = eagle.hidden_states(self.model, ids, features[:, :-1])
+        for known, hidden in zip(range(GUESSES), found, strict=False):
+            yield self.model.lm_head(hidden[_predicting(texts, ids, known)])
+
+
+def _read(texts: Sequence[Text]) -> list[list[int]]:
+    """What a decoder-only model reads of texts: all but their last tokens."""
+    return [[*text.prompt, *text.output[:-1]] for text in texts]
+
+
+def _predicting(texts: Sequence[Text], ids: Tensor, known: int = 0) -> Tensor:
+    """The places in `ids` that predict the outputs, without their first `known` tokens."""
+    wanted = torch.zeros(ids.shape, dtype=torch.bool)
+    for row, text in zip(wanted, texts, strict=True):
+        first = len(text.prompt) - 1  # the prompt's last token predicts the output's first
+        row[first + known : first + len(text.output)] = True
+    return wanted.to(ids.device)
 
 
 class _GrowingText:

@@ -19,10 +19,12 @@ from edgespec.staging import staged
 from edgespec.text_file import read_lines
 from edgespec_export.checkpoint import Checkpoint, open_checkpoint
 from edgespec_export.distill.card import RECORD, write_card
+from edgespec_export.distill.eagle import Eagle, layers_to_read
 from edgespec_export.distill.examples import Example, Text
+from edgespec_export.distill.features import shown
 from edgespec_export.distill.loss import LOSSES
 from edgespec_export.distill.memory import keep_freed_memory
-from edgespec_export.distill.models import Distilled
+from edgespec_export.distill.models import Causal, Distilled, Reading, Trained
 from edgespec_export.distill.outputs import (
     Manner,
     cut,
@@ -37,6 +39,7 @@ from edgespec_export.distill.target import open_target
 from edgespec_export.distill.training import Acceptance, Report, Training, measured_acceptance
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
 from edgespec_export.families import Family, family_of
+from edgespec_export.families.llama import Llama
 from edgespec_export.sources import Source, resolve
 
 __all__ = ["Distillation", "Plan", "distill"]
@@ -55,6 +58,7 @@ class Plan:
 
     Attributes:
         layers: of the decoder.
+        eagle: the draft reads its target's hidden states; Llama-like targets only.
         encoder_layers: of the encoder, if there is one; None takes as many.
         width: of the hidden states; None keeps the target's width and starts from its layers.
         vocabulary: how many of the target's tokens the draft keeps; None keeps all.
@@ -70,6 +74,7 @@ class Plan:
     """
 
     layers: int
+    eagle: bool = False
     encoder_layers: int | None = None
     width: int | None = None
     vocabulary: int | None = None
@@ -162,28 +167,17 @@ class _Run:
         held = max(4, min(64, len(prompts) // 20))
         self._held_out, self._prompts = prompts[:held], prompts[held:]
 
-    def train(self) -> tuple[Distilled, Distillation]:
+    def train(self) -> tuple[Trained, Distillation]:
         plan = self._plan
-        greedy, sampled = (
-            written(self._target, self._held_out, self._manner(temperature))
-            for temperature in (0.0, 1.0)
-        )
+        greedy, sampled = (self._held_out_texts(temperature) for temperature in (0.0, 1.0))
         examples = [] if plan.on_policy else list(self._cached())
         vocabulary = self._vocabulary(examples or self._some_texts())
         self._tell_coverage(vocabulary, [*greedy, *sampled])
-        model = small_model(
-            self._target.model,
-            layers=plan.layers,
-            encoder_layers=plan.encoder_layers or plan.layers,
-            width=plan.width,
-            vocabulary=vocabulary,
-            seed=plan.seed,
-        )
-        model.to(self._target.model.device, self._target.model.dtype)
-        draft = type(self._target)(model, vocabulary)
+        draft = self._draft(vocabulary)
+        model = draft.model
         share = _parameters(model) / _parameters(self._target.model)
         self._say(f"draft: {_parameters(model) / 1e6:.1f}M parameters, {share:.1%} of the target")
-        if plan.on_policy:
+        if isinstance(draft, Distilled) and plan.on_policy:
             chunks, minutes = self._on_policy(draft), plan.minutes
         else:
             examples = list(cut(examples, vocabulary))
@@ -215,8 +209,41 @@ class _Run:
             draft_parameters=_parameters(model),
         )
 
+    def _draft(self, vocabulary: Vocabulary) -> Trained:
+        """The draft before its training."""
+        plan, target = self._plan, self._target
+        body = small_model(
+            target.model,
+            layers=plan.layers,
+            encoder_layers=plan.encoder_layers or plan.layers,
+            width=plan.width,
+            vocabulary=vocabulary,
+            seed=plan.seed,
+        )
+        place = (target.model.device, target.model.dtype)
+        if not plan.eagle:
+            return type(target)(body.to(*place), vocabulary)
+        config = target.model.config
+        reading = Eagle(body, layers_to_read(config.num_hidden_layers), config.hidden_size)
+        return Reading(reading.to(*place), vocabulary)
+
+    def _shown(self, examples: Sequence[Example], file: Path) -> Sequence[Example]:
+        """The examples as the draft needs them."""
+        if not self._plan.eagle:
+            return examples
+        assert isinstance(self._target, Causal)
+        layers = layers_to_read(self._target.model.config.num_hidden_layers)
+        return shown(self._target, examples, layers, file)
+
     def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
         return Manner(self._plan.max_new_tokens, self._ends, temperature, enough)
+
+    def _held_out_texts(self, temperature: float) -> Sequence[Text]:
+        texts = written(self._target, self._held_out, self._manner(temperature))
+        if not self._plan.eagle:
+            return texts
+        file = self._work / f"held-out-{temperature:.0f}.features"
+        return self._shown(with_laws(self._target, texts), file)
 
     def _vocabulary(self, texts: Sequence[Text]) -> Vocabulary:
         """The draft's tokens: the most frequent ones of what the target reads and writes."""
@@ -261,7 +288,7 @@ class _Run:
                 spent += (time.monotonic() - began) / 60
                 (self._work / MINUTES).write_text(f"{spent}\n", encoding="utf-8")
                 self._say(f"the target wrote block {done + 1} of {len(tasks)}")
-            yield from read_examples(file)
+            yield from self._shown(read_examples(file), file.with_suffix(".features"))
 
     def _minutes_written(self) -> float:
         """How long the target has been writing, in earlier runs too."""
@@ -279,6 +306,8 @@ class _Run:
 def _check(plan: Plan) -> None:
     if plan.loss not in LOSSES:
         raise UsageError(f"no loss {plan.loss!r}; there is: {', '.join(LOSSES)}")
+    if plan.eagle and plan.on_policy:
+        raise UsageError("a draft that reads hidden states (eagle) is not trained on_policy")
     if (plan.minutes is None) == (plan.steps is None):
         raise UsageError("give --minutes or --steps, one of them: how long to train")
     for name, least in (
@@ -296,6 +325,10 @@ def _check(plan: Plan) -> None:
 
 
 def _check_shape(plan: Plan, config: Any, family: Family) -> None:
+    if plan.eagle and not isinstance(family, Llama):
+        raise UsageError(
+            "a draft that reads hidden states (eagle) needs a Llama-like target; leave eagle out"
+        )
     if plan.layers > family.layers:
         raise UsageError(f"layers is {plan.layers}; the target has {family.layers}: give fewer")
     check_width(config, plan.width)
@@ -334,7 +367,7 @@ def _work_folder(folder: Path, source: Source, text: Path, plan: Plan) -> Path:
     return work
 
 
-def _save(draft: Distilled, checkpoint: Checkpoint, folder: Path) -> None:
+def _save(draft: Trained, checkpoint: Checkpoint, folder: Path) -> None:
     draft.model.to(torch.float16).save_pretrained(folder)
     draft.vocabulary.save(folder)
     checkpoint.tokenizer.save(str(folder / "tokenizer.json"))

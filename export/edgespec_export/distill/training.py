@@ -14,7 +14,7 @@ import torch
 from edgespec_export.distill.budget import Budget
 from edgespec_export.distill.examples import Example, Text, batches
 from edgespec_export.distill.loss import acceptance
-from edgespec_export.distill.models import Distilled
+from edgespec_export.distill.models import Trained
 from edgespec_export.distill.optimizer import MasterWeights
 
 __all__ = ["Acceptance", "Report", "Training", "measured_acceptance"]
@@ -22,6 +22,7 @@ __all__ = ["Acceptance", "Report", "Training", "measured_acceptance"]
 Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 SAVE_EVERY = 60.0  # seconds
 FIRST_LOOK = 20.0  # seconds
+LATER = 0.8  # what a guess counts beside the one before it, which must be right for it to matter
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Training:
 
     def __init__(
         self,
-        draft: Distilled,
+        draft: Trained,
         loss: Loss,
         *,
         rate: float,
@@ -122,14 +123,19 @@ class Training:
 
     def _step(self, batch: list[Example]) -> None:
         device = self._draft.model.device
-        logs = torch.cat([example.logs for example in batch]).to(device).float()
-        tokens = torch.cat([example.tokens for example in batch]).to(device).long()
-        loss = self._loss(logs, tokens, self._draft.logits(batch).float())
+        losses = []
+        for known, logits in enumerate(self._draft.guesses(batch)):
+            if not len(logits):  # no text is as long
+                break
+            logs = torch.cat([example.logs[known:] for example in batch]).to(device).float()
+            tokens = torch.cat([example.tokens[known:] for example in batch]).to(device).long()
+            losses.append(self._loss(logs, tokens, logits.float()))
+        loss = sum((LATER**known * one for known, one in enumerate(losses)), torch.zeros(()))
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.budget.rate(self._rate))
         self.budget.steps += 1
         weight = max(0.02, 1 / self.budget.steps)
-        self._mean_loss += weight * (loss.item() - self._mean_loss)
+        self._mean_loss += weight * (losses[0].item() - self._mean_loss)
 
     def _tell(self, now: Acceptance) -> None:
         budget = self.budget
@@ -147,7 +153,7 @@ class Training:
 
 @torch.no_grad()
 def measured_acceptance(
-    target: Distilled, draft: Distilled, greedy: Sequence[Text], sampled: Sequence[Text]
+    target: Trained, draft: Trained, greedy: Sequence[Text], sampled: Sequence[Text]
 ) -> Acceptance:
     """Acceptance over every position of two sets of the target's outputs."""
     _, same = _compared(target, draft, greedy)
@@ -156,7 +162,7 @@ def measured_acceptance(
 
 
 def _compared(
-    target: Distilled, draft: Distilled, texts: Sequence[Text]
+    target: Trained, draft: Trained, texts: Sequence[Text]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     found = []
     outputs = draft.vocabulary.outputs.to(draft.model.device)

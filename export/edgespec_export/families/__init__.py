@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from edgespec.errors import EdgespecError
 from edgespec_export.attention import Attention, Heads
 from edgespec_export.blocks import Numbers
+from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
 from edgespec_export.graph import Graph
@@ -50,6 +51,8 @@ class Family(Protocol):
     def positions(self) -> int | None: ...
     @property
     def start_token(self) -> int | None: ...
+    @property
+    def features(self) -> int: ...
 
     def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
@@ -71,10 +74,13 @@ def family_of(config: dict[str, Any], label: str) -> Family:
             return T5.from_config(config, label)
         if kind in ("llama", "mistral", "qwen2", "qwen3"):
             return Llama.from_config(config, label)
+        if kind == "eagle":
+            return Eagle.from_config(config, label)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise EdgespecError(
             f"{label}: config.json has a value of the wrong kind ({error}); download it again"
         ) from None
     raise EdgespecError(
-        f"{label}: model_type is {kind!r}; edgespec exports t5, mt5, llama, mistral, qwen2, qwen3"
+        f"{label}: model_type is {kind!r}; edgespec exports t5, mt5, llama, mistral, qwen2, qwen3 "
+        "and drafts of its own (eagle)"
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,10 +48,12 @@ class Llama:
         qkv_bias, out_bias, mlp_bias: which projections have one (Qwen2: only q, k and v).
         head_norms: q and k are normalised head by head (Qwen3).
         positions: that the model can tell apart.
+        shown: the layers whose output the graph shows to a draft, counted from 1.
     """
 
     label: str
     vocab_size: int
+    width: int
     layers: int
     heads: Heads
     epsilon: float
@@ -62,9 +65,10 @@ class Llama:
     mlp_bias: bool
     head_norms: bool
     positions: int
+    shown: tuple[int, ...] = ()
 
     family = "llama"
-    graphs = (contract.DECODER,)
+    graphs: ClassVar[tuple[str, ...]] = (contract.DECODER,)
     # Frequencies that follow from the config, and a copy of a tied head.
     redundant = re.compile(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq|lm_head\.weight")
     start_token = None
@@ -72,6 +76,10 @@ class Llama:
     @property
     def capacity(self) -> int:
         return min(self.positions, LONGEST_DEFAULT_CACHE)
+
+    @property
+    def features(self) -> int:
+        return len(self.shown) * self.width
 
     @property
     def kv_heads(self) -> int:
@@ -86,11 +94,13 @@ class Llama:
         config = Config(values, label)
         kind = config.need("model_type")
         heads = config.need("num_attention_heads")
-        size = config.get("head_dim", config.need("hidden_size") // heads)
+        width = config.need("hidden_size")
+        size = config.get("head_dim", width // heads)
         bias = config.get("attention_bias", False)
         shape = cls(
             label=label,
             vocab_size=config.need("vocab_size"),
+            width=width,
             layers=config.need("num_hidden_layers"),
             heads=Heads(heads, config.get("num_key_value_heads", heads), size, scale=size**-0.5),
             epsilon=config.get("rms_norm_eps", 1e-6),
@@ -115,8 +125,25 @@ class Llama:
     def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
         """Emits the decoder graph."""
         tokens, positions = decoder_positions(g)
-        cos, sin = self._rotation(g, positions)
         x = numbers.table(g, tokens, EMBEDDING)
+        after = self._through_layers(g, x, positions, numbers, attention)
+        self._end(g, after[-1], numbers)
+        if self.shown:
+            parts = [numbers.shown(g, after[layer - 1], self.width) for layer in self.shown]
+            shown = g.op.Concat(*parts, axis=1)
+            g.output(contract.FEATURES, shown, np.float32, ["m", self.features])
+
+    def _through_layers(
+        self,
+        g: Graph,
+        x: ir.Value,
+        positions: Positions,
+        numbers: Numbers,
+        attention: Attention,
+    ) -> list[ir.Value]:
+        """The residual stream [m, width] after each layer."""
+        cos, sin = self._rotation(g, positions)
+        after = []
         for layer in range(self.layers):
             block = f"model.layers.{layer}"
             h = numbers.norm(g, x, f"{block}.input_layernorm.weight", self.epsilon)
@@ -128,6 +155,10 @@ class Llama:
             x = g.op.Add(x, out)
             h = numbers.norm(g, x, f"{block}.post_attention_layernorm.weight", self.epsilon)
             x = g.op.Add(x, self._feed_forward(g, h, f"{block}.mlp", numbers))
+            after.append(x)
+        return after
+
+    def _end(self, g: Graph, x: ir.Value, numbers: Numbers) -> None:
         logits = self._head(g, asked_positions(g, x), numbers)
         g.output(contract.LOGITS, logits, np.float32, ["rows", self.vocab_size])
 

@@ -63,6 +63,7 @@ class T5:
 
     family = "t5"
     capacity = 512  # it was trained on 512 tokens
+    features = 0
     positions = None  # but distances are bucketed, so there is no last position
     graphs = (contract.ENCODER, contract.DECODER)
     # Copies of the embedding, and a bias that old checkpoints keep and no attention reads.

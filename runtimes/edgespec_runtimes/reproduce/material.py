@@ -60,7 +60,14 @@ def open_material(
     draft = None
     if manifest.draft is not None:
         format_ = next(iter(manifest.draft.variants))
-        draft = open_model(pair, manifest.draft, format_, capacity=target.capacity, threads=threads)
+        draft = open_model(
+            pair,
+            manifest.draft,
+            format_,
+            capacity=target.capacity,
+            threads=threads,
+            target=target,
+        )
     tokenizer = load_tokenizer(pair)
     ends = tuple(manifest.eos_token_ids)
     sources = [prefix + line.split("\t")[0] for line in read_lines(data)]

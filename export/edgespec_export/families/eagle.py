@@ -1,0 +1,107 @@
+"""A draft that reads what its target is thinking: the hidden states behind some of its layers.
+
+A guess at a text is hard for a model of one layer; a guess at what a model of thirty will say next,
+after a look at its states, is not. Each position joins the token there with the target's states one
+position before it. Where the target has not been yet, the draft's own hidden state takes their
+place. Li et al. (2024, arXiv 2401.15077) and, for several layers, Li et al. (2025, arXiv
+2503.01840); docs/decisions/0013-a-draft-that-reads.md says what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from edgespec import contract
+from edgespec_export.attention import Attention
+from edgespec_export.blocks import Numbers, decoder_positions, rms_norm
+from edgespec_export.families.llama import EMBEDDING, Llama
+from edgespec_export.graph import Graph
+from edgespec_export.rotation import Residual
+
+__all__ = ["Eagle"]
+
+TOKEN, STATE = "join.token", "join.state"
+
+
+@dataclass(frozen=True)
+class Eagle(Llama):
+    """A Llama of few layers whose first input is joined from a token and a state.
+
+    Attributes:
+        reads: the target's layers whose output it reads, counted from 1.
+        target_width: of their outputs.
+    """
+
+    reads: tuple[int, ...] = ()
+    target_width: int = 0
+
+    family = "eagle"
+    graphs = (contract.READER, contract.DECODER)
+
+    @property
+    def features(self) -> int:
+        return len(self.reads) * self.target_width
+
+    @classmethod
+    def from_config(cls, values: dict[str, object], label: str) -> Eagle:
+        own = {"target_layers", "target_hidden_size"}
+        rest = {name: value for name, value in values.items() if name not in own}
+        llama = Llama.from_config({**rest, "model_type": "llama"}, label)
+        return cls(
+            **{field.name: getattr(llama, field.name) for field in fields(llama)},
+            reads=tuple(map(int, values["target_layers"])),  # type: ignore[call-overload]
+            target_width=int(values["target_hidden_size"]),  # type: ignore[call-overload]
+        )
+
+    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+        """Emits the graph named `g.name`."""
+        if g.name == contract.READER:
+            self._reader(g, numbers)
+        else:
+            self._decoder(g, numbers, attention)
+
+    def _reader(self, g: Graph, numbers: Numbers) -> None:
+        """States from the target's features: each layer's are normalised and mapped, and added."""
+        features = g.input(contract.FEATURES, np.float32, ["m", self.features])
+        parts = g.split(features, [self.target_width] * len(self.reads))
+        maps = [
+            numbers.inner(g, rms_norm(g, part, *self._norm(place)), _map(place))
+            for place, part in enumerate(parts)
+        ]
+        states = maps[0] if len(maps) == 1 else g.op.Sum(*maps)
+        g.output(contract.STATES, states, np.float32, ["m", self.width])
+
+    def _decoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+        tokens, positions = decoder_positions(g)
+        states = g.input(contract.STATES, np.float32, ["m", self.width])
+        joined = [
+            numbers.linear(
+                g, numbers.norm(g, x, f"{part}_norm.weight", self.epsilon), f"{part}.weight"
+            )
+            for part, x in ((TOKEN, numbers.table(g, tokens, EMBEDDING)), (STATE, states))
+        ]
+        x = self._through_layers(g, g.op.Add(*joined), positions, numbers, attention)[-1]
+        self._end(g, x, numbers)
+        g.output(contract.HIDDEN, g.op.Identity(x), np.float32, ["m", self.width])
+
+    def residual(self, names: Container[str]) -> Residual:
+        """States are of the draft's own stream; features are not, so their maps turn them."""
+        llama = super().residual(names)
+        maps = {_map(place) for place in range(len(self.reads))}
+        joins = {f"{part}.weight": f"{part}_norm.weight" for part in (TOKEN, STATE)}
+        return Residual(
+            llama.table,
+            {**llama.readers, **joins},
+            llama.writers | maps | joins.keys(),
+            llama.inner | maps,
+        )
+
+    def _norm(self, place: int) -> tuple[str, float]:
+        return f"reader.norms.{place}.weight", self.epsilon
+
+
+def _map(place: int) -> str:
+    return f"reader.maps.{place}.weight"

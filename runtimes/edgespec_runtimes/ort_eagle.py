@@ -1,0 +1,92 @@
+"""Runs a draft that reads its target's hidden states: `families/eagle.py` of the export."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec import contract
+from edgespec.errors import EdgespecError
+from edgespec_runtimes.ort import OrtModel, _Call
+from edgespec_runtimes.providers import one_line_errors, open_session
+
+__all__ = ["OrtEagle"]
+
+
+class OrtEagle(OrtModel):
+    """A draft over a target's shoulder: it scores what the target has scored, and a little more.
+
+    A position takes the target's features of the one before it. Where the target has none, it takes
+    the draft's own hidden state there, so such positions are scored one by one; they are not
+    `settled`, and better scored anew when the target has been there.
+
+    Args:
+        target: whose features it reads; the two hold the same text.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        exported: contract.Exported,
+        variant: str,
+        target: OrtModel,
+        *,
+        capacity: int | None = None,
+        threads: int | None = None,
+        min_rows: int = 1,
+    ) -> None:
+        super().__init__(
+            folder, exported, variant, capacity=capacity, threads=threads, min_rows=min_rows
+        )
+        reader = exported.variants[variant].graphs[contract.READER]
+        self._reader = open_session(folder / reader, threads)
+        if target.features is None or target.features.shape[1] != exported.features:
+            shown = 0 if target.features is None else target.features.shape[1]
+            raise EdgespecError(
+                f"the draft reads {exported.features} numbers of each position and the target "
+                f"shows {shown}; export the two together"
+            )
+        self._features = target.features
+        self._target = target
+        self._width = self._reader.get_outputs()[0].shape[1]
+        self._settled = 0
+        self._hidden = np.zeros(self._width, np.float32)  # behind the last position
+
+    @property
+    def settled(self) -> int:
+        return min(self._settled, self.length)
+
+    def _fill(self, call: _Call, tokens: Sequence[int]) -> None:
+        super()._fill(call, tokens)
+        first, end = self.length, self.length + len(tokens)
+        read = min(end, self._target.length + 1)  # the target has been in front of these
+        if end - max(first, read) > 1:
+            raise EdgespecError(
+                f"asked to score positions {first} to {end - 1} where the target has been at "
+                f"{self._target.length}; score those behind it one at a time"
+            )
+        states = call.rows[contract.STATES]
+        if first < read:
+            states[: read - first] = self._read(first, read)
+        if read < end:
+            states[len(tokens) - 1] = self._hidden
+        self._settled = read if self.settled == first < read else self.settled
+
+    def _keep(self, call: _Call, count: int) -> None:
+        self._hidden = call.rows[contract.HIDDEN][count - 1].copy()
+
+    def _read(self, first: int, end: int) -> npt.NDArray[np.float32]:
+        """What these positions are to know of the ones before them: of the first one, nothing."""
+        if first == 0:
+            nothing = np.zeros((1, self._width), np.float32)
+            return nothing if end == 1 else np.concatenate([nothing, self._read(1, end)])
+        began = time.perf_counter()
+        features = {contract.FEATURES: self._features[first - 1 : end - 1]}
+        with one_line_errors():
+            (states,) = self._reader.run([contract.STATES], features)
+        self.seconds += time.perf_counter() - began
+        return np.asarray(states)

@@ -1,0 +1,156 @@
+"""A draft that reads its target's hidden states: the same numbers on the device as in training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+import edgespec
+from checkpoints import byte_tokenizer, write_llama
+from edgespec.export import export_pair
+from edgespec_export.distill.eagle import Eagle, layers_to_read
+from edgespec_export.distill.examples import Shown, Text
+from edgespec_export.distill.models import GUESSES, Causal, Reading
+from edgespec_export.distill.student import small_model
+from edgespec_export.distill.vocabulary import frequent, whole
+
+SIZE = 272
+PROMPT = [40, 41, 42, 50, 60, 61, 7]
+
+
+def write_eagle(target: Path, folder: Path, *, layers: int = 1, tokens: int = SIZE) -> Reading:
+    """An untrained draft that reads `target`, as a checkpoint and as it stands in training."""
+    model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
+    embeddings = model.get_input_embeddings().weight.detach()
+    vocabulary = frequent([], [1], tokens, embeddings) if tokens < SIZE else whole(SIZE)
+    body = small_model(
+        model, layers=layers, encoder_layers=1, width=None, vocabulary=vocabulary, seed=0
+    )
+    config = model.config
+    draft = Eagle(body, layers_to_read(config.num_hidden_layers), config.hidden_size)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():  # norms that do something
+        for name, weight in draft.named_parameters():
+            if weight.ndim == 1:
+                weight += 0.2 * torch.randn(weight.shape, generator=generator)
+    folder.mkdir()
+    draft.save_pretrained(folder)
+    vocabulary.save(folder)
+    byte_tokenizer(SIZE).save(str(folder / "tokenizer.json"))
+    return Reading(draft, vocabulary)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory) -> Path:
+    return write_llama(
+        tmp_path_factory.mktemp("llama") / "target",
+        vocab_size=SIZE,
+        tokenizer=byte_tokenizer(SIZE),
+        layers=3,
+        heads=4,
+        kv_heads=2,
+        head_size=16,
+        spread=1.5,
+        tie_word_embeddings=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def causal(target) -> Causal:
+    model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
+    return Causal(model, whole(SIZE))
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def reading(request, target, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("eagle")
+    learner = write_eagle(target, folder / "draft", layers=request.param)
+    export_pair(
+        str(target),
+        str(folder / "draft"),
+        folder / "pair",
+        target_formats=("fp32", "int8"),
+        draft_formats=("fp32", "int8"),
+    )
+    return learner, folder / "pair"
+
+
+def shown(causal: Causal, text: Text) -> Shown:
+    (features,) = causal.features([text], layers_to_read(3))
+    nothing = torch.zeros(0)
+    return Shown(text.prompt, text.output, nothing, nothing, features)
+
+
+def test_the_target_shows_the_states_that_transformers_has(causal, reading):
+    text = Text(PROMPT, [5, 9, 80, 3])
+    pair = edgespec.load(reading[1], threads=1)
+    pair.target.score([pair.target.prefill(PROMPT), *text.output[:-1]])
+    ids = torch.tensor([[*PROMPT, *text.output[:-1]]])
+    with torch.no_grad():
+        states = causal.model(ids, output_hidden_states=True).hidden_states
+    (ours,) = causal.features([text], (2, 3))
+    torch.testing.assert_close(ours[:, :64], states[2][0], atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(pair.target.features[: len(ours)], ours, atol=2e-5, rtol=1e-4)
+
+
+def test_an_int8_target_shows_states_in_the_checkpoints_own_basis(causal, reading):
+    pair = edgespec.load(reading[1], threads=1, target_format="int8")
+    pair.target.score([pair.target.prefill(PROMPT)])
+    (exact,) = causal.features([Text(PROMPT, [5])], layers_to_read(3))
+    ours = pair.target.features[: len(exact)]
+    cosine = (
+        (ours * exact.numpy()).sum(1) / np.linalg.norm(ours, axis=1) / exact.norm(dim=1).numpy()
+    )
+    assert cosine.min() > 0.98
+
+
+def test_first_guesses_on_the_device_are_those_of_training(causal, reading):
+    learner, folder = reading
+    text = Text(PROMPT, [5, 9, 80, 3])
+    pair = edgespec.load(folder, threads=1)
+    pair.target.score([pair.target.prefill(PROMPT), *text.output[:-1]])
+    ours = pair.draft.score([pair.draft.prefill(PROMPT), *text.output[:-1]])
+    expected = learner.logits([shown(causal, text)]).detach()
+    np.testing.assert_allclose(ours, expected, atol=1e-4, rtol=1e-4)
+    assert pair.draft.settled == pair.draft.length
+
+
+def test_further_guesses_on_the_device_are_those_of_training(causal, reading):
+    """From every place of a text: one guess on the target's states, then on the draft's own."""
+    learner, folder = reading
+    text = Text(PROMPT, [5, 9, 80, 3, 100, 17])
+    pair = edgespec.load(folder, threads=1)
+    guesses = [g.detach().numpy() for g in learner.guesses([shown(causal, text)])]
+    assert [len(g) for g in guesses] == [6, 5, 4][:GUESSES]
+    pending = pair.target.prefill(PROMPT)
+    pair.draft.prefill(PROMPT)
+    for start in range(len(text.output) - GUESSES + 1):
+        row = [pending, *text.output][start : start + GUESSES]
+        for depth, token in enumerate(row):
+            (ours,) = pair.draft.score([token])
+            np.testing.assert_allclose(ours, guesses[depth][start], atol=1e-4, rtol=1e-4)
+        assert pair.draft.settled == len(PROMPT) + start
+        pair.draft.rewind(pair.draft.settled)
+        pair.target.score([row[0]])
+
+
+def test_generated_texts_are_the_targets(reading):
+    pair = edgespec.load(reading[1], threads=1)
+    for options in ({}, {"temperature": 1.0, "seed": 5}):
+        plain = pair.generate(PROMPT, max_new_tokens=40, draft=False, **options)
+        drafted = pair.generate(PROMPT, max_new_tokens=40, draft="model", gamma=3, **options)
+        assert drafted.stats.drafted > 0
+        if not options:
+            assert drafted.token_ids == plain.token_ids
+
+
+def test_a_prompt_of_one_token_has_nothing_to_read_yet(reading):
+    pair = edgespec.load(reading[1], threads=1)
+    plain = pair.generate([40], max_new_tokens=12, draft=False)
+    assert (
+        pair.generate([40], max_new_tokens=12, draft="model", gamma=2).token_ids == plain.token_ids
+    )
