@@ -37,6 +37,7 @@ from edgespec_export.distill.outputs import (
 from edgespec_export.distill.run import Plan, distill
 from edgespec_export.distill.student import small_model
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
+from edgespec_export.distill.wide_head import head_loss
 
 VOCABULARY = 272
 TEXTS = [Text([5, 6, 7], [8, 9, 1]), Text([5], [4, 3]), Text([9, 8, 7, 6, 5], [11, 12, 13, 14])]
@@ -219,6 +220,21 @@ def test_a_loss_is_least_where_the_draft_is_the_target(loss):
     least = loss(p_logs, tokens, p_logs)
     assert abs(float(least)) < 1e-6
     assert all(float(loss(p_logs, tokens, p_logs + laws(4, 12, s))) > 0.01 for s in range(1, 9))
+
+
+@pytest.mark.parametrize("loss", [forward_kl, total_variation])
+def test_the_loss_behind_a_wide_head_is_that_of_its_logits(loss):
+    """More rows than are taken at once, and a last piece that is shorter."""
+    generator = torch.Generator().manual_seed(2)
+    hidden = torch.randn(300, 8, generator=generator, requires_grad=True)
+    head = torch.randn(30, 8, generator=generator, requires_grad=True)
+    tokens = torch.arange(20).expand(300, 20)
+    p_logs = laws(300, 30, 3).log_softmax(1)[:, :20]
+    ours = 0.7 * head_loss(loss, p_logs, tokens, hidden, head)
+    whole_loss = 0.7 * loss(p_logs, tokens, hidden @ head.T)
+    torch.testing.assert_close(ours, whole_loss)
+    gradients = (torch.autograd.grad(one, (hidden, head)) for one in (ours, whole_loss))
+    torch.testing.assert_close(*gradients)
 
 
 def test_laws_are_the_targets_most_probable_tokens(llama_folder):

@@ -34,7 +34,7 @@ def write_eagle(target: Path, folder: Path, *, layers: int = 1, tokens: int = SI
     draft = Eagle(body, layers_to_read(config.num_hidden_layers), config.hidden_size)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():  # norms that do something
-        for name, weight in draft.named_parameters():
+        for _, weight in draft.named_parameters():
             if weight.ndim == 1:
                 weight += 0.2 * torch.randn(weight.shape, generator=generator)
     folder.mkdir()
@@ -124,7 +124,8 @@ def test_further_guesses_on_the_device_are_those_of_training(causal, reading):
     learner, folder = reading
     text = Text(PROMPT, [5, 9, 80, 3, 100, 17])
     pair = edgespec.load(folder, threads=1)
-    guesses = [g.detach().numpy() for g in learner.guesses([shown(causal, text)])]
+    hidden = learner.guesses([shown(causal, text)])
+    guesses = [(states @ learner.head.T).detach().numpy() for states in hidden]
     assert [len(g) for g in guesses] == [6, 5, 4][:GUESSES]
     pending = pair.target.prefill(PROMPT)
     pair.draft.prefill(PROMPT)

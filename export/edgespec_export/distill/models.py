@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from transformers import EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -47,13 +48,20 @@ class Trained(ABC):
         self.vocabulary = vocabulary
 
     @abstractmethod
-    def logits(self, texts: Sequence[Any]) -> Tensor:
-        """[tokens of all outputs, own vocabulary]: one row for each token, of what precedes it."""
-
     def guesses(self, texts: Sequence[Any]) -> Iterator[Tensor]:
-        """As `logits`; of a model that also guesses on from its guesses, these behind: the n-th
-        (from 0) lack the first n tokens of each output."""
-        yield self.logits(texts)
+        """Hidden states in front of the head: [tokens of all outputs, width], one row for each
+        token, of what precedes it. Of a model that also guesses on from its guesses, these follow:
+        the n-th (from 0) lack the first n tokens of each output."""
+
+    def logits(self, texts: Sequence[Any]) -> Tensor:
+        """[tokens of all outputs, own vocabulary] of the first guesses."""
+        return functional.linear(next(self.guesses(texts)), self.head)
+
+    @property
+    def head(self) -> Tensor:
+        """[own vocabulary, width]."""
+        weight: Tensor = self.model.lm_head.weight
+        return weight
 
     def _inputs(self, rows: Rows) -> tuple[Tensor, Tensor]:
         ids, real = padded(rows)
@@ -71,7 +79,7 @@ class Distilled(Trained):
 class Seq2Seq(Distilled):
     """T5: the encoder reads the prompt."""
 
-    def logits(self, texts: Sequence[Text]) -> Tensor:
+    def guesses(self, texts: Sequence[Text]) -> Iterator[Tensor]:
         source, read = self._inputs([text.prompt for text in texts])
         outputs, real = self._inputs([text.output for text in texts])
         mask = torch.zeros(read.shape, dtype=self.model.dtype, device=source.device)
@@ -79,7 +87,7 @@ class Seq2Seq(Distilled):
         start = torch.full_like(outputs[:, :1], self.model.config.decoder_start_token_id)
         previous = torch.cat([start, outputs[:, :-1]], 1)
         hidden = t5.decode(self.model, t5.encode(self.model, source, mask), mask, previous)
-        return t5.head(self.model, hidden[real])
+        yield t5.scaled(self.model, hidden[real])
 
     def begin(self, prompts: Rows, length: int) -> Growing:
         return _GrowingTranslation(self.model, *self._inputs(prompts))
@@ -111,11 +119,10 @@ class _GrowingTranslation:
 class Causal(Distilled):
     """Llama and its kin: prompt and output are one text."""
 
-    def logits(self, texts: Sequence[Text]) -> Tensor:
+    def guesses(self, texts: Sequence[Text]) -> Iterator[Tensor]:
         ids, _ = self._inputs(_read(texts))
         hidden = llama.hidden_states(self.model, ids)
-        logits: Tensor = self.model.lm_head(hidden[_predicting(texts, ids)])
-        return logits
+        yield hidden[_predicting(texts, ids)]
 
     def begin(self, prompts: Rows, length: int) -> Growing:
         return _GrowingText(self.model, *self._inputs(prompts), length)
@@ -133,9 +140,6 @@ class Causal(Distilled):
 class Reading(Trained):
     """A draft that reads its target, on texts that show what there is to read."""
 
-    def logits(self, texts: Sequence[Shown]) -> Tensor:
-        return next(self.guesses(texts))
-
     def guesses(self, texts: Sequence[Shown]) -> Iterator[Tensor]:
         ids, real = self._inputs(_read(texts))
         shown = torch.cat([text.features for text in texts]).to(ids.device)
@@ -143,7 +147,7 @@ class Reading(Trained):
         features[real] = shown
         found = eagle.hidden_states(self.model, ids, features[:, :-1])
         for known, hidden in zip(range(GUESSES), found, strict=False):
-            yield self.model.lm_head(hidden[_predicting(texts, ids, known)])
+            yield hidden[_predicting(texts, ids, known)]
 
 
 def _read(texts: Sequence[Text]) -> list[list[int]]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["decode", "encode", "head", "rms_norm"]
+__all__ = ["decode", "encode", "head", "rms_norm", "scaled"]
 
 Watch = Callable[[int, Tensor], None]
 """Called for each decoder layer with its cross-attention scores [batch, heads, target, source]."""
@@ -64,9 +64,12 @@ def decode(
 
 def head(model: Any, hidden: Tensor) -> Tensor:
     """Logits [..., vocabulary] of hidden states [..., d_model]."""
-    if model.config.scale_decoder_outputs:
-        hidden = hidden * model.config.d_model**-0.5
-    return functional.linear(hidden, model.lm_head.weight)
+    return functional.linear(scaled(model, hidden), model.lm_head.weight)
+
+
+def scaled(model: Any, hidden: Tensor) -> Tensor:
+    """Hidden states as the head takes them."""
+    return hidden * model.config.d_model**-0.5 if model.config.scale_decoder_outputs else hidden
 
 
 def rms_norm(norm: Any, x: Tensor) -> Tensor:

@@ -16,10 +16,10 @@ from edgespec_export.distill.examples import Example, Text, batches
 from edgespec_export.distill.loss import acceptance
 from edgespec_export.distill.models import Trained
 from edgespec_export.distill.optimizer import MasterWeights
+from edgespec_export.distill.wide_head import Loss, head_loss
 
 __all__ = ["Acceptance", "Report", "Training", "measured_acceptance"]
 
-Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 SAVE_EVERY = 60.0  # seconds
 FIRST_LOOK = 20.0  # seconds
 LATER = 0.8  # what a guess counts beside the one before it, which must be right for it to matter
@@ -124,12 +124,12 @@ class Training:
     def _step(self, batch: list[Example]) -> None:
         device = self._draft.model.device
         losses = []
-        for known, logits in enumerate(self._draft.guesses(batch)):
-            if not len(logits):  # no text is as long
+        for known, hidden in enumerate(self._draft.guesses(batch)):
+            if not len(hidden):  # no text is as long
                 break
             logs = torch.cat([example.logs[known:] for example in batch]).to(device).float()
             tokens = torch.cat([example.tokens[known:] for example in batch]).to(device).long()
-            losses.append(self._loss(logs, tokens, logits.float()))
+            losses.append(head_loss(self._loss, logs, tokens, hidden, self._draft.head))
         loss = sum((LATER**known * one for known, one in enumerate(losses)), torch.zeros(()))
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.budget.rate(self._rate))

@@ -1,0 +1,57 @@
+"""The loss behind a wide head, a few rows at a time.
+
+The logits of a batch are hundreds of megabytes, and a loss goes over them again and again. Those of
+a hundred rows stay in a CPU's cache until nothing but their gradient is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = ["Loss", "head_loss"]
+
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+ROWS = 128
+
+
+def head_loss(loss: Loss, p_logs: Tensor, tokens: Tensor, hidden: Tensor, head: Tensor) -> Tensor:
+    """The mean `loss` (of `loss.py`) of the logits hidden · headᵀ.
+
+    Args:
+        p_logs, tokens: [n, k] as the loss takes them.
+        hidden: [n, width], n at least 1.
+        head: [vocabulary, width].
+    """
+    found: Tensor = _HeadLoss.apply(loss, p_logs, tokens, hidden, head)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _HeadLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, loss: Loss, p_logs: Tensor, tokens: Tensor, hidden: Tensor, head: Tensor
+    ) -> Tensor:
+        gradient = hidden.new_empty(len(hidden), len(head))
+        total = torch.zeros((), device=hidden.device)
+        for first in range(0, len(hidden), ROWS):
+            rows = slice(first, first + ROWS)
+            logits = functional.linear(hidden[rows], head).float().requires_grad_()
+            with torch.enable_grad():
+                part = loss(p_logs[rows], tokens[rows], logits)
+            share = len(logits) / len(hidden)
+            (found,) = torch.autograd.grad(part, logits)
+            gradient[rows] = found.mul_(share)
+            total += share * part.detach()
+        ctx.save_for_backward(gradient, hidden, head)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, weight: Tensor) -> tuple[None, None, None, Tensor, Tensor]:
+        gradient, hidden, head = ctx.saved_tensors
+        weight = weight.to(gradient.dtype)
+        return None, None, None, (gradient @ head).mul_(weight), (gradient.T @ hidden).mul_(weight)
