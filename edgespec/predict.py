@@ -6,10 +6,11 @@ second, … drafted token would be accepted there. Nothing is generated with the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from edgespec.costs import Costs
 from edgespec.distribution import Distribution, Sampling
@@ -51,13 +52,25 @@ def model_trace(
     For greedy decoding it is 1 where both choose the same token and 0 elsewhere.
     """
     rows = target.score([target.prefill(prompt), *text[:-1]])
-    first = draft.prefill(vocabulary.shown(prompt))
-    guesses = draft.score([first, *vocabulary.shown(text[:-1])])
-    chances = [
-        _overlap(process(row), vocabulary.law(process, guess))
-        for row, guess in zip(rows, guesses, strict=True)
-    ]
-    return Trace([chances[start : start + longest] for start in range(len(text))], ended)
+    laws = [process(row) for row in rows]
+    read = [draft.prefill(vocabulary.shown(prompt)), *vocabulary.shown(text[:-1])]
+    begins = target.length - len(read), draft.length
+
+    def chances(start: int, guesses: Iterable[npt.NDArray[np.float32]]) -> list[float]:
+        qs = (vocabulary.law(process, guess) for guess in guesses)
+        return [_overlap(p, q) for p, q in zip(laws[start:], qs, strict=False)]
+
+    every = chances(0, draft.score(read))
+    found = [every[start : start + longest] for start in range(len(text))]
+    for start in reversed(range(len(text) - 1)):
+        # With a target that has been no further than a round there would find it.
+        target.rewind(begins[0] + start)
+        draft.rewind(begins[1] + start)
+        ahead = read[start : start + longest]
+        found[start] = chances(start, (draft.score([token])[0] for token in ahead))
+        if draft.settled == draft.length:
+            break  # it does not look at the target: one reading has told all
+    return Trace(found, ended)
 
 
 def lookup_trace(

@@ -21,6 +21,7 @@ from checkpoints import byte_tokenizer, write_llama, write_t5
 from edgespec.cli import main
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
+from edgespec_export.distill import features
 from edgespec_export.distill import run as run_module
 from edgespec_export.distill.budget import Budget
 from edgespec_export.distill.examples import Text, batches
@@ -374,6 +375,26 @@ def test_a_distilled_draft_agrees_more_and_makes_an_exact_pair(
     assert record["result"]["after"] == dataclasses.asdict(found.after)
 
 
+def test_a_distilled_eagle_agrees_more_and_makes_an_exact_pair(llama_folder, prompts, tmp_path):
+    plan = dataclasses.replace(PLAN, eagle=True, width=None, vocabulary=200, steps=60)
+    found = distill(str(llama_folder), prompts, tmp_path / "draft", plan)
+    assert found.after.sampled > found.before.sampled + 0.03
+    assert "hidden states" in (tmp_path / "draft" / "README.md").read_text()
+    formats = ["fp32", "int8"]
+    draft = str(tmp_path / "draft")
+    export_pair(str(llama_folder), draft, tmp_path / "pair", draft_formats=formats, threads=1)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    assert pair.manifest.draft.variants["int8"].distance.kl < 0.1
+    accepted = 0
+    for prompt in ("green stone", "under seven", "Zürich 4711"):
+        plain = pair.generate(prompt, draft=False, max_new_tokens=20)
+        for kind, gamma in (("model", 3), ("both", "auto")):
+            drafted = pair.generate(prompt, gamma=gamma, draft=kind, max_new_tokens=20)
+            assert drafted.token_ids == plain.token_ids
+            accepted += drafted.stats.accepted
+    assert accepted > 0
+
+
 @pytest.mark.parametrize("kind", ["t5", "llama"])
 def test_a_draft_with_some_of_the_tokens_makes_an_exact_pair(
     kind, t5_folder, llama_folder, prompts, tmp_path
@@ -419,10 +440,12 @@ def test_the_same_seed_and_steps_give_the_same_bytes(llama_folder, prompts, tmp_
     assert one == other
 
 
+@pytest.mark.parametrize("eagle", [False, True])
 def test_an_interrupted_run_goes_on_and_asks_the_target_no_more(
-    llama_folder, prompts, tmp_path, monkeypatch
+    llama_folder, prompts, tmp_path, monkeypatch, eagle
 ):
     folder = tmp_path / "draft"
+    plan = dataclasses.replace(PLAN, eagle=eagle, steps=20)
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -430,11 +453,12 @@ def test_an_interrupted_run_goes_on_and_asks_the_target_no_more(
     with monkeypatch.context() as patch:
         patch.setattr(run_module.Training, "_step", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            distill(str(llama_folder), prompts, folder, PLAN)
+            distill(str(llama_folder), prompts, folder, plan)
     assert not folder.exists()
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "written_with_laws", interrupt)
-        longer = dataclasses.replace(PLAN, steps=PLAN.steps + 20)
+        patch.setattr(features, "_compute", interrupt)
+        longer = dataclasses.replace(plan, steps=plan.steps + 20)
         found = distill(str(llama_folder), prompts, folder, longer)
     assert found.steps == longer.steps
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -471,6 +495,7 @@ def test_a_finished_draft_survives_whatever_happens_to_the_next(
         ({"minutes": float("nan"), "steps": None}, "minutes is nan"),
         ({"loss": "mse"}, "no loss 'mse'; there is: kl, tv"),
         ({"chat": True}, "has no chat format"),
+        ({"eagle": True, "on_policy": True}, "is not trained on_policy"),
     ],
 )
 def test_a_plan_that_cannot_be_is_one_line(changes, words, llama_folder, prompts, tmp_path):
@@ -478,6 +503,11 @@ def test_a_plan_that_cannot_be_is_one_line(changes, words, llama_folder, prompts
         distill(str(llama_folder), prompts, tmp_path / "d", dataclasses.replace(PLAN, **changes))
     assert "\n" not in str(error.value)
     assert not (tmp_path / "d").exists()
+
+
+def test_a_t5_shows_no_hidden_states(t5_folder, prompts, tmp_path):
+    with pytest.raises(UsageError, match="needs a Llama-like target; leave eagle out"):
+        distill(str(t5_folder), prompts, tmp_path / "d", dataclasses.replace(PLAN, eagle=True))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,12 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import edgespec
-from checkpoints import byte_tokenizer, write_llama
+from checkpoints import byte_tokenizer, write_llama, write_t5
+from edgespec.contract import read_manifest, write_manifest
+from edgespec.distribution import Sampling
+from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
+from edgespec.predict import model_trace
 from edgespec_export.distill.eagle import Eagle, layers_to_read
 from edgespec_export.distill.examples import Shown, Text
 from edgespec_export.distill.models import GUESSES, Causal, Reading
@@ -155,3 +161,53 @@ def test_a_prompt_of_one_token_has_nothing_to_read_yet(reading):
     assert (
         pair.generate([40], max_new_tokens=12, draft="model", gamma=2).token_ids == plain.token_ids
     )
+
+
+def test_a_trace_tells_further_guesses_from_first_ones(causal, reading):
+    """Predictions rest on what a draft guesses without having seen the target there."""
+    learner, folder = reading
+    text = Text(PROMPT, [5, 9, 80, 3, 100, 17])
+    pair = edgespec.load(folder, threads=1)
+    hidden = learner.guesses([shown(causal, text)])
+    qs = [(states @ learner.head.T).softmax(-1) for states in hidden]
+    p = causal.logits([text]).softmax(-1)
+    trace = model_trace(
+        pair.target, pair.draft, pair.vocabulary, PROMPT, text.output, Sampling(1.0), 3
+    )
+    for start, chances in enumerate(trace.chances):
+        assert len(chances) == min(3, 6 - start)
+        for depth, chance in enumerate(chances):
+            overlap = torch.minimum(qs[depth][start], p[start + depth]).sum()
+            assert chance == pytest.approx(overlap.item(), abs=1e-4)
+
+
+def test_a_draft_that_reads_is_no_target(target, tmp_path):
+    write_eagle(target, tmp_path / "draft")
+    with pytest.raises(EdgespecError, match="reads its target's hidden states, so it cannot be"):
+        export_pair(str(tmp_path / "draft"), None, tmp_path / "pair")
+
+
+def test_a_draft_that_reads_belongs_to_its_target(target, tmp_path):
+    write_eagle(target, tmp_path / "draft")
+    tokenizer = byte_tokenizer(SIZE)
+    for name, shape in (("shallow", {"layers": 2}), ("narrow", {"layers": 3, "heads": 2})):
+        other = write_llama(
+            tmp_path / name, vocab_size=SIZE, tokenizer=tokenizer, head_size=16, **shape
+        )
+        with pytest.raises(EdgespecError, match=r"reads layers 2, 3 of .* pair it with its own"):
+            export_pair(str(other), str(tmp_path / "draft"), tmp_path / "pair")
+    t5 = write_t5(tmp_path / "t5", vocab_size=SIZE, tokenizer=tokenizer)
+    with pytest.raises(EdgespecError, match="cannot be paired"):
+        export_pair(str(t5), str(tmp_path / "draft"), tmp_path / "pair")
+
+
+def test_a_target_that_shows_nothing_is_one_line(reading, tmp_path):
+    """A manifest that somebody put together from two exports."""
+    folder = reading[1]
+    pair = read_manifest(folder)
+    damaged = dataclasses.replace(pair, target=dataclasses.replace(pair.target, features=0))
+    other = tmp_path / "pair"
+    shutil.copytree(folder, other)
+    write_manifest(damaged, other)
+    with pytest.raises(EdgespecError, match=r"reads 128 numbers .* shows 0; export the two"):
+        edgespec.load(other)

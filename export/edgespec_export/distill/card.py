@@ -29,6 +29,8 @@ def write_card(folder: Path, target: str, plan: Plan, found: Distillation) -> No
 def _card(target: str, plan: Plan, found: Distillation) -> str:
     encoder = f"{plan.encoder_layers} encoder and " if plan.encoder_layers else ""
     shape = f"{encoder}{plan.layers} layers" + (f", width {plan.width}" if plan.width else "")
+    if plan.eagle:
+        shape += ", reads its target's hidden states"
     tokens = f", {plan.vocabulary} of its tokens" if plan.vocabulary else ""
     source = "the draft's own outputs" if plan.on_policy else "the target's outputs"
     loss = {"kl": "forward KL", "tv": "total variation"}[plan.loss]
@@ -47,7 +49,8 @@ is a poor model. Made by `edgespec distill`, edgespec {__version__}. Pair it wit
 {f", {found.output_tokens} tokens" if found.output_tokens else ""} |
 | training | {found.steps} steps, {found.minutes:.0f} minutes, {loss}, seed {plan.seed} |
 
-| on {found.held_out} held-out prompts | before | after |
+| on {found.held_out} held-out prompts{", first guess of a round" if plan.eagle else ""} \
+| before | after |
 |---|---|---|
 | greedy: same first choice | {found.before.greedy:.3f} | {found.after.greedy:.3f} |
 | α at temperature 1: E Σ min(p, q) | {found.before.sampled:.3f} | {found.after.sampled:.3f} |

@@ -28,10 +28,10 @@ def shown(
     width = len(layers) * target.model.config.hidden_size
     shape, dtype = (sum(lengths), width), target.model.dtype
     if not file.exists():
+        whole = torch.empty(shape, dtype=dtype)
+        _compute(target, examples, layers, torch.split(whole, lengths))
         aside = file.with_suffix(".partial")
-        aside.unlink(missing_ok=True)
-        whole = torch.from_file(str(aside), shared=True, size=shape[0] * width, dtype=dtype)
-        _compute(target, examples, layers, torch.split(whole.view(shape), lengths))
+        aside.write_bytes(whole.view(torch.uint8).numpy().data)
         aside.replace(file)
     stored = torch.from_file(str(file), shared=False, size=shape[0] * width, dtype=dtype)
     parts = torch.split(stored.view(shape), lengths)
