@@ -2,7 +2,8 @@
 
 A chat model has learned users' turns too. Given the text in front of one, it writes a user's
 message (Magpie, Xu et al. 2024, arXiv 2406.08464); nine in ten begin with a line of openings.txt,
-so that common kinds of requests are all there. One line each, no duplicates, fixed seed.
+so that common kinds of requests are all there. One line each, no duplicates, none of held_out.txt,
+fixed seed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ USER_TURN = "<|im_start|>user\n"
 END = "<|im_end|>"
 LONGEST, SHORTEST = 48, 4  # tokens
 ROWS = 256
-OPENINGS = Path(__file__).with_name("openings.txt").read_text(encoding="utf-8").splitlines()
+OPENINGS, HELD_OUT = (
+    Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+    for name in ("openings.txt", "held_out.txt")
+)
 
 
 def messages(model: Distilled, tokenizer: Tokenizer, chance: random.Random) -> Iterator[str]:
@@ -51,14 +55,16 @@ def main() -> None:
     torch.manual_seed(0)
     source = resolve(arguments.model)
     model, tokenizer = open_target(source, seq2seq=False), open_checkpoint(source).tokenizer
-    seen: set[str] = set()
+    seen = set(HELD_OUT)
+    left = arguments.count
     for message in messages(model, tokenizer, random.Random(0)):
         if message and message not in seen:
             seen.add(message)
             print(message, flush=True)
-            if len(seen) % 500 == 0:
-                print(f"{len(seen)} of {arguments.count}", file=sys.stderr, flush=True)
-        if len(seen) >= arguments.count:
+            left -= 1
+            if left % 500 == 0:
+                print(f"{left} of {arguments.count} left", file=sys.stderr, flush=True)
+        if not left:
             return
 
 

@@ -19,7 +19,6 @@ from edgespec_export.distill.vocabulary import Vocabulary
 __all__ = ["Causal", "Distilled", "Growing", "Reading", "Seq2Seq", "Trained"]
 
 Rows = Sequence[Sequence[int]]
-GUESSES = 3  # that a reading draft is trained on, one behind the other
 
 
 class Growing(Protocol):
@@ -50,8 +49,8 @@ class Trained(ABC):
     @abstractmethod
     def guesses(self, texts: Sequence[Any]) -> Iterator[Tensor]:
         """Hidden states in front of the head: [tokens of all outputs, width], one row for each
-        token, of what precedes it. Of a model that also guesses on from its guesses, these follow:
-        the n-th (from 0) lack the first n tokens of each output."""
+        token, of what precedes it. Of a model that also guesses on from its guesses, these follow,
+        as many as are asked for: the n-th (from 0) lack the first n tokens of each output."""
 
     def logits(self, texts: Sequence[Any]) -> Tensor:
         """[tokens of all outputs, own vocabulary] of the first guesses."""
@@ -146,7 +145,7 @@ class Reading(Trained):
         features = torch.zeros(*ids.shape, shown.shape[1], dtype=shown.dtype, device=ids.device)
         features[real] = shown
         found = eagle.hidden_states(self.model, ids, features[:, :-1])
-        for known, hidden in zip(range(GUESSES), found, strict=False):
+        for known, hidden in enumerate(found):
             yield hidden[_predicting(texts, ids, known)]
 
 

@@ -22,7 +22,7 @@ __all__ = ["Acceptance", "Report", "Training", "measured_acceptance"]
 
 SAVE_EVERY = 60.0  # seconds
 FIRST_LOOK = 20.0  # seconds
-LATER = 0.8  # what a guess counts beside the one before it, which must be right for it to matter
+GUESSES = 3  # one behind the other, at most, of a draft that goes on from its guesses
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,14 @@ class Training:
     def _step(self, batch: list[Example]) -> None:
         device = self._draft.model.device
         losses = []
-        for known, hidden in enumerate(self._draft.guesses(batch)):
+        count = self._chance.randint(1, GUESSES)  # the first one is what matters most
+        for known, hidden in zip(range(count), self._draft.guesses(batch), strict=False):
             if not len(hidden):  # no text is as long
                 break
             logs = torch.cat([example.logs[known:] for example in batch]).to(device).float()
             tokens = torch.cat([example.tokens[known:] for example in batch]).to(device).long()
             losses.append(head_loss(self._loss, logs, tokens, hidden, self._draft.head))
-        loss = sum((LATER**known * one for known, one in enumerate(losses)), torch.zeros(()))
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.budget.rate(self._rate))
         self.budget.steps += 1
         weight = max(0.02, 1 / self.budget.steps)
