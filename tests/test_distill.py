@@ -25,7 +25,8 @@ from edgespec_export.distill import features
 from edgespec_export.distill import run as run_module
 from edgespec_export.distill.budget import Budget
 from edgespec_export.distill.examples import Text, batches
-from edgespec_export.distill.loss import acceptance, forward_kl, total_variation
+from edgespec_export.distill.held_out import HeldOut
+from edgespec_export.distill.loss import forward_kl, overlap, total_variation
 from edgespec_export.distill.models import Causal, Seq2Seq
 from edgespec_export.distill.outputs import (
     Manner,
@@ -197,12 +198,29 @@ def laws(rows: int, tokens: int, seed: int) -> torch.Tensor:
 
 def test_acceptance_is_the_sum_of_the_minima():
     p, q = laws(5, 30, 0), laws(5, 30, 1)
-    overlap, same = acceptance(p, q)
     expected = np.minimum(p.softmax(1).numpy(), q.softmax(1).numpy()).sum(1)
-    np.testing.assert_allclose(overlap.numpy(), expected, rtol=1e-6)
-    assert same.tolist() == [
-        int(a) == int(b) for a, b in zip(p.argmax(1), q.argmax(1), strict=True)
-    ]
+    np.testing.assert_allclose(overlap(p.softmax(1), q).numpy(), expected, rtol=1e-6)
+
+
+def test_held_out_acceptance_is_that_of_every_position(llama_folder):
+    """With a draft that lacks tokens: what it cannot say is never right."""
+    target, model = causal(llama_folder), causal(llama_folder).model
+    some = frequent([[5, 6, 7, 8, 9, 11, 12]], [1], 120, model.get_input_embeddings().weight.data)
+    draft = Causal(
+        small_model(model, layers=1, encoder_layers=1, width=None, vocabulary=some, seed=0), some
+    )
+    greedy, sampled = (
+        written(target, [[40, 41, 42], [50], [60, 61]], Manner(9, [1], temperature))
+        for temperature in (0.0, 1.0)
+    )
+    found = HeldOut(target, some, greedy, sampled).acceptance(draft)
+    q = torch.zeros(sum(len(text.output) for text in sampled), VOCABULARY)
+    q[:, some.outputs] = draft.logits(sampled).softmax(-1)
+    shared = torch.minimum(target.logits(sampled).softmax(-1), q).sum(-1).mean()
+    assert found.sampled == pytest.approx(shared.item(), abs=1e-3)
+    guesses = some.outputs[draft.logits(greedy).argmax(-1)]
+    same = guesses == target.logits(greedy).argmax(-1)
+    assert found.greedy == pytest.approx(same.float().mean().item())
 
 
 def test_over_all_tokens_the_losses_are_their_definitions():
@@ -211,7 +229,9 @@ def test_over_all_tokens_the_losses_are_their_definitions():
     p_logs, q_logs = p.log_softmax(1), q.log_softmax(1)
     kl = (p_logs.exp() * (p_logs - q_logs)).sum(1).mean()
     torch.testing.assert_close(forward_kl(p_logs, tokens, q), kl)
-    torch.testing.assert_close(total_variation(p_logs, tokens, q), 1 - acceptance(p, q)[0].mean())
+    torch.testing.assert_close(
+        total_variation(p_logs, tokens, q), 1 - overlap(p.softmax(1), q).mean()
+    )
 
 
 @pytest.mark.parametrize("loss", [forward_kl, total_variation])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["LOSSES", "acceptance", "forward_kl", "total_variation"]
+__all__ = ["LOSSES", "forward_kl", "overlap", "total_variation"]
 
 
 def forward_kl(p_logs: Tensor, tokens: Tensor, q_logits: Tensor) -> Tensor:
@@ -36,14 +36,14 @@ def total_variation(p_logs: Tensor, tokens: Tensor, q_logits: Tensor) -> Tensor:
     return 1 - torch.minimum(p_logs.exp(), q).sum(1).mean()
 
 
-def acceptance(p_logits: Tensor, q_logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The paper's α at temperature 1, Σ min(p, q), and whether the arg-max is the same: [n], [n].
+def overlap(p: Tensor, q_logits: Tensor) -> Tensor:
+    """The paper's α at temperature 1, Σ min(p, q): [n].
 
     Args:
-        p_logits, q_logits: [n, vocabulary]; -inf for tokens that the draft lacks.
+        p: [n, vocabulary] probabilities of the target for the draft's tokens.
+        q_logits: [n, vocabulary] of the draft.
     """
-    overlap = torch.minimum(p_logits.softmax(-1), q_logits.softmax(-1)).sum(-1)
-    return overlap, p_logits.argmax(-1) == q_logits.argmax(-1)
+    return torch.minimum(p, q_logits.softmax(-1)).sum(-1)
 
 
 LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {

@@ -22,6 +22,7 @@ from edgespec_export.distill.card import RECORD, write_card
 from edgespec_export.distill.eagle import Eagle, layers_to_read
 from edgespec_export.distill.examples import Example, Text
 from edgespec_export.distill.features import shown
+from edgespec_export.distill.held_out import Acceptance, HeldOut
 from edgespec_export.distill.loss import LOSSES
 from edgespec_export.distill.memory import keep_freed_memory
 from edgespec_export.distill.models import Causal, Distilled, Reading, Trained
@@ -36,7 +37,7 @@ from edgespec_export.distill.outputs import (
 )
 from edgespec_export.distill.student import check_width, small_model
 from edgespec_export.distill.target import open_target
-from edgespec_export.distill.training import Acceptance, Report, Training, measured_acceptance
+from edgespec_export.distill.training import Report, Training
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
 from edgespec_export.families import Family, family_of
 from edgespec_export.families.llama import Llama
@@ -175,6 +176,7 @@ class _Run:
         self._tell_coverage(vocabulary, [*greedy, *sampled])
         draft = self._draft(vocabulary)
         model = draft.model
+        held_out = HeldOut(self._target, vocabulary, greedy, sampled)
         share = _parameters(model) / _parameters(self._target.model)
         self._say(f"draft: {_parameters(model) / 1e6:.1f}M parameters, {share:.1%} of the target")
         if isinstance(draft, Distilled) and plan.on_policy:
@@ -192,7 +194,7 @@ class _Run:
             positions=plan.positions,
             seed=plan.seed,
             state=self._work / "state.pt",
-            evaluate=lambda: measured_acceptance(self._target, draft, greedy, sampled),
+            evaluate=lambda: held_out.acceptance(draft),
             report=self._report,
         )
         after = training.run(chunks)

@@ -12,30 +12,17 @@ from typing import Any
 import torch
 
 from edgespec_export.distill.budget import Budget
-from edgespec_export.distill.examples import Example, Text, batches
-from edgespec_export.distill.loss import acceptance
+from edgespec_export.distill.examples import Example, batches
+from edgespec_export.distill.held_out import Acceptance
 from edgespec_export.distill.models import Trained
 from edgespec_export.distill.optimizer import MasterWeights
 from edgespec_export.distill.wide_head import Loss, head_loss
 
-__all__ = ["Acceptance", "Report", "Training", "measured_acceptance"]
+__all__ = ["Report", "Training"]
 
 SAVE_EVERY = 60.0  # seconds
 FIRST_LOOK = 20.0  # seconds
 GUESSES = 3  # one behind the other, at most, of a draft that goes on from its guesses
-
-
-@dataclass(frozen=True)
-class Acceptance:
-    """On texts that were not trained on.
-
-    Attributes:
-        greedy: share of positions of the target's greedy outputs where the arg-max is the same.
-        sampled: the paper's α at temperature 1, E Σ min(p, q), on the target's sampled outputs.
-    """
-
-    greedy: float
-    sampled: float
 
 
 @dataclass(frozen=True)
@@ -149,27 +136,3 @@ class Training:
         state = {"optimizer": self.optimizer.state_dict(), "done": done}
         torch.save({**state, "before": asdict(self.before)}, aside)
         aside.replace(self._state)
-
-
-@torch.no_grad()
-def measured_acceptance(
-    target: Trained, draft: Trained, greedy: Sequence[Text], sampled: Sequence[Text]
-) -> Acceptance:
-    """Acceptance over every position of two sets of the target's outputs."""
-    _, same = _compared(target, draft, greedy)
-    overlap, _ = _compared(target, draft, sampled)
-    return Acceptance(same.float().mean().item(), overlap.mean().item())
-
-
-def _compared(
-    target: Trained, draft: Trained, texts: Sequence[Text]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    found = []
-    outputs = draft.vocabulary.outputs.to(draft.model.device)
-    for group in batches(texts, 2048, random.Random(0)):
-        p = target.logits(group).float()
-        q = torch.full_like(p, -torch.inf)
-        q[:, outputs] = draft.logits(group).float()
-        found.append(acceptance(p, q))
-    overlap, same = zip(*found, strict=True)
-    return torch.cat(overlap), torch.cat(same)

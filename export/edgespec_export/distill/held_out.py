@@ -1,0 +1,73 @@
+"""Texts that are not trained on, and how often a draft agrees with the target on them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from edgespec_export.distill.examples import Text, batches
+from edgespec_export.distill.loss import overlap
+from edgespec_export.distill.models import Trained
+from edgespec_export.distill.vocabulary import Vocabulary
+
+__all__ = ["Acceptance", "HeldOut"]
+
+POSITIONS = 2048  # compared at once
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """On texts that were not trained on.
+
+    Attributes:
+        greedy: share of positions of the target's greedy outputs where the arg-max is the same.
+        sampled: the paper's α at temperature 1, E Σ min(p, q), on the target's sampled outputs.
+    """
+
+    greedy: float
+    sampled: float
+
+
+class HeldOut:
+    """Two sets of the target's outputs; its laws of the sampled ones are computed once and kept.
+
+    Args:
+        vocabulary: of the draft; of p, no more is needed than what the draft can say.
+    """
+
+    @torch.no_grad()
+    def __init__(
+        self,
+        target: Trained,
+        vocabulary: Vocabulary,
+        greedy: Sequence[Text],
+        sampled: Sequence[Text],
+    ) -> None:
+        self._outputs = vocabulary.outputs.to(target.model.device)
+        self._greedy, self._sampled = _groups(greedy), _groups(sampled)
+        self._laws = [
+            target.logits(group).float().softmax(-1)[:, self._outputs].half()
+            for group in self._sampled
+        ]
+
+    @torch.no_grad()
+    def acceptance(self, draft: Trained) -> Acceptance:
+        """Over every position."""
+        same = []
+        for group in self._greedy:
+            own = self._outputs[draft.logits(group).argmax(-1)]
+            theirs = torch.cat([torch.tensor(text.output) for text in group])
+            same.append(own == theirs.to(own.device))
+        shared = [
+            overlap(p.float(), draft.logits(group).float())
+            for group, p in zip(self._sampled, self._laws, strict=True)
+        ]
+        return Acceptance(torch.cat(same).float().mean().item(), torch.cat(shared).mean().item())
+
+
+def _groups(texts: Sequence[Text]) -> list[list[Any]]:
+    return list(batches(texts, POSITIONS, random.Random(0)))
