@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgespec.contract import READER, Exported, RowInvariance
+from edgespec.errors import EdgespecError
 from edgespec.model import Model
 
 __all__ = ["describe", "measure_row_invariance", "open_model"]
@@ -33,7 +34,8 @@ def open_model(
         return OrtModel(folder, exported, variant, **options)
     from edgespec_runtimes.ort_eagle import OrtEagle
 
-    assert isinstance(target, OrtModel)
+    if not isinstance(target, OrtModel):
+        raise EdgespecError(f"{exported.source} reads its target's hidden states; open it with one")
     return OrtEagle(folder, exported, variant, target, **options)
 
 

@@ -19,7 +19,7 @@ from edgespec import contract
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.providers import one_line_errors, open_session
 
-__all__ = ["OrtModel"]
+__all__ = ["Call", "OrtModel"]
 
 # A longer prompt is taken in pieces, which bounds the memory its attention scores need.
 PREFILL_PIECE = 512
@@ -83,7 +83,7 @@ class OrtModel:
         if exported.features and contract.READER not in graphs:
             self.features = np.zeros((self.capacity, exported.features), np.float32)
         self._cross: dict[str, ort.OrtValue] = {}
-        self._calls: dict[tuple[int, int], _Call] = {}
+        self._calls: dict[tuple[int, int], Call] = {}
 
     @property
     def settled(self) -> int:
@@ -151,7 +151,7 @@ class OrtModel:
         call = self._calls.get((rows, skip))
         if call is None:
             with one_line_errors():
-                call = _Call(self, rows, skip)
+                call = Call(self, rows, skip)
             if not skip:  # prefills seldom come in the same size again
                 self._calls[rows, skip] = call
         self._fill(call, tokens)
@@ -162,20 +162,20 @@ class OrtModel:
         self._keep(call, len(tokens))
         return call.logits
 
-    def _fill(self, call: _Call, tokens: Sequence[int]) -> None:
+    def _fill(self, call: Call, tokens: Sequence[int]) -> None:
         """Puts into a call what these tokens need."""
         call.tokens[: len(tokens)] = tokens
         call.tokens[len(tokens) :] = DUMMY_TOKEN
         call.past_length[0] = self.length
         call.bind_source(self._cross)
 
-    def _keep(self, call: _Call, count: int) -> None:
+    def _keep(self, call: Call, count: int) -> None:
         """Takes from a call what later ones, or another model, need of its first positions."""
         if self.features is not None:
             self.features[self.length : self.length + count] = call.rows[contract.FEATURES][:count]
 
 
-class _Call:
+class Call:
     """The buffers of decoder calls with a given number of positions, bound once."""
 
     def __init__(self, model: OrtModel, rows: int, skip: int) -> None:

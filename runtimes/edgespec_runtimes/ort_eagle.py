@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from edgespec import contract
 from edgespec.errors import EdgespecError
-from edgespec_runtimes.ort import OrtModel, _Call
+from edgespec_runtimes.ort import Call, OrtModel
 from edgespec_runtimes.providers import one_line_errors, open_session
 
 __all__ = ["OrtEagle"]
@@ -60,7 +60,7 @@ class OrtEagle(OrtModel):
     def settled(self) -> int:
         return min(self._settled, self.length)
 
-    def _fill(self, call: _Call, tokens: Sequence[int]) -> None:
+    def _fill(self, call: Call, tokens: Sequence[int]) -> None:
         super()._fill(call, tokens)
         first, end = self.length, self.length + len(tokens)
         read = min(end, self._target.length + 1)  # the target has been in front of these
@@ -76,7 +76,7 @@ class OrtEagle(OrtModel):
             states[len(tokens) - 1] = self._hidden
         self._settled = read if self.settled == first < read else self.settled
 
-    def _keep(self, call: _Call, count: int) -> None:
+    def _keep(self, call: Call, count: int) -> None:
         self._hidden = call.rows[contract.HIDDEN][count - 1].copy()
 
     def _read(self, first: int, end: int) -> npt.NDArray[np.float32]:
