@@ -127,7 +127,7 @@ def export(
 @click.option("-n", "--max-new-tokens", type=int, help="Default: to the end of the text.")
 @SAMPLING
 @click.option("--seed", type=int, help="Draws the same text again.")
-@click.option("--gamma", default="auto", show_default=True, help="Tokens drafted a round.")
+@click.option("--gamma", help="Tokens drafted a round, or auto; default: auto, or as tuned.")
 @click.option(
     "--draft",
     type=click.Choice(KINDS),

@@ -18,7 +18,7 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec.generation import Ending, Generation, Stream, stream_of
 from edgespec.mixed import Mixed
 from edgespec.model import Model
-from edgespec.profile import Profile, read_profile
+from edgespec.profile import read_profile
 from edgespec.randomness import Seeded
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import GrowingText, load_tokenizer
@@ -95,8 +95,9 @@ def load(
     if draft_format is not None:
         share = manifest.bytes("draft", draft_format) / manifest.bytes("target", target_format)
         costs["model"] = guess(share)
-    if profile and profile.target_format == target_format and profile.draft != "none":
-        costs = {kind: profile.costs(kind) for kind in ("lookup", "model")}
+    tuned = profile if profile and profile.target_format == target_format else None
+    if tuned and tuned.draft != "none":
+        costs = {kind: tuned.costs(kind) for kind in ("lookup", "model")}
     exact = bool(invariance and invariance.verdict)
     return Pair(
         manifest,
@@ -105,7 +106,8 @@ def load(
         draft,
         vocabulary=open_vocabulary(folder, manifest),
         costs=costs,
-        default_draft=_default_draft(profile, draft is not None),
+        default_draft=tuned.draft if tuned else _default_draft(draft is not None),
+        default_gamma=tuned.gamma if tuned else "auto",
         may_speculate=exact or allow_inexact,
     )
 
@@ -118,7 +120,7 @@ class Pair:
         tokenizer: a `tokenizers.Tokenizer`.
         target, draft: the models (`edgespec.model.Model`); the draft may be None.
         vocabulary: which of the target's tokens the draft has.
-        costs: of rounds with a draft "model" and with prompt "lookup".
+        costs: of rounds with a draft "model" and with prompt "lookup"; what γ "auto" goes by.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class Pair:
         vocabulary: Vocabulary,
         costs: Mapping[str, Costs],
         default_draft: str,
+        default_gamma: int | str,
         may_speculate: bool,
     ) -> None:
         self.manifest = manifest
@@ -140,6 +143,7 @@ class Pair:
         self.vocabulary = vocabulary
         self.costs = costs
         self._default_draft = default_draft
+        self._default_gamma = default_gamma
         self._may_speculate = may_speculate
         self._latest: Generation | None = None
 
@@ -160,7 +164,7 @@ class Pair:
         top_p: float = 1.0,
         min_p: float = 0.0,
         seed: int | None = None,
-        gamma: int | str = "auto",
+        gamma: int | str | None = None,
         draft: bool | str | Draft = True,
         rule: str | None = None,
         stop: str | Sequence[str] = (),
@@ -175,7 +179,8 @@ class Pair:
             max_new_tokens: None goes on to the end of the text or of the cache.
             temperature, top_k, top_p, min_p: see `Sampling`; temperature 0 is greedy.
             seed: draws the same text again; None takes a new one, found in the result.
-            gamma: tokens drafted a round, or "auto": what acceptance and costs make fastest.
+            gamma: tokens drafted a round, or "auto": what acceptance and costs make fastest. None
+                is "auto", unless a profile found a number to be faster with the draft it says.
             draft: "model", prompt "lookup", or "both", each round the one that promises more. True
                 takes both, or prompt lookup where the pair has no draft model; False decodes
                 plainly. A profile of `edgespec tune` may change what True means, to no draft at all
@@ -196,6 +201,8 @@ class Pair:
         if rule is not None and rule not in RULES:
             raise UsageError(f"rule is {rule!r}; give one of: {', '.join(RULES)}")
         kind = self._draft_kind(draft, gamma)
+        if gamma is None:
+            gamma = self._default_gamma if draft is True else "auto"
         process = Sampling(temperature, top_k, top_p, min_p)
         tokens = self.encode(prompt, chat)
         randomness = Seeded(seed)
@@ -251,11 +258,12 @@ class Pair:
         text = form["before"] + prompt + form["after"]
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def _draft_kind(self, draft: bool | str | Draft, gamma: int | str) -> str | Draft | None:
+    def _draft_kind(self, draft: bool | str | Draft, gamma: int | str | None) -> str | Draft | None:
         """ "model", "lookup", "both" or the caller's own; None decodes plainly."""
         if isinstance(draft, (bool, str)) and draft not in (True, False, *KINDS):
             raise UsageError(f"draft is {draft!r}; give True, False, 'model', 'lookup' or 'both'")
-        if draft is False or (draft is True and gamma == "auto" and self._default_draft == "none"):
+        automatic = gamma in (None, "auto")
+        if draft is False or (draft is True and automatic and self._default_draft == "none"):
             return None
         if not self._may_speculate:
             raise EdgespecError(
@@ -269,7 +277,7 @@ class Pair:
             return draft
         if self._default_draft != "none":
             return self._default_draft
-        return _default_draft(None, self.draft is not None)
+        return _default_draft(self.draft is not None)
 
     def _drafting(
         self,
@@ -309,11 +317,9 @@ class Pair:
         return self.target.seconds, self.draft.seconds if self.draft else 0.0
 
 
-def _default_draft(profile: Profile | None, has_model: bool) -> str:
-    """What drafts if nobody says: where a model pays, prompt lookup beside it costs nothing."""
-    if profile is None:
-        return "both" if has_model else "lookup"
-    return "both" if profile.draft == "model" else profile.draft
+def _default_draft(has_model: bool) -> str:
+    """What drafts if nobody says: beside a model, prompt lookup costs nothing."""
+    return "both" if has_model else "lookup"
 
 
 def _variant(exported: Exported, format_: str | None, role: str) -> tuple[str, Variant]:

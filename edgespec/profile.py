@@ -21,8 +21,8 @@ class Profile:
 
     Attributes:
         target_format, draft_format: exported variants; the draft's is None without a draft model.
-        draft: "model", "lookup", or "none" where speculation does not pay.
-        gamma: the best fixed γ; 0 with "none".
+        draft: "both", "model", "lookup", or "none" where speculation does not pay.
+        gamma: of that draft, "auto" or a number; with "none" it means nothing.
         threads: for each model.
         verify, draft_cost, overhead: see `Costs`.
         step_ms: t_target(1), the unit of the costs, in milliseconds.
@@ -32,7 +32,7 @@ class Profile:
     target_format: str
     draft_format: str | None
     draft: str
-    gamma: int
+    gamma: int | str
     threads: int
     verify: list[float]
     draft_cost: float

@@ -138,7 +138,8 @@ def describe_tuning(tuning: Tuning) -> str:
     lines = [
         tuning.measured_on,
         f"{'target':14} {'draft':20} {'threads':>7} {'t(1) ms':>8} {'v(5)':>5} {'v(9)':>5} "
-        f"{'c':>5} {'α':>5} {'γ':>2} {'predicted':>9} {'measured':>8} {'tokens/s':>9}",
+        f"{'c':>5} {'α':>5} {'γ':>2} {'predicted':>9} {'measured':>8} {'γ auto':>6} "
+        f"{'tokens/s':>9}",
     ]
     for row in tuning.candidates:
         mark = "  <- fastest" if row is tuning.best else ""
@@ -149,13 +150,12 @@ def describe_tuning(tuning: Tuning) -> str:
             "do not speculate here: on this device and these texts plain decoding is fastest"
         )
     else:
-        draft = " ".join(filter(None, (best.kind, best.draft_format)))
+        profile = tuning.profile()
+        draft = " ".join(filter(None, (profile.draft, best.draft_format)))
         lines.append(
-            f"best: target {best.target_format}, draft {draft}, γ {best.gamma}, "
-            f"{best.threads} threads: {best.measured:.2f}× plain decoding"
+            f"best: target {best.target_format}, draft {draft}, γ {profile.gamma}, "
+            f"{best.threads} threads: {best.speedup:.2f}× plain decoding"
         )
-    if best.kind == "model":
-        lines.append("generate lets γ follow the text, and looks drafts up in it, too")
     return "\n".join(lines)
 
 
@@ -166,7 +166,7 @@ def _tuning_line(row: Candidate) -> str:
     return (
         f"{row.target_format:14} {draft:20} {row.threads:7} {row.step_ms:8.2f} {v5} {v9} "
         f"{row.costs.draft:5.2f} {row.acceptance:5.2f} {row.gamma:2} {row.predicted:8.2f}× "
-        f"{row.measured:7.2f}× {row.tokens_per_second:9.1f}"
+        f"{row.measured:7.2f}× {row.adaptive:5.2f}× {row.tokens_per_second:9.1f}"
     )
 
 

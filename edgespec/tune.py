@@ -30,6 +30,8 @@ from edgespec.stats import Rate
 
 __all__ = ["Candidate", "Tuning", "tune"]
 
+MUCH_SLOWER = 0.97
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -38,10 +40,11 @@ class Candidate:
     Attributes:
         kind: "model", "lookup" or "none".
         acceptance: α, Σ min(p, q) on average.
-        gamma: the best one by prediction.
-        predicted, measured: speed-up over plain decoding of the same variant.
+        gamma: the best fixed one by prediction.
+        predicted, measured: its speed-up over plain decoding of the same variant.
+        adaptive: speed-up measured with γ "auto", a model and prompt lookup taking turns.
         tokens_per_second: measured; of a variant's candidates, what plain decoding of it reached in
-            the middle of all its runs, times `measured`. They run one after the other, and a
+            the middle of all its runs, times `speedup`. They run one after the other, and a
             machine that drifts must not choose among them.
     """
 
@@ -55,7 +58,18 @@ class Candidate:
     gamma: int
     predicted: float
     measured: float
+    adaptive: float
     tokens_per_second: float
+
+    @property
+    def follows(self) -> bool:
+        """Whether γ "auto" is to be preferred: unless clearly slower, for it serves other texts."""
+        return self.adaptive > MUCH_SLOWER * self.measured
+
+    @property
+    def speedup(self) -> float:
+        """Over plain decoding, as it is to be run."""
+        return self.adaptive if self.follows else self.measured
 
 
 @dataclass(frozen=True)
@@ -71,8 +85,8 @@ class Tuning:
         return Profile(
             target_format=best.target_format,
             draft_format=best.draft_format,
-            draft=best.kind,
-            gamma=best.gamma,
+            draft="both" if best.kind == "model" and best.follows else best.kind,
+            gamma="auto" if best.follows else best.gamma,
             threads=best.threads,
             verify=list(best.costs.verify),
             draft_cost=best.costs.draft,
@@ -125,8 +139,8 @@ def tune(
 
 def _on_one_scale(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates of one variant, each timed in turns with plain decoding of its own."""
-    plain = float(np.median([c.tokens_per_second / c.measured for c in candidates]))
-    return [dataclasses.replace(c, tokens_per_second=plain * c.measured) for c in candidates]
+    plain = float(np.median([c.tokens_per_second / c.speedup for c in candidates]))
+    return [dataclasses.replace(c, tokens_per_second=plain * c.speedup) for c in candidates]
 
 
 class _Run:
@@ -208,14 +222,18 @@ class _Run:
         gammas = range(costs.longest + 1)
         speedups = [predicted_speedup(traces, costs, g) for g in gammas] if traces else [1.0]
         gamma = int(np.argmax(speedups))
-        rates = {"plain": Rate(), "drafted": Rate()}
-        for prompt in self._prompts:  # taking turns, so that a drift of the machine hits both
-            rates["plain"].add(pair.generate(prompt, draft=False, **self._options).stats)
-            if gamma:
-                result = pair.generate(prompt, draft=kind, gamma=gamma, **self._options)
-                rates["drafted"].add(result.stats)
-        fastest = rates["drafted" if gamma else "plain"]
-        return Candidate(
+        ways: dict[str, dict[str, Any]] = {"plain": {"draft": False}}
+        if gamma:
+            pair.costs = {"model": costs, "lookup": dataclasses.replace(costs, draft=0.0)}
+            adaptive = "both" if kind == "model" else kind
+            ways["fixed"] = {"draft": kind, "gamma": gamma}
+            ways["adaptive"] = {"draft": adaptive, "gamma": "auto"}
+        rates = {way: Rate() for way in ways}
+        for prompt in self._prompts:  # taking turns, so that a drift of the machine hits all
+            for way, options in ways.items():
+                rates[way].add(pair.generate(prompt, **options, **self._options).stats)
+        found = {way: rate.over(rates["plain"]) for way, rate in rates.items()}
+        candidate = Candidate(
             target_format=self._target_format,
             draft_format=draft_format,
             kind=kind if gamma else "none",
@@ -225,9 +243,12 @@ class _Run:
             acceptance=mean_acceptance(traces),
             gamma=gamma,
             predicted=speedups[gamma],
-            measured=rates["drafted"].over(rates["plain"]) if gamma else 1.0,
-            tokens_per_second=fastest.tokens_per_second,
+            measured=found.get("fixed", 1.0),
+            adaptive=found.get("adaptive", 1.0),
+            tokens_per_second=rates["plain"].tokens_per_second,
         )
+        speed = candidate.tokens_per_second * candidate.speedup
+        return dataclasses.replace(candidate, tokens_per_second=speed)
 
 
 def _line(candidate: Candidate) -> str:
@@ -235,5 +256,6 @@ def _line(candidate: Candidate) -> str:
     return (
         f"target {candidate.target_format}, draft {draft}, {candidate.threads} threads: "
         f"γ {candidate.gamma}, predicted {candidate.predicted:.2f}×, "
-        f"measured {candidate.measured:.2f}×, {candidate.tokens_per_second:.1f} tokens/s"
+        f"measured {candidate.measured:.2f}×, γ auto {candidate.adaptive:.2f}×, "
+        f"{candidate.tokens_per_second:.1f} tokens/s"
     )

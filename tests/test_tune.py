@@ -17,9 +17,11 @@ import edgespec
 from edgespec.bench import synthetic_rule
 from edgespec.cli import main
 from edgespec.contract import read_manifest, write_manifest
+from edgespec.costs import Costs
 from edgespec.decode import Round
 from edgespec.profile import PROFILE, Profile, read_profile, write_profile
 from edgespec.stats import Stats, counted
+from edgespec.tune import Candidate, Tuning
 
 TEXTS = "\n".join(["a small text", "another one"])
 
@@ -50,6 +52,7 @@ def test_every_way_is_tried_and_the_fastest_is_written(own_pair, text):
     assert dataclasses.asdict(read_profile(own_pair)) == data["profile"]
     for row in data["candidates"]:
         assert (row["kind"] == "none") == (row["gamma"] == 0)
+        assert row["adaptive"] > 0
         assert len(row["costs"]["verify"]) in (1, 17)
 
 
@@ -89,6 +92,52 @@ def test_generation_uses_the_profile(own_pair):
     stats = pair.generate("text", max_new_tokens=20).stats
     assert stats.drafted > 0
     assert max(place for place, _ in enumerate(stats.evaluated_at)) < 3  # γ ≤ what was measured
+
+
+def candidate(**changes) -> Candidate:
+    usual = {
+        "target_format": "int8",
+        "draft_format": "int8",
+        "kind": "model",
+        "threads": 1,
+        "costs": Costs([1.0, 1.1], 0.1),
+        "step_ms": 1.0,
+        "acceptance": 0.5,
+        "gamma": 3,
+        "predicted": 1.3,
+        "measured": 1.3,
+        "adaptive": 1.4,
+        "tokens_per_second": 100.0,
+    }
+    return Candidate(**{**usual, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "draft", "gamma", "speedup"),
+    [
+        ({}, "both", "auto", 1.4),
+        ({"adaptive": 1.28}, "both", "auto", 1.28),  # it follows other texts than these, too
+        ({"adaptive": 1.2}, "model", 3, 1.3),
+        ({"kind": "lookup"}, "lookup", "auto", 1.4),
+        ({"kind": "none", "gamma": 0, "measured": 1.0, "adaptive": 1.0}, "none", "auto", 1.0),
+    ],
+)
+def test_the_profile_says_what_was_faster_of_a_fixed_gamma_and_one_that_follows(
+    changes, draft, gamma, speedup
+):
+    best = candidate(**changes)
+    profile = Tuning([best], best, "a test").profile()
+    assert (profile.draft, profile.gamma, best.speedup) == (draft, gamma, speedup)
+
+
+def test_a_tuned_gamma_is_the_default_of_the_tuned_format_alone(own_pair):
+    write_profile(profile(draft="model", gamma=1), own_pair)
+    stats = edgespec.load(own_pair).generate("text", max_new_tokens=20).stats
+    assert len(stats.evaluated_at) <= 1
+    write_profile(profile(draft="none", target_format="int8"), own_pair)
+    pair = edgespec.load(own_pair, target_format="fp32")
+    pair.costs = dict.fromkeys(("model", "lookup"), Costs([1.0, 1.0, 1.0], 0.01))
+    assert pair.generate("text", max_new_tokens=8).stats.drafted > 0
 
 
 def test_a_profile_that_says_no_draft_is_obeyed_until_asked_otherwise(own_pair):
