@@ -50,6 +50,31 @@ class TableModel:
         del self._cache[length:]
 
 
+class ReadingTable(TableModel):
+    """A draft whose laws depend on whether the target has been in front of a position."""
+
+    def __init__(self, law: Law, target: TableModel) -> None:
+        super().__init__(law)
+        self._target = target
+        self._settled = 0
+
+    @property
+    def settled(self) -> int:
+        return min(self._settled, self.length)
+
+    def score(self, tokens: Sequence[int]) -> np.ndarray:
+        self.calls += 1
+        rows = []
+        for token in tokens:
+            seen = self.length <= self._target.length
+            self._settled = (
+                self.length + 1 if seen and self.settled == self.length else self.settled
+            )
+            self._cache.append(token)
+            rows.append(self.law((*self._cache, int(seen))))
+        return np.array(rows, dtype=object)
+
+
 def as_law(row: np.ndarray) -> Distribution:
     return Distribution(np.arange(len(row)), row)
 

@@ -21,7 +21,7 @@ from edgespec.distribution import Distribution, one_hot
 from edgespec.draft import ModelDraft, PromptLookup
 from edgespec.mixed import Mixed
 from edgespec.vocabulary import SharedTokens
-from tables import TableModel, as_law, fractions, varying
+from tables import ReadingTable, TableModel, as_law, fractions, varying
 
 PROMPT = [0]
 END = 2
@@ -183,6 +183,55 @@ def test_text_has_the_targets_law_when_a_draft_ends_where_it_is_unsure(pair, rul
     draft = model_draft(q, goes_on=lambda chance: chance > 0.4)
     law = loop_law(p, draft, RULES[rule], lambda: Fixed(3), length=4)
     assert law == target_law(p, 4)
+
+
+class Refreshed(ModelDraft):
+    """Mutant: reports the laws that its tokens would have been drawn from, had the target been
+    there already."""
+
+    def propose(self, text, gamma, randomness):
+        proposal = super().propose(text, gamma, randomness)
+        context = (*PROMPT, *text[1:])
+        q = [
+            as_law(np.array(self._model.law((*context, *proposal.tokens[:place], 1)), dtype=object))
+            for place in range(len(proposal.tokens))
+        ]
+        return Proposal(proposal.tokens, q)
+
+
+def reading_law(pair, rule, draft_class):
+    """With a draft that reads what the target showed it, and guesses where it has not been."""
+    p, q = pair_laws(pair)
+
+    def run(randomness):
+        target = TableModel(p)
+        rounds = speculate(
+            target,
+            draft_class(ReadingTable(q, target), as_law, SharedTokens(3)),
+            PROMPT,
+            process=as_law,
+            rule=RULES[rule],
+            gamma=Fixed(2),
+            randomness=randomness,
+            max_new_tokens=4,
+            ends=lambda token: False,
+        )
+        return tuple(token for round_ in rounds for token in round_.tokens)
+
+    return exact_law(run), target_law(p, 4)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
+def test_text_has_the_targets_law_when_a_draft_reads_the_target(pair, rule):
+    found, expected = reading_law(pair, rule, ModelDraft)
+    assert found == expected
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_laws_other_than_those_drawn_from_are_caught(rule):
+    found, expected = reading_law("far", rule, Refreshed)
+    assert found != expected
 
 
 def arg_max(row):
