@@ -52,10 +52,10 @@ def write_eagle(target: Path, folder: Path, *, layers: int = 1, tokens: int = SI
     return Reading(draft, vocabulary)
 
 
-@pytest.fixture(scope="module")
-def target(tmp_path_factory) -> Path:
+def write_target(folder: Path, kind: str) -> Path:
     return write_llama(
-        tmp_path_factory.mktemp("llama") / "target",
+        folder,
+        model_type=kind,
         vocab_size=SIZE,
         tokenizer=byte_tokenizer(SIZE),
         layers=3,
@@ -63,20 +63,32 @@ def target(tmp_path_factory) -> Path:
         kv_heads=2,
         head_size=16,
         spread=1.5,
-        tie_word_embeddings=True,
+        tie_word_embeddings=kind != "qwen3",
     )
 
 
+@pytest.fixture(scope="module", params=[("llama", 1), ("qwen2", 1), ("qwen3", 2)], ids=str)
+def case(request, tmp_path_factory) -> tuple[Path, int]:
+    kind, layers = request.param
+    return write_target(tmp_path_factory.mktemp("target") / kind, kind), layers
+
+
 @pytest.fixture(scope="module")
-def causal(target) -> Causal:
-    model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
+def causal(case) -> Causal:
+    model = AutoModelForCausalLM.from_pretrained(case[0], dtype=torch.float32).eval()
     return Causal(model, whole(SIZE))
 
 
-@pytest.fixture(scope="module", params=[1, 2])
-def reading(request, target, tmp_path_factory):
+@pytest.fixture
+def target(tmp_path) -> Path:
+    return write_target(tmp_path / "target", "llama")
+
+
+@pytest.fixture(scope="module")
+def reading(case, tmp_path_factory):
+    target, layers = case
     folder = tmp_path_factory.mktemp("eagle")
-    learner = write_eagle(target, folder / "draft", layers=request.param)
+    learner = write_eagle(target, folder / "draft", layers=layers)
     export_pair(
         str(target),
         str(folder / "draft"),

@@ -61,6 +61,7 @@ class Eagle(nn.Module):
             **self.config.to_diff_dict(),
             "architectures": ["Eagle"],
             "model_type": "eagle",
+            "layers_of": self.config.model_type,
             "target_layers": self.reads,
             "target_hidden_size": self.target_width,
         }

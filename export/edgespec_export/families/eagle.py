@@ -47,9 +47,10 @@ class Eagle(Llama):
 
     @classmethod
     def from_config(cls, values: dict[str, object], label: str) -> Eagle:
-        own = {"target_layers", "target_hidden_size"}
+        own = {"target_layers", "target_hidden_size", "layers_of"}
         rest = {name: value for name, value in values.items() if name not in own}
-        llama = Llama.from_config({**rest, "model_type": "llama"}, label)
+        kind = values.get("layers_of", "llama")
+        llama = Llama.from_config({**rest, "model_type": kind}, label)
         return cls(
             **{field.name: getattr(llama, field.name) for field in fields(llama)},
             reads=tuple(map(int, values["target_layers"])),  # type: ignore[call-overload]
