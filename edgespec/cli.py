@@ -131,7 +131,7 @@ def export(
 @click.option(
     "--draft",
     type=click.Choice(KINDS),
-    help="Default: both, or prompt lookup where the pair has no draft model.",
+    help="Default: as tuned; else both, or prompt lookup where the pair has no draft model.",
 )
 @click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call.")
 @click.option("--rule", type=click.Choice(["block", "token"]), help="Default: block when sampling.")

@@ -346,6 +346,8 @@ def _manifest(data: dict[str, Any]) -> Manifest:
         variants = model.variants.values() if model else ()
         if model and not (variants and all(DECODER in variant.graphs for variant in variants)):
             raise ValueError(f"a variant of {model.source} has no {DECODER}")
+        if model and model.features < 0:
+            raise ValueError(f"features is {model.features}")
         for variant in variants:
             if variant.cache not in CACHE_FORMATS:
                 raise ValueError(f"cache is {variant.cache!r}")

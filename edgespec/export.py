@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from edgespec import __version__
-from edgespec.contract import Exported, Manifest, write_manifest
+from edgespec.contract import READER, Exported, Manifest, write_manifest
 from edgespec.errors import EdgespecError
+from edgespec.model import Model
 from edgespec.prompts import sample_texts
 from edgespec.quality import BehindTarget, Scorer, distance, samples_for
 from edgespec.runtimes import measure_row_invariance, open_model
@@ -128,11 +129,15 @@ def _compared(
     vocabulary = open_vocabulary(folder, manifest)
     tokenizer = load_tokenizer(folder)
 
+    opened: list[Model] = []  # the target that a draft reads, once
+
     def open_(exported: Exported, variant: str) -> Scorer:
-        if exported.family != "eagle":
+        if READER not in exported.variants[variant].graphs:
             return open_model(folder, exported, variant, threads=threads, min_rows=2)
-        first = next(iter(manifest.target.variants))
-        target = open_model(folder, manifest.target, first, threads=threads, min_rows=2)
+        if not opened:
+            first = next(iter(manifest.target.variants))
+            opened.append(open_model(folder, manifest.target, first, threads=threads, min_rows=2))
+        target = opened[0]
         draft = open_model(
             folder, exported, variant, threads=threads, capacity=target.capacity, target=target
         )
@@ -155,8 +160,11 @@ def _with_distances(
     open_variant: Callable[[str], Scorer],
     say: Callable[[str], object],
 ) -> Exported:
-    """Args:
-    sources: sample texts in the model's own numbers.
+    """A model with the distance of each variant from its float32 one.
+
+    Args:
+        sources: sample texts, in the model's own numbers of tokens.
+        open_variant: opens a variant by its name.
     """
     if REFERENCE not in exported.variants or len(exported.variants) == 1:
         return exported
@@ -185,7 +193,7 @@ def _verify(
     with _export_extra("torch"):
         from edgespec_export.verify import TOLERANCE, differences
 
-    if exported.family == "eagle":
+    if any(READER in variant.graphs for variant in exported.variants.values()):
         say(f"{exported.source}: nothing to verify, transformers has no model that reads another")
         return
     if REFERENCE not in exported.variants:

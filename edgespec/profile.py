@@ -13,6 +13,7 @@ from edgespec.errors import EdgespecError
 __all__ = ["PROFILE", "Profile", "read_profile", "write_profile"]
 
 PROFILE = "profile.json"
+DRAFTS = ("both", "model", "lookup", "none")
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,10 @@ def read_profile(folder: Path) -> Profile | None:
         profile = Profile(**json.loads(path.read_text(encoding="utf-8")))
         if not all(isinstance(value, (int, float)) and value > 0 for value in profile.verify):
             raise ValueError("verify must be positive numbers")
+        if profile.draft not in DRAFTS:
+            raise ValueError(f"draft is {profile.draft!r}")
+        if profile.gamma != "auto" and profile.gamma not in range(len(profile.verify)):
+            raise ValueError(f"gamma is {profile.gamma!r}")
         return profile
     except (ValueError, TypeError) as error:
         raise EdgespecError(

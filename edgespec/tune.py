@@ -30,7 +30,7 @@ from edgespec.stats import Rate
 
 __all__ = ["Candidate", "Tuning", "tune"]
 
-MUCH_SLOWER = 0.97
+CLEARLY_SLOWER = 0.97  # what lies between changes from run to run
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Candidate:
     @property
     def follows(self) -> bool:
         """Whether γ "auto" is to be preferred: unless clearly slower, for it serves other texts."""
-        return self.adaptive > MUCH_SLOWER * self.measured
+        return self.adaptive > CLEARLY_SLOWER * self.measured
 
     @property
     def speedup(self) -> float:
@@ -138,8 +138,9 @@ def tune(
 
 
 def _on_one_scale(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates of one variant, each timed in turns with plain decoding of its own."""
-    plain = float(np.median([c.tokens_per_second / c.speedup for c in candidates]))
+    """Candidates of one variant, each timed in turns with plain decoding of its own, whose tokens/s
+    they come with."""
+    plain = float(np.median([c.tokens_per_second for c in candidates]))
     return [dataclasses.replace(c, tokens_per_second=plain * c.speedup) for c in candidates]
 
 
@@ -233,7 +234,7 @@ class _Run:
             for way, options in ways.items():
                 rates[way].add(pair.generate(prompt, **options, **self._options).stats)
         found = {way: rate.over(rates["plain"]) for way, rate in rates.items()}
-        candidate = Candidate(
+        return Candidate(
             target_format=self._target_format,
             draft_format=draft_format,
             kind=kind if gamma else "none",
@@ -247,8 +248,6 @@ class _Run:
             adaptive=found.get("adaptive", 1.0),
             tokens_per_second=rates["plain"].tokens_per_second,
         )
-        speed = candidate.tokens_per_second * candidate.speedup
-        return dataclasses.replace(candidate, tokens_per_second=speed)
 
 
 def _line(candidate: Candidate) -> str:

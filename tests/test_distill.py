@@ -21,10 +21,10 @@ from checkpoints import byte_tokenizer, write_llama, write_t5
 from edgespec.cli import main
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
-from edgespec_export.distill import features
 from edgespec_export.distill import run as run_module
 from edgespec_export.distill.budget import Budget
 from edgespec_export.distill.examples import Text, batches
+from edgespec_export.distill.features import Features
 from edgespec_export.distill.held_out import HeldOut
 from edgespec_export.distill.loss import forward_kl, overlap, total_variation
 from edgespec_export.distill.models import Causal, Seq2Seq
@@ -477,7 +477,7 @@ def test_an_interrupted_run_goes_on_and_asks_the_target_no_more(
     assert not folder.exists()
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "written_with_laws", interrupt)
-        patch.setattr(features, "_compute", interrupt)
+        patch.setattr(Features, "_compute", interrupt)
         longer = dataclasses.replace(plan, steps=plan.steps + 20)
         found = distill(str(llama_folder), prompts, folder, longer)
     assert found.steps == longer.steps

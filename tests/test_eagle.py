@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from itertools import islice
 from pathlib import Path
@@ -16,21 +17,26 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from edgespec.contract import read_manifest, write_manifest
 from edgespec.distribution import Sampling
+from edgespec.draft import ModelDraft
 from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
 from edgespec.predict import model_trace
+from edgespec.randomness import Seeded
 from edgespec_export.distill.eagle import Eagle, layers_to_read
-from edgespec_export.distill.examples import Shown, Text
+from edgespec_export.distill.examples import Text
 from edgespec_export.distill.models import Causal, Reading
 from edgespec_export.distill.student import small_model
-from edgespec_export.distill.vocabulary import frequent, whole
+from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
+from edgespec_runtimes import ort
 
 SIZE = 272
 GUESSES = 3
-PROMPT = [40, 41, 42, 50, 60, 61, 7]
+PROMPT = (40, 41, 42, 50, 60, 61, 7)
 
 
-def write_eagle(target: Path, folder: Path, *, layers: int = 1, tokens: int = SIZE) -> Reading:
+def write_eagle(
+    target: Path, folder: Path, *, layers: int = 1, tokens: int = SIZE
+) -> tuple[Eagle, Vocabulary]:
     """An untrained draft that reads `target`, as a checkpoint and as it stands in training."""
     model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
     embeddings = model.get_input_embeddings().weight.detach()
@@ -49,7 +55,7 @@ def write_eagle(target: Path, folder: Path, *, layers: int = 1, tokens: int = SI
     draft.save_pretrained(folder)
     vocabulary.save(folder)
     byte_tokenizer(SIZE).save(str(folder / "tokenizer.json"))
-    return Reading(draft, vocabulary)
+    return draft, vocabulary
 
 
 def write_target(folder: Path, kind: str) -> Path:
@@ -99,14 +105,16 @@ def reading(case, tmp_path_factory):
     return learner, folder / "pair"
 
 
-def shown(causal: Causal, text: Text) -> Shown:
-    (features,) = causal.features([text], layers_to_read(3))
-    nothing = torch.zeros(0)
-    return Shown(text.prompt, text.output, nothing, nothing, features)
+def guesses(reading, causal: Causal, text: Text, count: int = GUESSES) -> list[np.ndarray]:
+    """Logits of the first, second, … guesses in training."""
+    features = {text: causal.features([text], layers_to_read(3))[0]}
+    learner = Reading(*reading[0], features)
+    hidden = islice(learner.guesses([text]), count)
+    return [(states @ learner.head.T).detach().numpy() for states in hidden]
 
 
 def test_the_target_shows_the_states_that_transformers_has(causal, reading):
-    text = Text(PROMPT, [5, 9, 80, 3])
+    text = Text(PROMPT, (5, 9, 80, 3))
     pair = edgespec.load(reading[1], threads=1)
     pair.target.score([pair.target.prefill(PROMPT), *text.output[:-1]])
     ids = torch.tensor([[*PROMPT, *text.output[:-1]]])
@@ -120,7 +128,7 @@ def test_the_target_shows_the_states_that_transformers_has(causal, reading):
 def test_an_int8_target_shows_states_in_the_checkpoints_own_basis(causal, reading):
     pair = edgespec.load(reading[1], threads=1, target_format="int8")
     pair.target.score([pair.target.prefill(PROMPT)])
-    (exact,) = causal.features([Text(PROMPT, [5])], layers_to_read(3))
+    (exact,) = causal.features([Text(PROMPT, (5,))], layers_to_read(3))
     ours = pair.target.features[: len(exact)]
     cosine = (
         (ours * exact.numpy()).sum(1) / np.linalg.norm(ours, axis=1) / exact.norm(dim=1).numpy()
@@ -129,44 +137,82 @@ def test_an_int8_target_shows_states_in_the_checkpoints_own_basis(causal, readin
 
 
 def test_first_guesses_on_the_device_are_those_of_training(causal, reading):
-    learner, folder = reading
-    text = Text(PROMPT, [5, 9, 80, 3])
+    folder = reading[1]
+    text = Text(PROMPT, (5, 9, 80, 3))
     pair = edgespec.load(folder, threads=1)
     pair.target.score([pair.target.prefill(PROMPT), *text.output[:-1]])
     ours = pair.draft.score([pair.draft.prefill(PROMPT), *text.output[:-1]])
-    expected = learner.logits([shown(causal, text)]).detach()
+    (expected,) = guesses(reading, causal, text, 1)
     np.testing.assert_allclose(ours, expected, atol=1e-4, rtol=1e-4)
     assert pair.draft.settled == pair.draft.length
 
 
 def test_further_guesses_on_the_device_are_those_of_training(causal, reading):
     """From every place of a text: one guess on the target's states, then on the draft's own."""
-    learner, folder = reading
-    text = Text(PROMPT, [5, 9, 80, 3, 100, 17])
-    pair = edgespec.load(folder, threads=1)
-    hidden = islice(learner.guesses([shown(causal, text)]), GUESSES)
-    guesses = [(states @ learner.head.T).detach().numpy() for states in hidden]
-    assert [len(g) for g in guesses] == [6, 5, 4]
+    text = Text(PROMPT, (5, 9, 80, 3, 100, 17))
+    pair = edgespec.load(reading[1], threads=1)
+    expected = guesses(reading, causal, text)
+    assert [len(rows) for rows in expected] == [6, 5, 4]
     pending = pair.target.prefill(PROMPT)
     pair.draft.prefill(PROMPT)
     for start in range(len(text.output) - GUESSES + 1):
         row = [pending, *text.output][start : start + GUESSES]
         for depth, token in enumerate(row):
             (ours,) = pair.draft.score([token])
-            np.testing.assert_allclose(ours, guesses[depth][start], atol=1e-4, rtol=1e-4)
+            np.testing.assert_allclose(ours, expected[depth][start], atol=1e-4, rtol=1e-4)
         assert pair.draft.settled == len(PROMPT) + start
         pair.draft.rewind(pair.draft.settled)
         pair.target.score([row[0]])
 
 
-def test_generated_texts_are_the_targets(reading):
+def test_each_round_drafts_from_what_the_target_showed_in_the_one_before(causal, reading):
+    """What was drafted and accepted is scored anew: its own guesses do not stay in the cache."""
     pair = edgespec.load(reading[1], threads=1)
-    for options in ({}, {"temperature": 1.0, "seed": 5}):
-        plain = pair.generate(PROMPT, max_new_tokens=40, draft=False, **options)
-        drafted = pair.generate(PROMPT, max_new_tokens=40, draft="model", gamma=3, **options)
-        assert drafted.stats.drafted > 0
-        if not options:
-            assert drafted.token_ids == plain.token_ids
+    draft = ModelDraft(pair.draft, Sampling(1.0), pair.vocabulary)
+    text = [pair.target.prefill(PROMPT)]
+    draft.begin(PROMPT)
+    for seed in range(4):
+        proposal = draft.propose(text, 2, Seeded(seed))
+        pair.target.score([text[-1]])
+        # As if the first token had been accepted and the second replaced.
+        told = Text(PROMPT, (*text[1:], *proposal.tokens))
+        first, second = guesses(reading, causal, told, 2)
+        start = len(text) - 1
+        for law, row in zip(proposal.q, (first[start], second[start]), strict=True):
+            expected = Sampling(1.0)(row).probabilities
+            np.testing.assert_allclose(law.probabilities, expected, atol=1e-5)
+        pair.target.score(proposal.tokens[:1])
+        text += [proposal.tokens[0], 90 + seed]
+
+
+def test_a_position_behind_a_state_that_is_not_there_is_refused(reading):
+    pair = edgespec.load(reading[1], threads=1)
+    pair.target.prefill(PROMPT)
+    pair.draft.prefill(PROMPT)
+    pair.draft.score([3])
+    with pytest.raises(EdgespecError, match="score those behind it one at a time"):
+        pair.draft.score([4, 5])
+    pair.draft.score([4])
+    pair.draft.score([5])
+    pair.draft.rewind(pair.draft.length - 1)
+    with pytest.raises(EdgespecError, match="score those behind it one at a time"):
+        pair.draft.score([6])  # its state stood behind the token that was taken back
+
+
+def test_greedy_texts_are_the_targets(reading):
+    pair = edgespec.load(reading[1], threads=1)
+    plain = pair.generate(PROMPT, max_new_tokens=40, draft=False)
+    drafted = pair.generate(PROMPT, max_new_tokens=40, draft="model", gamma=3)
+    assert drafted.stats.drafted > 0
+    assert drafted.token_ids == plain.token_ids
+
+
+def test_a_long_prompt_is_read_in_pieces(reading, monkeypatch):
+    pair = edgespec.load(reading[1], threads=1)
+    options = {"max_new_tokens": 12, "draft": "model", "gamma": 3}
+    whole = pair.generate(PROMPT, **options).stats
+    monkeypatch.setattr(ort, "PREFILL_PIECE", 3)
+    assert pair.generate(PROMPT, **options).stats.evaluated_at == whole.evaluated_at
 
 
 def test_a_prompt_of_one_token_has_nothing_to_read_yet(reading):
@@ -179,11 +225,9 @@ def test_a_prompt_of_one_token_has_nothing_to_read_yet(reading):
 
 def test_a_trace_tells_further_guesses_from_first_ones(causal, reading):
     """Predictions rest on what a draft guesses without having seen the target there."""
-    learner, folder = reading
-    text = Text(PROMPT, [5, 9, 80, 3, 100, 17])
-    pair = edgespec.load(folder, threads=1)
-    hidden = islice(learner.guesses([shown(causal, text)]), GUESSES)
-    qs = [(states @ learner.head.T).softmax(-1) for states in hidden]
+    text = Text(PROMPT, (5, 9, 80, 3, 100, 17))
+    pair = edgespec.load(reading[1], threads=1)
+    qs = [torch.tensor(rows).softmax(-1) for rows in guesses(reading, causal, text)]
     p = causal.logits([text]).softmax(-1)
     trace = model_trace(
         pair.target, pair.draft, pair.vocabulary, PROMPT, text.output, Sampling(1.0), 3
@@ -215,13 +259,46 @@ def test_a_draft_that_reads_belongs_to_its_target(target, tmp_path):
         export_pair(str(t5), str(tmp_path / "draft"), tmp_path / "pair")
 
 
-def test_a_target_that_shows_nothing_is_one_line(reading, tmp_path):
-    """A manifest that somebody put together from two exports."""
-    folder = reading[1]
+@pytest.mark.parametrize(
+    ("role", "features", "words"),
+    [
+        ("target", 0, r"decoder.onnx shows 128 numbers .* manifest says 0; export the pair again"),
+        ("target", -1, r"edgespec.json is damaged \(features is -1\)"),
+        ("draft", 64, r"the draft reads 64 numbers .* target shows 128; export the two together"),
+    ],
+)
+def test_a_manifest_of_two_exports_is_one_line(reading, tmp_path, role, features, words):
+    folder = tmp_path / "pair"
+    shutil.copytree(reading[1], folder)
     pair = read_manifest(folder)
-    damaged = dataclasses.replace(pair, target=dataclasses.replace(pair.target, features=0))
-    other = tmp_path / "pair"
-    shutil.copytree(folder, other)
-    write_manifest(damaged, other)
-    with pytest.raises(EdgespecError, match=r"reads 128 numbers .* shows 0; export the two"):
-        edgespec.load(other)
+    model = dataclasses.replace(getattr(pair, role), features=features)
+    write_manifest(dataclasses.replace(pair, **{role: model}), folder)
+    with pytest.raises(EdgespecError, match=words):
+        edgespec.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"target_layers": []}, "target_layers names none"),
+        ({"target_layers": None}, "has no 'target_layers'"),
+        ({"layers_of": "gemma"}, "layers_of = 'gemma'"),
+        ({"target_hidden_size": "wide"}, "wrong kind"),
+    ],
+)
+def test_a_config_that_cannot_be_is_one_line(target, tmp_path, changes, words):
+    write_eagle(target, tmp_path / "draft")
+    file = tmp_path / "draft" / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    with pytest.raises(EdgespecError, match=words) as error:
+        export_pair(str(target), str(tmp_path / "draft"), tmp_path / "pair")
+    assert "\n" not in str(error.value)
+
+
+def test_the_jax_path_refuses_it(target, tmp_path):
+    jax_weights = pytest.importorskip("edgespec_runtimes.jax_weights")
+    write_eagle(target, tmp_path / "draft")
+    with pytest.raises(
+        EdgespecError, match="is of family eagle; the JAX path has T5 and Llama only"
+    ):
+        jax_weights.open_jax_model(str(tmp_path / "draft"), "fp32")

@@ -58,7 +58,7 @@ class Numbers(Protocol):
         """`rms_norm` of the residual stream, in front of its readers."""
         return rms_norm(g, x, name, epsilon)
 
-    def shown(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
+    def unturned(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
         """The residual stream [m, width] as the checkpoint's own model would have it."""
         return x
 

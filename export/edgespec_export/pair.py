@@ -128,7 +128,7 @@ def _read_by(draft: Eagle, target: Family) -> Family:
             f"{draft.label} reads layers {', '.join(map(str, draft.reads))} of a Llama-like target "
             f"of width {draft.target_width}, and {target.label} is none; pair it with its own"
         )
-    return dataclasses.replace(target, shown=draft.reads)
+    return dataclasses.replace(target, read_layers=draft.reads)
 
 
 def _check_pair(

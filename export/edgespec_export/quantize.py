@@ -115,7 +115,7 @@ class Int8(Numbers):
             self._quantized[y] = g.op.QuantizeLinear(y, scale, g.constant(128, np.uint8)), scale
         return y
 
-    def shown(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
+    def unturned(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
         return _turned(g, x, width, STREAM_BLOCK)
 
     def tied_norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:

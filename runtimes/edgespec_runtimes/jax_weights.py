@@ -10,6 +10,7 @@ from jax import Array
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_export.checkpoint import open_checkpoint
 from edgespec_export.families import family_of
+from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
 from edgespec_export.sources import resolve
@@ -54,9 +55,9 @@ def open_jax_model(name: str, number_format: str = "fp32") -> JaxModel:
         raise UsageError(f"format is {number_format!r}; give one of: {', '.join(DTYPES)}")
     checkpoint = open_checkpoint(resolve(name))
     shape = family_of(checkpoint.config, checkpoint.label)
-    if not isinstance(shape, T5 | Llama):
+    if isinstance(shape, Eagle) or not isinstance(shape, T5 | Llama):
         raise EdgespecError(
-            f"{checkpoint.label}: is a {shape.family} model; the JAX path has T5 and Llama only"
+            f"{checkpoint.label}: is of family {shape.family}; the JAX path has T5 and Llama only"
         )
     network = JaxT5(shape) if isinstance(shape, T5) else JaxLlama(shape)
     params = _read(checkpoint.weights, shape, DTYPES[number_format])

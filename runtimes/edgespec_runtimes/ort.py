@@ -69,19 +69,27 @@ class OrtModel:
         self._decoder = open_session(folder / graphs[contract.DECODER], threads)
         encoder = graphs.get(contract.ENCODER)
         self._encoder = open_session(folder / encoder, threads) if encoder else None
+        self._further = _further(self._decoder)
+        reads = contract.READER in graphs
+        shown = self._further.get(contract.FEATURES, 0)
+        if not reads and shown != exported.features:
+            raise EdgespecError(
+                f"{graphs[contract.DECODER]} shows {shown} numbers of each position and the "
+                f"manifest says {exported.features}; export the pair again"
+            )
+        self.features: npt.NDArray[np.float32] | None = None
         padding = min_rows - 1
         shape = (1, exported.kv_heads, self.capacity + padding)
         try:  # zeros are not touched until written: an unused capacity costs no memory
             self._cache = {
                 buffer: np.zeros((*shape, buffer.width), buffer.dtype) for buffer in buffers
             }
+            if exported.features and not reads:
+                self.features = np.zeros((self.capacity, exported.features), np.float32)
         except (MemoryError, ValueError):  # more than there is, more than can be addressed
             raise UsageError(
                 f"there is no memory for a cache of {self.capacity} positions; give less capacity"
             ) from None
-        self.features: npt.NDArray[np.float32] | None = None
-        if exported.features and contract.READER not in graphs:
-            self.features = np.zeros((self.capacity, exported.features), np.float32)
         self._cross: dict[str, ort.OrtValue] = {}
         self._calls: dict[tuple[int, int], Call] = {}
 
@@ -175,8 +183,20 @@ class OrtModel:
             self.features[self.length : self.length + count] = call.rows[contract.FEATURES][:count]
 
 
+def _further(decoder: ort.InferenceSession) -> dict[str, int]:
+    """Numbers of each position that only a target that is read has, or a draft that reads: names of
+    inputs and outputs, and their widths."""
+    names = (contract.FEATURES, contract.STATES, contract.HIDDEN)
+    values = [*decoder.get_inputs(), *decoder.get_outputs()]
+    return {value.name: value.shape[1] for value in values if value.name in names}
+
+
 class Call:
-    """The buffers of decoder calls with a given number of positions, bound once."""
+    """The buffers of decoder calls with a given number of positions, bound once.
+
+    Attributes:
+        rows: what `_further` names: [positions, width] each.
+    """
 
     def __init__(self, model: OrtModel, rows: int, skip: int) -> None:
         self.tokens = np.zeros(rows, np.int64)
@@ -191,14 +211,11 @@ class Call:
             self._bind_input(buffer.past, array)
             self._bind_output(buffer.present, array)
         self._bind_output(contract.LOGITS, self.logits)
-        # Further numbers of each position: of a target that is read, of a draft that reads.
-        self.rows: dict[str, npt.NDArray[np.float32]] = {}
-        for value in model._decoder.get_inputs():
-            if value.name == contract.STATES:
-                self._bind_input(value.name, self._further(value, rows))
-        for value in model._decoder.get_outputs():
-            if value.name in (contract.FEATURES, contract.HIDDEN):
-                self._bind_output(value.name, self._further(value, rows))
+        self.rows = {
+            name: np.zeros((rows, width), np.float32) for name, width in model._further.items()
+        }
+        for name, further in self.rows.items():
+            (self._bind_input if name == contract.STATES else self._bind_output)(name, further)
         self._source: dict[str, ort.OrtValue] = {}
 
     def bind_source(self, cross: dict[str, ort.OrtValue]) -> None:
@@ -207,10 +224,6 @@ class Call:
             for name, value in cross.items():
                 self.binding.bind_ortvalue_input(name, value)
             self._source = cross
-
-    def _further(self, value: ort.NodeArg, rows: int) -> npt.NDArray[np.float32]:
-        self.rows[value.name] = np.zeros((rows, value.shape[1]), np.float32)
-        return self.rows[value.name]
 
     def _bind_input(self, name: str, array: npt.NDArray[Any]) -> None:
         self.binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)

@@ -54,7 +54,8 @@ class OrtEagle(OrtModel):
         self._target = target
         self._width = self._reader.get_outputs()[0].shape[1]
         self._settled = 0
-        self._hidden = np.zeros(self._width, np.float32)  # behind the last position
+        self._hidden = np.zeros(self._width, np.float32)
+        self._hidden_of = -1  # the position it stands behind
 
     @property
     def settled(self) -> int:
@@ -63,21 +64,23 @@ class OrtEagle(OrtModel):
     def _fill(self, call: Call, tokens: Sequence[int]) -> None:
         super()._fill(call, tokens)
         first, end = self.length, self.length + len(tokens)
-        read = min(end, self._target.length + 1)  # the target has been in front of these
-        if end - max(first, read) > 1:
+        read = self._target.length + 1  # of as many positions the target has been in front
+        states = call.rows[contract.STATES]
+        if end <= read:
+            states[: len(tokens)] = self._read(first, end)
+            self._settled = end if self.settled == first else self.settled
+        elif len(tokens) == 1 and self._hidden_of == first - 1:
+            states[0] = self._hidden
+            self._settled = self.settled
+        else:
             raise EdgespecError(
                 f"asked to score positions {first} to {end - 1} where the target has been at "
                 f"{self._target.length}; score those behind it one at a time"
             )
-        states = call.rows[contract.STATES]
-        if first < read:
-            states[: read - first] = self._read(first, read)
-        if read < end:
-            states[len(tokens) - 1] = self._hidden
-        self._settled = read if self.settled == first < read else self.settled
 
     def _keep(self, call: Call, count: int) -> None:
-        self._hidden = call.rows[contract.HIDDEN][count - 1].copy()
+        self._hidden_of = self.length + count - 1
+        self._hidden[:] = call.rows[contract.HIDDEN][count - 1]
 
     def _read(self, first: int, end: int) -> npt.NDArray[np.float32]:
         """What these positions are to know of the ones before them: of the first one, nothing."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["Example", "Shown", "Text", "batches", "padded"]
+__all__ = ["Example", "Text", "batches", "padded"]
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,6 @@ class Example(Text):
 
     tokens: Tensor
     logs: Tensor
-
-
-@dataclass(frozen=True)
-class Shown(Example):
-    """An example, and what the target shows of it to a draft that reads.
-
-    Attributes:
-        features: [n + m - 1, F] of every position but the last.
-    """
-
-    features: Tensor
 
 
 AnyText = TypeVar("AnyText", bound=Text)

@@ -1,4 +1,4 @@
-"""What the target shows of its texts, on disk: thousands of numbers for each position."""
+"""What the target shows of its texts: thousands of numbers for each position, kept on disk."""
 
 from __future__ import annotations
 
@@ -9,42 +9,65 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from edgespec_export.distill.examples import Example, Shown, batches
+from edgespec_export.distill.examples import Text, batches
 from edgespec_export.distill.models import Causal
 
-__all__ = ["shown"]
+__all__ = ["Features"]
 
 POSITIONS = 4096  # read at once
 
 
-def shown(
-    target: Causal, examples: Sequence[Example], layers: Sequence[int], file: Path
-) -> list[Shown]:
-    """The examples with their features, which the target computes unless `file` has them.
+class Features:
+    """The outputs of some of a target's layers at every position of texts but the last.
 
-    They are read from the file when they are looked at, and appear in it all or not at all.
+    Args:
+        layers: of the target, counted from 1.
     """
-    lengths = [len(example) - 1 for example in examples]
-    width = len(layers) * target.model.config.hidden_size
-    shape, dtype = (sum(lengths), width), target.model.dtype
-    if not file.exists():
-        whole = torch.empty(shape, dtype=dtype)
-        _compute(target, examples, layers, torch.split(whole, lengths))
-        aside = file.with_suffix(".partial")
+
+    def __init__(self, target: Causal, layers: Sequence[int]) -> None:
+        self._target = target
+        self.layers = tuple(layers)
+        self._of: dict[tuple[tuple[int, ...], tuple[int, ...]], Tensor] = {}
+
+    def __getitem__(self, text: Text) -> Tensor:
+        """[n, layers · width] of a text that was added, n its length without the last token."""
+        return self._of[_name(text)]
+
+    def add(self, texts: Sequence[Text], file: Path) -> None:
+        """Takes the features of `texts` from `file`, which is written first if it is not theirs.
+
+        They are read when they are looked at. The file appears all or not at all.
+        """
+        lengths = [len(text) - 1 for text in texts]
+        dtype = self._target.model.dtype
+        shape = (sum(lengths), len(self.layers) * self._target.model.config.hidden_size)
+        size = shape[0] * shape[1]
+        file = file.with_suffix(f".{str(dtype).removeprefix('torch.')}")
+        if not file.exists() or file.stat().st_size != size * dtype.itemsize:
+            whole = torch.empty(shape, dtype=dtype)
+            self._compute(texts, torch.split(whole, lengths))
+            _write(whole, file)
+        stored = torch.from_file(str(file), shared=False, size=size, dtype=dtype).view(shape)
+        for text, part in zip(texts, torch.split(stored, lengths), strict=True):
+            self._of[_name(text)] = part
+
+    def _compute(self, texts: Sequence[Text], places: Sequence[Tensor]) -> None:
+        place_of = {id(text): place for text, place in zip(texts, places, strict=True)}
+        for group in batches(texts, POSITIONS, random.Random(0)):
+            found = self._target.features(group, self.layers)
+            for text, features in zip(group, found, strict=True):
+                place_of[id(text)].copy_(features)
+
+
+def _name(text: Text) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(text.prompt), tuple(text.output)
+
+
+def _write(whole: Tensor, file: Path) -> None:
+    aside = file.with_suffix(".partial")
+    try:
         aside.write_bytes(whole.view(torch.uint8).numpy().data)
-        aside.replace(file)
-    stored = torch.from_file(str(file), shared=False, size=shape[0] * width, dtype=dtype)
-    parts = torch.split(stored.view(shape), lengths)
-    return [
-        Shown(example.prompt, example.output, example.tokens, example.logs, part)
-        for example, part in zip(examples, parts, strict=True)
-    ]
-
-
-def _compute(
-    target: Causal, examples: Sequence[Example], layers: Sequence[int], places: Sequence[Tensor]
-) -> None:
-    place_of = {id(example): place for example, place in zip(examples, places, strict=True)}
-    for group in batches(examples, POSITIONS, random.Random(0)):
-        for example, features in zip(group, target.features(group, layers), strict=True):
-            place_of[id(example)].copy_(features)
+    except OSError:
+        aside.unlink(missing_ok=True)  # gigabytes, on a disk that may be full
+        raise
+    aside.replace(file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
 
 import torch
 
@@ -17,6 +17,7 @@ from edgespec_export.distill.vocabulary import Vocabulary
 __all__ = ["Acceptance", "HeldOut"]
 
 POSITIONS = 2048  # compared at once
+KEPT = 2**28  # probabilities, half a gigabyte
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Acceptance:
 
 
 class HeldOut:
-    """Two sets of the target's outputs; its laws of the sampled ones are computed once and kept.
+    """Two sets of the target's outputs; its laws of the sampled ones are computed once and kept,
+    of as many texts as there is room for.
 
     Args:
         vocabulary: of the draft; of p, no more is needed than what the draft can say.
@@ -48,7 +50,9 @@ class HeldOut:
         sampled: Sequence[Text],
     ) -> None:
         self._outputs = vocabulary.outputs.to(target.model.device)
-        self._greedy, self._sampled = _groups(greedy), _groups(sampled)
+        self._greedy = _groups(greedy)
+        most = max(1, KEPT // len(vocabulary.outputs))  # positions
+        self._sampled = _groups(_beginning(sampled, most))
         self._laws = [
             target.logits(group).float().softmax(-1)[:, self._outputs].half()
             for group in self._sampled
@@ -69,5 +73,11 @@ class HeldOut:
         return Acceptance(torch.cat(same).float().mean().item(), torch.cat(shared).mean().item())
 
 
-def _groups(texts: Sequence[Text]) -> list[list[Any]]:
+def _groups(texts: Sequence[Text]) -> list[list[Text]]:
     return list(batches(texts, POSITIONS, random.Random(0)))
+
+
+def _beginning(texts: Sequence[Text], positions: int) -> Sequence[Text]:
+    """The first texts, at least one, whose outputs have no more positions."""
+    ends = accumulate(len(text.output) for text in texts)
+    return texts[: max(1, sum(end <= positions for end in ends))]

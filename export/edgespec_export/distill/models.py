@@ -13,12 +13,18 @@ from transformers import EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from edgespec_export.distill import eagle, llama, t5
-from edgespec_export.distill.examples import Shown, Text, padded
+from edgespec_export.distill.examples import Text, padded
 from edgespec_export.distill.vocabulary import Vocabulary
 
 __all__ = ["Causal", "Distilled", "Growing", "Reading", "Seq2Seq", "Trained"]
 
 Rows = Sequence[Sequence[int]]
+
+
+class Features(Protocol):
+    """What a target shows of texts: see `features.Features`."""
+
+    def __getitem__(self, text: Text, /) -> Tensor: ...
 
 
 class Growing(Protocol):
@@ -47,12 +53,12 @@ class Trained(ABC):
         self.vocabulary = vocabulary
 
     @abstractmethod
-    def guesses(self, texts: Sequence[Any]) -> Iterator[Tensor]:
+    def guesses(self, texts: Sequence[Text]) -> Iterator[Tensor]:
         """Hidden states in front of the head: [tokens of all outputs, width], one row for each
         token, of what precedes it. Of a model that also guesses on from its guesses, these follow,
         as many as are asked for: the n-th (from 0) lack the first n tokens of each output."""
 
-    def logits(self, texts: Sequence[Any]) -> Tensor:
+    def logits(self, texts: Sequence[Text]) -> Tensor:
         """[tokens of all outputs, own vocabulary] of the first guesses."""
         return functional.linear(next(self.guesses(texts)), self.head)
 
@@ -137,11 +143,19 @@ class Causal(Distilled):
 
 
 class Reading(Trained):
-    """A draft that reads its target, on texts that show what there is to read."""
+    """A draft that reads its target.
 
-    def guesses(self, texts: Sequence[Shown]) -> Iterator[Tensor]:
+    Args:
+        features: what the target shows of the texts that the draft is trained on and compared on.
+    """
+
+    def __init__(self, model: Any, vocabulary: Vocabulary, features: Features) -> None:
+        super().__init__(model, vocabulary)
+        self._features = features
+
+    def guesses(self, texts: Sequence[Text]) -> Iterator[Tensor]:
         ids, real = self._inputs(_read(texts))
-        shown = torch.cat([text.features for text in texts]).to(ids.device)
+        shown = torch.cat([self._features[text] for text in texts]).to(ids.device)
         features = torch.zeros(*ids.shape, shown.shape[1], dtype=shown.dtype, device=ids.device)
         features[real] = shown
         found = eagle.hidden_states(self.model, ids, features[:, :-1])

@@ -6,7 +6,6 @@ import random
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -25,7 +24,6 @@ __all__ = [
     "written_with_laws",
 ]
 
-AnyExample = TypeVar("AnyExample", bound=Example)
 KEPT = 64  # of the most probable tokens at each position; the rest has little mass
 WRITTEN = 49152  # positions of the texts written at once
 POSITIONS = 2048  # scored at once: their laws over a whole vocabulary must fit in memory
@@ -90,7 +88,7 @@ def with_laws(target: Distilled, texts: Sequence[Text]) -> list[Example]:
     return examples
 
 
-def cut(examples: Iterable[AnyExample], vocabulary: Vocabulary) -> Iterator[AnyExample]:
+def cut(examples: Iterable[Example], vocabulary: Vocabulary) -> Iterator[Example]:
     """The laws in the draft's numbering; -inf for tokens that it lacks."""
     inputs = vocabulary.inputs.int()
     for example in examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import shutil
@@ -21,7 +22,7 @@ from edgespec_export.checkpoint import Checkpoint, open_checkpoint
 from edgespec_export.distill.card import RECORD, write_card
 from edgespec_export.distill.eagle import Eagle, layers_to_read
 from edgespec_export.distill.examples import Example, Text
-from edgespec_export.distill.features import shown
+from edgespec_export.distill.features import Features
 from edgespec_export.distill.held_out import Acceptance, HeldOut
 from edgespec_export.distill.loss import LOSSES
 from edgespec_export.distill.memory import keep_freed_memory
@@ -140,7 +141,8 @@ def distill(
         teacher = open_target(source, seq2seq=family.start_token is not None)
         _check_shape(plan, teacher.model.config, family)
         run = _Run(teacher, checkpoint.eos_token_ids, prompts, plan, work, say, report)
-        draft, found = run.train()
+        with _one_line_disk(work):
+            draft, found = run.train()
         _save(draft, checkpoint, aside)
         write_card(aside, checkpoint.label, plan, found)
     shutil.rmtree(work)
@@ -167,6 +169,9 @@ class _Run:
         self._chance.shuffle(prompts)
         held = max(4, min(64, len(prompts) // 20))
         self._held_out, self._prompts = prompts[:held], prompts[held:]
+        self._features: Features | None = None
+        if plan.eagle and isinstance(target, Causal):
+            self._features = Features(target, layers_to_read(target.model.config.num_hidden_layers))
 
     def train(self) -> tuple[Trained, Distillation]:
         plan = self._plan
@@ -222,30 +227,28 @@ class _Run:
             vocabulary=vocabulary,
             seed=plan.seed,
         )
-        place = (target.model.device, target.model.dtype)
-        if not plan.eagle:
-            return type(target)(body.to(*place), vocabulary)
-        config = target.model.config
-        reading = Eagle(body, layers_to_read(config.num_hidden_layers), config.hidden_size)
-        return Reading(reading.to(*place), vocabulary)
-
-    def _shown(self, examples: Sequence[Example], file: Path) -> Sequence[Example]:
-        """The examples as the draft needs them."""
-        if not self._plan.eagle:
-            return examples
-        assert isinstance(self._target, Causal)
-        layers = layers_to_read(self._target.model.config.num_hidden_layers)
-        return shown(self._target, examples, layers, file)
+        if self._features is None:
+            return type(target)(_beside(target.model, body), vocabulary)
+        reading = Eagle(body, self._features.layers, target.model.config.hidden_size)
+        return Reading(_beside(target.model, reading), vocabulary, self._features)
 
     def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
         return Manner(self._plan.max_new_tokens, self._ends, temperature, enough)
 
     def _held_out_texts(self, temperature: float) -> Sequence[Text]:
-        texts = written(self._target, self._held_out, self._manner(temperature))
-        if not self._plan.eagle:
-            return texts
-        file = self._work / f"held-out-{temperature:.0f}.features"
-        return self._shown(with_laws(self._target, texts), file)
+        """What the target writes after prompts that are not trained on, always the same."""
+        file = self._work / f"held-out-{temperature:.0f}.pt"
+        if not file.exists():
+            manner = self._manner(temperature)
+            write_examples(written_with_laws(self._target, self._held_out, manner), file)
+        texts = read_examples(file)
+        self._look_at(texts, file)
+        return texts
+
+    def _look_at(self, texts: Sequence[Text], file: Path) -> None:
+        """Has the target show what the draft reads of these texts, if it reads anything."""
+        if self._features is not None:
+            self._features.add(texts, file)
 
     def _vocabulary(self, texts: Sequence[Text]) -> Vocabulary:
         """The draft's tokens: the most frequent ones of what the target reads and writes."""
@@ -278,19 +281,19 @@ class _Run:
         tasks = [(r, i, (r + i) % 2) for r in range(plan.outputs) for i in range(len(blocks))]
         for done, (round_, index, temperature) in enumerate(tasks):
             file = self._work / f"outputs-{round_}-{index:05}.pt"
+            spent, began = self._minutes_written(), time.monotonic()
             if not file.exists():
-                spent = self._minutes_written()
                 if plan.minutes is not None and spent > WRITING * plan.minutes and done:
                     self._say(f"the time for the target's outputs is over: {done} of {len(tasks)}")
                     return
-                began = time.monotonic()
                 manner = self._manner(float(temperature), ENOUGH)
-                examples = written_with_laws(self._target, blocks[index], manner)
-                write_examples(examples, file)
-                spent += (time.monotonic() - began) / 60
-                (self._work / MINUTES).write_text(f"{spent}\n", encoding="utf-8")
+                write_examples(written_with_laws(self._target, blocks[index], manner), file)
                 self._say(f"the target wrote block {done + 1} of {len(tasks)}")
-            yield from self._shown(read_examples(file), file.with_suffix(".features"))
+            examples = read_examples(file)
+            self._look_at(examples, file)
+            spent += (time.monotonic() - began) / 60
+            (self._work / MINUTES).write_text(f"{spent}\n", encoding="utf-8")
+            yield from examples
 
     def _minutes_written(self) -> float:
         """How long the target has been writing, in earlier runs too."""
@@ -375,8 +378,35 @@ def _save(draft: Trained, checkpoint: Checkpoint, folder: Path) -> None:
     checkpoint.tokenizer.save(str(folder / "tokenizer.json"))
 
 
+def _beside(target: Any, draft: Any) -> Any:
+    """The draft where its target is, with parameters of the target's type.
+
+    Only these: rotary frequencies are a buffer, and in bf16 the angle of a distant position would
+    be another one than in the graphs.
+    """
+    draft.to(target.device)
+    for parameter in draft.parameters():
+        parameter.data = parameter.data.to(target.dtype)
+    return draft
+
+
 def _parameters(model: Any) -> int:
     return sum(weight.numel() for weight in model.parameters())
+
+
+@contextmanager
+def _one_line_disk(work: Path) -> Iterator[None]:
+    """A full disk beside the output: what was written so far stays, for the run to go on."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # torch's own writer raises the latter
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        if not full and "PytorchStreamWriter" not in str(error):
+            raise
+        raise EdgespecError(
+            f"the disk is full; what is done is kept in {work}: make room and give the same "
+            "command again"
+        ) from None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from edgespec.errors import EdgespecError
 from edgespec_export.attention import Attention, Heads
 from edgespec_export.blocks import Numbers
 from edgespec_export.families.eagle import Eagle
-from edgespec_export.families.llama import Llama
+from edgespec_export.families.llama import KINDS, Llama
 from edgespec_export.families.t5 import T5
 from edgespec_export.graph import Graph
 from edgespec_export.rotation import Residual
@@ -72,7 +72,7 @@ def family_of(config: dict[str, Any], label: str) -> Family:
     try:
         if kind in ("t5", "mt5"):
             return T5.from_config(config, label)
-        if kind in ("llama", "mistral", "qwen2", "qwen3"):
+        if kind in KINDS:
             return Llama.from_config(config, label)
         if kind == "eagle":
             return Eagle.from_config(config, label)

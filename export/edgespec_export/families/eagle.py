@@ -17,7 +17,8 @@ import numpy as np
 from edgespec import contract
 from edgespec_export.attention import Attention
 from edgespec_export.blocks import Numbers, decoder_positions, rms_norm
-from edgespec_export.families.llama import EMBEDDING, Llama
+from edgespec_export.families.config import Config
+from edgespec_export.families.llama import EMBEDDING, KINDS, Llama
 from edgespec_export.graph import Graph
 from edgespec_export.rotation import Residual
 
@@ -49,12 +50,17 @@ class Eagle(Llama):
     def from_config(cls, values: dict[str, object], label: str) -> Eagle:
         own = {"target_layers", "target_hidden_size", "layers_of"}
         rest = {name: value for name, value in values.items() if name not in own}
-        kind = values.get("layers_of", "llama")
+        config = Config(values, label)
+        config.must_be("layers_of", *KINDS)
+        kind = config.get("layers_of", "llama")
         llama = Llama.from_config({**rest, "model_type": kind}, label)
+        layers = tuple(map(int, config.need("target_layers")))
+        if not layers:
+            raise ValueError("target_layers names none")
         return cls(
             **{field.name: getattr(llama, field.name) for field in fields(llama)},
-            reads=tuple(map(int, values["target_layers"])),  # type: ignore[call-overload]
-            target_width=int(values["target_hidden_size"]),  # type: ignore[call-overload]
+            reads=layers,
+            target_width=int(config.need("target_hidden_size")),
         )
 
     def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:

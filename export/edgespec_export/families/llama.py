@@ -29,8 +29,9 @@ from edgespec_export.families.rope import inverse_frequencies
 from edgespec_export.graph import Graph
 from edgespec_export.rotation import Residual
 
-__all__ = ["Llama"]
+__all__ = ["EMBEDDING", "KINDS", "Llama"]
 
+KINDS = ("llama", "mistral", "qwen2", "qwen3")  # model types
 EMBEDDING = "model.embed_tokens.weight"
 LAST_NORM = "model.norm.weight"
 HEAD = "lm_head.weight"
@@ -48,7 +49,7 @@ class Llama:
         qkv_bias, out_bias, mlp_bias: which projections have one (Qwen2: only q, k and v).
         head_norms: q and k are normalised head by head (Qwen3).
         positions: that the model can tell apart.
-        shown: the layers whose output the graph shows to a draft, counted from 1.
+        read_layers: those whose output the graph shows to a draft, counted from 1.
     """
 
     label: str
@@ -65,7 +66,7 @@ class Llama:
     mlp_bias: bool
     head_norms: bool
     positions: int
-    shown: tuple[int, ...] = ()
+    read_layers: tuple[int, ...] = ()
 
     family = "llama"
     graphs: ClassVar[tuple[str, ...]] = (contract.DECODER,)
@@ -79,7 +80,7 @@ class Llama:
 
     @property
     def features(self) -> int:
-        return len(self.shown) * self.width
+        return len(self.read_layers) * self.width
 
     @property
     def kv_heads(self) -> int:
@@ -128,10 +129,10 @@ class Llama:
         x = numbers.table(g, tokens, EMBEDDING)
         after = self._through_layers(g, x, positions, numbers, attention)
         self._end(g, after[-1], numbers)
-        if self.shown:
-            parts = [numbers.shown(g, after[layer - 1], self.width) for layer in self.shown]
-            shown = g.op.Concat(*parts, axis=1)
-            g.output(contract.FEATURES, shown, np.float32, ["m", self.features])
+        if self.read_layers:
+            parts = [numbers.unturned(g, after[n - 1], self.width) for n in self.read_layers]
+            features = g.op.Concat(*parts, axis=1)
+            g.output(contract.FEATURES, features, np.float32, ["m", self.features])
 
     def _through_layers(
         self,

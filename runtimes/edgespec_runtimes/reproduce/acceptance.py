@@ -85,7 +85,8 @@ def written_by_target(
 
 
 def laws_of(draft: Model, vocabulary: Vocabulary, temperature: float) -> Laws:
-    """A model as a draft, which may lack some of the target's tokens."""
+    """A model as a draft, which may lack some of the target's tokens; one that reads its target is
+    asked when the target has just scored the text."""
     process = Sampling(temperature)
 
     def laws(text: Written) -> Rows:
