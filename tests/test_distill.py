@@ -338,6 +338,24 @@ def test_a_draft_of_the_targets_width_starts_as_its_layers(llama_folder):
     )
 
 
+def test_in_bf16_rotary_angles_stay_those_of_the_graphs(llama_folder):
+    """Rounded to eight bits, a frequency is off by a radian some hundred positions on."""
+    target = causal(llama_folder).model.to(torch.bfloat16)
+    draft = run_module._beside(target, untrained(target, layers=1, width=None))
+    assert {parameter.dtype for parameter in draft.parameters()} == {torch.bfloat16}
+    exact = causal(llama_folder).model.model.rotary_emb.inv_freq
+    torch.testing.assert_close(draft.model.rotary_emb.inv_freq, exact, atol=0, rtol=0)
+
+
+def test_a_full_disk_beside_the_output_says_where(llama_folder, prompts, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(run_module, "write_examples", full)
+    with pytest.raises(EdgespecError, match=r"the disk is full; .* kept in .*\.draft\.training"):
+        distill(str(llama_folder), prompts, tmp_path / "draft", PLAN)
+
+
 def test_a_narrow_drafts_layers_add_nothing_yet(t5_folder):
     target = seq2seq(t5_folder).model
     draft = small_model(
