@@ -28,7 +28,8 @@ def write_card(folder: Path, target: str, plan: Plan, found: Distillation) -> No
 
 def _card(target: str, plan: Plan, found: Distillation) -> str:
     encoder = f"{plan.encoder_layers} encoder and " if plan.encoder_layers else ""
-    shape = f"{encoder}{plan.layers} layers" + (f", width {plan.width}" if plan.width else "")
+    layers = "1 layer" if plan.layers == 1 else f"{plan.layers} layers"
+    shape = f"{encoder}{layers}" + (f", width {plan.width}" if plan.width else "")
     if plan.eagle:
         shape += ", reads its target's hidden states"
     tokens = f", {plan.vocabulary} of its tokens" if plan.vocabulary else ""
