@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from edgespec import __version__
@@ -18,7 +18,7 @@ from edgespec.quality import BehindTarget, Scorer, distance, samples_for
 from edgespec.runtimes import measure_row_invariance, open_model
 from edgespec.staging import staged
 from edgespec.tokenizer import load_tokenizer
-from edgespec.vocabulary import open_vocabulary
+from edgespec.vocabulary import Vocabulary, open_vocabulary
 
 __all__ = ["export_pair"]
 
@@ -128,30 +128,40 @@ def _compared(
     """The manifest with the distance of each variant from its model's float32 one, if any."""
     vocabulary = open_vocabulary(folder, manifest)
     tokenizer = load_tokenizer(folder)
+    target, draft = manifest.target, manifest.draft
 
-    opened: list[Model] = []  # the target that a draft reads, once
+    def texts(exported: Exported, shown: Callable[[Sequence[int]], list[int]]) -> list[list[int]]:
+        return [shown(tokenizer.encode(text).ids) for text in sample_texts(exported)]
 
-    def open_(exported: Exported, variant: str) -> Scorer:
-        if READER not in exported.variants[variant].graphs:
-            return open_model(folder, exported, variant, threads=threads, min_rows=2)
-        if not opened:
-            first = next(iter(manifest.target.variants))
-            opened.append(open_model(folder, manifest.target, first, threads=threads, min_rows=2))
-        target = opened[0]
-        draft = open_model(
-            folder, exported, variant, threads=threads, capacity=target.capacity, target=target
-        )
-        return BehindTarget(draft, target, vocabulary.said)
+    open_target = partial(open_model, folder, target, threads=threads, min_rows=2)
+    target = _with_distances(target, texts(target, list), open_target, say)
+    if draft is not None:
+        open_draft = _draft_opener(folder, draft, open_target, target, vocabulary, threads)
+        draft = _with_distances(draft, texts(draft, vocabulary.shown), open_draft, say)
+    return dataclasses.replace(manifest, target=target, draft=draft)
 
-    def compared(exported: Exported, shown: Callable[[Sequence[int]], list[int]]) -> Exported:
-        sources = [shown(tokenizer.encode(text).ids) for text in sample_texts(exported)]
-        return _with_distances(exported, sources, partial(open_, exported), say)
 
-    return dataclasses.replace(
-        manifest,
-        target=compared(manifest.target, list),
-        draft=manifest.draft and compared(manifest.draft, vocabulary.shown),
-    )
+def _draft_opener(
+    folder: Path,
+    draft: Exported,
+    open_target: Callable[[str], Model],
+    target: Exported,
+    vocabulary: Vocabulary,
+    threads: int | None,
+) -> Callable[[str], Scorer]:
+    """What opens a variant of the draft, behind its target if it reads one."""
+
+    @cache
+    def opened_target() -> Model:
+        return open_target(next(iter(target.variants)))
+
+    def opened(variant: str) -> Scorer:
+        if READER not in draft.variants[variant].graphs:
+            return open_model(folder, draft, variant, threads=threads, min_rows=2)
+        model = open_model(folder, draft, variant, threads=threads, target=opened_target())
+        return BehindTarget(model, opened_target(), vocabulary.said)
+
+    return opened
 
 
 def _with_distances(
