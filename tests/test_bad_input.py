@@ -403,7 +403,6 @@ def test_it_still_decodes_plainly_and_speculates_where_inexact_is_allowed(varian
         ({"gamma": -1}, "gamma is -1"),
         ({"gamma": "x"}, "gamma is 'x'"),
         ({"gamma": 1.5}, "gamma is 1.5"),
-        ({"gamma": None}, "gamma is None"),
         ({"gamma": "x", "draft": False}, "gamma is 'x'"),
         ({"seed": -1}, "seed is -1"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
