@@ -40,7 +40,10 @@ class Eagle(Llama):
     target_width: int = 0
 
     family = "eagle"
-    graphs = (contract.READER, contract.DECODER)
+
+    @property
+    def graphs(self) -> tuple[str, ...]:
+        return (contract.READER, contract.DECODER)
 
     @property
     def features(self) -> int:

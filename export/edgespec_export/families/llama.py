@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +68,6 @@ class Llama:
     read_layers: tuple[int, ...] = ()
 
     family = "llama"
-    graphs: ClassVar[tuple[str, ...]] = (contract.DECODER,)
     # Frequencies that follow from the config, and a copy of a tied head.
     redundant = re.compile(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq|lm_head\.weight")
     start_token = None
@@ -77,6 +75,10 @@ class Llama:
     @property
     def capacity(self) -> int:
         return min(self.positions, LONGEST_DEFAULT_CACHE)
+
+    @property
+    def graphs(self) -> tuple[str, ...]:
+        return (contract.DECODER,)
 
     @property
     def features(self) -> int:
