@@ -12,9 +12,9 @@ import click
 
 from edgespec import __version__
 from edgespec.distill_cli import distill
+from edgespec.draft import KINDS
 from edgespec.errors import UsageError
 from edgespec.one_line import one_line_errors
-from edgespec.pair import KINDS
 from edgespec.report import describe_pair, generation_json, pair_json, show_stats, write_stream
 from edgespec.reproduce_cli import reproduce
 from edgespec.text_file import read_lines, read_text

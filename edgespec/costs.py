@@ -7,7 +7,7 @@ Leviathan et al. (2022), Theorem 3.8, assume that verification is free: speed-up
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 __all__ = ["Costs", "estimated_costs", "expected_tokens"]
@@ -31,6 +31,10 @@ class Costs:
     verify: Sequence[float]
     draft: float
     overhead: float = 0.0
+
+    def of_kinds(self) -> dict[str, Costs]:
+        """With a draft "model", as they are, and with prompt "lookup", which costs nothing."""
+        return {"lookup": replace(self, draft=0.0), "model": self}
 
     @property
     def longest(self) -> int:

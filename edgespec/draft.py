@@ -17,7 +17,9 @@ from edgespec.model import Model
 from edgespec.randomness import Randomness
 from edgespec.vocabulary import Vocabulary
 
-__all__ = ["Draft", "ModelDraft", "PromptLookup"]
+__all__ = ["KINDS", "Draft", "ModelDraft", "PromptLookup"]
+
+KINDS = ("model", "lookup", "both")  # by the names that users give
 
 
 class Draft(Protocol):

@@ -13,7 +13,7 @@ from edgespec.controller import Confident, Controller, controller
 from edgespec.costs import Costs, estimated_costs
 from edgespec.decode import Round, plain, speculate
 from edgespec.distribution import Sampling
-from edgespec.draft import Draft, ModelDraft, PromptLookup
+from edgespec.draft import KINDS, Draft, ModelDraft, PromptLookup
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.generation import Ending, Generation, Stream, stream_of
 from edgespec.mixed import Mixed
@@ -27,9 +27,8 @@ from edgespec.vocabulary import Vocabulary, open_vocabulary
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["KINDS", "Pair", "load"]
+__all__ = ["Pair", "load"]
 
-KINDS = ("model", "lookup", "both")  # of drafts
 LONGEST_GUESSED = 16  # drafted tokens, where no profile says how far costs are known
 
 
@@ -97,7 +96,7 @@ def load(
         costs["model"] = guess(share)
     tuned = profile if profile and profile.target_format == target_format else None
     if tuned and tuned.draft != "none":
-        costs = {kind: tuned.costs(kind) for kind in ("lookup", "model")}
+        costs = tuned.costs.of_kinds()
     exact = bool(invariance and invariance.verdict)
     return Pair(
         manifest,

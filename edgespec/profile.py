@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.costs import Costs
+from edgespec.draft import KINDS
 from edgespec.errors import EdgespecError
 
 __all__ = ["PROFILE", "Profile", "read_profile", "write_profile"]
 
 PROFILE = "profile.json"
-DRAFTS = ("both", "model", "lookup", "none")
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,10 @@ class Profile:
     step_ms: float
     measured_on: str
 
-    def costs(self, kind: str) -> Costs:
-        """For a draft "model" or for prompt "lookup", which costs nothing."""
-        return Costs(self.verify, self.draft_cost if kind == "model" else 0.0, self.overhead)
+    @property
+    def costs(self) -> Costs:
+        """Of rounds with a draft model."""
+        return Costs(self.verify, self.draft_cost, self.overhead)
 
 
 def write_profile(profile: Profile, folder: Path) -> None:
@@ -69,7 +70,7 @@ def read_profile(folder: Path) -> Profile | None:
         profile = Profile(**json.loads(path.read_text(encoding="utf-8")))
         if not all(isinstance(value, (int, float)) and value > 0 for value in profile.verify):
             raise ValueError("verify must be positive numbers")
-        if profile.draft not in DRAFTS:
+        if profile.draft not in (*KINDS, "none"):
             raise ValueError(f"draft is {profile.draft!r}")
         if profile.gamma != "auto" and profile.gamma not in range(len(profile.verify)):
             raise ValueError(f"gamma is {profile.gamma!r}")

@@ -225,7 +225,7 @@ class _Run:
         gamma = int(np.argmax(speedups))
         ways: dict[str, dict[str, Any]] = {"plain": {"draft": False}}
         if gamma:
-            pair.costs = {"model": costs, "lookup": dataclasses.replace(costs, draft=0.0)}
+            pair.costs = costs.of_kinds()
             adaptive = "both" if kind == "model" else kind
             ways["fixed"] = {"draft": kind, "gamma": gamma}
             ways["adaptive"] = {"draft": adaptive, "gamma": "auto"}

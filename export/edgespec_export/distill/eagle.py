@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from edgespec_export.distill import llama
 from edgespec_export.distill.t5 import rms_norm
@@ -77,19 +79,12 @@ def layers_to_read(count: int) -> tuple[int, ...]:
     return tuple(sorted({min(2, count), (count + 1) // 2, count}))
 
 
-class _Norm(nn.Module):
-    def __init__(self, width: int, epsilon: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-        self.variance_epsilon = epsilon
-
-
 class _Reader(nn.Module):
     """Begins by passing on the last of the layers that it reads."""
 
     def __init__(self, layers: int, target_width: int, width: int, epsilon: float) -> None:
         super().__init__()
-        self.norms = nn.ModuleList(_Norm(target_width, epsilon) for _ in range(layers))
+        self.norms = nn.ModuleList(LlamaRMSNorm(target_width, epsilon) for _ in range(layers))
         shares = [0.0] * (layers - 1) + [1.0]
         self.maps = nn.ModuleList(_near_identity(target_width, width, share) for share in shares)
 
@@ -99,7 +94,10 @@ class _Join(nn.Module):
 
     def __init__(self, width: int, epsilon: float) -> None:
         super().__init__()
-        self.token_norm, self.state_norm = _Norm(width, epsilon), _Norm(width, epsilon)
+        self.token_norm, self.state_norm = (
+            LlamaRMSNorm(width, epsilon),
+            LlamaRMSNorm(width, epsilon),
+        )
         self.token, self.state = (_near_identity(width, width, 0.5) for _ in range(2))
 
 
@@ -117,27 +115,20 @@ def hidden_states(draft: Eagle, ids: Tensor, features: Tensor) -> Iterator[Tenso
 
     Args:
         ids: [rows, m] the draft's tokens.
-        features: [rows, m - 1, F] what the target shows of all positions but the last.
+        features: [rows, m, F] what the target shows of these positions.
     """
     join = draft.join
     token = join.token(rms_norm(join.token_norm, _embedded(draft, ids)))
-    state = _behind(_read(draft, features))
-    places = torch.arange(ids.shape[1], device=ids.device)
-    angles = draft.model.rotary_emb(token, places.expand(ids.shape))
-    cos, sin = (part[:, None] for part in angles)
+    state = _later(_read(draft, features), 1)
+    places = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
+    angles = llama.rotary_angles(draft.model, token, places)
     earlier: list[list[Part]] = [[] for _ in draft.model.layers]
     while True:
         x = token + join.state(rms_norm(join.state_norm, state))
         for layer, parts in zip(draft.model.layers, earlier, strict=True):
-            attention = layer.self_attn
-            q, k, v = llama.projections(attention, rms_norm(layer.input_layernorm, x))
-            q, k = llama.rotated(q, cos, sin), llama.rotated(k, cos, sin)
-            repeats = q.shape[1] // k.shape[1]
-            parts.append((k.repeat_interleave(repeats, 1), v.repeat_interleave(repeats, 1)))
-            x = x + attention.o_proj(_attended(q, parts).transpose(1, 2).flatten(2))
-            x = x + layer.mlp(rms_norm(layer.post_attention_layernorm, x))
+            x = llama.through_layer(layer, x, angles, partial(_looked, earlier=parts))
         yield rms_norm(draft.model.norm, x)
-        state = _behind(x[:, :-1])
+        state = _later(x, 1)
 
 
 def _embedded(draft: Eagle, ids: Tensor) -> Tensor:
@@ -150,9 +141,10 @@ def _read(draft: Eagle, features: Tensor) -> Tensor:
     return torch.stack([mapped(rms_norm(norm, part)) for norm, mapped, part in layers]).sum(0)
 
 
-def _behind(states: Tensor) -> Tensor:
-    """Each position gets the states of the one before it, the first one zeros."""
-    return functional.pad(states, (0, 0, 1, 0))
+def _looked(q: Tensor, k: Tensor, v: Tensor, *, earlier: list[Part]) -> Tensor:
+    """Attention of the next guesses; their keys and values join those of the ones before."""
+    earlier.append(llama.repeated(q, k, v))
+    return _attended(q, earlier)
 
 
 def _attended(q: Tensor, parts: Sequence[Part]) -> Tensor:
@@ -178,5 +170,5 @@ def _attended(q: Tensor, parts: Sequence[Part]) -> Tensor:
 
 
 def _later(part: Tensor, places: int) -> Tensor:
-    """Each position sees what stood some places before it."""
-    return functional.pad(part, (0, 0, places, 0))[:, :, : part.shape[2]]
+    """Each position [..., m, size] gets what stood some places before it; the first ones zeros."""
+    return functional.pad(part, (0, 0, places, 0))[..., : part.shape[-2], :]

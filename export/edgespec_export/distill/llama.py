@@ -7,7 +7,8 @@ that is written in place, and attention that repeats no key, write several times
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +17,18 @@ from torch.nn import functional
 
 from edgespec_export.distill.t5 import rms_norm
 
-__all__ = ["Cache", "after_layers", "head_size", "hidden_states", "projections", "rotated"]
+__all__ = [
+    "Cache",
+    "after_layers",
+    "head_size",
+    "hidden_states",
+    "repeated",
+    "rotary_angles",
+    "through_layer",
+]
+
+Angles = tuple[Tensor, Tensor]
+Look = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Cache:
@@ -60,21 +72,37 @@ def after_layers(
         places = places + first[:, None]
     stack = model.model
     x = functional.embedding(ids, stack.embed_tokens.weight)
-    cos, sin = (part[:, None] for part in stack.rotary_emb(x, places))
+    angles = rotary_angles(stack, x, places)
     for depth, layer in enumerate(stack.layers):
-        h = rms_norm(layer.input_layernorm, x)
-        q, k, v = projections(layer.self_attn, h)
-        q, k = rotated(q, cos, sin), rotated(k, cos, sin)
-        if cache is not None:
-            _write(cache.keys[depth], k, places)
-            _write(cache.values[depth], v, places)
-        if first is None or cache is None:
-            looked = _causal(q, k, v)
-        else:
-            looked = _over_cache(q, cache.keys[depth], cache.values[depth], places)
-        x = x + layer.self_attn.o_proj(looked)
-        x = x + layer.mlp(rms_norm(layer.post_attention_layernorm, x))
+        look = partial(_looked, places=places, begins=first is None, cache=cache, depth=depth)
+        x = through_layer(layer, x, angles, look)
         yield x
+
+
+def rotary_angles(stack: Any, x: Tensor, places: Tensor) -> Angles:
+    """cos and sin for `through_layer`, of tokens at these places [rows, m]; x says of what type."""
+    cos, sin = stack.rotary_emb(x, places)
+    return cos[:, None], sin[:, None]
+
+
+def through_layer(layer: Any, x: Tensor, angles: Angles, look: Look) -> Tensor:
+    """The residual stream [rows, m, width] behind a layer.
+
+    Args:
+        look: attention, from queries, keys and values [rows, heads, m, head size] to what each
+            query saw, shaped as the queries.
+    """
+    q, k, v = _projections(layer.self_attn, rms_norm(layer.input_layernorm, x))
+    looked = look(_rotated(q, *angles), _rotated(k, *angles), v)
+    x = x + layer.self_attn.o_proj(looked.transpose(1, 2).flatten(2))
+    added: Tensor = layer.mlp(rms_norm(layer.post_attention_layernorm, x))
+    return x + added
+
+
+def repeated(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values, once for each of the query heads that share them."""
+    repeats = q.shape[1] // k.shape[1]
+    return k.repeat_interleave(repeats, 1), v.repeat_interleave(repeats, 1)
 
 
 def head_size(config: Any) -> int:
@@ -83,7 +111,7 @@ def head_size(config: Any) -> int:
     )
 
 
-def projections(attention: Any, h: Tensor) -> list[Tensor]:
+def _projections(attention: Any, h: Tensor) -> list[Tensor]:
     """q, k and v as [rows, heads, m, head size]."""
     shape = (*h.shape[:2], -1, attention.head_dim)
     q, k, v = (getattr(attention, f"{part}_proj")(h).view(shape) for part in "qkv")
@@ -92,7 +120,7 @@ def projections(attention: Any, h: Tensor) -> list[Tensor]:
     return [part.transpose(1, 2) for part in (q, k, v)]
 
 
-def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     left, right = x.chunk(2, -1)
     return x * cos + torch.cat([-right, left], -1) * sin
 
@@ -103,10 +131,23 @@ def _write(cache: Tensor, new: Tensor, places: Tensor) -> None:
     cache[rows, :, places] = new.transpose(1, 2)
 
 
-def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    repeats = q.shape[1] // k.shape[1]
-    k, v = (part.repeat_interleave(repeats, 1) for part in (k, v))
-    return _merged(functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+def _looked(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    places: Tensor,
+    begins: bool,
+    cache: Cache | None,
+    depth: int,
+) -> Tensor:
+    """Attention to the tokens of this call or, where texts go on, to the whole cache."""
+    if cache is not None:
+        _write(cache.keys[depth], k, places)
+        _write(cache.values[depth], v, places)
+        if not begins:
+            return _over_cache(q, cache.keys[depth], cache.values[depth], places)
+    return functional.scaled_dot_product_attention(q, *repeated(q, k, v), is_causal=True)
 
 
 def _over_cache(q: Tensor, keys: Tensor, values: Tensor, places: Tensor) -> Tensor:
@@ -123,8 +164,4 @@ def _over_cache(q: Tensor, keys: Tensor, values: Tensor, places: Tensor) -> Tens
         values[:, :, :end],
         attn_mask=mask.expand(-1, 1, grouped.shape[2], -1),
     )
-    return _merged(looked.view(q.shape))
-
-
-def _merged(looked: Tensor) -> Tensor:
-    return looked.transpose(1, 2).flatten(2)
+    return looked.view(q.shape)

@@ -158,7 +158,7 @@ class Reading(Trained):
         shown = torch.cat([self._features[text] for text in texts]).to(ids.device)
         features = torch.zeros(*ids.shape, shown.shape[1], dtype=shown.dtype, device=ids.device)
         features[real] = shown
-        found = eagle.hidden_states(self.model, ids, features[:, :-1])
+        found = eagle.hidden_states(self.model, ids, features)
         for known, hidden in enumerate(found):
             yield hidden[_predicting(texts, ids, known)]
 
