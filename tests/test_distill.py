@@ -182,7 +182,7 @@ def test_tokens_are_drawn_from_the_law():
 
 def test_the_laws_noted_while_writing_are_those_of_the_finished_texts(learner):
     prompts = [[40, 41, 42], [50], [60, 61]]
-    noted = written_with_laws(learner, prompts, greedily(8, [1]))
+    noted, _ = written_with_laws(learner, prompts, greedily(8, [1]))
     for example in noted:
         (again,) = with_laws(learner, [example])
         assert example.tokens[:, :8].tolist() == again.tokens[:, :8].tolist()

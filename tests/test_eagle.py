@@ -22,9 +22,11 @@ from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
 from edgespec.predict import model_trace
 from edgespec.randomness import Seeded
+from edgespec_export.distill import models
 from edgespec_export.distill.eagle import Eagle, layers_to_read
 from edgespec_export.distill.examples import Text
 from edgespec_export.distill.models import Causal, Reading
+from edgespec_export.distill.outputs import Manner, written_with_laws
 from edgespec_export.distill.student import small_model
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
 from edgespec_runtimes import ort
@@ -82,7 +84,9 @@ def case(request, tmp_path_factory) -> tuple[Path, int]:
 @pytest.fixture(scope="module")
 def causal(case) -> Causal:
     model = AutoModelForCausalLM.from_pretrained(case[0], dtype=torch.float32).eval()
-    return Causal(model, whole(SIZE))
+    causal = Causal(model, whole(SIZE))
+    causal.shows = layers_to_read(3)
+    return causal
 
 
 @pytest.fixture
@@ -107,7 +111,7 @@ def reading(case, tmp_path_factory):
 
 def guesses(reading, causal: Causal, text: Text, count: int = GUESSES) -> list[np.ndarray]:
     """Logits of the first, second, … guesses in training."""
-    features = {text: causal.features([text], layers_to_read(3))[0]}
+    features = {text: causal.features([text])[0]}
     learner = Reading(*reading[0], features)
     hidden = islice(learner.guesses([text]), count)
     return [(states @ learner.head.T).detach().numpy() for states in hidden]
@@ -120,15 +124,26 @@ def test_the_target_shows_the_states_that_transformers_has(causal, reading):
     ids = torch.tensor([[*PROMPT, *text.output[:-1]]])
     with torch.no_grad():
         states = causal.model(ids, output_hidden_states=True).hidden_states
-    (ours,) = causal.features([text], (2, 3))
+    (ours,) = causal.features([text])
     torch.testing.assert_close(ours[:, :64], states[2][0], atol=1e-5, rtol=1e-5)
     np.testing.assert_allclose(pair.target.features[: len(ours)], ours, atol=2e-5, rtol=1e-4)
+
+
+def test_what_is_shown_while_writing_is_what_the_finished_texts_show(causal, monkeypatch):
+    monkeypatch.setattr(models, "PROMPTS", 2 * len(PROMPT))  # two prompts are read at once
+    prompts = [PROMPT, PROMPT[:2], PROMPT[2:], PROMPT[:1], PROMPT[3:]]
+    torch.manual_seed(0)
+    examples, shown = written_with_laws(causal, prompts, Manner(12, range(60), 1.0, enough=0.8))
+    assert len({len(example) for example in examples}) > 2
+    for example, ours in zip(examples, shown, strict=True):
+        (again,) = causal.features([example])
+        torch.testing.assert_close(ours, again, atol=1e-5, rtol=1e-4)
 
 
 def test_an_int8_target_shows_states_in_the_checkpoints_own_basis(causal, reading):
     pair = edgespec.load(reading[1], threads=1, target_format="int8")
     pair.target.score([pair.target.prefill(PROMPT)])
-    (exact,) = causal.features([Text(PROMPT, (5,))], layers_to_read(3))
+    (exact,) = causal.features([Text(PROMPT, (5,))])
     ours = pair.target.features[: len(exact)]
     cosine = (
         (ours * exact.numpy()).sum(1) / np.linalg.norm(ours, axis=1) / exact.norm(dim=1).numpy()

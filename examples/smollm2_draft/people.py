@@ -126,7 +126,7 @@ class Maker:
             sentence = pick(self._words.sentences).split()
             return " ".join(sentence[: len(sentence) // 2 + 1])
         of = {
-            "language": LANGUAGES.split(),
+            "language": LANGUAGES.split(", "),
             "sentence": self._words.sentences,
             "gloss": self._words.explanations,
             "code": self._code,

@@ -18,15 +18,10 @@ POSITIONS = 4096  # read at once
 
 
 class Features:
-    """The outputs of some of a target's layers at every position of texts but the last.
+    """The outputs of those layers that a target shows, at every position of texts but the last."""
 
-    Args:
-        layers: of the target, counted from 1.
-    """
-
-    def __init__(self, target: Causal, layers: Sequence[int]) -> None:
+    def __init__(self, target: Causal) -> None:
         self._target = target
-        self.layers = tuple(layers)
         self._of: dict[tuple[tuple[int, ...], tuple[int, ...]], Tensor] = {}
 
     def __getitem__(self, text: Text) -> Tensor:
@@ -38,11 +33,10 @@ class Features:
 
         They are read when they are looked at. The file appears all or not at all.
         """
+        file, dtype = self._beside(file), self._target.model.dtype
         lengths = [len(text) - 1 for text in texts]
-        dtype = self._target.model.dtype
-        shape = (sum(lengths), len(self.layers) * self._target.model.config.hidden_size)
+        shape = (sum(lengths), len(self._target.shows) * self._target.model.config.hidden_size)
         size = shape[0] * shape[1]
-        file = file.with_suffix(f".{str(dtype).removeprefix('torch.')}")
         if not file.exists() or file.stat().st_size != size * dtype.itemsize:
             whole = torch.empty(shape, dtype=dtype)
             self._compute(texts, torch.split(whole, lengths))
@@ -51,10 +45,17 @@ class Features:
         for text, part in zip(texts, torch.split(stored, lengths), strict=True):
             self._of[_name(text)] = part
 
+    def note(self, shown: Sequence[Tensor], file: Path) -> None:
+        """Writes what was shown of texts while they were written, for `add`."""
+        _write(torch.cat(list(shown)), self._beside(file))
+
+    def _beside(self, texts: Path) -> Path:
+        return texts.with_suffix(f".{str(self._target.model.dtype).removeprefix('torch.')}")
+
     def _compute(self, texts: Sequence[Text], places: Sequence[Tensor]) -> None:
         place_of = {id(text): place for text, place in zip(texts, places, strict=True)}
         for group in batches(texts, POSITIONS, random.Random(0)):
-            found = self._target.features(group, self.layers)
+            found = self._target.features(group)
             for text, features in zip(group, found, strict=True):
                 place_of[id(text)].copy_(features)
 

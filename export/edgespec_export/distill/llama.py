@@ -6,8 +6,8 @@ that is written in place, and attention that repeats no key, write several times
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,6 @@ from edgespec_export.distill.t5 import rms_norm
 
 __all__ = [
     "Cache",
-    "after_layers",
     "head_size",
     "hidden_states",
     "repeated",
@@ -31,6 +30,7 @@ Angles = tuple[Tensor, Tensor]
 Look = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
+@dataclass(frozen=True)
 class Cache:
     """Keys and values of all layers, written in place.
 
@@ -38,45 +38,50 @@ class Cache:
         keys, values: [layers, rows, key-value heads, capacity, head size].
     """
 
-    def __init__(self, model: Any, rows: int, capacity: int) -> None:
+    keys: Tensor
+    values: Tensor
+
+    @staticmethod
+    def empty(model: Any, rows: int, capacity: int) -> Cache:
         config = model.config
         heads, size = config.num_key_value_heads, head_size(config)
         shape = (config.num_hidden_layers, rows, heads, capacity, size)
-        self.keys = torch.zeros(shape, dtype=model.dtype, device=model.device)
-        self.values = torch.zeros_like(self.keys)
+        keys = torch.zeros(shape, dtype=model.dtype, device=model.device)
+        return Cache(keys, torch.zeros_like(keys))
 
-    def keep(self, rows: Tensor) -> None:
-        """Forgets all but these rows."""
-        self.keys, self.values = self.keys[:, rows], self.values[:, rows]
+    def __getitem__(self, rows: slice | Tensor) -> Cache:
+        """Of these rows: a slice shares their memory."""
+        return Cache(self.keys[:, rows], self.values[:, rows])
 
 
 def hidden_states(
-    model: Any, ids: Tensor, first: Tensor | None = None, cache: Cache | None = None
-) -> Tensor:
-    """Hidden states [rows, m, width] after each of the tokens [rows, m].
+    model: Any,
+    ids: Tensor,
+    first: Tensor | None = None,
+    cache: Cache | None = None,
+    shows: Sequence[int] = (),
+) -> tuple[Tensor, Tensor]:
+    """Hidden states [rows, m, width] after each of the tokens [rows, m], and what it shows.
 
     Args:
         first: [rows] how many tokens stand in `cache` before each row's; None: no row has any.
         cache: where keys and values are read and written, if they will be needed again.
+        shows: layers, counted from 1, whose outputs are the second result,
+            [rows, m, layers · width].
     """
-    last = deque(after_layers(model, ids, first, cache), maxlen=1).pop()
-    return rms_norm(model.model.norm, last)
-
-
-def after_layers(
-    model: Any, ids: Tensor, first: Tensor | None = None, cache: Cache | None = None
-) -> Iterator[Tensor]:
-    """The residual stream [rows, m, width] after each layer; arguments as `hidden_states`."""
     places = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
     if first is not None:
         places = places + first[:, None]
     stack = model.model
     x = functional.embedding(ids, stack.embed_tokens.weight)
     angles = rotary_angles(stack, x, places)
+    shown = [x[..., :0]]
     for depth, layer in enumerate(stack.layers):
         look = partial(_looked, places=places, begins=first is None, cache=cache, depth=depth)
         x = through_layer(layer, x, angles, look)
-        yield x
+        if depth + 1 in shows:
+            shown.append(x)
+    return rms_norm(stack.norm, x), torch.cat(shown, -1)
 
 
 def rotary_angles(stack: Any, x: Tensor, places: Tensor) -> Angles:

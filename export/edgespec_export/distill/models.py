@@ -18,6 +18,8 @@ from edgespec_export.distill.vocabulary import Vocabulary
 
 __all__ = ["Causal", "Distilled", "Growing", "Reading", "Seq2Seq", "Trained"]
 
+PROMPTS = 4096  # padded positions read at once, before texts begin
+
 Rows = Sequence[Sequence[int]]
 
 
@@ -32,9 +34,12 @@ class Growing(Protocol):
 
     Attributes:
         logits: [rows, own vocabulary] of the next token.
+        shown: [rows] of [tokens, size]: what the model shows of the tokens that it read last, the
+            prompt or one more.
     """
 
     logits: Tensor
+    shown: Sequence[Tensor]
 
     def add(self, tokens: Tensor) -> None:
         """Goes on with these tokens [rows], in the model's own numbering."""
@@ -114,6 +119,7 @@ class _GrowingTranslation:
             use_cache=True,
         )
         self.logits, self._cache = found.logits[:, -1], found.past_key_values
+        self.shown = self.logits.new_empty(len(tokens), 0, 0).unbind()
 
     def keep(self, rows: Tensor) -> None:
         assert self._cache is not None
@@ -122,23 +128,27 @@ class _GrowingTranslation:
 
 
 class Causal(Distilled):
-    """Llama and its kin: prompt and output are one text."""
+    """Llama and its kin: prompt and output are one text.
+
+    Attributes:
+        shows: the layers, counted from 1, whose outputs a draft reads.
+    """
+
+    shows: Sequence[int] = ()
 
     def guesses(self, texts: Sequence[Text]) -> Iterator[Tensor]:
         ids, _ = self._inputs(_read(texts))
-        hidden = llama.hidden_states(self.model, ids)
+        hidden, _ = llama.hidden_states(self.model, ids)
         yield hidden[_predicting(texts, ids)]
 
     def begin(self, prompts: Rows, length: int) -> Growing:
-        return _GrowingText(self.model, *self._inputs(prompts), length)
+        return _GrowingText(self.model, *self._inputs(prompts), length, self.shows)
 
     @torch.no_grad()
-    def features(self, texts: Sequence[Text], layers: Sequence[int]) -> list[Tensor]:
-        """What these layers, counted from 1, give at every position of each text but the last:
-        [n, layers · width]."""
+    def features(self, texts: Sequence[Text]) -> list[Tensor]:
+        """What it shows at every position of each text but the last: [n, layers · width]."""
         ids, real = self._inputs(_read(texts))
-        after = enumerate(llama.after_layers(self.model, ids), start=1)
-        shown = torch.cat([states for layer, states in after if layer in layers], -1)
+        _, shown = llama.hidden_states(self.model, ids, shows=self.shows)
         return list(torch.split(shown[real], [len(text) - 1 for text in texts]))
 
 
@@ -178,18 +188,39 @@ def _predicting(texts: Sequence[Text], ids: Tensor, known: int = 0) -> Tensor:
 
 
 class _GrowingText:
-    def __init__(self, model: Any, ids: Tensor, real: Tensor, length: int) -> None:
-        self._model, self._lengths = model, real.sum(1)
-        self._cache = llama.Cache(model, len(ids), ids.shape[1] + length)
-        hidden = llama.hidden_states(model, ids, cache=self._cache)
-        last = hidden[torch.arange(len(ids), device=ids.device), self._lengths - 1]
-        self.logits: Tensor = model.lm_head(last)
+    def __init__(
+        self, model: Any, ids: Tensor, real: Tensor, length: int, shows: Sequence[int]
+    ) -> None:
+        self._model, self._lengths, self._shows = model, real.sum(1), shows
+        self._cache = llama.Cache.empty(model, len(ids), ids.shape[1] + length)
+        logits, prompts = [], []
+        at_once = max(1, PROMPTS // ids.shape[1])
+        for first in range(0, len(ids), at_once):
+            rows = slice(first, first + at_once)
+            found, shown = self._read(ids[rows], self._lengths[rows], self._cache[rows])
+            logits.append(found)
+            prompts += shown
+        self.logits: Tensor = torch.cat(logits)
+        self.shown: Sequence[Tensor] = prompts
+
+    def _read(
+        self, ids: Tensor, lengths: Tensor, cache: llama.Cache
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The logits behind some prompts and what is shown of them."""
+        ids = ids[:, : lengths.max()]
+        hidden, shown = llama.hidden_states(self._model, ids, cache=cache, shows=self._shows)
+        last = hidden[torch.arange(len(ids), device=ids.device), lengths - 1]
+        parts = zip(shown.cpu(), lengths.tolist(), strict=True)
+        return self._model.lm_head(last), [part[:length] for part, length in parts]
 
     def add(self, tokens: Tensor) -> None:
-        hidden = llama.hidden_states(self._model, tokens[:, None], self._lengths, self._cache)
+        hidden, shown = llama.hidden_states(
+            self._model, tokens[:, None], self._lengths, self._cache, self._shows
+        )
         self._lengths = self._lengths + 1
         self.logits = self._model.lm_head(hidden[:, 0])
+        self.shown = list(shown.cpu())
 
     def keep(self, rows: Tensor) -> None:
-        self._cache.keep(rows)
+        self._cache = self._cache[rows]
         self._lengths = self._lengths[rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import torch
@@ -53,8 +54,8 @@ def written(writer: Distilled, prompts: Sequence[Sequence[int]], manner: Manner)
     texts = []
     for group in _groups(prompts, manner.length):
         outputs: list[list[int]] = [[] for _ in group]
-        for rows, tokens, _ in _steps(writer, group, manner):
-            for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
+        for step in _steps(writer, group, manner):
+            for row, token in zip(step.rows.tolist(), step.tokens.tolist(), strict=True):
                 outputs[row].append(token)
         texts += [Text(prompt, output) for prompt, output in zip(group, outputs, strict=True)]
     return texts
@@ -62,16 +63,26 @@ def written(writer: Distilled, prompts: Sequence[Sequence[int]], manner: Manner)
 
 def written_with_laws(
     target: Distilled, prompts: Sequence[Sequence[int]], manner: Manner
-) -> list[Example]:
-    """As `written` by the target, with the laws; no second reading."""
-    examples = []
+) -> tuple[list[Example], list[Tensor]]:
+    """As `written` by the target, with the laws; no second reading.
+
+    Returns:
+        Examples, and what the target shows at every position of each but the last: [n, size].
+    """
+    examples, features = [], []
     for group in _groups(prompts, manner.length):
-        steps = [(r, t, *_law(x)) for r, t, x in _steps(target, group, manner)]
+        steps = []
+        shown: list[list[Tensor]] = [[] for _ in group]
+        for step in _steps(target, group, manner):
+            steps.append((step.rows, step.tokens, *_law(step.logits)))
+            for row, part in zip(step.rows.tolist(), step.shown, strict=True):
+                shown[row].append(part)
         rows, output, tokens, logs = (torch.cat(part) for part in zip(*steps, strict=True))
         for row, prompt in enumerate(group):
             own = rows == row
             examples.append(Example(prompt, output[own].tolist(), tokens[own], logs[own]))
-    return examples
+        features += [torch.cat(parts) for parts in shown]
+    return examples, features
 
 
 @torch.no_grad()
@@ -118,14 +129,26 @@ def _groups(prompts: Sequence[Sequence[int]], length: int) -> Iterator[list[Sequ
         del order[-count:]
 
 
-@torch.no_grad()
-def _steps(
-    writer: Distilled, prompts: Sequence[Sequence[int]], manner: Manner
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Step by step: the prompts whose texts go on, their next tokens, the logits behind these.
+@dataclass(frozen=True)
+class _Step:
+    """One more token of texts that go on.
 
-    The tokens are the target's, on the CPU; the logits have the writer's numbering.
+    Attributes:
+        rows: [n] which texts, on the CPU.
+        tokens: [n] the target's, on the CPU.
+        logits: [n, vocabulary] that they were drawn from, in the writer's numbering.
+        shown: [n] what the writer shows of the tokens that it read for them.
     """
+
+    rows: Tensor
+    tokens: Tensor
+    logits: Tensor
+    shown: Sequence[Tensor]
+
+
+@torch.no_grad()
+def _steps(writer: Distilled, prompts: Sequence[Sequence[int]], manner: Manner) -> Iterator[_Step]:
+    """Writes an output after each prompt, a token of each at a time."""
     text = writer.begin(prompts, manner.length)
     rows = torch.arange(len(prompts))
     ends = torch.tensor(sorted(manner.ends))
@@ -133,7 +156,8 @@ def _steps(
     for _ in range(manner.length):
         own = _drawn(text.logits, manner.temperature)
         tokens = writer.vocabulary.outputs[own.cpu()]
-        yield rows[goes_on], tokens[goes_on], text.logits[goes_on.to(text.logits.device)]
+        logits = text.logits[goes_on.to(text.logits.device)]
+        yield _Step(rows[goes_on], tokens[goes_on], logits, list(compress(text.shown, goes_on)))
         goes_on &= ~torch.isin(tokens, ends)
         left = int(goes_on.sum())
         if left <= (1 - manner.enough) * len(prompts):

@@ -171,7 +171,8 @@ class _Run:
         self._held_out, self._prompts = prompts[:held], prompts[held:]
         self._features: Features | None = None
         if plan.eagle and isinstance(target, Causal):
-            self._features = Features(target, layers_to_read(target.model.config.num_hidden_layers))
+            target.shows = layers_to_read(target.model.config.num_hidden_layers)
+            self._features = Features(target)
 
     def train(self) -> tuple[Trained, Distillation]:
         plan = self._plan
@@ -229,7 +230,8 @@ class _Run:
         )
         if self._features is None:
             return type(target)(_beside(target.model, body), vocabulary)
-        reading = Eagle(body, self._features.layers, target.model.config.hidden_size)
+        layers = layers_to_read(target.model.config.num_hidden_layers)
+        reading = Eagle(body, layers, target.model.config.hidden_size)
         return Reading(_beside(target.model, reading), vocabulary, self._features)
 
     def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
@@ -239,11 +241,17 @@ class _Run:
         """What the target writes after prompts that are not trained on, always the same."""
         file = self._work / f"held-out-{temperature:.0f}.pt"
         if not file.exists():
-            manner = self._manner(temperature)
-            write_examples(written_with_laws(self._target, self._held_out, manner), file)
+            self._write(self._held_out, self._manner(temperature), file)
         texts = read_examples(file)
         self._look_at(texts, file)
         return texts
+
+    def _write(self, prompts: Sequence[Sequence[int]], manner: Manner, file: Path) -> None:
+        """Has the target write, and keeps what a draft will want to know of it."""
+        examples, shown = written_with_laws(self._target, prompts, manner)
+        write_examples(examples, file)
+        if self._features is not None:
+            self._features.note(shown, file)
 
     def _look_at(self, texts: Sequence[Text], file: Path) -> None:
         """Has the target show what the draft reads of these texts, if it reads anything."""
@@ -286,8 +294,7 @@ class _Run:
                 if plan.minutes is not None and spent > WRITING * plan.minutes and done:
                     self._say(f"the time for the target's outputs is over: {done} of {len(tasks)}")
                     return
-                manner = self._manner(float(temperature), ENOUGH)
-                write_examples(written_with_laws(self._target, blocks[index], manner), file)
+                self._write(blocks[index], self._manner(float(temperature), ENOUGH), file)
                 self._say(f"the target wrote block {done + 1} of {len(tasks)}")
             examples = read_examples(file)
             self._look_at(examples, file)
