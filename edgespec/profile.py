@@ -25,7 +25,7 @@ class Profile:
         draft: "both", "model", "lookup", or "none" where speculation does not pay.
         gamma: of that draft, "auto" or a number; with "none" it means nothing.
         threads: for each model.
-        verify, draft_cost, overhead: see `Costs`.
+        verify, draft_cost: see `Costs`; what the loop takes is in them.
         step_ms: t_target(1), the unit of the costs, in milliseconds.
         measured_on: runtime and machine.
     """
@@ -37,14 +37,13 @@ class Profile:
     threads: int
     verify: list[float]
     draft_cost: float
-    overhead: float
     step_ms: float
     measured_on: str
 
     @property
     def costs(self) -> Costs:
         """Of rounds with a draft model."""
-        return Costs(self.verify, self.draft_cost, self.overhead)
+        return Costs(self.verify, self.draft_cost)
 
 
 def write_profile(profile: Profile, folder: Path) -> None:

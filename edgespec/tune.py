@@ -90,7 +90,6 @@ class Tuning:
             threads=best.threads,
             verify=list(best.costs.verify),
             draft_cost=best.costs.draft,
-            overhead=best.costs.overhead,
             step_ms=best.step_ms,
             measured_on=self.measured_on,
         )

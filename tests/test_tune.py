@@ -78,7 +78,6 @@ def profile(**changes) -> Profile:
         "threads": 1,
         "verify": [1.0, 1.1, 1.2, 1.3],
         "draft_cost": 0.1,
-        "overhead": 0.02,
         "step_ms": 1.0,
         "measured_on": "a test",
     }
