@@ -2,7 +2,7 @@
 
     python examples/en_de/train_target.py CORPUS_DIR models/en-de-target
 
-CORPUS_DIR is what corpus.py wrote. Two things make 26M parameters learn to translate from a few
+CORPUS_DIR is what corpus/ wrote. Two things make 26M parameters learn to translate from a few
 million tokens on two cores: one attention head of each upper decoder layer is told by a word
 alignment where to look (align.py), and matrices take Muon's steps. A run that was interrupted goes
 on from its last state.
