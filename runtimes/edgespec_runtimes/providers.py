@@ -10,6 +10,7 @@ from pathlib import Path
 import onnxruntime as ort
 
 from edgespec.errors import EdgespecError, UsageError
+from edgespec_runtimes.huge_pages import on_huge_pages
 
 __all__ = ["CPU", "describe", "one_line_errors", "open_session"]
 
@@ -34,7 +35,7 @@ def open_session(graph: Path, threads: int | None) -> ort.InferenceSession:
     # Target and draft take turns: threads of the one that waits must not spin on the cores of the
     # one that works.
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    with one_line_errors(f"{graph} cannot be loaded"):
+    with one_line_errors(f"{graph} cannot be loaded"), on_huge_pages():
         return ort.InferenceSession(str(graph), options, providers=[CPU])
 
 

@@ -1,0 +1,72 @@
+"""Weights on huge pages: a hint that moves memory and changes nothing in it."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+
+import pytest
+
+from edgespec_runtimes import huge_pages
+from edgespec_runtimes.huge_pages import PAGE, on_huge_pages
+
+
+def on_huge(place: int) -> int:
+    """How many bytes of the mapping that holds `place` lie on huge pages."""
+    inside, found = False, 0
+    with open("/proc/self/smaps") as file:
+        for line in file:
+            name, value, *_ = line.split()
+            if "-" in name and not name.endswith(":"):
+                start, end = (int(part, 16) for part in name.split("-"))
+                inside = start <= place < end
+            elif inside and name == "AnonHugePages:":
+                found = 1024 * int(value)
+    return found
+
+
+@pytest.fixture
+def taken():
+    """Takes memory as an allocator does: private, of nobody's, written to."""
+    kept = []
+
+    def take() -> mmap.mmap:
+        memory = mmap.mmap(-1, 4 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory[:] = bytes(range(256)) * (4 * PAGE // 256)
+        kept.append(memory)
+        return memory
+
+    yield take
+    for memory in kept:
+        memory.close()
+
+
+def place_of(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a hint that only Linux knows")
+def test_memory_taken_inside_moves_and_keeps_its_content(taken):
+    before = taken()
+    with on_huge_pages():
+        inside = taken()
+    huge = on_huge(place_of(inside))
+    try:
+        taken().madvise(huge_pages.MADV_COLLAPSE)
+    except OSError:
+        pytest.skip("this system makes no huge pages on demand")
+    assert huge >= 2 * PAGE
+    assert inside[:] == before[:] == bytes(range(256)) * (4 * PAGE // 256)
+
+
+def test_where_the_memory_cannot_be_seen_nothing_is_done(taken, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "elsewhere")
+    monkeypatch.setattr(huge_pages, "Path", None)  # calling it would fail
+    with on_huge_pages():
+        taken()
+
+
+def test_an_error_inside_comes_out():
+    with pytest.raises(ValueError, match="mine"), on_huge_pages():
+        raise ValueError("mine")
