@@ -42,7 +42,7 @@ def _pages() -> set[int]:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     except OSError:
         return set()
-    places = set()
+    places: set[int] = set()
     for line in lines:
         span, rights, _, _, inode, *name = line.split(maxsplit=5)
         if rights == "rw-p" and inode == "0" and name in ([], ["[heap]"]):
