@@ -409,6 +409,7 @@ def test_a_distilled_draft_agrees_more_and_makes_an_exact_pair(
         drafted = pair.generate(prompt, gamma=3, draft="model", max_new_tokens=20)
         plain = pair.generate(prompt, draft=False, max_new_tokens=20)
         assert drafted.token_ids == plain.token_ids
+    assert (found.known is None) == on_policy
     record = json.loads((tmp_path / "draft" / "distillation.json").read_text())
     assert record["result"]["after"] == dataclasses.asdict(found.after)
 
@@ -431,6 +432,19 @@ def test_a_distilled_eagle_agrees_more_and_makes_an_exact_pair(llama_folder, pro
             assert drafted.token_ids == plain.token_ids
             accepted += drafted.stats.accepted
     assert accepted > 0
+
+
+def test_a_draft_that_knows_its_few_texts_by_heart_says_so(llama_folder, prompts, tmp_path):
+    few = tmp_path / "few.txt"
+    few.write_text("".join(prompts.read_text().splitlines(keepends=True)[:20]))
+    draft = tmp_path / "draft"
+    options = ["--layers", "2", "--steps", "200", "-n", "12", "--rate", "5e-3", "-o", str(draft)]
+    run = CliRunner().invoke(main, ["distill", str(llama_folder), "--text", str(few), *options])
+    assert run.exit_code == 0
+    result = json.loads((draft / "distillation.json").read_text())["result"]
+    assert result["known"] > result["after"]["greedy"] + 0.05
+    assert f"greedy acceptance is {result['known']:.3f}: more prompts would help" in run.stderr
+    assert f"{result['known']:.3f} (greedy)" in (draft / "README.md").read_text()
 
 
 @pytest.mark.parametrize("kind", ["t5", "llama"])

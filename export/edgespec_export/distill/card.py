@@ -57,5 +57,14 @@ is a poor model. Made by `edgespec distill`, edgespec {__version__}. Pair it wit
 | α at temperature 1: E Σ min(p, q) | {found.before.sampled:.3f} | {found.after.sampled:.3f} |
 
 The figures hold for prompts like those it was trained on; on others expect less. Whatever it
-proposes, the text stays the target's own.
+proposes, the text stays the target's own.{_known(found)}
 """
+
+
+def _known(found: Distillation) -> str:
+    if found.known is None:
+        return ""
+    return f"""
+
+On texts that it was trained on it has {found.known:.3f} (greedy): what lies between is what more
+prompts can bring, what that lacks of 1 more steps or a larger draft."""

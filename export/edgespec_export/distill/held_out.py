@@ -14,7 +14,7 @@ from edgespec_export.distill.loss import overlap
 from edgespec_export.distill.models import Trained
 from edgespec_export.distill.vocabulary import Vocabulary
 
-__all__ = ["Acceptance", "HeldOut"]
+__all__ = ["Acceptance", "HeldOut", "greedy_acceptance"]
 
 POSITIONS = 2048  # compared at once
 KEPT = 2**28  # probabilities, half a gigabyte
@@ -49,28 +49,33 @@ class HeldOut:
         greedy: Sequence[Text],
         sampled: Sequence[Text],
     ) -> None:
-        self._outputs = vocabulary.outputs.to(target.model.device)
-        self._greedy = _groups(greedy)
+        self._greedy = greedy
+        outputs = vocabulary.outputs.to(target.model.device)
         most = max(1, KEPT // len(vocabulary.outputs))  # positions
         self._sampled = _groups(_beginning(sampled, most))
         self._laws = [
-            target.logits(group).float().softmax(-1)[:, self._outputs].half()
-            for group in self._sampled
+            target.logits(group).float().softmax(-1)[:, outputs].half() for group in self._sampled
         ]
 
     @torch.no_grad()
     def acceptance(self, draft: Trained) -> Acceptance:
         """Over every position."""
-        same = []
-        for group in self._greedy:
-            own = self._outputs[draft.logits(group).argmax(-1)]
-            theirs = torch.cat([torch.tensor(text.output) for text in group])
-            same.append(own == theirs.to(own.device))
         shared = [
             overlap(p.float(), draft.logits(group).float())
             for group, p in zip(self._sampled, self._laws, strict=True)
         ]
-        return Acceptance(torch.cat(same).float().mean().item(), torch.cat(shared).mean().item())
+        greedy = greedy_acceptance(draft, self._greedy)
+        return Acceptance(greedy, torch.cat(shared).mean().item())
+
+
+@torch.no_grad()
+def greedy_acceptance(draft: Trained, texts: Sequence[Text]) -> float:
+    """`Acceptance.greedy` on these texts."""
+    same = []
+    for group in _groups(texts):
+        own = draft.vocabulary.outputs[draft.logits(group).argmax(-1).cpu()]
+        same.append(own == torch.cat([torch.tensor(text.output) for text in group]))
+    return torch.cat(same).float().mean().item()
 
 
 def _groups(texts: Sequence[Text]) -> list[list[Text]]:

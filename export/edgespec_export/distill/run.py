@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from edgespec_export.distill.card import RECORD, write_card
 from edgespec_export.distill.eagle import Eagle, layers_to_read
 from edgespec_export.distill.examples import Example, Text
 from edgespec_export.distill.features import Features
-from edgespec_export.distill.held_out import Acceptance, HeldOut
+from edgespec_export.distill.held_out import Acceptance, HeldOut, greedy_acceptance
 from edgespec_export.distill.loss import LOSSES
 from edgespec_export.distill.memory import keep_freed_memory
 from edgespec_export.distill.models import Causal, Distilled, Reading, Trained
@@ -94,10 +95,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Distillation:
-    """What came of it: the draft's acceptance on held-out prompts, and sizes in parameters."""
+    """What came of it: the draft's acceptance on held-out prompts, and sizes in parameters.
+
+    Attributes:
+        known: greedy acceptance on texts that were trained on; None if there are none. Far above
+            `after`, more prompts would help more than more steps.
+    """
 
     before: Acceptance
     after: Acceptance
+    known: float | None
     prompts: int
     held_out: int
     output_tokens: int
@@ -185,6 +192,7 @@ class _Run:
         held_out = HeldOut(self._target, vocabulary, greedy, sampled)
         share = _parameters(model) / _parameters(self._target.model)
         self._say(f"draft: {_parameters(model) / 1e6:.1f}M parameters, {share:.1%} of the target")
+        known = list(islice(filter(_is_greedy, examples), len(self._held_out)))
         if isinstance(draft, Distilled) and plan.on_policy:
             chunks, minutes = self._on_policy(draft), plan.minutes
         else:
@@ -204,10 +212,12 @@ class _Run:
             report=self._report,
         )
         after = training.run(chunks)
+        learned = greedy_acceptance(draft, known) if known else None
         model.float().load_state_dict(training.optimizer.weights(), strict=False)
         return draft, Distillation(
             before=training.before,
             after=after,
+            known=learned,
             prompts=len({tuple(e.prompt) for e in examples}) or len(self._prompts),
             held_out=len(self._held_out),
             output_tokens=sum(len(example.output) for example in examples),
@@ -361,6 +371,10 @@ def _prompts(file: Path, checkpoint: Checkpoint, chat: bool) -> list[list[int]]:
         lines = [form["before"] + line + form["after"] for line in lines]
     encoded = checkpoint.tokenizer.encode_batch(lines, add_special_tokens=not chat)
     return [list(encoding.ids) for encoding in encoded]
+
+
+def _is_greedy(example: Example) -> bool:
+    return example.tokens[:, 0].tolist() == list(example.output)
 
 
 def _work_folder(folder: Path, source: Source, text: Path, plan: Plan) -> Path:
