@@ -24,6 +24,11 @@ class Features:
         self._target = target
         self._of: dict[tuple[tuple[int, ...], tuple[int, ...]], Tensor] = {}
 
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Of the target, counted from 1."""
+        return tuple(self._target.shows)
+
     def __getitem__(self, text: Text) -> Tensor:
         """[n, layers · width] of a text that was added, n its length without the last token."""
         return self._of[_name(text)]
@@ -35,7 +40,7 @@ class Features:
         """
         file, dtype = self._beside(file), self._target.model.dtype
         lengths = [len(text) - 1 for text in texts]
-        shape = (sum(lengths), len(self._target.shows) * self._target.model.config.hidden_size)
+        shape = (sum(lengths), len(self.layers) * self._target.model.config.hidden_size)
         size = shape[0] * shape[1]
         if not file.exists() or file.stat().st_size != size * dtype.itemsize:
             whole = torch.empty(shape, dtype=dtype)

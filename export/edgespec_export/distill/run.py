@@ -240,8 +240,7 @@ class _Run:
         )
         if self._features is None:
             return type(target)(_beside(target.model, body), vocabulary)
-        layers = layers_to_read(target.model.config.num_hidden_layers)
-        reading = Eagle(body, layers, target.model.config.hidden_size)
+        reading = Eagle(body, self._features.layers, target.model.config.hidden_size)
         return Reading(_beside(target.model, reading), vocabulary, self._features)
 
     def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
