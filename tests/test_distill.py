@@ -23,7 +23,7 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
 from edgespec_export.distill import run as run_module
 from edgespec_export.distill.budget import Budget
-from edgespec_export.distill.examples import Text, batches
+from edgespec_export.distill.examples import Example, Text, batches
 from edgespec_export.distill.features import Features
 from edgespec_export.distill.held_out import HeldOut
 from edgespec_export.distill.loss import forward_kl, overlap, total_variation
@@ -37,7 +37,7 @@ from edgespec_export.distill.outputs import (
     written_with_laws,
 )
 from edgespec_export.distill.run import Plan, distill
-from edgespec_export.distill.student import small_model
+from edgespec_export.distill.student import last, small_model
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
 from edgespec_export.distill.wide_head import head_loss
 
@@ -267,6 +267,19 @@ def test_laws_are_the_targets_most_probable_tokens(llama_folder):
     np.testing.assert_allclose(example.logs.numpy(), expected.detach().numpy(), atol=0.01)
 
 
+def test_a_greedy_text_is_known_as_one_where_tokens_are_equally_probable(llama_folder):
+    """In bf16 some are; the first of the sorted ones need not be the arg-max."""
+    target = causal(llama_folder)
+    prompts = [[40, 41, 42], [50], [60, 61]]
+    torch.manual_seed(0)
+    for greedy, temperature in ((True, 0.0), (False, 1.0)):
+        examples, _ = written_with_laws(target, prompts, Manner(9, [1], temperature))
+        assert [example.is_greedy for example in examples] == [greedy] * len(prompts)
+    tokens, logs = torch.tensor([[7, 5, 6]]), torch.tensor([[-1.0, -1.0, -2.0]])
+    wrote = [Example([1], [token], tokens, logs) for token in (7, 5, 6, 8)]
+    assert [example.is_greedy for example in wrote] == [True, True, False, False]
+
+
 # --- the small vocabulary
 
 
@@ -336,6 +349,15 @@ def test_a_draft_of_the_targets_width_starts_as_its_layers(llama_folder):
     torch.testing.assert_close(
         ours["model.embed_tokens.weight"], theirs["model.embed_tokens.weight"]
     )
+
+
+def test_a_draft_may_keep_the_targets_last_layers(llama_folder):
+    target = causal(llama_folder).model
+    draft = untrained(target, layers=2, width=None, keep=last)
+    theirs, ours = target.state_dict(), draft.state_dict()
+    for mine, origin in ((0, 1), (1, 2)):
+        name = "model.layers.{}.mlp.up_proj.weight"
+        torch.testing.assert_close(ours[name.format(mine)], theirs[name.format(origin)])
 
 
 def test_in_bf16_rotary_angles_stay_those_of_the_graphs(llama_folder):

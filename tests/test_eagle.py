@@ -23,11 +23,12 @@ from edgespec.export import export_pair
 from edgespec.predict import model_trace
 from edgespec.randomness import Seeded
 from edgespec_export.distill import models
-from edgespec_export.distill.eagle import Eagle, layers_to_read
+from edgespec_export.distill.eagle import Eagle, embedded, layers_to_read, read
 from edgespec_export.distill.examples import Text
 from edgespec_export.distill.models import Causal, Reading
 from edgespec_export.distill.outputs import Manner, written_with_laws
-from edgespec_export.distill.student import small_model
+from edgespec_export.distill.student import last, small_model
+from edgespec_export.distill.t5 import rms_norm
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
 from edgespec_runtimes import ort
 
@@ -49,10 +50,10 @@ def write_eagle(
     config = model.config
     draft = Eagle(body, layers_to_read(config.num_hidden_layers), config.hidden_size)
     generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():  # norms that do something
+    with torch.no_grad():  # norms and maps that do something
         for _, weight in draft.named_parameters():
-            if weight.ndim == 1:
-                weight += 0.2 * torch.randn(weight.shape, generator=generator)
+            size = 0.2 if weight.ndim == 1 else 0.02
+            weight += size * torch.randn(weight.shape, generator=generator)
     folder.mkdir()
     draft.save_pretrained(folder)
     vocabulary.save(folder)
@@ -117,6 +118,29 @@ def guesses(reading, causal: Causal, text: Text, count: int = GUESSES) -> list[n
     return [(states @ learner.head.T).detach().numpy() for states in hidden]
 
 
+def starting(causal: Causal, width: int | None) -> tuple[Reading, list[Text]]:
+    """A draft before its training, and texts for it to begin with."""
+    prompts = [[40 + n, 41, 42, 50 + n, 60] for n in range(40)]
+    examples, shown = written_with_laws(causal, prompts, Manner(20, [1], 1.0))
+    texts = [Text(tuple(e.prompt), tuple(e.output)) for e in examples]
+    shape = {"layers": 1, "encoder_layers": 1, "width": width, "vocabulary": whole(SIZE)}
+    body = small_model(causal.model, **shape, seed=0, keep=last)
+    eagle = Eagle(body, causal.shows, causal.model.config.hidden_size)
+    return Reading(eagle, whole(SIZE), dict(zip(texts, shown, strict=True))), texts
+
+
+@torch.no_grad()
+def error(draft: Reading, texts: list[Text]) -> float:
+    """Of the next state, as token and state tell it, in the mean of squares."""
+    join, errors = draft.model.join, []
+    for text in texts:
+        ids = torch.tensor([*text.prompt, *text.output[:-1]])
+        state = rms_norm(join.state_norm, read(draft.model, draft._features[text]))
+        token = rms_norm(join.token_norm, embedded(draft.model, ids))
+        errors.append((join.token(token[1:]) + join.state(state[:-1]) - state[1:]).square())
+    return torch.cat(errors).mean().item()
+
+
 def test_the_target_shows_the_states_that_transformers_has(causal, reading):
     text = Text(PROMPT, (5, 9, 80, 3))
     pair = edgespec.load(reading[1], threads=1)
@@ -127,6 +151,33 @@ def test_the_target_shows_the_states_that_transformers_has(causal, reading):
     (ours,) = causal.features([text])
     torch.testing.assert_close(ours[:, :64], states[2][0], atol=1e-5, rtol=1e-5)
     np.testing.assert_allclose(pair.target.features[: len(ours)], ours, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("width", [None, 32])
+def test_before_its_training_it_makes_the_best_linear_guess_of_the_next_state(causal, width):
+    draft, texts = starting(causal, width)
+    before = error(draft, texts)
+    draft.begin(texts)
+    least = error(draft, texts)
+    assert least < 0.8 * before
+    generator = torch.Generator().manual_seed(0)
+    for part in (draft.model.join.token, draft.model.join.state):
+        best = part.weight.detach().clone()
+        for _ in range(5):
+            part.weight.data = best + 0.01 * torch.randn(best.shape, generator=generator)
+            assert error(draft, texts) > least
+        part.weight.data = best
+
+
+def test_its_layers_begin_as_the_targets_last_ones_beside_a_stream_of_their_size(causal):
+    draft, texts = starting(causal, None)
+    draft.begin(texts)
+    streams = torch.cat([causal.features([text])[0][:, -64:] for text in texts])
+    size = streams.square().mean(1).sqrt().median()
+    theirs = causal.model.model.layers[-1].state_dict()
+    for name, weight in draft.model.model.layers[0].state_dict().items():
+        adds = name.endswith(("o_proj.weight", "down_proj.weight"))
+        torch.testing.assert_close(weight, theirs[name] / size if adds else theirs[name])
 
 
 def test_what_is_shown_while_writing_is_what_the_finished_texts_show(causal, monkeypatch):

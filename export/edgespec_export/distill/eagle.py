@@ -22,7 +22,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from edgespec_export.distill import llama
 from edgespec_export.distill.t5 import rms_norm
 
-__all__ = ["Eagle", "hidden_states", "layers_to_read"]
+__all__ = ["Eagle", "embedded", "hidden_states", "layers_to_read", "read"]
 
 Part = tuple[Tensor, Tensor]  # keys and values: [rows, heads, m, head size]
 
@@ -86,11 +86,11 @@ class _Reader(nn.Module):
         super().__init__()
         self.norms = nn.ModuleList(LlamaRMSNorm(target_width, epsilon) for _ in range(layers))
         shares = [0.0] * (layers - 1) + [1.0]
-        self.maps = nn.ModuleList(_near_identity(target_width, width, share) for share in shares)
+        self.maps = nn.ModuleList(_passing(target_width, width, share) for share in shares)
 
 
 class _Join(nn.Module):
-    """Begins with the mean of a token and a state."""
+    """Begins with the mean of a token and a state, until `eagle_start` knows better."""
 
     def __init__(self, width: int, epsilon: float) -> None:
         super().__init__()
@@ -98,15 +98,14 @@ class _Join(nn.Module):
             LlamaRMSNorm(width, epsilon),
             LlamaRMSNorm(width, epsilon),
         )
-        self.token, self.state = (_near_identity(width, width, 0.5) for _ in range(2))
+        self.token, self.state = (_passing(width, width, 0.5) for _ in range(2))
 
 
-def _near_identity(columns: int, rows: int, share: float) -> nn.Linear:
-    """A map that begins by passing on a share of its input, beside some noise."""
+def _passing(columns: int, rows: int, share: float) -> nn.Linear:
+    """A map that passes on a share of its input."""
     linear = nn.Linear(columns, rows, bias=False)
     with torch.no_grad():
-        linear.weight.normal_(0, 0.02)
-        linear.weight.add_(share * torch.eye(rows, columns))
+        linear.weight.copy_(share * torch.eye(rows, columns))
     return linear
 
 
@@ -118,8 +117,8 @@ def hidden_states(draft: Eagle, ids: Tensor, features: Tensor) -> Iterator[Tenso
         features: [rows, m, F] what the target shows of these positions.
     """
     join = draft.join
-    token = join.token(rms_norm(join.token_norm, _embedded(draft, ids)))
-    state = _later(_read(draft, features), 1)
+    token = join.token(rms_norm(join.token_norm, embedded(draft, ids)))
+    state = _later(read(draft, features), 1)
     places = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
     angles = llama.rotary_angles(draft.model, token, places)
     earlier: list[list[Part]] = [[] for _ in draft.model.layers]
@@ -131,11 +130,13 @@ def hidden_states(draft: Eagle, ids: Tensor, features: Tensor) -> Iterator[Tenso
         state = _later(x, 1)
 
 
-def _embedded(draft: Eagle, ids: Tensor) -> Tensor:
+def embedded(draft: Eagle, ids: Tensor) -> Tensor:
+    """[rows, m, width] of the draft's tokens [rows, m]."""
     return functional.embedding(ids, draft.model.embed_tokens.weight)
 
 
-def _read(draft: Eagle, features: Tensor) -> Tensor:
+def read(draft: Eagle, features: Tensor) -> Tensor:
+    """The states [rows, m, width] that features [rows, m, F] are made into."""
     parts = torch.split(features, draft.target_width, -1)
     layers = zip(draft.reader.norms, draft.reader.maps, parts, strict=True)
     return torch.stack([mapped(rms_norm(norm, part)) for norm, mapped, part in layers]).sum(0)

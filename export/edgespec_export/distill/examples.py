@@ -41,6 +41,16 @@ class Example(Text):
     tokens: Tensor
     logs: Tensor
 
+    @property
+    def is_greedy(self) -> bool:
+        """Whether no token would have been more probable than any of the output's.
+
+        Not whether each is the first of its `tokens`: in bf16 some are equal.
+        """
+        own = self.tokens == torch.tensor(self.output)[:, None]
+        best = self.logs == self.logs[:, :1]
+        return bool((own & best).any(1).all())
+
 
 AnyText = TypeVar("AnyText", bound=Text)
 

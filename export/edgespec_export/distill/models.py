@@ -12,7 +12,7 @@ from torch.nn import functional
 from transformers import EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from edgespec_export.distill import eagle, llama, t5
+from edgespec_export.distill import eagle, eagle_start, llama, t5
 from edgespec_export.distill.examples import Text, padded
 from edgespec_export.distill.vocabulary import Vocabulary
 
@@ -162,6 +162,13 @@ class Reading(Trained):
     def __init__(self, model: Any, vocabulary: Vocabulary, features: Features) -> None:
         super().__init__(model, vocabulary)
         self._features = features
+
+    def begin(self, texts: Sequence[Text]) -> None:
+        """Takes from these texts where its training starts: see `eagle_start`."""
+        device, inputs = self.model.device, self.vocabulary.inputs
+        ids = (inputs[torch.tensor(row)].to(device) for row in _read(texts))
+        shown = (self._features[text].to(device) for text in texts)
+        eagle_start.begin(self.model, zip(ids, shown, strict=True))
 
     def guesses(self, texts: Sequence[Text]) -> Iterator[Tensor]:
         ids, real = self._inputs(_read(texts))

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from edgespec_export.distill.outputs import (
     written,
     written_with_laws,
 )
-from edgespec_export.distill.student import check_width, small_model
+from edgespec_export.distill.student import check_width, last, small_model, spread
 from edgespec_export.distill.target import open_target
 from edgespec_export.distill.training import Report, Training
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
@@ -49,6 +48,7 @@ __all__ = ["Distillation", "Plan", "distill"]
 
 FEWEST = 16  # prompts
 BLOCK = 512  # prompts whose outputs are kept in one file
+STARTERS = 512  # texts that a draft which reads begins with
 WRITING = 0.4  # of the minutes at most go into the target's outputs
 MINUTES = "minutes-written.txt"
 ENOUGH = 0.9  # of the texts written at once; when they have ended, the rest is cut
@@ -187,12 +187,12 @@ class _Run:
         examples = [] if plan.on_policy else list(self._cached())
         vocabulary = self._vocabulary(examples or self._some_texts())
         self._tell_coverage(vocabulary, [*greedy, *sampled])
-        draft = self._draft(vocabulary)
+        draft = self._draft(vocabulary, examples)
         model = draft.model
         held_out = HeldOut(self._target, vocabulary, greedy, sampled)
         share = _parameters(model) / _parameters(self._target.model)
         self._say(f"draft: {_parameters(model) / 1e6:.1f}M parameters, {share:.1%} of the target")
-        known = list(islice(filter(_is_greedy, examples), len(self._held_out)))
+        known = _spread([e for e in examples if e.is_greedy], len(self._held_out))
         if isinstance(draft, Distilled) and plan.on_policy:
             chunks, minutes = self._on_policy(draft), plan.minutes
         else:
@@ -227,7 +227,7 @@ class _Run:
             draft_parameters=_parameters(model),
         )
 
-    def _draft(self, vocabulary: Vocabulary) -> Trained:
+    def _draft(self, vocabulary: Vocabulary, examples: Sequence[Example]) -> Trained:
         """The draft before its training."""
         plan, target = self._plan, self._target
         body = small_model(
@@ -237,11 +237,14 @@ class _Run:
             width=plan.width,
             vocabulary=vocabulary,
             seed=plan.seed,
+            keep=spread if self._features is None else last,
         )
         if self._features is None:
             return type(target)(_beside(target.model, body), vocabulary)
         reading = Eagle(body, self._features.layers, target.model.config.hidden_size)
-        return Reading(_beside(target.model, reading), vocabulary, self._features)
+        draft = Reading(_beside(target.model, reading), vocabulary, self._features)
+        draft.begin(_spread(examples, STARTERS))
+        return draft
 
     def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
         return Manner(self._plan.max_new_tokens, self._ends, temperature, enough)
@@ -372,8 +375,9 @@ def _prompts(file: Path, checkpoint: Checkpoint, chat: bool) -> list[list[int]]:
     return [list(encoding.ids) for encoding in encoded]
 
 
-def _is_greedy(example: Example) -> bool:
-    return example.tokens[:, 0].tolist() == list(example.output)
+def _spread(examples: Sequence[Example], count: int) -> Sequence[Example]:
+    """So many from all over; neighbours were written together and have prompts of one length."""
+    return examples[:: max(1, len(examples) // count)][:count]
 
 
 def _work_folder(folder: Path, source: Source, text: Path, plan: Plan) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,13 +14,24 @@ from edgespec.errors import UsageError
 from edgespec_export.distill.llama import head_size
 from edgespec_export.distill.vocabulary import Vocabulary
 
-__all__ = ["check_width", "small_model"]
+__all__ = ["adds", "check_width", "last", "small_model", "spread"]
 
 # What transformers notes of a GGUF file in the config it makes for it.
 OF_ITS_FILE = ("quantization_config", "_model_name_or_path")
+Choice = Callable[[int, int], range | list[int]]
 _LAYER = re.compile(r"(.*\.(?:layers|block)\.)(\d+)(\..*)")
 _VOCABULARY = re.compile(r".*(shared|embed_tokens|lm_head)\.weight")
 _ADDS = re.compile(r".*\.(o|wo|o_proj|down_proj)\.weight")
+
+
+def spread(count: int, of: int) -> list[int]:
+    """So many of a model's layers, evenly from the first to the last."""
+    return [round(n * (of - 1) / max(1, count - 1)) for n in range(count)]
+
+
+def last(count: int, of: int) -> range:
+    """So many of a model's layers, the last ones."""
+    return range(of - count, of)
 
 
 def small_model(
@@ -30,22 +42,23 @@ def small_model(
     width: int | None,
     vocabulary: Vocabulary,
     seed: int,
+    keep: Choice = spread,
 ) -> Any:
     """An untrained draft in float32.
 
-    Of the target's own width it is the target without most of its layers: those kept are spread
-    evenly from the first to the last. Narrower, its layers begin by adding nothing to the
-    embeddings, which are the target's, turned so that the columns kept hold most of their variance;
-    its heads look as far as the target's first ones.
+    Of the target's own width it is the target without most of its layers. Narrower, its layers
+    begin by adding nothing to the embeddings, which are the target's, turned so that the columns
+    kept hold most of their variance; its heads look as far as the target's first ones.
 
     Args:
         target: the transformers model.
         layers, encoder_layers: of the decoder, and of the encoder if there is one.
         width: of the hidden states; None keeps the target's.
         vocabulary: the draft's tokens.
+        keep: which of the target's layers: `spread` or `last`.
     """
     torch.manual_seed(seed)
-    config = _small_config(target.config, layers, encoder_layers, width, vocabulary)
+    config = _small_config(target.config, layers, encoder_layers, width, vocabulary, keep)
     draft = type(target)(config).float()
     theirs = {name: weight.float() for name, weight in target.named_parameters()}
     same_width = width is None or width == _width(target.config)
@@ -55,14 +68,19 @@ def small_model(
                 rows = theirs[name][vocabulary.outputs]
                 weight.copy_(rows if same_width else _narrowed(rows, weight.shape[1]))
             elif same_width:
-                weight.copy_(theirs[_origin(name, target.config, config)])
-            elif _ADDS.fullmatch(name):
+                weight.copy_(theirs[_origin(name, target.config, config, keep)])
+            elif adds(name):
                 weight.zero_()
             elif "relative_attention_bias" in name:  # [buckets, heads]
                 weight.copy_(theirs[name][:, : weight.shape[1]])
         if not same_width and getattr(config, "scale_decoder_outputs", False):
             draft.decoder.final_layer_norm.weight.fill_(config.d_model**0.5)
     return draft
+
+
+def adds(name: str) -> bool:
+    """Whether this is a weight whose product is added to the stream."""
+    return _ADDS.fullmatch(name) is not None
 
 
 def check_width(config: Any, width: int | None) -> None:
@@ -78,7 +96,12 @@ def check_width(config: Any, width: int | None) -> None:
 
 
 def _small_config(
-    config: Any, layers: int, encoder_layers: int, width: int | None, vocabulary: Vocabulary
+    config: Any,
+    layers: int,
+    encoder_layers: int,
+    width: int | None,
+    vocabulary: Vocabulary,
+    keep: Choice,
 ) -> Any:
     small = copy.deepcopy(config)
     for name in OF_ITS_FILE:
@@ -99,7 +122,8 @@ def _small_config(
         return small
     small.num_hidden_layers = layers
     if getattr(config, "layer_types", None):
-        small.layer_types = config.layer_types[:layers]
+        kept = keep(layers, config.num_hidden_layers)
+        small.layer_types = [config.layer_types[layer] for layer in kept]
     group = config.num_attention_heads // config.num_key_value_heads
     small.hidden_size, small.num_attention_heads = width, heads
     small.intermediate_size = round(config.intermediate_size * share)
@@ -116,7 +140,7 @@ def _head_size(config: Any) -> int:
     return int(config.d_kv) if config.model_type == "t5" else head_size(config)
 
 
-def _origin(name: str, config: Any, small: Any) -> str:
+def _origin(name: str, config: Any, small: Any, keep: Choice) -> str:
     """The target's name of the weight that a draft's weight starts from."""
     found = _LAYER.fullmatch(name)
     if found is None or "relative_attention_bias" in name:  # in the first layer only
@@ -125,9 +149,8 @@ def _origin(name: str, config: Any, small: Any) -> str:
     count = "num_hidden_layers"
     if config.model_type == "t5":
         count = "num_layers" if before.startswith("encoder") else "num_decoder_layers"
-    there, here = getattr(config, count), getattr(small, count)
-    kept = round(int(layer) * (there - 1) / max(1, here - 1))
-    return f"{before}{kept}{after}"
+    kept = keep(getattr(small, count), getattr(config, count))
+    return f"{before}{kept[int(layer)]}{after}"
 
 
 def _narrowed(rows: Tensor, width: int) -> Tensor:
