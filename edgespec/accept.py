@@ -31,10 +31,20 @@ class Proposal:
     tokens: Sequence[int] = ()
     q: Sequence[Distribution] = ()
 
+    def first(self, count: int) -> Proposal:
+        """Without what is behind so many tokens."""
+        if len(self.tokens) <= count:
+            return self
+        return Proposal(self.tokens[:count], self.q[:count])
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """How many proposed tokens stay, how many were looked at, and the law of the next token."""
+    """How many proposed tokens stay, and the law of the token behind them.
+
+    Attributes:
+        evaluated: what acceptance is judged by: the accepted tokens and the first one that was not.
+    """
 
     accepted: int
     evaluated: int
@@ -54,8 +64,10 @@ def residual(p: Distribution, q: Distribution, weight: Any = 1) -> Distribution:
     """The law of the token that replaces a rejected one: norm(max(0, weight · p − q)).
 
     Where p ≤ q everywhere up to rounding, nothing is left; the rejection that asked for it had
-    probability zero up to rounding, and p itself is the answer.
+    probability zero up to rounding, and p itself is the answer. So it is where p has one token.
     """
+    if len(p.tokens) == 1:  # greedy: there is nothing to divide up
+        return p
     left = _excess(p, q, weight)
     return Distribution(p.tokens, left) if left.any() else p
 
@@ -99,8 +111,8 @@ def block_rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:
     for i in range(drafted - 1, 0, -1):
         z = _excess(p[i], proposal.q[i], w[i]).sum()
         if z and randomness.bernoulli(z / (z + 1 - w[i])):
-            return Verdict(i, drafted, residual(p[i], proposal.q[i], w[i]))
-    return Verdict(0, drafted, residual(p[0], proposal.q[0]))
+            return Verdict(i, i + 1, residual(p[i], proposal.q[i], w[i]))
+    return Verdict(0, 1, residual(p[0], proposal.q[0]))
 
 
 RULES: dict[str, Rule] = {"token": token_rule, "block": block_rule}

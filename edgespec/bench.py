@@ -68,6 +68,11 @@ def bench(
     for prompt in prompts:
         for name, way in ways.items():
             totals[name].add(pair.generate(prompt, **options, **way).stats)
+    if not totals["plain"].tokens:
+        raise UsageError(
+            "the target ends each text after one token, so there is nothing to time; give other "
+            "prompts (--text), or --chat or --no-chat"
+        )
     return [_row(name, rate, totals["plain"], synthetic=False) for name, rate in totals.items()]
 
 

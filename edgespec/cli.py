@@ -1,12 +1,13 @@
-"""The command line: `edgespec export`, `generate`, `inspect`."""
+"""The command line: `edgespec export`, `generate`, `inspect`, `tune` and `bench`."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +19,9 @@ from edgespec.one_line import one_line_errors
 from edgespec.report import describe_pair, generation_json, pair_json, show_stats, write_stream
 from edgespec.reproduce_cli import reproduce
 from edgespec.text_file import read_lines, read_text
+
+if TYPE_CHECKING:
+    from edgespec.contract import Manifest
 
 __all__ = ["main"]
 
@@ -36,8 +40,18 @@ THREADS = click.option(
 )
 
 
+CHAT = click.option(
+    "--chat/--no-chat",
+    default=None,
+    help="Put the model's chat format around each prompt; default: if it has one.",
+)
 TEXT = click.option(
     "--text", type=click.Path(path_type=Path), help="A prompt on each line; default: built-in."
+)
+
+
+LENGTH = click.option(
+    "-n", "--max-new-tokens", type=click.IntRange(min=1), default=64, show_default=True
 )
 
 
@@ -55,7 +69,8 @@ def SAMPLING(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="edgespec")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """On-device text generation that is exactly the model's own, only faster.
 
     \b
@@ -63,13 +78,15 @@ def main() -> None:
       edgespec export flan-t5-large flan-t5-small -o build/flan
       edgespec generate build/flan "translate English to German: Good morning."
     """
+    if os.environ.get("NO_COLOR"):
+        context.color = False
 
 
 main.add_command(distill)
 main.add_command(reproduce)
 
 
-@main.command()
+@main.command(short_help="Convert a target and a draft to ONNX.")
 @click.argument("target")
 @click.argument("draft", required=False)
 @click.option(
@@ -114,13 +131,13 @@ def export(
                 measure=not no_measure,
                 replace=force,
                 threads=threads,
-                say=lambda line: click.echo(line, err=True),
+                say=_say,
                 progress=progress,
             )
         click.echo(f"{output}: ready; try: edgespec generate {output} PROMPT", err=True)
 
 
-@main.command()
+@main.command(short_help="Generate text; exactly the target's own.")
 @PAIR
 @click.argument("prompt", required=False)
 @click.option("--file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
@@ -137,7 +154,7 @@ def export(
 @click.option("--rule", type=click.Choice(["block", "token"]), help="Default: block when sampling.")
 @click.option("--stop", multiple=True, help="End before this text; may be repeated.")
 @click.option("--ignore-eos", is_flag=True, help="Go on behind the end of the text.")
-@click.option("--chat", is_flag=True, help="Put the model's chat format around the prompt.")
+@CHAT
 @click.option("--show-draft", is_flag=True, help="Colour the tokens that the draft proposed.")
 @click.option("--logprobs", is_flag=True, help="With --json: the target's log-probabilities.")
 @click.option("--stats", is_flag=True, help="Show speed and acceptance.")
@@ -161,9 +178,10 @@ def generate(
     target_format: str | None,
     draft_format: str | None,
     allow_inexact: bool,
+    chat: bool | None,
     **options: Any,
 ) -> None:
-    """Generate from PROMPT, from --file or from standard input.
+    """Generate from PROMPT, from --file or from standard input (also as PROMPT "-").
 
     The text is exactly the target's own: greedy it is the same text as with --no-draft, sampled it
     has the same distribution.
@@ -173,6 +191,10 @@ def generate(
 
         if no_draft and draft:
             raise UsageError("--no-draft and --draft contradict each other; give one")
+        if show_draft and as_json:
+            raise UsageError("--show-draft colours text and --json is none; give one")
+        if options["logprobs"] and not as_json:
+            raise UsageError("--logprobs come with --json; give both")
         text = _prompt(prompt, file)
         loaded = load(
             pair,
@@ -181,7 +203,9 @@ def generate(
             target_format=target_format,
             draft_format=draft_format,
             allow_inexact=allow_inexact,
+            say=_say,
         )
+        options["chat"] = _in_chat_format(chat, loaded.manifest)
         stream = loaded.stream(text, draft=False if no_draft else draft or True, **options)
         if as_json:
             for _ in stream:
@@ -193,40 +217,37 @@ def generate(
                 show_stats(stream.result)
 
 
-@main.command()
+@main.command(short_help="Show what a pair consists of, and whether it is exact.")
 @PAIR
 @JSON
 @click.option(
     "--measure",
     is_flag=True,
-    help="Measure row-invariance on this machine, and keep a verdict that is missing.",
+    help="Test anew whether the target is row-invariant on this machine, and keep the verdict.",
 )
 @THREADS
 def inspect(pair: Path, as_json: bool, measure: bool, threads: int | None) -> None:
     """Show what an exported PAIR consists of, and whether its target is exact."""
     with one_line_errors():
-        from edgespec.contract import read_manifest, write_manifest
-        from edgespec.runtimes import measure_row_invariance
+        from edgespec.contract import read_manifest
+        from edgespec.profile import read_profile
+        from edgespec.verdicts import known_verdict, measured_verdict
 
         manifest = read_manifest(pair)
-        measured = {}
-        if measure:
-            measured = {
-                format_: measure_row_invariance(pair, manifest.target, format_, threads)
-                for format_ in manifest.target.variants
-            }
-            manifest = manifest.with_verdicts(measured)
-            write_manifest(manifest, pair)
-        click.echo((pair_json if as_json else describe_pair)(manifest, measured))
+        verdict = measured_verdict if measure else known_verdict
+        here = {name: verdict(pair, manifest, name, threads) for name in manifest.target.variants}
+        measured = {name: found for name, found in here.items() if found is not None}
+        profile = read_profile(pair, manifest)
+        click.echo((pair_json if as_json else describe_pair)(manifest, measured, profile))
 
 
-@main.command()
+@main.command(short_help="Find a pair's fastest setting on this device.")
 @PAIR
 @TEXT
 @SAMPLING
-@click.option("-n", "--max-new-tokens", type=int, default=64, show_default=True)
+@LENGTH
 @click.option("--threads", type=click.IntRange(min=1), multiple=True, help="Default: 1 and all.")
-@click.option("--chat", is_flag=True, help="Put the model's chat format around the prompts.")
+@CHAT
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the curves (extra: plots).")
 @click.option("--dry-run", is_flag=True, help="Write no profile.")
 @JSON
@@ -235,7 +256,7 @@ def tune(
     text: Path | None,
     max_new_tokens: int,
     threads: tuple[int, ...],
-    chat: bool,
+    chat: bool | None,
     plot: Path | None,
     dry_run: bool,
     as_json: bool,
@@ -248,6 +269,7 @@ def tune(
     written into PAIR and used by `generate` from then on.
     """
     with one_line_errors():
+        from edgespec.contract import read_manifest
         from edgespec.distribution import Sampling
         from edgespec.profile import write_profile
         from edgespec.report import describe_tuning, tuning_json
@@ -259,8 +281,8 @@ def tune(
             process=Sampling(**sampling),
             max_new_tokens=max_new_tokens,
             threads=threads,
-            chat=chat,
-            say=lambda line: click.echo(line, err=True),
+            chat=_in_chat_format(chat, read_manifest(pair)),
+            say=_say,
         )
         if plot is not None:
             from edgespec.plots import plot_tuning
@@ -271,16 +293,16 @@ def tune(
         click.echo((tuning_json if as_json else describe_tuning)(tuning))
 
 
-@main.command()
+@main.command(short_help="Time a pair beside plain decoding.")
 @PAIR
 @TEXT
 @SAMPLING
-@click.option("-n", "--max-new-tokens", type=int, default=64, show_default=True)
+@LENGTH
 @click.option("--gamma", multiple=True, default=["2", "4", "auto"], show_default=True)
 @click.option(
     "--acceptance", type=float, help="Decree this α: machine cost without model agreement."
 )
-@click.option("--chat", is_flag=True, help="Put the model's chat format around the prompts.")
+@CHAT
 @click.option("--target-format", help="Which exported variant; default: the first.")
 @click.option("--draft-format", help="Which exported variant; default: the first.")
 @THREADS
@@ -291,7 +313,7 @@ def bench(
     max_new_tokens: int,
     gamma: tuple[str, ...],
     acceptance: float | None,
-    chat: bool,
+    chat: bool | None,
     target_format: str | None,
     draft_format: str | None,
     threads: int | None,
@@ -307,7 +329,14 @@ def bench(
         from edgespec.report import bench_json, describe_bench
         from edgespec.runtimes import describe
 
-        loaded = load(pair, threads=threads, target_format=target_format, draft_format=draft_format)
+        loaded = load(
+            pair,
+            threads=threads,
+            target_format=target_format,
+            draft_format=draft_format,
+            allow_inexact=acceptance is not None,  # what is decreed is not exact anyway
+            say=_say,
+        )
         if acceptance is None:
             rows = time_texts(
                 loaded,
@@ -315,12 +344,21 @@ def bench(
                 process=Sampling(**sampling),
                 max_new_tokens=max_new_tokens,
                 gammas=gamma,
-                chat=chat,
+                chat=_in_chat_format(chat, loaded.manifest),
             )
         else:
             fixed = [int(g) for g in gamma if g.isdecimal()]
             rows = bench_synthetic(loaded, acceptance, max_new_tokens=max_new_tokens, gammas=fixed)
         click.echo((bench_json if as_json else describe_bench)(rows, describe(threads)))
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _in_chat_format(asked: bool | None, manifest: Manifest) -> bool:
+    """As asked; without its chat format, a chat model takes a question for a finished text."""
+    return manifest.chat is not None if asked is None else asked
 
 
 def _texts(pair: Path, file: Path | None) -> list[str]:
@@ -336,11 +374,11 @@ def _texts(pair: Path, file: Path | None) -> list[str]:
 def _prompt(prompt: str | None, file: Path | None) -> str:
     if prompt is not None and file is not None:
         raise UsageError("there is a PROMPT and a --file; give one")
-    if prompt is not None:
+    if prompt is not None and prompt != "-":
         return prompt
     if file is not None:
         return read_text(file).rstrip("\n")
-    if sys.stdin.isatty():
+    if prompt is None and sys.stdin.isatty():
         raise UsageError("no prompt; give PROMPT, --file or standard input")
     try:
         return sys.stdin.read().rstrip("\n")

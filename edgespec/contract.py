@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from edgespec.errors import EdgespecError
+from edgespec.json_file import ADDED_LATER, parsed, write_json
 
 __all__ = [
     "CACHE_FORMATS",
@@ -146,10 +146,6 @@ class Distance:
     positions: int
 
 
-# Fields that earlier exporters of this version did not write; the default says what held then.
-ADDED_LATER = {"added later": True}
-
-
 @dataclass(frozen=True)
 class Variant:
     """One set of graphs of a model: the same weights and cache in one number format each.
@@ -251,16 +247,6 @@ class Manifest:
     created_by: str = ""
     version: int = FORMAT_VERSION
 
-    def with_verdicts(self, measured: Mapping[str, RowInvariance]) -> Manifest:
-        """The manifest with verdicts on target variants that have none yet."""
-        variants = {
-            name: dataclasses.replace(
-                variant, row_invariance=variant.row_invariance or measured.get(name)
-            )
-            for name, variant in self.target.variants.items()
-        }
-        return dataclasses.replace(self, target=dataclasses.replace(self.target, variants=variants))
-
     def bytes(self, role: str, variant: str) -> int:
         """Size of a variant of the "target" or the "draft": its graphs and their weights."""
         model = self.target if role == "target" else self.draft
@@ -271,10 +257,7 @@ class Manifest:
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
     """Writes `edgespec.json`; `read_manifest` gives the same object back."""
-    text = json.dumps(dataclasses.asdict(manifest), indent=2, ensure_ascii=False)
-    aside = folder / f".{MANIFEST}.partial"
-    aside.write_text(text + "\n", encoding="utf-8")
-    aside.replace(folder / MANIFEST)
+    write_json(dataclasses.asdict(manifest), folder / MANIFEST)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -292,7 +275,7 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         manifest = _manifest(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise EdgespecError(f"{path} is damaged ({error}); export the pair again") from None
     for name, record in manifest.files.items():
         _check_file(folder, name, record)
@@ -341,38 +324,27 @@ def _manifest(data: dict[str, Any]) -> Manifest:
             f"the pair has format version {version} and this edgespec reads {FORMAT_VERSION}; "
             "update edgespec or export the pair again"
         )
-    manifest: Manifest = _parsed(Manifest, data, "manifest")
+    manifest: Manifest = parsed(Manifest, data, "manifest")
+    if manifest.chat is not None and manifest.chat.keys() != {"before", "after"}:
+        raise ValueError(f"chat has {', '.join(manifest.chat) or 'nothing'}")
     for model in (manifest.target, manifest.draft):
         variants = model.variants.values() if model else ()
         if model and not (variants and all(DECODER in variant.graphs for variant in variants)):
             raise ValueError(f"a variant of {model.source} has no {DECODER}")
-        if model and model.features < 0:
-            raise ValueError(f"features is {model.features}")
+        if model:
+            _check_sizes(model)
         for variant in variants:
             if variant.cache not in CACHE_FORMATS:
                 raise ValueError(f"cache is {variant.cache!r}")
+            found = variant.row_invariance
+            if found and not 1 <= found.min_rows <= found.max_rows:
+                raise ValueError(f"min_rows is {found.min_rows}, max_rows {found.max_rows}")
     return manifest
 
 
-def _parsed(kind: Any, value: Any, where: str) -> Any:
-    """A JSON value as the type that an annotation names: nothing of another type comes in.
-
-    Raises:
-        ValueError: it is something else, or lacks a field, or has one too many.
-    """
-    parts = get_args(kind)
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        fields = get_type_hints(kind)
-        later = {item.name for item in dataclasses.fields(kind) if item.metadata == ADDED_LATER}
-        if not isinstance(value, dict) or value.keys() | later != fields.keys():
-            raise ValueError(f"{where} does not have the fields {', '.join(fields)}")
-        return kind(**{key: _parsed(fields[key], value[key], key) for key in value})
-    if type(None) in parts:
-        return None if value is None else _parsed(parts[0], value, where)
-    if get_origin(kind) is dict and isinstance(value, dict):
-        return {key: _parsed(parts[1], part, key) for key, part in value.items()}
-    if get_origin(kind) is tuple and isinstance(value, list):
-        return tuple(_parsed(parts[0], part, where) for part in value)
-    if kind is Any or type(value) is kind or (kind is float and type(value) is int):
-        return value
-    raise ValueError(f"{where} is {value!r:.80}")
+def _check_sizes(model: Exported) -> None:
+    for name in ("vocab_size", "layers", "kv_heads", "head_size", "capacity"):
+        if getattr(model, name) < 1:
+            raise ValueError(f"{name} is {getattr(model, name)}")
+    if model.features < 0 or (model.start_token or 0) < 0:
+        raise ValueError(f"features is {model.features}, start_token {model.start_token}")

@@ -138,7 +138,7 @@ def controller(
 
     Args:
         gamma: tokens to draft a round, or "auto".
-        costs: of the models at hand; as long as the target verifies without becoming another.
+        costs: of the models at hand, up to the most tokens that the target verifies exactly.
         adaptive: what "auto" means for this draft.
     """
     longest = costs.longest

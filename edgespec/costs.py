@@ -41,6 +41,13 @@ class Costs:
         """The largest γ whose verification has a known cost."""
         return len(self.verify) - 1
 
+    def up_to(self, longest: int) -> Costs:
+        """With as many entries as there may be drafted tokens: cut, or continued as it rose."""
+        known = list(self.verify[: longest + 1])
+        slope = (known[-1] - known[0]) / max(1, len(known) - 1)
+        further = range(1, longest + 2 - len(known))
+        return replace(self, verify=[*known, *(known[-1] + slope * n for n in further)])
+
     def round(self, gamma: int) -> float:
         """Cost of a round that drafts γ tokens."""
         drafting = gamma * self.draft + self.overhead if gamma else 0.0

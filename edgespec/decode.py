@@ -102,7 +102,8 @@ def speculate(
     left = min(max_new_tokens, target.capacity - target.length)
     while left > 0:
         draws = randomness.at(len(text) - 1)
-        proposal = draft.propose(text, min(gamma.gamma(), left - 1), draws)
+        most = min(gamma.gamma(), left - 1)
+        proposal = draft.propose(text, most, draws).first(most)
         start = target.length
         logits = target.score([text[-1], *proposal.tokens])
         verdict = rule(proposal, _Laws(logits, process), draws)

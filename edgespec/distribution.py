@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ import numpy.typing as npt
 from edgespec.errors import EdgespecError, UsageError
 
 __all__ = ["Distribution", "Process", "Sampling", "one_hot"]
+
+COLDEST = 1e-6  # a lower temperature is greedy, but for float32's range
 
 # Floats on a device, `fractions.Fraction` objects where a test walks the law exactly.
 Probabilities = npt.NDArray[Any]
@@ -87,9 +90,14 @@ class Sampling:
     _memory: dict[int, _Memory] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
-            raise UsageError(f"temperature is {self.temperature}; give 0 (greedy) or more")
-        if self.top_k < 0 or self.top_k != int(self.top_k):
+        for name, value in self.options.items():
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise UsageError(f"{name} is {value!r}; give a number")
+        if not (self.temperature == 0 or COLDEST <= self.temperature < math.inf):
+            raise UsageError(
+                f"temperature is {self.temperature}; give 0 (greedy) or {COLDEST} or more"
+            )
+        if not isinstance(self.top_k, Integral) or self.top_k < 0:
             raise UsageError(f"top_k is {self.top_k}; give 0 (off) or a whole number above it")
         if not 0 < self.top_p <= 1:
             raise UsageError(f"top_p is {self.top_p}; give a number above 0 and at most 1 (off)")

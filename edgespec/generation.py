@@ -41,6 +41,7 @@ class Generation:
         text: without special tokens and without the stop string.
         token_ids: every emitted token, an end-of-text token included.
         finish_reason: "eos", "stop", "max_tokens", or "capacity" when the cache is full.
+        prompt_tokens: how many tokens the prompt has, its chat format included.
         seed: draws the same text again.
         stats: counts and times.
         logprobs: one for each token, when asked for.
@@ -49,6 +50,7 @@ class Generation:
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
     finish_reason: str = ""
+    prompt_tokens: int = 0
     seed: int | None = None
     stats: Stats = field(default_factory=Stats)
     logprobs: list[float] = field(default_factory=list)
@@ -91,8 +93,11 @@ class Ending:
         return bool(self.reason)
 
     def rest(self) -> str:
-        """Text that was held back when the text ended."""
-        return self._text.end()
+        """Text that was held back when the text ended; a stop string may be found in it."""
+        rest = self._text.end()
+        if self._text.stopped and not self.reason:
+            self.reason = "stop"
+        return rest
 
 
 def stream_of(
@@ -123,9 +128,10 @@ def stream_of(
                 if chance is not None:
                     result.logprobs.append(chance)
                 yield Chunk(token, text, place < round_.accepted, chance)
+        rest = ending.rest()
         full = "max_tokens" if len(result.token_ids) == max_new_tokens else "capacity"
         result.finish_reason = ending.reason or full
-        if rest := ending.rest():
+        if rest:
             result.text += rest
             yield Chunk(None, rest)
 

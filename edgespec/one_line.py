@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,12 @@ def one_line_errors() -> Iterator[None]:
     except EdgespecError as error:
         click.secho(f"edgespec: {error}", err=True, fg="red")
         sys.exit(2 if isinstance(error, UsageError) else 1)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # the reader of a pipe has gone; click ends in silence
+            raise
+        where = error.filename or "standard output"
+        click.secho(f"edgespec: {where}: {error.strerror}", err=True, fg="red")
+        sys.exit(1)
     except KeyboardInterrupt:
         click.echo("\nedgespec: interrupted", err=True)
         sys.exit(130)

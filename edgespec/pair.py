@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,11 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec.generation import Ending, Generation, Stream, stream_of
 from edgespec.mixed import Mixed
 from edgespec.model import Model
-from edgespec.profile import read_profile
+from edgespec.profile import PROFILE, read_profile
 from edgespec.randomness import Seeded
-from edgespec.runtimes import open_model
+from edgespec.runtimes import describe, open_model
 from edgespec.tokenizer import GrowingText, load_tokenizer
+from edgespec.verdicts import verdict_here
 from edgespec.vocabulary import Vocabulary, open_vocabulary
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pair", "load"]
 
-LONGEST_GUESSED = 16  # drafted tokens, where no profile says how far costs are known
+LONGEST_UNMEASURED = 16  # drafted tokens, on a target that need not be exact
 
 
 def load(
@@ -40,36 +42,45 @@ def load(
     target_format: str | None = None,
     draft_format: str | None = None,
     allow_inexact: bool = False,
+    say: Callable[[str], object] = lambda _: None,
 ) -> Pair:
     """Opens an exported pair.
 
-    What is not given comes from the profile that `edgespec tune` wrote, if there is one.
+    What is not given comes from the profile that `edgespec tune` wrote, if there is one. Where this
+    machine has not run the target before, it is first tested for exactness, and the verdict kept in
+    the folder.
 
     Args:
         folder: written by `edgespec export`.
         threads: for each model; None takes the physical cores.
         capacity: positions that each cache holds; None takes the exporter's choice.
         target_format, draft_format: which exported variant; None takes the first.
-        allow_inexact: speculate even on a target that is not row-invariant.
+        allow_inexact: speculate even on a target that is not row-invariant; it is not tested.
+        say: told in a line what takes long.
 
     Raises:
         EdgespecError: the folder is not a pair, is damaged, or cannot be run here.
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
-    profile = read_profile(folder)
+    profile = read_profile(folder, manifest)
+    if profile is not None and profile.measured_on != describe(profile.threads):
+        say(f"{folder / PROFILE} was measured on another machine and is not used: tune the pair")
+        profile = None
     if profile is not None:
-        threads = threads or profile.threads
+        threads = profile.threads if threads is None else threads
         target_format = target_format or profile.target_format
         draft_format = draft_format or profile.draft_format
     target_format, variant = _variant(manifest.target, target_format, "target")
     invariance = variant.row_invariance
+    if not allow_inexact:
+        invariance = verdict_here(folder, manifest, target_format, threads=threads, say=say)
     min_rows = invariance.min_rows if invariance else 2
     target = open_model(
         folder,
         manifest.target,
         target_format,
-        capacity=capacity,
+        capacity=_usual_capacity(manifest) if capacity is None else capacity,
         threads=threads,
         min_rows=min_rows,
     )
@@ -84,19 +95,17 @@ def load(
             threads=threads,
             target=target,
         )
+    longest = invariance.max_rows - 1 if invariance else LONGEST_UNMEASURED
     guess = partial(
-        estimated_costs,
-        longest=LONGEST_GUESSED,
-        target_format=target_format,
-        min_rows=min_rows,
+        estimated_costs, longest=longest, target_format=target_format, min_rows=min_rows
     )
     costs = {"lookup": guess(0.0)}
-    if draft_format is not None:
+    if draft is not None and draft_format is not None:
         share = manifest.bytes("draft", draft_format) / manifest.bytes("target", target_format)
         costs["model"] = guess(share)
-    tuned = profile if profile and profile.target_format == target_format else None
-    if tuned and tuned.draft != "none":
-        costs = tuned.costs.of_kinds()
+    tuned = profile and profile.of(target_format, draft_format, threads)
+    if tuned:
+        costs |= {kind: known.up_to(longest) for kind, known in tuned.known_costs().items()}
     exact = bool(invariance and invariance.verdict)
     return Pair(
         manifest,
@@ -183,8 +192,8 @@ class Pair:
             draft: "model", prompt "lookup", or "both", each round the one that promises more. True
                 takes both, or prompt lookup where the pair has no draft model; False decodes
                 plainly. A profile of `edgespec tune` may change what True means, to no draft at all
-                where none pays. Any other `edgespec.draft.Draft` works too: whatever it proposes,
-                the text is the target's.
+                where none pays. Any other `edgespec.draft.Draft` works too: the text is the
+                target's, as long as the draft says truthfully which law each token was drawn from.
             rule: "block" or "token", both exact; None takes the block rule, or the token rule where
                 the block rule gains nothing (greedy, prompt lookup).
             stop: a string, or strings, that end the text and are not part of it.
@@ -193,11 +202,14 @@ class Pair:
             chat: put the model's own chat format around the prompt.
 
         Raises:
-            UsageError: an argument is out of range, or the prompt is empty or too long.
+            UsageError: an argument is out of range. That a prompt is too long is found with the
+                first token.
         """
-        if max_new_tokens is not None and max_new_tokens < 1:
-            raise UsageError(f"max_new_tokens is {max_new_tokens}; give 1 or more")
-        if rule is not None and rule not in RULES:
+        if max_new_tokens is not None and not (
+            isinstance(max_new_tokens, Integral) and max_new_tokens >= 1
+        ):
+            raise UsageError(f"max_new_tokens is {max_new_tokens!r}; give a whole number from 1")
+        if rule is not None and rule not in tuple(RULES):
             raise UsageError(f"rule is {rule!r}; give one of: {', '.join(RULES)}")
         kind = self._draft_kind(draft, gamma)
         if gamma is None:
@@ -206,8 +218,7 @@ class Pair:
         tokens = self.encode(prompt, chat)
         randomness = Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
-        stops = (stop,) if isinstance(stop, str) else tuple(stop)
-        ending = Ending(GrowingText(self.tokenizer, stops), last_tokens)
+        ending = Ending(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
         limit = self.target.capacity if max_new_tokens is None else max_new_tokens
         shared: dict[str, Any] = {
             "process": process,
@@ -227,9 +238,9 @@ class Pair:
                 gamma=gammas,
                 **shared,
             )
-        self._latest = result = Generation(seed=randomness.seed)
+        self._latest = result = Generation(prompt_tokens=len(tokens), seed=randomness.seed)
         return stream_of(
-            self._while_latest(rounds, result),
+            self._while_latest(rounds, result, ending, limit),
             ending,
             result,
             max_new_tokens=max_new_tokens,
@@ -240,7 +251,7 @@ class Pair:
     def encode(self, prompt: str | Sequence[int], chat: bool = False) -> list[int]:
         """The tokens of a prompt, in the model's chat format if asked for."""
         if not isinstance(prompt, str):
-            return [int(token) for token in prompt]
+            return _token_ids(prompt)
         if not prompt:
             raise UsageError("the prompt is empty; give some text")
         try:
@@ -259,16 +270,17 @@ class Pair:
 
     def _draft_kind(self, draft: bool | str | Draft, gamma: int | str | None) -> str | Draft | None:
         """ "model", "lookup", "both" or the caller's own; None decodes plainly."""
-        if isinstance(draft, (bool, str)) and draft not in (True, False, *KINDS):
+        own = hasattr(draft, "propose")
+        if not (own or isinstance(draft, bool) or draft in KINDS):
             raise UsageError(f"draft is {draft!r}; give True, False, 'model', 'lookup' or 'both'")
         automatic = gamma in (None, "auto")
         if draft is False or (draft is True and automatic and self._default_draft == "none"):
             return None
         if not self._may_speculate:
             raise EdgespecError(
-                "this target is not row-invariant, or was not measured, so speculation might "
-                "change its text; measure it (edgespec inspect --measure), decode with --no-draft "
-                "(draft=False), export another format, or load it with allow_inexact=True"
+                "this target is not row-invariant on this machine, so speculation might change "
+                "its text; decode with --no-draft (draft=False), export another format, or load "
+                "it with allow_inexact=True"
             )
         if draft in ("model", "both") and self.draft is None:
             raise UsageError("the pair was exported without a draft model; use draft 'lookup'")
@@ -299,21 +311,53 @@ class Pair:
         mixed = Mixed([(PromptLookup(), lookup), (model, gammas)])
         return mixed, mixed
 
-    def _while_latest(self, rounds: Iterator[Round], result: Generation) -> Iterator[Round]:
+    def _while_latest(
+        self, rounds: Iterator[Round], result: Generation, ending: Ending, limit: int
+    ) -> Iterator[Round]:
         """The caches hold one text: a stream that was overtaken by another must not go on."""
         while self._latest is result:
             round_ = next(rounds, None)
             if round_ is None:
                 return
             yield round_
+        if ending.reason or len(result.token_ids) == limit:
+            return  # it had all its tokens
         raise EdgespecError(
             "another text was begun on this pair, which keeps one at a time; finish a stream "
             "before starting the next, or load the pair twice"
         )
 
+    def __repr__(self) -> str:
+        draft = self.manifest.draft.source if self.manifest.draft else "none"
+        return f"<edgespec.Pair target={self.manifest.target.source!r} draft={draft!r}>"
+
     def seconds(self) -> tuple[float, float]:
         """Spent so far in the target and in the draft."""
         return self.target.seconds, self.draft.seconds if self.draft else 0.0
+
+
+def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
+    """The strings that end a text."""
+    stops = (stop,) if isinstance(stop, str) or not isinstance(stop, Iterable) else tuple(stop)
+    if not all(isinstance(text, str) for text in stops):
+        raise UsageError(f"stop is {stop!r:.80}; give a string, or several")
+    return stops
+
+
+def _token_ids(prompt: Sequence[int]) -> list[int]:
+    """Token ids that a caller gives; a list of texts or messages is none."""
+    if isinstance(prompt, (bytes, bytearray)) or not isinstance(prompt, Iterable):
+        raise UsageError(f"the prompt is {prompt!r:.80}; give text, or token ids")
+    wrong = [token for token in prompt if not isinstance(token, Integral)]
+    if wrong:
+        raise UsageError(f"the prompt holds {wrong[0]!r:.80}; give one text, or token ids")
+    return [int(token) for token in prompt]
+
+
+def _usual_capacity(manifest: Manifest) -> int:
+    """The exporter's choice, or less where the draft cannot tell so many positions apart."""
+    most = manifest.draft.positions if manifest.draft else None
+    return min(manifest.target.capacity, most or manifest.target.capacity)
 
 
 def _default_draft(has_model: bool) -> str:

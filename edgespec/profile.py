@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgespec.contract import Manifest
 from edgespec.costs import Costs
 from edgespec.draft import KINDS
 from edgespec.errors import EdgespecError
+from edgespec.json_file import parsed, write_json
 
 __all__ = ["PROFILE", "Profile", "read_profile", "write_profile"]
 
@@ -40,41 +43,65 @@ class Profile:
     step_ms: float
     measured_on: str
 
-    @property
-    def costs(self) -> Costs:
-        """Of rounds with a draft model."""
-        return Costs(self.verify, self.draft_cost)
+    def of(
+        self, target_format: str, draft_format: str | None, threads: int | None
+    ) -> Profile | None:
+        """The profile, if it was measured with these; it says nothing about others."""
+        same_draft = self.draft_format in (None, draft_format)
+        same = same_draft and (self.target_format, self.threads) == (target_format, threads)
+        return self if same else None
+
+    def known_costs(self) -> dict[str, Costs]:
+        """Of rounds with each kind of draft that was timed."""
+        costs = Costs(self.verify, self.draft_cost).of_kinds()
+        timed = {"both": costs, "model": costs, "lookup": {"lookup": costs["lookup"]}}
+        return timed.get(self.draft, {})
 
 
 def write_profile(profile: Profile, folder: Path) -> None:
     """Writes it whole or not at all."""
-    aside = folder / f".{PROFILE}.partial"
     try:
-        aside.write_text(json.dumps(dataclasses.asdict(profile), indent=2) + "\n")
-        aside.replace(folder / PROFILE)
+        write_json(dataclasses.asdict(profile), folder / PROFILE)
     except OSError as error:
         raise EdgespecError(f"{folder / PROFILE} cannot be written: {error.strerror}") from None
 
 
-def read_profile(folder: Path) -> Profile | None:
+def read_profile(folder: Path, manifest: Manifest) -> Profile | None:
     """The profile of a pair, None if it was never tuned.
 
     Raises:
-        EdgespecError: the file is damaged.
+        EdgespecError: the file is damaged, or another export's.
     """
     path = folder / PROFILE
     if not path.is_file():
         return None
     try:
-        profile = Profile(**json.loads(path.read_text(encoding="utf-8")))
-        if not all(isinstance(value, (int, float)) and value > 0 for value in profile.verify):
+        profile: Profile = parsed(Profile, json.loads(path.read_text(encoding="utf-8")), PROFILE)
+        if not profile.verify and all(0 < value < math.inf for value in profile.verify):
             raise ValueError("verify must be positive numbers")
         if profile.draft not in (*KINDS, "none"):
             raise ValueError(f"draft is {profile.draft!r}")
         if profile.gamma != "auto" and profile.gamma not in range(len(profile.verify)):
             raise ValueError(f"gamma is {profile.gamma!r}")
-        return profile
-    except (ValueError, TypeError) as error:
+        if profile.threads < 1 or not 0 <= profile.draft_cost < math.inf:
+            raise ValueError(f"threads is {profile.threads}, draft_cost {profile.draft_cost}")
+    except OSError as error:
+        raise EdgespecError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
         raise EdgespecError(
             f"{path} is damaged ({error}); delete it or tune the pair again"
         ) from None
+    _check_variants(profile, manifest, path)
+    return profile
+
+
+def _check_variants(profile: Profile, manifest: Manifest, path: Path) -> None:
+    there = {"target": manifest.target.variants, "draft": {}}
+    if manifest.draft is not None:
+        there["draft"] = manifest.draft.variants
+    for role, name in (("target", profile.target_format), ("draft", profile.draft_format)):
+        if name is not None and name not in there[role]:
+            raise EdgespecError(
+                f"{path} names the {role} {name!r}, which the pair does not have; delete it or "
+                "tune the pair again"
+            )

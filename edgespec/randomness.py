@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from edgespec.errors import UsageError
 __all__ = ["Randomness", "Seeded"]
 
 BLOCK = 256
+SEED_BITS = 53  # what readers of JSON that know only doubles keep
 
 
 class Randomness(Protocol):
@@ -45,9 +47,9 @@ class Seeded:
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        if seed is not None and seed < 0:
-            raise UsageError(f"seed is {seed}; give 0 or a larger number")
-        self.seed = secrets.randbits(63) if seed is None else seed
+        if seed is not None and (not isinstance(seed, Integral) or seed < 0):
+            raise UsageError(f"seed is {seed!r}; give a whole number from 0")
+        self.seed = secrets.randbits(SEED_BITS) if seed is None else seed
         self._emitted = 0
         self._draws = 0
 

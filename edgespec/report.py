@@ -11,6 +11,7 @@ import click
 from edgespec.bench import BenchRow
 from edgespec.contract import Exported, Manifest, RowInvariance
 from edgespec.generation import Generation, Stream
+from edgespec.profile import Profile
 from edgespec.stats import Stats
 from edgespec.tune import Candidate, Tuning
 
@@ -30,7 +31,7 @@ __all__ = [
 def write_stream(stream: Stream, show_draft: bool) -> None:
     """Writes text to stdout as it is made; drafted tokens in green if asked for."""
     for chunk in stream:
-        coloured = show_draft and chunk.from_draft
+        coloured = show_draft and chunk.from_draft and chunk.text
         click.echo(click.style(chunk.text, fg="green") if coloured else chunk.text, nl=False)
     click.echo()
 
@@ -40,7 +41,8 @@ def show_stats(result: Generation) -> None:
     stats = result.stats
     lines = [
         f"{stats.tokens} tokens in {stats.seconds:.2f} s: {stats.tokens_per_second:.1f} tokens/s "
-        f"(first after {stats.first_token_seconds * 1000:.0f} ms), ended by {result.finish_reason}",
+        f"(first after {stats.first_token_seconds * 1000:.0f} ms, a prompt of "
+        f"{result.prompt_tokens}), ended by {result.finish_reason}",
         f"{stats.target_calls} target calls: {stats.tokens_per_target_call:.2f} tokens a call",
     ]
     if stats.drafted:
@@ -67,11 +69,13 @@ def _share(seconds: float, stats: Stats) -> str:
 
 
 def generation_json(result: Generation) -> str:
-    """One object: text, token_ids, finish_reason, seed, stats, and logprobs if asked for."""
+    """One object: text, token_ids, finish_reason, prompt_tokens, seed, stats, and logprobs if asked
+    for."""
     data: dict[str, object] = {
         "text": result.text,
         "token_ids": result.token_ids,
         "finish_reason": result.finish_reason,
+        "prompt_tokens": result.prompt_tokens,
         "seed": result.seed,
         "stats": result.stats.to_dict(),
     }
@@ -80,14 +84,20 @@ def generation_json(result: Generation) -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
-def pair_json(manifest: Manifest, measured: Mapping[str, RowInvariance]) -> str:
-    """The manifest, and under "measured" what this machine says."""
+def pair_json(
+    manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
+) -> str:
+    """The manifest, under "measured" what this machine says, and the "profile" of a tuned pair."""
     here = {name: dataclasses.asdict(verdict) for name, verdict in measured.items()}
-    return json.dumps({**dataclasses.asdict(manifest), "measured": here}, ensure_ascii=False)
+    tuned = profile and dataclasses.asdict(profile)
+    data = {**dataclasses.asdict(manifest), "measured": here, "profile": tuned}
+    return json.dumps(data, ensure_ascii=False)
 
 
-def describe_pair(manifest: Manifest, measured: Mapping[str, RowInvariance]) -> str:
-    """Models, graphs, sizes and verdicts, for people."""
+def describe_pair(
+    manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
+) -> str:
+    """Models, graphs, sizes, verdicts and what tuning found, for people."""
     lines = [f"format {manifest.version}, {manifest.created_by}"]
     lines += _describe_model("target", manifest.target, manifest)
     for name, verdict in measured.items():
@@ -98,6 +108,12 @@ def describe_pair(manifest: Manifest, measured: Mapping[str, RowInvariance]) -> 
         lines += _describe_model("draft", manifest.draft, manifest)
     lines.append(f"end of text: tokens {', '.join(map(str, manifest.eos_token_ids))}")
     lines.append(f"chat format: {'yes' if manifest.chat else 'no'}")
+    if profile is not None:
+        draft = " ".join(filter(None, (profile.draft, profile.draft_format)))
+        lines.append(
+            f"tuned: target {profile.target_format}, draft {draft}, γ {profile.gamma}, "
+            f"{profile.threads} threads ({profile.measured_on})"
+        )
     return "\n".join(lines)
 
 
@@ -119,7 +135,7 @@ def _describe_model(role: str, exported: Exported, manifest: Manifest) -> list[s
         if variant.row_invariance is not None:
             lines.append(f"    {_verdict(variant.row_invariance)}")
         elif role == "target":
-            lines.append("    row-invariance not measured yet: edgespec inspect --measure")
+            lines.append("    row-invariance not measured yet; `generate` does it once")
     return lines
 
 
@@ -145,7 +161,7 @@ def describe_tuning(tuning: Tuning) -> str:
         mark = "  <- fastest" if row is tuning.best else ""
         lines.append(_tuning_line(row) + mark)
     best = tuning.best
-    if best.kind == "none":
+    if best.draft == "none":
         lines.append(
             "do not speculate here: on this device and these texts plain decoding is fastest"
         )

@@ -27,6 +27,7 @@ GAMMAS = (1, 2, 3, 4, 6, 8, 12, 16)  # timed; what lies between is interpolated
 LONGEST = GAMMAS[-1]
 PROMPTS = 3
 ROUNDS = 12  # of a text, at least, unless its draft is good
+LEAST = 0.01  # of a plain step
 
 
 class Repeat:
@@ -66,7 +67,9 @@ def round_costs(
     for prompt in prompts[:PROMPTS]:
         for gamma, times in rounds.items():
             way = {"draft": draft, "gamma": gamma} if gamma else {"draft": False}
-            text = pair.generate(prompt, max_new_tokens=ROUNDS + gamma, **way, **options)
+            # Enough for a second full round where a good draft is right from the first one on.
+            tokens = ROUNDS + 2 * (gamma + 1)
+            text = pair.generate(prompt, max_new_tokens=tokens, **way, **options)
             times += [time for time in _later(text.stats) if time.drafted == gamma]
     step = median(time.seconds for time in rounds[0])
     timed = {
@@ -77,7 +80,9 @@ def round_costs(
     steps = [t.draft_seconds / t.drafted for times in rounds.values() for t in times if t.drafted]
     c = median(steps) / step if steps else 0.0
     every = np.interp(range(max(timed) + 1), list(timed), list(timed.values())).tolist()
-    return RoundCosts(Costs([cost - gamma * c for gamma, cost in enumerate(every)], c), step)
+    # c is a median, and the first call of a round is dearer: what is left must stay a cost.
+    verify = [max(cost - gamma * c, LEAST) for gamma, cost in enumerate(every)]
+    return RoundCosts(Costs(verify, c), step)
 
 
 def plain_step_seconds(texts: Sequence[Stats]) -> float:

@@ -12,7 +12,7 @@ __all__ = ["read_lines", "read_text"]
 def read_text(path: Path) -> str:
     """Raises UsageError if the file cannot be read or is not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

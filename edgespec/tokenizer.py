@@ -60,9 +60,9 @@ class GrowingText:
         """What was held back, at the end of the text."""
         if self.stopped:
             return ""
-        rest = self._pending + self._decode_new(last=True)
-        self._pending = ""
-        return rest
+        rest = self._release(self._decode_new(last=True))
+        held, self._pending = self._pending, ""
+        return rest + held
 
     def _decode_new(self, last: bool = False) -> str:
         """The text behind the settled tokens.

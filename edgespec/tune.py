@@ -27,6 +27,7 @@ from edgespec.profile import Profile
 from edgespec.round_costs import LONGEST, RoundCosts, plain_step_seconds, round_costs
 from edgespec.runtimes import describe
 from edgespec.stats import Rate
+from edgespec.verdicts import verdict_here
 
 __all__ = ["Candidate", "Tuning", "tune"]
 
@@ -38,9 +39,9 @@ class Candidate:
     """One way to run the pair, predicted and measured on the same prompts.
 
     Attributes:
-        kind: "model", "lookup" or "none".
+        kind: of the draft that was tried: "model", "lookup" or "none".
         acceptance: α, Σ min(p, q) on average.
-        gamma: the best fixed one by prediction.
+        gamma: the best fixed one by prediction; 0 where drafting does not pay.
         predicted, measured: its speed-up over plain decoding of the same variant.
         adaptive: speed-up measured with γ "auto", a model and prompt lookup taking turns.
         tokens_per_second: measured; of a variant's candidates, what plain decoding of it reached in
@@ -67,6 +68,13 @@ class Candidate:
         return self.adaptive > CLEARLY_SLOWER * self.measured
 
     @property
+    def draft(self) -> str:
+        """What is to draft, as `generate` is told it."""
+        if not self.gamma:
+            return "none"
+        return "both" if self.kind == "model" and self.follows else self.kind
+
+    @property
     def speedup(self) -> float:
         """Over plain decoding, as it is to be run."""
         return self.adaptive if self.follows else self.measured
@@ -85,7 +93,7 @@ class Tuning:
         return Profile(
             target_format=best.target_format,
             draft_format=best.draft_format,
-            draft="both" if best.kind == "model" and best.follows else best.kind,
+            draft=best.draft,
             gamma="auto" if best.follows else best.gamma,
             threads=best.threads,
             verify=list(best.costs.verify),
@@ -116,22 +124,20 @@ def tune(
         say: told one line about each thing measured.
     """
     manifest = read_manifest(folder)
-    exact = [
-        name
-        for name, variant in manifest.target.variants.items()
-        if variant.row_invariance and variant.row_invariance.verdict
-    ]
-    if not exact:
-        raise UsageError(f"{folder} has no row-invariant target; there is nothing to speculate on")
     drafts = list(manifest.draft.variants) if manifest.draft else []
     candidates: list[Candidate] = []
     for count in threads or sorted({1, os.cpu_count() or 1}):
-        for target_format in exact:
+        for target_format in manifest.target.variants:
+            if not verdict_here(folder, manifest, target_format, threads=count, say=say).verdict:
+                say(f"target {target_format}: not row-invariant with {count} threads, left out")
+                continue
             run = _Run(folder, target_format, count, prompts, process, max_new_tokens, chat)
             found = _on_one_scale([run.plain(), run.lookup(), *map(run.model, drafts)])
             for candidate in found:
                 say(_line(candidate))
             candidates += found
+    if not candidates:
+        raise UsageError(f"{folder} has no row-invariant target; there is nothing to speculate on")
     best = max(candidates, key=lambda candidate: candidate.tokens_per_second)
     return Tuning(candidates, best, describe(best.threads))
 
@@ -168,6 +174,11 @@ class _Run:
         self._pair = pair = self._load(None)
         self._prompts = [pair.encode(prompt, chat) for prompt in prompts]
         texts = [pair.generate(prompt, draft=False, **self._options) for prompt in self._prompts]
+        if max(len(text.token_ids) for text in texts) == 1:
+            raise UsageError(
+                "the target ends each text after one token, so there is nothing to time; give "
+                "other prompts (--text), or --chat or --no-chat"
+            )
         self._texts = [(text.token_ids, text.finish_reason == "eos") for text in texts]
         self._step = plain_step_seconds([text.stats for text in texts])
 
@@ -236,7 +247,7 @@ class _Run:
         return Candidate(
             target_format=self._target_format,
             draft_format=draft_format,
-            kind=kind if gamma else "none",
+            kind=kind,
             threads=self._threads,
             costs=costs,
             step_ms=1e3 * timed.step_seconds,

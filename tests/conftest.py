@@ -24,6 +24,7 @@ def pair_folder(tmp_path_factory) -> Path:
     """The shipped English-German pair, exported. Read only: copy it to change it."""
     folder = tmp_path_factory.mktemp("en-de") / "pair"
     export_pair(str(MODELS / "en-de-target"), str(MODELS / "en-de-draft"), folder, threads=1)
+    edgespec.load(folder)  # so that there is a verdict for the usual number of threads too
     return folder
 
 
@@ -55,6 +56,7 @@ def tiny_folder(tiny_checkpoints, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tiny-pair") / "pair"
     target, draft = tiny_checkpoints
     export_pair(str(target), str(draft), folder, threads=1)
+    edgespec.load(folder)
     return folder
 
 

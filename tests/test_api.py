@@ -19,6 +19,7 @@ from checkpoints import byte_tokenizer, word_tokenizer, write_circle, write_llam
 from edgespec.accept import Proposal
 from edgespec.distribution import Distribution
 from edgespec.export import export_pair
+from edgespec.generation import Ending
 from edgespec.tokenizer import GrowingText
 
 PROMPTS = ["The file could not be opened.", "GNU C compiler", "a b a b a b a b a"]
@@ -99,6 +100,16 @@ def test_a_stream_may_be_left_at_any_token(pair):
             if count == stop:
                 break
         assert pair.generate(ENGLISH).text == whole.text
+
+
+def test_a_stream_that_had_all_its_tokens_ends_though_another_text_was_begun(words):
+    for options in ({"max_new_tokens": 3, "ignore_eos": True}, {"stop": " "}):
+        stream = words.stream(WORDS, **options)
+        while not len(stream.result.token_ids) == 3 and next(stream, None):
+            pass
+        words.generate("w7", max_new_tokens=2)
+        assert list(stream) == []
+        assert stream.result.finish_reason in ("max_tokens", "stop")
 
 
 # --- characters of several tokens ----------------------------------------------------------------
@@ -232,6 +243,15 @@ def test_no_shown_text_is_ever_part_of_a_stop_string(tokens, stop):
         assert stop not in shown
 
 
+def test_a_stop_string_in_front_of_an_unfinished_character_is_found():
+    tokens = TOKENIZERS["bytes"].encode("a \N{GRINNING FACE}").ids[:-1]
+    ending = Ending(GrowingText(TOKENIZERS["bytes"], [" "]), last_tokens=())
+    for token in tokens:
+        ending(token)
+    assert "".join(ending.pieces) + ending.rest() == "a"
+    assert ending.reason == "stop"
+
+
 # --- where a text ends ---------------------------------------------------------------------------
 
 
@@ -353,6 +373,20 @@ def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, ga
     assert result.token_ids == pair.generate(ENGLISH, draft=False).token_ids
     assert wild.begun == pair.encode(ENGLISH)
     assert result.stats.drafted > 0
+
+
+class Rash(Wild):
+    """Offers more than it is asked for."""
+
+    def propose(self, text, gamma, randomness) -> Proposal:
+        return super().propose(text, 30, randomness)
+
+
+def test_a_draft_that_offers_more_than_it_is_asked_for_is_cut(pair):
+    plain = pair.generate(ENGLISH, draft=False, max_new_tokens=7)
+    result = pair.generate(ENGLISH, draft=Rash(40), gamma=2, max_new_tokens=7)
+    assert result.token_ids == plain.token_ids
+    assert max(time.drafted for time in result.stats.rounds) == 2
 
 
 def test_the_draft_of_the_shipped_pair_saves_target_calls(pair):
@@ -481,6 +515,24 @@ def test_two_loaded_pairs_do_not_know_each_other(tiny_folder, tiny):
         for _ in stream:
             pass
     assert [stream.result.token_ids for stream in streams] == expected
+
+
+def test_a_draft_with_fewer_positions_bounds_the_capacity(tmp_path):
+    target = write_llama(tmp_path / "target", vocab_size=61, heads=2, head_size=16)
+    draft = write_llama(
+        tmp_path / "draft", vocab_size=61, heads=2, head_size=16, max_position_embeddings=64
+    )
+    export_pair(str(target), str(draft), tmp_path / "pair", threads=1)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    assert pair.target.capacity == 64
+    assert pair.generate(WORDS, gamma=2, ignore_eos=True).finish_reason == "capacity"
+    with pytest.raises(edgespec.UsageError, match="takes 1 to 64"):
+        edgespec.load(tmp_path / "pair", threads=1, capacity=65)
+
+
+def test_a_pair_says_what_it_is(tiny_folder, tiny, tiny_checkpoints):
+    target, draft = tiny_checkpoints
+    assert repr(tiny) == f"<edgespec.Pair target={str(target)!r} draft={str(draft)!r}>"
 
 
 def test_the_number_of_threads_changes_no_token(tiny_folder, tiny):

@@ -35,6 +35,7 @@ from edgespec.contract import (
     file_record,
 )
 from edgespec.export import export_pair
+from edgespec.verdicts import VERDICTS
 
 DECODER = "target/fp32/decoder.onnx"
 DRAFT = "draft/fp32/decoder.onnx"
@@ -74,11 +75,11 @@ def export(target, draft, folder, **options) -> Manifest:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, hidden ones too."""
+    """Every file below a folder, hidden ones too; but what machines found out there later."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and path.name != VERDICTS
     }
 
 
@@ -364,8 +365,10 @@ def test_nan_logits_end_in_an_error_and_in_no_text(own_pair):
 @pytest.fixture
 def variant_target(own_pair):
     """A pair whose target is said not to be row-invariant."""
-    path = ("target", "variants", "fp32", "row_invariance", "verdict")
-    change_manifest(own_pair, *path, value=False)
+    change_manifest(
+        own_pair, "target", "variants", "fp32", "row_invariance", "verdict", value=False
+    )
+    (own_pair / VERDICTS).unlink()
     return own_pair
 
 
@@ -378,7 +381,8 @@ def test_a_target_that_is_not_row_invariant_refuses_every_draft(variant_target, 
 
 def test_it_still_decodes_plainly_and_speculates_where_inexact_is_allowed(variant_target, tiny):
     plain = tiny.generate(PROMPT, draft=False).token_ids
-    assert load(variant_target).generate(PROMPT, draft=False).token_ids == plain
+    pair = load(variant_target)
+    assert pair.generate(PROMPT, draft=False).token_ids == plain
     inexact = edgespec.load(variant_target, threads=1, allow_inexact=True)
     assert inexact.generate(PROMPT, gamma=4).stats.drafted > 0
 
@@ -392,8 +396,13 @@ def test_it_still_decodes_plainly_and_speculates_where_inexact_is_allowed(varian
         ({"temperature": -1}, "temperature is -1"),
         ({"temperature": float("nan")}, "temperature is nan"),
         ({"temperature": float("inf")}, "temperature is inf"),
+        ({"temperature": 1e-39}, "temperature is 1e-39"),
+        ({"temperature": "hot"}, "temperature is 'hot'"),
+        ({"temperature": None}, "temperature is None"),
         ({"top_k": -1}, "top_k is -1"),
         ({"top_k": 1.5}, "top_k is 1.5"),
+        ({"top_k": 2.0}, "top_k is 2.0"),
+        ({"top_k": float("inf")}, "top_k is inf"),
         ({"top_p": 0}, "top_p is 0"),
         ({"top_p": 2}, "top_p is 2"),
         ({"top_p": float("nan")}, "top_p is nan"),
@@ -405,18 +414,49 @@ def test_it_still_decodes_plainly_and_speculates_where_inexact_is_allowed(varian
         ({"gamma": 1.5}, "gamma is 1.5"),
         ({"gamma": "x", "draft": False}, "gamma is 'x'"),
         ({"seed": -1}, "seed is -1"),
+        ({"seed": 1.5}, "seed is 1.5"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
         ({"max_new_tokens": -1}, "max_new_tokens is -1"),
+        ({"max_new_tokens": 2.5}, "max_new_tokens is 2.5"),
+        ({"max_new_tokens": "3"}, "max_new_tokens is '3'"),
         ({"stop": ""}, "stop string is empty"),
         ({"stop": ["x", ""]}, "stop string is empty"),
+        ({"stop": 5}, "stop is 5"),
+        ({"stop": None}, "stop is None"),
+        ({"stop": [1]}, "stop is [1]"),
         ({"rule": "luck"}, "rule is 'luck'"),
         ({"draft": "oracle"}, "draft is 'oracle'"),
+        ({"draft": 1}, "draft is 1"),
         ({"chat": True}, "no chat format"),
     ],
     ids=str,
 )
 def test_an_option_out_of_range_is_refused_before_anything_is_computed(tiny, options, said):
     assert said in usage(tiny.stream, PROMPT, **options)
+
+
+@pytest.mark.parametrize("prompt", [b"abc", ["a", "b"], [{"role": "user"}], [5.7], None, 7])
+def test_a_prompt_that_is_neither_text_nor_token_ids_is_refused(tiny, prompt):
+    assert "token ids" in usage(tiny.stream, prompt)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("chat",), {}),
+        (("chat",), {"before": "<"}),
+        (("target", "layers"), -1),
+        (("target", "capacity"), 0),
+        (("target", "start_token"), -1),
+        (("target", "variants", "fp32", "row_invariance", "min_rows"), 0),
+        (("target", "variants", "fp32", "row_invariance", "max_rows"), 1),
+    ],
+    ids=str,
+)
+def test_a_number_that_cannot_be_is_found_before_it_is_used(own_pair, path, value):
+    change_manifest(own_pair, "target", "variants", "fp32", "row_invariance", "min_rows", value=2)
+    change_manifest(own_pair, *path, value=value)
+    assert MANIFEST in failure(load, own_pair)
 
 
 def test_more_drafted_tokens_than_were_measured_are_refused(tiny):
@@ -598,6 +638,7 @@ def test_an_interrupted_export_of_something_else_starts_anew(tiny_checkpoints, o
 KILLED = """
 import os, signal, sys
 from edgespec.export import export_pair
+from edgespec.verdicts import VERDICTS
 
 def begin(what, size):
     def advance(count):
@@ -809,6 +850,8 @@ def stderr_line(result, code: int) -> str:
         ["--max-new-tokens", "0"],
         ["--stop", ""],
         ["--chat"],
+        ["--logprobs"],
+        ["--show-draft", "--json"],
         ["--draft", "model", "--no-draft"],
         ["--capacity", "0"],
         ["--capacity", "10000000000000"],

@@ -90,13 +90,14 @@ def test_an_unknown_cache_format_is_one_line(tiny_checkpoints, tmp_path):
 
 def test_inspect_as_json_is_the_manifest(tiny_folder):
     data = json.loads(run("inspect", tiny_folder, "--json").stdout)
-    assert data.pop("measured") == {}
+    assert data.pop("measured")["fp32"]["verdict"]
+    assert data.pop("profile") is None
     assert data == json.loads((tiny_folder / "edgespec.json").read_text())
 
 
 def test_inspect_can_measure_this_machine(tiny_folder):
     data = json.loads(run("inspect", tiny_folder, "--json", "--measure", "--threads", 1).stdout)
-    recorded = data["target"]["variants"]["fp32"]["row_invariance"]
+    recorded = data["target"]["variants"]["fp32"]["row_invariance"]  # by export, with as many
     assert data["measured"]["fp32"] == recorded
     measured = run("inspect", tiny_folder, "--measure", "--threads", 1).stdout
     assert "fp32 on this machine: row-invariant" in measured
@@ -113,6 +114,27 @@ def test_a_prompt_comes_from_the_argument_a_file_or_standard_input(
     assert text_of(pair_folder) == expected
     assert run("generate", pair_folder, "--file", tmp_path / "prompt.txt").stdout == expected
     assert run("generate", pair_folder, input=f"{PROMPT}\n").stdout == expected
+
+
+def test_a_hyphen_is_standard_input_and_a_mark_at_the_beginning_of_a_file_no_text(
+    pair_folder, translation, tmp_path
+):
+    (tmp_path / "prompt.txt").write_text(PROMPT, encoding="utf-8-sig")
+    expected = f"{translation.text}\n"
+    assert run("generate", pair_folder, "-", input=PROMPT).stdout == expected
+    assert run("generate", pair_folder, "--file", tmp_path / "prompt.txt").stdout == expected
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that Linux has")
+@pytest.mark.parametrize("command", [("inspect",), ("generate", PROMPT)], ids=str)
+def test_a_full_disk_behind_standard_output_is_one_line(pair_folder, command):
+    name, *rest = command
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [EDGESPEC, name, pair_folder, *rest], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr == "edgespec: standard output: No space left on device\n"
 
 
 def test_only_one_prompt_is_taken(pair_folder, tmp_path):
@@ -142,8 +164,10 @@ def test_chat_puts_the_chat_format_around_the_prompt(tmp_path):
     run("export", target, "-o", tmp_path / "pair")
     options = ["--no-draft", "-n", "20", "--ignore-eos", "--json"]
     chat = json.loads(run("generate", tmp_path / "pair", "hi", "--chat", *options).stdout)
-    plain = json.loads(run("generate", tmp_path / "pair", "<hi>", *options).stdout)
-    assert chat["token_ids"] == plain["token_ids"]
+    raw = json.loads(run("generate", tmp_path / "pair", "<hi>", "--no-chat", *options).stdout)
+    usual = json.loads(run("generate", tmp_path / "pair", "hi", *options).stdout)
+    assert chat["token_ids"] == raw["token_ids"] == usual["token_ids"]
+    assert chat["prompt_tokens"] == len("<hi>")
 
 
 def test_chat_needs_a_model_that_chats(pair_folder):
@@ -199,7 +223,7 @@ def test_ignore_eos_goes_on(pair_folder, translation):
 
 def test_the_json_object_has_these_keys(pair_folder):
     data = json_of(pair_folder)
-    assert list(data) == ["text", "token_ids", "finish_reason", "seed", "stats"]
+    assert list(data) == ["text", "token_ids", "finish_reason", "prompt_tokens", "seed", "stats"]
     assert list(data["stats"]) == [
         "tokens",
         "target_calls",
@@ -252,6 +276,8 @@ def test_stats_of_plain_decoding_do_not_speak_of_acceptance(pair_folder):
 
 def test_drafted_tokens_are_coloured_for_a_terminal_only(pair_folder, translation):
     assert text_of(pair_folder, "--show-draft") == f"{translation.text}\n"
+    bare = run("generate", pair_folder, PROMPT, "--show-draft", color=True, env={"NO_COLOR": "1"})
+    assert bare.stdout == f"{translation.text}\n"
     options = ["--show-draft", "--gamma", 4]
     coloured = run("generate", pair_folder, PROMPT, *options, color=True).stdout
     green, reset = "\x1b[32m", "\x1b[0m"

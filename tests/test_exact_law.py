@@ -282,11 +282,25 @@ def test_the_block_rule_accepts_at_least_as_much_as_the_token_rule():
 
 
 def _first_run(p, q, rule, randomness):
+    return _first_verdict(p, q, rule, randomness)[0]
+
+
+def _first_verdict(p, q, rule, randomness):
     draft = ModelDraft(TableModel(q), as_law, SharedTokens(3))
     draft.begin(PROMPT)
     proposal = draft.propose(PROMPT, 3, randomness)
     laws = [as_law(np.array(p((*PROMPT, *proposal.tokens[:i])), dtype=object)) for i in range(4)]
-    return rule(proposal, laws, randomness).accepted
+    verdict = rule(proposal, laws, randomness)
+    return verdict.accepted, verdict.evaluated, verdict.next
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_acceptance_is_judged_by_what_stayed_and_the_first_token_that_did_not(rule):
+    """So γ "auto" and α mean the same under both rules."""
+    p, q = pair_laws("close")
+    found = exact_law(lambda randomness: _first_verdict(p, q, RULES[rule], randomness)[:2])
+    assert {accepted for accepted, _ in found} == {0, 1, 2, 3}
+    assert all(evaluated == min(accepted + 1, 3) for accepted, evaluated in found)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -70,6 +70,14 @@ def test_where_the_memory_cannot_be_seen_nothing_is_done(taken, monkeypatch):
         taken()
 
 
+def test_a_mapped_file_whose_name_is_no_text_does_no_harm(taken, monkeypatch, tmp_path):
+    maps = tmp_path / "maps"
+    maps.write_bytes(b"7f00-7f01 rw-p 00000000 08:01 77 /tmp/\xff\n")
+    monkeypatch.setattr(huge_pages, "Path", lambda _: maps)
+    with on_huge_pages():
+        taken()
+
+
 def test_an_error_inside_comes_out():
     with pytest.raises(ValueError, match="mine"), on_huge_pages():
         raise ValueError("mine")

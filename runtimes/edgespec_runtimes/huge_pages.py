@@ -39,11 +39,11 @@ def _pages() -> set[int]:
     if sys.platform != "linux":
         return set()
     try:
-        lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return set()
     places: set[int] = set()
-    for line in lines:
+    for line in maps.splitlines():
         span, rights, _, _, inode, *name = line.split(maxsplit=5)
         if rights == "rw-p" and inode == "0" and name in ([], ["[heap]"]):
             start, end = (int(part, 16) for part in span.split("-"))

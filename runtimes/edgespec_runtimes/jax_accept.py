@@ -88,7 +88,8 @@ def block_rule(tokens: Array, q: Array, p: Array, drafted: Array, uniforms: Arra
     kept = jnp.where(drafted > 0, (whole | inner) & (draws < chances), whole)
     accepted = jnp.max(jnp.where(kept, places, 0)).astype(jnp.int32)
     left = _or_else(excess[jnp.minimum(accepted, gamma - 1)], p[accepted])
-    return Verdict(accepted, drafted, jnp.where(accepted == drafted, p[accepted], left))
+    evaluated = jnp.minimum(accepted + 1, drafted)
+    return Verdict(accepted, evaluated, jnp.where(accepted == drafted, p[accepted], left))
 
 
 RULES: dict[str, Rule] = {"token": token_rule, "block": block_rule}

@@ -24,6 +24,7 @@ __all__ = ["Call", "OrtModel"]
 # A longer prompt is taken in pieces, which bounds the memory its attention scores need.
 PREFILL_PIECE = 512
 DUMMY_TOKEN = 0
+KEPT = 17  # rows of a call that comes again: a verification, not a prompt or a text caught up with
 
 
 class OrtModel:
@@ -55,10 +56,10 @@ class OrtModel:
     ) -> None:
         self.vocab_size = exported.vocab_size
         self.capacity = exported.capacity if capacity is None else capacity
+        self._positions = exported.positions
         if not 1 <= self.capacity <= (exported.positions or self.capacity):
-            raise UsageError(
-                f"capacity is {self.capacity}; give 1 to {exported.positions or 'any'} positions"
-            )
+            limit = f"1 to {exported.positions}" if exported.positions else "1 or more"
+            raise UsageError(f"capacity is {self.capacity}; {exported.source} takes {limit}")
         self.length = 0
         self.seconds = 0.0
         self._min_rows = min_rows
@@ -103,7 +104,7 @@ class OrtModel:
         if len(prompt) > self.capacity:
             raise UsageError(
                 f"the prompt has {len(prompt)} tokens and the cache holds {self.capacity}; "
-                "shorten the prompt or load the pair with a larger capacity"
+                f"shorten the prompt{self._more_room()}"
             )
         self._check_tokens(prompt)
         self.length = 0
@@ -121,8 +122,8 @@ class OrtModel:
         room = self.capacity - self.length
         if not 0 < len(tokens) <= room:
             raise EdgespecError(
-                f"asked to score {len(tokens)} positions with room for {room} of {self.capacity}; "
-                "load the pair with a larger capacity"
+                f"asked to score {len(tokens)} positions with room for {room} of {self.capacity}"
+                f"{self._more_room()}"
             )
         logits = self._run(tokens)
         self.length += len(tokens)
@@ -132,6 +133,13 @@ class OrtModel:
         if not 0 <= length <= self.length:
             raise EdgespecError(f"cannot rewind to {length} from {self.length} positions")
         self.length = length
+
+    def _more_room(self) -> str:
+        """What a message may advise where a larger cache is possible."""
+        if self.capacity == self._positions:
+            return ""
+        most = f", at most {self._positions}" if self._positions else ""
+        return f" or give more capacity (--capacity{most})"
 
     def cross_attention(self) -> dict[str, npt.NDArray[np.float32]]:
         """Keys and values of the source, by the names of `contract.cross_names`."""
@@ -160,7 +168,7 @@ class OrtModel:
         if call is None:
             with one_line_errors():
                 call = Call(self, rows, skip)
-            if not skip:  # prefills seldom come in the same size again
+            if rows <= KEPT:
                 self._calls[rows, skip] = call
         self._fill(call, tokens)
         began = time.perf_counter()

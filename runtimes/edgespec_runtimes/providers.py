@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,8 +61,8 @@ def one_line_errors(what: str = "the model cannot be run") -> Iterator[None]:
 
 
 def describe(threads: int | None) -> str:
-    """What a measurement was made on."""
-    cores = f"{threads} threads" if threads else "default threads"
+    """What a measurement was made on; where this differs, other kernels may run."""
+    cores = f"{threads} threads" if threads else f"default threads of {os.cpu_count()} cores"
     return f"onnxruntime {ort.__version__} {CPU}, {cores}, {platform.machine()} {_processor()}"
 
 
