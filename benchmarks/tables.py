@@ -107,6 +107,19 @@ def cache_table(results: list[dict[str, Any]]) -> list[str]:
     )
 
 
+def curve_table(rows: list[dict[str, Any]]) -> list[str]:
+    shown = [m for m in rows[0]["v"] if m != "1"]
+    return table(
+        "| format | t(1) ms | " + " | ".join(f"v({m})" for m in shown) + " |",
+        (
+            f"| {row['format']} | {row['step_ms']:.1f} | "
+            + " | ".join(f"{row['v'][m]:.2f}" for m in shown)
+            + " |"
+            for row in rows
+        ),
+    )
+
+
 def prediction_table(rows: list[dict[str, Any]]) -> list[str]:
     return table(
         "| pair | text | target | draft | γ | α | predicted | measured | off |",
@@ -203,6 +216,8 @@ def main() -> None:
     insert(speed, "compare", [describe(compare["environment"]), "", *tables])
     lines = [describe(predictions["environment"]), "", *prediction_table(predictions["rows"])]
     insert(speed, "predictions", lines)
+    curves = result("cost_curves_smollm2")
+    insert(speed, "curves", [describe(curves["environment"]), "", *curve_table(curves["rows"])])
     insert(speed, "caches", [describe(caches[0]["environment"]), "", *cache_table(caches)])
     scripts = "`benchmarks/t5_pair.py`, `chat_lookup.py`, `compare_chat.py`"
     source = f"({describe(t5['environment'])}; {scripts})"

@@ -105,7 +105,7 @@ def test_a_stream_may_be_left_at_any_token(pair):
 def test_a_stream_that_had_all_its_tokens_ends_though_another_text_was_begun(words):
     for options in ({"max_new_tokens": 3, "ignore_eos": True}, {"stop": " "}):
         stream = words.stream(WORDS, **options)
-        while not len(stream.result.token_ids) == 3 and next(stream, None):
+        while len(stream.result.token_ids) != 3 and next(stream, None):
             pass
         words.generate("w7", max_new_tokens=2)
         assert list(stream) == []

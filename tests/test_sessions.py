@@ -10,6 +10,7 @@ from pathlib import Path
 import onnxruntime as ort
 import pytest
 
+from edgespec.errors import EdgespecError
 from edgespec_runtimes import huge_pages
 from edgespec_runtimes.huge_pages import PAGE, on_huge_pages
 from edgespec_runtimes.providers import open_session
@@ -86,7 +87,7 @@ def test_an_error_inside_comes_out():
 @pytest.mark.parametrize(
     ("version", "setting", "value"),
     [
-        ("1.23.2", "session.force_spinning_stop", "1"),
+        ("1.25.1", "session.force_spinning_stop", "1"),
         ("1.26.0", "session.intra_op.spin_duration_us", "100"),
         ("1.31.1", "session.intra_op.spin_duration_us", "100"),
         ("2.0.0", "session.intra_op.spin_duration_us", "100"),
@@ -101,3 +102,10 @@ def test_threads_of_a_model_that_waits_are_soon_asleep(version, setting, value, 
     )
     open_session(Path("decoder.onnx"), threads=2)
     assert opened[0].get_session_config_entry(setting) == value
+
+
+@pytest.mark.parametrize("version", ["1.23.2", "1.24.4", "0.9"])
+def test_a_runtime_that_lacks_operators_of_the_graphs_is_named(version, monkeypatch):
+    monkeypatch.setattr(ort, "__version__", version)
+    with pytest.raises(EdgespecError, match=f"onnxruntime {version} .* 1.25 or newer"):
+        open_session(Path("decoder.onnx"), threads=None)

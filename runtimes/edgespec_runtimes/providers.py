@@ -16,6 +16,7 @@ from edgespec_runtimes.huge_pages import on_huge_pages
 __all__ = ["CPU", "describe", "one_line_errors", "open_session"]
 
 CPU = "CPUExecutionProvider"
+OLDEST = (1, 25)  # of ONNX Runtime: TensorScatter of opset 24
 
 
 def open_session(graph: Path, threads: int | None) -> ort.InferenceSession:
@@ -30,22 +31,33 @@ def open_session(graph: Path, threads: int | None) -> ort.InferenceSession:
     """
     if threads is not None and threads < 1:
         raise UsageError(f"threads is {threads}; give 1 or more")
+    version = _version(ort.__version__)
+    if version < OLDEST:
+        raise EdgespecError(
+            f"onnxruntime {ort.__version__} lacks operators of these graphs, which need "
+            f"{'.'.join(map(str, OLDEST))} or newer: pip install --upgrade onnxruntime"
+        )
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads or 0
     options.log_severity_level = 4  # every failure below is raised, with a way out
-    options.add_session_config_entry(*_spinning(ort.__version__))
+    options.add_session_config_entry(*_spinning(version))
     with one_line_errors(f"{graph} cannot be loaded"), on_huge_pages():
         return ort.InferenceSession(str(graph), options, providers=[CPU])
 
 
-def _spinning(version: str) -> tuple[str, str]:
+def _version(text: str) -> tuple[int, int]:
+    major, minor, *_ = text.split(".")
+    return int(major), int(minor)
+
+
+def _spinning(version: tuple[int, int]) -> tuple[str, str]:
     """How long threads wait awake for the next call, as an entry of a session's configuration.
 
     Target and draft take turns: threads of the one that waits must not spin on the cores of the
     one that works. A tenth of a millisecond is not felt there, and the next call of the same model
     often comes that soon; to wake a thread would take as long.
     """
-    if tuple(map(int, version.split(".")[:2])) < (1, 26):  # it knows no durations
+    if version < (1, 26):  # it knows no durations
         return "session.force_spinning_stop", "1"
     return "session.intra_op.spin_duration_us", "100"
 

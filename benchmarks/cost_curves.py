@@ -1,0 +1,66 @@
+"""What a call of several positions costs in each number format: processes in turns.
+
+    edgespec export MODEL -o PAIR --target-format fp32 --target-format int8 …
+    python benchmarks/cost_curves.py PAIR
+
+Prints the milliseconds of a call of one position, not padded, and v(m), the time of m positions
+over that. A process each time: two models in one process slow each other down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+from pathlib import Path
+
+import numpy as np
+
+from edgespec.contract import read_manifest
+from edgespec.runtimes import open_model
+from record import begin
+
+POSITIONS = (1, 2, 3, 5, 9, 17)
+CACHED, CALLS, PROCESSES = 128, 40, 4
+
+
+def curve(folder: Path, target_format: str, threads: int) -> dict[int, float]:
+    """Milliseconds of calls of m positions behind `CACHED` others, the medians."""
+    target = read_manifest(folder).target
+    model = open_model(folder, target, target_format, capacity=256, threads=threads)
+    model.prefill([7] * (CACHED + 1))
+    times: dict[int, list[float]] = {m: [] for m in POSITIONS}
+    for _ in range(CALLS):
+        for m, taken in times.items():
+            model.rewind(CACHED)
+            began = time.perf_counter()
+            model.score([7] * m)
+            taken.append(time.perf_counter() - began)
+    return {m: 1e3 * float(np.median(taken)) for m, taken in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pair", type=Path)
+    options, record = begin(parser)
+    formats = list(read_manifest(options.pair).target.variants)
+    found: dict[str, list[dict[int, float]]] = {name: [] for name in formats}
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for _ in range(PROCESSES):
+            for name, curves in found.items():
+                curves.append(pool.apply(curve, (options.pair, name, options.threads)))
+    rows = []
+    for name, curves in found.items():
+        v = {m: float(np.median([one[m] / one[1] for one in curves])) for m in POSITIONS}
+        step = float(np.median([one[1] for one in curves]))
+        rows.append({"format": name, "step_ms": step, "v": v})
+        costs = "  ".join(f"v({m}) {ratio:.2f}" for m, ratio in v.items() if m > 1)
+        print(f"{name:13} t(1) {step:5.1f} ms  {costs}")
+    if options.json:
+        data = {"environment": record, "cached": CACHED, "processes": PROCESSES, "rows": rows}
+        options.json.write_text(json.dumps(data, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
