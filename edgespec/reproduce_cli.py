@@ -183,8 +183,10 @@ def figures(output: Path) -> None:
     """Draw the tables found in a folder beside the paper's."""
     with _ready():
         from edgespec_runtimes.reproduce.paper import read_paper
-        from edgespec_runtimes.reproduce.plots import draw
+        from edgespec_runtimes.reproduce.plots import TABLES, draw
 
+        if not any((output / name).is_file() for name in TABLES):
+            click.echo(f"{output} has no measured table: the pictures show the paper's", err=True)
         for path in draw(read_paper(), output):
             click.echo(path)
 

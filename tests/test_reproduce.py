@@ -174,6 +174,8 @@ def test_tables_3_and_5_and_their_pictures(tiny_folder, tmp_path):
     pytest.importorskip("matplotlib")
     code, output = run("figures", "-o", tmp_path)
     assert code == 0
+    assert "no measured table" not in output
+    assert "no measured table" in run("figures", "-o", tmp_path / "nowhere")[1]
     assert len(list(tmp_path.glob("*.png"))) == 3
 
 

@@ -10,7 +10,9 @@ from edgespec.errors import EdgespecError
 from edgespec_runtimes.reproduce.paper import Paper
 from edgespec_runtimes.reproduce.theory import expected_tokens, speedup
 
-__all__ = ["draw"]
+__all__ = ["TABLES", "draw"]
+
+SPEED, ACCEPTANCE = TABLES = ("table2-measured.json", "table3.json")
 
 ALPHAS = [i / 100 for i in range(100)]
 GAMMAS = (1, 3, 5, 7, 10)
@@ -58,7 +60,7 @@ def _expected_against_measured(axes: Any, paper: Paper, folder: Path) -> None:
     expected = [speedup(row.alpha, row.gamma, row.c) for row in paper.speed]
     measured = [row.measured_speedup for row in paper.speed]
     axes.scatter(expected, measured, label="paper, TPU-v4")
-    rows = _rows(folder / "table2-measured.json")
+    rows = _rows(folder / SPEED)
     if rows:
         axes.scatter(
             [row["S"] for row in rows],
@@ -81,7 +83,7 @@ def _alpha_by_draft(axes: Any, paper: Paper, folder: Path) -> None:
         for row in printed
     }
     measured: dict[str, dict[int, float]] = {}
-    for row in _rows(folder / "table3.json"):
+    for row in _rows(folder / ACCEPTANCE):
         measured.setdefault(row["draft"], {})[row["T"]] = row["α"]
     bars |= {f"{draft}\n(here)": (by[0], by[1]) for draft, by in measured.items()}
     places = range(len(bars))
