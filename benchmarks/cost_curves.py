@@ -61,7 +61,12 @@ def main() -> None:
         costs = "  ".join(f"v({m}) {ratio:.2f}" for m, ratio in v.items() if m > 1)
         print(f"{name:13} t(1) {step:5.1f} ms  {costs}")
     if options.json:
-        data = {"environment": record, "cached": CACHED, "processes": options.processes, "rows": rows}
+        data = {
+            "environment": record,
+            "cached": CACHED,
+            "processes": options.processes,
+            "rows": rows,
+        }
         options.json.write_text(json.dumps(data, indent=2) + "\n")
 
 

@@ -38,10 +38,14 @@ BY_HEART = 0.05  # more acceptance on known texts than on others: worth a word
     help="A draft that reads its target's hidden states; one layer is enough. Llama-like targets.",
 )
 @click.option("--encoder-layers", type=int, help="Of its encoder, if it has one; default: as many.")
-@click.option("--width", type=int, help="Default: the target's, starting from its layers.")
+@click.option("--width", type=int, help="A multiple of 16; default: the target's and its layers.")
 @click.option("--vocabulary", type=int, help="Keep only this many frequent tokens; default: all.")
-@click.option("--minutes", type=float, help="How long, the target's outputs included.")
-@click.option("--steps", type=int, help="Or how many steps, for a result that can be repeated.")
+@click.option(
+    "--minutes",
+    type=float,
+    help="How long, with what the target writes; this or --steps is required.",
+)
+@click.option("--steps", type=int, help="How many steps instead: the result can be repeated.")
 @click.option("--loss", default="kl", show_default=True, help="kl (forward) or tv.")
 @click.option("--on-policy", is_flag=True, help="Train on what the draft itself writes.")
 @click.option("--outputs", type=int, default=2, show_default=True, help="Texts for each prompt.")
@@ -59,7 +63,7 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
     """
     with one_line_errors():
         try:
-            from edgespec_export.distill.run import Plan
+            from edgespec_export.distill.plan import Plan
             from edgespec_export.distill.run import distill as run
         except ModuleNotFoundError as error:
             raise EdgespecError(

@@ -17,6 +17,7 @@ from edgespec.prompts import sample_texts
 from edgespec.quality import BehindTarget, Scorer, distance, samples_for
 from edgespec.runtimes import measure_row_invariance, open_model
 from edgespec.staging import staged
+from edgespec.stamps import stamps
 from edgespec.tokenizer import load_tokenizer
 from edgespec.vocabulary import Vocabulary, open_vocabulary
 
@@ -97,11 +98,7 @@ def export_pair(
 
 def _recipe(paths: Sequence[Path], *formats: Sequence[str]) -> str:
     """What an export is made from: the same recipe gives the same bytes."""
-    files = [
-        (str(file), file.stat().st_size, file.stat().st_mtime_ns)
-        for path in paths
-        for file in (sorted(path.iterdir()) if path.is_dir() else [path])
-    ]
+    files = [stamps(path) for path in paths]
     return json.dumps({"edgespec": __version__, "files": files, "formats": formats})
 
 

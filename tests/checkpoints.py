@@ -94,7 +94,7 @@ def write_llama(
         "pad_token_id": PAD,
     }
     if model_type == "mistral":
-        settings["sliding_window"] = None
+        settings["sliding_window"] = None  # written as null: without the key it has a window
     settings = _changed(settings, config)
     qkv_bias = model_type == "qwen2" or settings.get("attention_bias", False)
     draw = _Drawn(seed)
@@ -252,6 +252,15 @@ def change_tensors(folder: Path, **changes: Any) -> None:
     save_file(tensors, path)
 
 
+def add_tensor(folder: Path, name: str, like: str, *, noise: float = 0.0, seed: int = 5) -> Path:
+    """Rewrites the checkpoint with one tensor more: another one's copy, or near it."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    drawn = np.random.default_rng(seed).standard_normal(tensors[like].shape, np.float32)
+    save_file({**tensors, name: tensors[like] + noise * tensors[like].std() * drawn}, path)
+    return folder
+
+
 class _Drawn:
     """Tensors drawn from one generator, in the order they are asked for."""
 
@@ -284,7 +293,8 @@ def _with_special_tokens(tokenizer: Tokenizer, special: list[str], append_eos: b
 
 
 def _changed(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in {**settings, **changes}.items() if value is not None}
+    dropped = {key for key, value in changes.items() if value is None}
+    return {key: value for key, value in {**settings, **changes}.items() if key not in dropped}
 
 
 def _write(

@@ -8,7 +8,9 @@ import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
+from checkpoints import write_llama
 from edgespec.errors import EdgespecError
+from edgespec.export import export_pair
 from edgespec_export.chat import chat_format, folder_chat
 from edgespec_export.checkpoint import open_checkpoint
 from edgespec_export.sources import Source
@@ -51,7 +53,6 @@ def message_of(path) -> str:
 def test_a_folder_opens(folder):
     checkpoint = opened(folder)
     assert checkpoint.config["model_type"] == "llama"
-    assert checkpoint.generation_config == {}
     assert checkpoint.weights.names() == ["x"]
     assert checkpoint.tokenizer.encode("ab").ids == [0, 1]
     assert checkpoint.chat is None
@@ -92,6 +93,25 @@ def test_a_folder_that_is_no_checkpoint_is_one_line(tmp_path):
     assert "no config.json" in message_of(tmp_path / "nosuch")
 
 
+# --- drafts of some tokens -----------------------------------------------------------------------
+
+
+def test_a_draft_that_lost_the_list_of_its_tokens_is_not_paired(tmp_path):
+    target = write_llama(tmp_path / "target")
+    draft = write_llama(tmp_path / "draft", vocab_size=7)
+    (draft / "tokenizer.json").write_bytes((target / "tokenizer.json").read_bytes())
+    with pytest.raises(
+        EdgespecError, match=r"has 7 of its tokenizer's 11 tokens, and no draft_voc"
+    ):
+        export_pair(str(target), str(draft), tmp_path / "pair", measure=False)
+    outputs = [0, 1, 2, 3, 4, 5, 9]
+    inputs = [outputs.index(token) if token in outputs else 2 for token in range(11)]
+    write(draft, "draft_vocabulary.json", {"outputs": outputs, "inputs": inputs})
+    manifest = export_pair(str(target), str(draft), tmp_path / "pair", measure=False)
+    assert manifest.draft is not None
+    assert manifest.draft.vocabulary == "draft/draft_vocabulary.json"
+
+
 # --- GGUF files ----------------------------------------------------------------------------------
 
 
@@ -121,7 +141,7 @@ def test_a_gguf_file_opens(tmp_path):
     ],
 )
 def test_a_template_splits_around_the_message(template, expected):
-    chat = chat_format(template, bos_token="<s>", eos_token="</s>")
+    chat = chat_format(template, {"bos_token": "<s>", "eos_token": "</s>"})
     assert chat == dict(zip(("before", "after"), expected, strict=True))
 
 
@@ -142,6 +162,62 @@ def test_a_template_splits_around_the_message(template, expected):
 )
 def test_a_template_that_does_not_split_gives_none(template):
     assert chat_format(template) is None
+
+
+def special_tokens(folder, *, settings, special=None):
+    write(folder, "tokenizer_config.json", settings)
+    if special is not None:
+        write(folder, "special_tokens_map.json", special)
+
+
+TOKEN = {"content": "<b>", "lstrip": False, "normalized": False, "rstrip": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "special"),
+    [
+        ({"bos_token": "<b>", "pad_token": "<p>"}, None),
+        ({}, {"bos_token": TOKEN, "pad_token": "<p>"}),
+        ({"bos_token": "<w>", "pad_token": None}, {"bos_token": TOKEN, "pad_token": "<p>"}),
+        (
+            {"added_tokens_decoder": {}, "bos_token": "<b>"},
+            {"bos_token": "<w>", "pad_token": "<q>"},
+        ),
+        ({"unk_token": "<u>", "extra_special_tokens": {"image_token": "<i>"}}, None),
+        ({"add_bos_token": True, "boi_token": "<i>"}, None),
+        ({}, None),
+    ],
+)
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ bos_token }}{{ pad_token }}{{ unk_token }}{{ image_token }}{{ boi_token }}|{{ m }}",
+        "{% if bos_token is defined %}bos{% endif %}{{ m }}",
+        "{% if tools is not none %}tools{% endif %}{{ m }}",
+        "{% if documents is none %}no documents{% endif %}{{ m }}",
+        "{% if not add_bos_token %}none{% endif %}{{ m }}",
+        "{{ {'b': 'é', 'a': 1} | tojson(sort_keys=true, separators=(',', ':')) }}{{ m }}",
+    ],
+)
+def test_a_template_finds_the_names_that_transformers_gives_it(folder, settings, special, template):
+    transformers = pytest.importorskip("transformers")
+    special_tokens(folder, settings=settings, special=special)
+    template = "{% set m = messages[0].content %}" + template
+    (folder / "chat_template.jinja").write_text(template)
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    expected = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "hello"}], tokenize=False, add_generation_prompt=True
+    )
+    chat = folder_chat(folder)
+    assert chat is not None
+    assert chat["before"] + "hello" + chat["after"] == expected
+
+
+def test_a_template_of_a_gguf_file_finds_its_special_tokens(tmp_path):
+    template = "{{ bos_token }}{{ pad_token }}{{ unk_token is defined }}{{ messages[0].content }}"
+    changes = {"tokenizer.chat_template": template, "tokenizer.ggml.padding_token_id": IM_END}
+    chat = opened(write_gguf(tmp_path / "x.gguf", changes=changes)).chat
+    assert chat == {"before": "<|endoftext|><|im_end|>False", "after": ""}
 
 
 def test_a_template_may_ask_for_the_date():

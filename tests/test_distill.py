@@ -9,11 +9,14 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 import edgespec
@@ -22,10 +25,12 @@ from edgespec.cli import main
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
 from edgespec_export.distill import run as run_module
+from edgespec_export.distill import target as target_module
 from edgespec_export.distill.budget import Budget
+from edgespec_export.distill.card import _card, _name
 from edgespec_export.distill.examples import Example, Text, batches
 from edgespec_export.distill.features import Features
-from edgespec_export.distill.held_out import HeldOut
+from edgespec_export.distill.held_out import Acceptance, HeldOut
 from edgespec_export.distill.loss import forward_kl, overlap, total_variation
 from edgespec_export.distill.models import Causal, Seq2Seq
 from edgespec_export.distill.outputs import (
@@ -36,10 +41,13 @@ from edgespec_export.distill.outputs import (
     written,
     written_with_laws,
 )
-from edgespec_export.distill.run import Plan, distill
+from edgespec_export.distill.plan import Distillation, Plan
+from edgespec_export.distill.run import distill
 from edgespec_export.distill.student import last, small_model
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
 from edgespec_export.distill.wide_head import head_loss
+from edgespec_export.distill.work_folder import recipe_of
+from edgespec_export.sources import Source, resolve
 
 VOCABULARY = 272
 TEXTS = [Text([5, 6, 7], [8, 9, 1]), Text([5], [4, 3]), Text([9, 8, 7, 6, 5], [11, 12, 13, 14])]
@@ -87,16 +95,13 @@ def prompts(tmp_path) -> Path:
 
 
 def seq2seq(folder) -> Seq2Seq:
-    return _opened(Seq2Seq, AutoModelForSeq2SeqLM, folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+    return Seq2Seq(model, whole(model.config.vocab_size), start_token=0)
 
 
 def causal(folder) -> Causal:
-    return _opened(Causal, AutoModelForCausalLM, folder)
-
-
-def _opened(kind, loader, folder):
-    model = loader.from_pretrained(folder, dtype=torch.float32).eval()
-    return kind(model, whole(model.config.vocab_size))
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    return Causal(model, whole(model.config.vocab_size))
 
 
 # --- the models
@@ -323,6 +328,96 @@ def test_a_position_whose_likely_tokens_the_draft_lacks_teaches_nothing(loss):
 
 # --- the draft before its training
 
+AWKWARD = {"heads": 3, "head_size": 16, "width": 42}  # 48 columns of heads beside a width of 42
+FAMILIES = {
+    "t5 v1.0": {**AWKWARD, "encoder_layers": 2},
+    "t5 v1.1": {**AWKWARD, "encoder_layers": 2, "gated": True},
+    "mt5": {**AWKWARD, "encoder_layers": 2, "gated": True, "model_type": "mt5"},
+    "llama": {**AWKWARD, "tie_word_embeddings": False},
+    "llama, tied": {**AWKWARD, "tie_word_embeddings": True},
+    "qwen3": {**AWKWARD, "heads": 6, "kv_heads": 2, "model_type": "qwen3"},
+}
+
+
+def write_family(family: str, folder: Path, **changes) -> Path:
+    encodes = "t5" in family
+    tokens = byte_tokenizer(VOCABULARY, append_eos=encodes)
+    settings = {"layers": 2, **FAMILIES[family], **changes}
+    write = write_t5 if encodes else write_llama
+    return write(folder, vocab_size=VOCABULARY, tokenizer=tokens, **settings)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_draft_with_all_of_its_target_starts_as_its_target(
+    family, prompts, tmp_path, monkeypatch
+):
+    """And what is saved of it is what transformers and the exported graphs compute."""
+    monkeypatch.setattr(target_module, "_dtype", lambda _: torch.float32)
+    target, draft = write_family(family, tmp_path / "target"), tmp_path / "draft"
+    plan = dataclasses.replace(PLAN, layers=2, width=None, steps=1, rate=1e-6)
+    found = distill(str(target), prompts, draft, plan)
+    assert found.before.greedy > 0.99
+    assert found.before.sampled > 0.99
+    assert load_file(draft / "model.safetensors").keys() == (
+        load_file(target / "model.safetensors").keys()
+    )
+    configs = [json.loads((folder / "config.json").read_text()) for folder in (target, draft)]
+    assert len({config["tie_word_embeddings"] for config in configs}) == 1
+    export_pair(str(draft), None, tmp_path / "exported", verify=True, threads=1)
+    export_pair(str(target), str(draft), tmp_path / "pair", threads=1)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    stats = pair.generate("green stone", gamma=3, draft="model", max_new_tokens=20).stats
+    assert stats.acceptance_rate > 0.8  # the draft was rounded to fp16
+
+
+def test_an_own_head_is_trained(prompts, tmp_path):
+    target, draft = write_family("t5 v1.1", tmp_path / "target"), tmp_path / "draft"
+    distill(str(target), prompts, draft, dataclasses.replace(PLAN, layers=2, width=None, steps=4))
+    head, table = (
+        load_file(draft / "model.safetensors")[name] - load_file(target / "model.safetensors")[name]
+        for name in ("lm_head.weight", "shared.weight")
+    )
+    assert abs(head).max() > 1e-3
+    assert abs(head - table).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("family", "of", "width", "heads"),
+    [
+        ("t5 v1.1", {"heads": 6, "width": 64}, 32, (3, 3)),
+        ("t5 v1.1", {"heads": 6, "width": 64}, 16, (2, 2)),
+        ("qwen3", {"heads": 8, "kv_heads": 4, "width": 64}, 32, (4, 2)),
+        ("qwen3", {"heads": 8, "kv_heads": 4, "width": 64}, 16, (2, 1)),
+        ("llama", {"heads": 7, "width": 224}, 176, (4, 4)),  # not 6: transformers wants a divisor
+    ],
+)
+def test_a_narrow_draft_has_its_share_of_the_targets_heads(family, of, width, heads, tmp_path):
+    folder = write_family(family, tmp_path / "target", layers=1, **{"encoder_layers": 1, **of})
+    model = (seq2seq if "t5" in family else causal)(folder).model
+    config = untrained(model, layers=1, width=width).config
+    kv_heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
+    assert (config.num_attention_heads, kv_heads) == heads
+    assert config.head_dim == 16
+    type(config).from_dict(config.to_dict())  # refuses what cannot be
+
+
+def test_what_the_target_writes_starts_with_its_familys_token(prompts, tmp_path, monkeypatch):
+    """Old configs name none; the exported graphs then start with the padding token."""
+    monkeypatch.setattr(target_module, "_dtype", lambda _: torch.float32)
+    without = {"decoder_start_token_id": None, "pad_token_id": 270}
+    target = write_family("t5 v1.0", tmp_path / "target", **without)
+    draft = tmp_path / "draft"
+    plan = dataclasses.replace(PLAN, layers=2, width=None, vocabulary=200, steps=1, rate=1e-6)
+    distill(str(target), prompts, draft, plan)
+    export_pair(str(target), str(draft), tmp_path / "pair", threads=1)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    writer = target_module.open_target(resolve(str(target)), start_token=270)
+    prompt = pair.tokenizer.encode("green stone").ids
+    (text,) = written(writer, [prompt], greedily(12, [1]))
+    drafted = pair.generate("green stone", gamma=3, draft="model", max_new_tokens=12)
+    assert [*drafted.token_ids] == [token for token in text.output if token != 1]
+    assert drafted.stats.accepted > 0
+
 
 def untrained(target, **shape):
     return small_model(target, encoder_layers=2, vocabulary=whole(VOCABULARY), seed=0, **shape)
@@ -376,6 +471,55 @@ def test_a_full_disk_beside_the_output_says_where(llama_folder, prompts, tmp_pat
     monkeypatch.setattr(run_module, "write_examples", full)
     with pytest.raises(EdgespecError, match=r"the disk is full; .* kept in .*\.draft\.training"):
         distill(str(llama_folder), prompts, tmp_path / "draft", PLAN)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534"),
+        SafetensorError(
+            "Error while serializing: I/O error: No space left on device (os error 28)"
+        ),
+    ],
+)
+def test_a_draft_that_finds_no_room_is_one_line_and_not_trained_again(
+    error, llama_folder, prompts, tmp_path, monkeypatch
+):
+    def full(*_):
+        raise error
+
+    plan = dataclasses.replace(PLAN, steps=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "_save", full)
+        with pytest.raises(EdgespecError, match=r"the disk is full; .*\.draft\.training"):
+            distill(str(llama_folder), prompts, tmp_path / "draft", plan)
+    monkeypatch.delattr(run_module.Training, "_step")
+    assert distill(str(llama_folder), prompts, tmp_path / "draft", plan).steps == 2
+
+
+@pytest.mark.parametrize("file", ["vocabulary.pt", "minutes-written.txt"])
+def test_what_a_full_disk_cut_off_is_not_read_again(
+    file, llama_folder, prompts, tmp_path, monkeypatch
+):
+    save, write_text = torch.save, Path.write_text
+
+    def cut_off(data, path, *rest, write, **options):
+        if not Path(path).name.startswith(file):
+            return write(data, path, *rest, **options)
+        Path(path).write_bytes(b"")
+        raise OSError(28, "No space left on device")
+
+    def cut_off_text(path, text, *rest, **options):
+        return cut_off(text, path, *rest, **options, write=lambda t, p, **o: write_text(p, t, **o))
+
+    plan = dataclasses.replace(PLAN, vocabulary=90, steps=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", lambda *args: cut_off(*args, write=save))
+        patch.setattr(Path, "write_text", cut_off_text)
+        with pytest.raises(EdgespecError, match="the disk is full"):
+            distill(str(llama_folder), prompts, tmp_path / "draft", plan)
+    assert distill(str(llama_folder), prompts, tmp_path / "draft", plan).steps == 2
 
 
 def test_a_narrow_drafts_layers_add_nothing_yet(t5_folder):
@@ -506,6 +650,16 @@ def test_such_a_draft_is_no_target_and_belongs_to_its_own(llama_folder, prompts,
         export_pair(str(llama_folder), str(draft), tmp_path / "pair")
 
 
+@pytest.mark.parametrize("kind", [{"vocabulary": 90}, {"eagle": True}])
+def test_no_draft_is_distilled_from_a_draft_that_needs_its_target(
+    kind, llama_folder, prompts, tmp_path
+):
+    draft = tmp_path / "draft"
+    distill(str(llama_folder), prompts, draft, dataclasses.replace(PLAN, steps=1, **kind))
+    with pytest.raises(EdgespecError, match=r"is a draft that .*, so it cannot be a target"):
+        distill(str(draft), prompts, tmp_path / "second", PLAN)
+
+
 def test_the_same_seed_and_steps_give_the_same_bytes(llama_folder, prompts, tmp_path):
     plan = dataclasses.replace(PLAN, steps=6)
     for name in "ab":
@@ -538,6 +692,89 @@ def test_an_interrupted_run_goes_on_and_asks_the_target_no_more(
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("changed", ["words", "target"])
+def test_an_interrupted_run_does_not_go_on_with_other_words_or_another_target(
+    changed, llama_folder, prompts, tmp_path, monkeypatch
+):
+    target = tmp_path / "target"
+    write_family("llama", target)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module.Training, "_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            distill(str(target), prompts, tmp_path / "draft", PLAN)
+    if changed == "words":  # as many bytes
+        prompts.write_text(prompts.read_text().replace("river", "delta"))
+    else:
+        write_family("llama", target, seed=1)
+    monkeypatch.setattr(run_module, "written_with_laws", interrupted)
+    with pytest.raises(KeyboardInterrupt):  # the target is asked again
+        distill(str(target), prompts, tmp_path / "draft", PLAN)
+
+
+def test_it_goes_on_with_another_release_and_more_time(llama_folder, monkeypatch):
+    source = resolve(str(llama_folder))
+    before = recipe_of(source, [[5, 6]], PLAN)
+    monkeypatch.setattr(edgespec, "__version__", "9.9")
+    assert recipe_of(source, [[5, 6]], dataclasses.replace(PLAN, steps=9)) == before
+    assert recipe_of(source, [[6, 5]], PLAN) != before
+    assert recipe_of(source, [[5, 6]], dataclasses.replace(PLAN, seed=1)) != before
+
+
+def test_what_an_interrupted_run_left_aside_is_no_part_of_another_draft(
+    llama_folder, prompts, tmp_path, monkeypatch
+):
+    plan = dataclasses.replace(PLAN, steps=1)
+    some = dataclasses.replace(plan, vocabulary=90)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "write_card", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            distill(str(llama_folder), prompts, tmp_path / "draft", some)
+    distill(str(llama_folder), prompts, tmp_path / "draft", plan)
+    assert not (tmp_path / "draft" / "draft_vocabulary.json").exists()
+
+
+@pytest.mark.parametrize("on_policy", [False, True])
+def test_the_minutes_include_all_that_the_target_writes(
+    on_policy, llama_folder, prompts, tmp_path, monkeypatch
+):
+    """After the held-out prompts twice, and twice after those that are trained on."""
+    clock, asked = [0.0], []
+    write = run_module._Run._write
+
+    def slow(*arguments):
+        clock[0] += 60
+        write(*arguments)
+
+    def training(*_, minutes, **__):
+        asked.append(minutes)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(run_module._Run, "_write", slow)
+    monkeypatch.setattr(run_module, "Training", training)
+    plan = dataclasses.replace(PLAN, steps=None, minutes=20.0, on_policy=on_policy)
+    with pytest.raises(KeyboardInterrupt):
+        distill(str(llama_folder), prompts, tmp_path / "draft", plan)
+    assert asked == [18.0 if on_policy else 16.0]
+
+
+def test_the_help_says_that_one_of_minutes_and_steps_is_required():
+    words = CliRunner().invoke(main, ["distill", "--help"]).output.split()
+    assert "this or --steps is required" in " ".join(words)
+
+
+def test_examples_are_taken_from_all_over():
+    texts = list(range(100))
+    assert run_module._from_all_over(texts, 3) == [0, 50, 99]
+    assert run_module._from_all_over(texts, 60)[-1] == 99
+    assert run_module._from_all_over(texts[:2], 60) == [0, 1]
+    assert run_module._from_all_over([], 60) == []
+
+
 def test_a_finished_draft_survives_whatever_happens_to_the_next(
     llama_folder, prompts, tmp_path, monkeypatch
 ):
@@ -560,23 +797,45 @@ def test_a_finished_draft_survives_whatever_happens_to_the_next(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"width": 40}, "width is 40; the heads have 16 columns .* such as 32"),
-        ({"width": 640}, "width is 640; .* such as 64"),
+        ({"width": 40}, "width is 40; give a multiple of 16 below the target's, which is 64"),
+        ({"width": 640}, "width is 640; .* which is 64, or leave it out"),
+        ({"encoder_layers": 1}, "encoder_layers is 1; the target has no encoder"),
         ({"layers": 9}, "layers is 9; the target has 3"),
         ({"layers": 0}, "layers is 0"),
         ({"steps": None}, "give --minutes or --steps"),
         ({"minutes": 1.0}, "give --minutes or --steps"),
-        ({"minutes": float("nan"), "steps": None}, "minutes is nan"),
+        ({"minutes": float("nan"), "steps": None}, "minutes is nan; give a number above 0"),
+        ({"minutes": float("inf"), "steps": None}, "minutes is inf"),
+        ({"rate": -1.0}, "rate is -1.0; give a number above 0"),
+        ({"rate": float("nan")}, "rate is nan"),
+        ({"positions": 0}, "positions is 0; give 1 or more"),
         ({"loss": "mse"}, "no loss 'mse'; there is: kl, tv"),
         ({"chat": True}, "has no chat format"),
         ({"eagle": True, "on_policy": True}, "is not trained on_policy"),
     ],
 )
-def test_a_plan_that_cannot_be_is_one_line(changes, words, llama_folder, prompts, tmp_path):
+def test_a_plan_that_cannot_be_is_one_line_before_the_target_is_loaded(
+    changes, words, llama_folder, prompts, tmp_path, monkeypatch
+):
+    monkeypatch.delattr(run_module, "open_target")
     with pytest.raises(UsageError, match=words) as error:
         distill(str(llama_folder), prompts, tmp_path / "d", dataclasses.replace(PLAN, **changes))
     assert "\n" not in str(error.value)
     assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"encoder_layers": 2}, r"encoder_layers is 2; the target has 1: give fewer"),
+        ({"layers": 3}, r"encoder_layers is 3 \(as many as layers\); the target has 1"),
+    ],
+)
+def test_no_layer_of_an_encoder_is_taken_twice(changes, words, prompts, tmp_path, monkeypatch):
+    monkeypatch.delattr(run_module, "open_target")
+    target = write_family("t5 v1.0", tmp_path / "target", layers=3, encoder_layers=1)
+    with pytest.raises(UsageError, match=words):
+        distill(str(target), prompts, tmp_path / "d", dataclasses.replace(PLAN, **changes))
 
 
 def test_a_t5_shows_no_hidden_states(t5_folder, prompts, tmp_path):
@@ -643,3 +902,35 @@ print((pages() - before) * 4096)
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert (int(ran.stdout) > 2**27) == kept
+
+
+# --- the model card
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (Plan(layers=1), "| shape | 1 layer; "),
+        (Plan(layers=2, width=64), "| shape | 2 layers, width 64; "),
+        (Plan(layers=1, encoder_layers=3), "| shape | 3 encoder layers and 1 decoder layer; "),
+        (Plan(layers=2, encoder_layers=1), "| shape | 1 encoder layer and 2 decoder layers; "),
+    ],
+)
+def test_the_card_counts_layers_and_names_the_licence(plan, words):
+    worth = Acceptance(0.5, 0.5)
+    card = _card("T", plan, Distillation(worth, worth, None, 9, 4, 90, 2, 1.0, 100, 10))
+    assert words in card
+    assert "follow the target's licence" in " ".join(card.split())
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        (Source(Path("build/x/Model.Q4_1.gguf"), "build/x/Model.Q4_1.gguf"), "Model.Q4_1.gguf"),
+        (Source(Path("build/x/target"), "build/x/target/"), "target"),
+        (Source(Path("/cache/0a1b"), "google/flan-t5-small"), "google/flan-t5-small"),
+        (Source(Path("/cache/0a1b"), "t5-xxl → google/t5-v1_1-xxl"), "google/t5-v1_1-xxl"),
+    ],
+)
+def test_a_card_is_titled_by_a_name_not_by_a_place(source, name):
+    assert _name(source) == name

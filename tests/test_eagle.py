@@ -329,7 +329,7 @@ def test_a_draft_that_reads_belongs_to_its_target(target, tmp_path):
     ("role", "features", "words"),
     [
         ("target", 0, r"decoder.onnx shows 128 numbers .* manifest says 0; export the pair again"),
-        ("target", -1, r"edgespec.json is damaged \(features is -1\)"),
+        ("target", -1, r"edgespec.json is damaged \(features is -1, start_token None\)"),
         ("draft", 64, r"the draft reads 64 numbers .* target shows 128; export the two together"),
     ],
 )

@@ -15,6 +15,7 @@ from gguf.quants import dequantize, quantize
 from tokenizers import Tokenizer, models
 
 from edgespec.errors import EdgespecError
+from edgespec.export import export_pair
 from edgespec_export.gguf_file import open_gguf
 from tiny_checkpoints import (
     ENDOFTEXT,
@@ -170,6 +171,25 @@ def test_linear_scaling_is_read_and_any_other_refused_by_name(path):
     assert open_gguf(write_gguf(path, changes=keys)).config["rope_scaling"] == expected
     write_gguf(path, changes={"llama.rope.scaling.type": "yarn"})
     assert "'yarn'" in message_of(open_gguf, path)
+
+
+@pytest.mark.parametrize(
+    "scaled",
+    [
+        {"raw": {"rope_freqs.weight": llama3_factors(32.0)}},
+        {"changes": {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}},
+    ],
+)
+def test_verify_compares_with_a_reference_that_has_the_files_rope_scaling(path, tmp_path, scaled):
+    """transformers reads neither way of writing it down, and would be another model."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers").utils.logging.disable_progress_bar()
+    tensors = hugging_face_tensors()
+    tensors["model.norm.weight"] /= 8  # logits of the usual size
+    write_gguf(path, tensors, **scaled)
+    said = []
+    export_pair(str(path), None, tmp_path / "pair", verify=True, measure=False, say=said.append)
+    assert any("max |difference|" in line for line in said)
 
 
 # --- refusals ------------------------------------------------------------------------------------

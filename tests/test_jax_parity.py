@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from checkpoints import write_llama, write_t5
+from checkpoints import add_tensor, write_llama, write_t5
 from conftest import MODELS
 
 jax = pytest.importorskip("jax")
@@ -37,6 +37,12 @@ CASES = {
     "llama, grouped heads": lambda folder: write_llama(folder, heads=6, kv_heads=2),
     "llama, tied head, biases": lambda folder: write_llama(
         folder, tie_word_embeddings=True, attention_bias=True, mlp_bias=True
+    ),
+    "llama, said to be tied, with another head": lambda folder: add_tensor(
+        write_llama(folder, tie_word_embeddings=True),
+        "lm_head.weight",
+        like="model.embed_tokens.weight",
+        noise=1.0,
     ),
     "llama 3.1": lambda folder: write_llama(folder, rope_theta=5e5, rope_scaling=LLAMA3),
     "qwen2": lambda folder: write_llama(folder, model_type="qwen2", head_dim=None),

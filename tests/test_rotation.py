@@ -126,8 +126,8 @@ MISTAKES = {
 def test_a_tensor_that_was_forgotten_is_seen(mistake, tmp_path, turned_format, monkeypatch):
     right = Llama.residual
 
-    def wrong(self, names):
-        residual = right(self, names)
+    def wrong(self):
+        residual = right(self)
         return dataclasses.replace(residual, **MISTAKES[mistake](residual))
 
     monkeypatch.setattr(Llama, "residual", wrong)

@@ -156,6 +156,25 @@ def test_what_the_hub_says_becomes_one_line(hub, error, said):
     assert said in message
 
 
+def test_every_file_that_an_export_reads_is_fetched(hub):
+    """Without its list of tokens a draft of some of them would be read as another one."""
+    resolve("owner/model")
+    ((_, _, patterns),) = hub.calls
+    assert set(patterns) == {
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "spiece.model",
+        "chat_template.jinja",
+        "draft_vocabulary.json",
+        "model.safetensors",
+        "model.safetensors.index.json",
+        "model-*.safetensors",
+    }
+
+
 def test_a_missing_hub_package_names_the_extra(hub, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     assert "pip install 'edgespec[export]'" in message_of("owner/model")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from edgespec.errors import EdgespecError
+from edgespec_export.weight_file import WeightFile, journal_of
 from edgespec_export.weights import Safetensors, TorchBin, Weights, open_weights
 from tiny_checkpoints import CODES, write_safetensors
 
@@ -227,3 +228,54 @@ def test_without_torch_the_line_names_the_extra(tmp_path, monkeypatch):
 def test_reading_safetensors_does_not_import_torch():
     code = "import sys, edgespec_export.checkpoint; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# --- the file that an export writes --------------------------------------------------------------
+
+
+def written(folder, upto=None):
+    """The weight file of the checkpoint in a folder, and what was written anew for it."""
+    path, anew = folder / "weights.data", []
+    with WeightFile(path, open_weights(folder)) as file:
+        for name in sorted(TENSORS)[:upto]:
+
+            def make(name=name):
+                anew.append(name)
+                return file.checkpoint_tensor(name)
+
+            file.tensor(name, make)
+    return path.read_bytes(), anew
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """The bytes of a whole weight file; one that was interrupted behind three tensors is there."""
+    write_safetensors(tmp_path / "model.safetensors", TENSORS)
+    whole, anew = written(tmp_path)
+    assert anew == sorted(TENSORS)
+    (tmp_path / "weights.data").unlink()
+    journal_of(tmp_path / "weights.data").unlink()
+    written(tmp_path, 3)
+    return whole
+
+
+def test_an_interrupted_file_goes_on_behind_its_last_tensor(tmp_path, whole):
+    assert written(tmp_path) == (whole, sorted(TENSORS)[3:])
+
+
+def test_tensors_that_never_came_to_the_disk_are_written_again(tmp_path, whole):
+    """Their journal did; the file is not filled up with zeros in their place."""
+    path = tmp_path / "weights.data"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert written(tmp_path, 3)[1] == sorted(TENSORS)[2:3]
+    path.write_bytes(path.read_bytes()[:5])
+    assert written(tmp_path) == (whole, sorted(TENSORS))
+    assert written(tmp_path)[0] == whole
+
+
+@pytest.mark.parametrize("line", ["", "\0" * 9, "[]", '{"name": "c.weight"}', '{"na'])
+def test_a_journal_is_believed_up_to_its_first_damaged_line(tmp_path, whole, line):
+    journal = journal_of(tmp_path / "weights.data")
+    first, *_ = journal.read_text().splitlines()
+    journal.write_text(f"{first}\n{line}\n")
+    assert written(tmp_path) == (whole, sorted(TENSORS)[1:])

@@ -5,7 +5,7 @@
 CORPUS_DIR is what corpus/ wrote. Two things make 26M parameters learn to translate from a few
 million tokens on two cores: one attention head of each upper decoder layer is told by a word
 alignment where to look (align.py), and matrices take Muon's steps. A run that was interrupted goes
-on from its last state.
+on from its last state; after the last step the same command does nothing.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from edgespec_export.distill.t5 import decode, encode, head
 PAD = 0
 LONGEST = 160  # tokens of a side; 2 % of the descriptions are longer
 GUIDED_LAYERS = 2
+WEIGHTS = "model.safetensors"
 SHARES = {"descriptions": 1.0, "documents": 1.0, "messages": 0.3, "lexicon": 0.15}
 CONFIG = T5Config(
     vocab_size=8192,
@@ -228,13 +229,28 @@ def save_state(folder: Path, step: int, optimizer: MasterWeights) -> None:
 
 
 def save_checkpoint(folder: Path, optimizer: MasterWeights, tokenizer_folder: Path) -> None:
+    """The weights come last: where they are new, the checkpoint is whole."""
     model: Any = T5ForConditionalGeneration(CONFIG)
     model.load_state_dict(optimizer.weights(), strict=False)
     model.tie_weights()
-    model.to(torch.float16).save_pretrained(folder)
+    aside = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    model.to(torch.float16).save_pretrained(aside)
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        if (tokenizer_folder / name).resolve() != (folder / name).resolve():
-            shutil.copy(tokenizer_folder / name, folder / name)
+        shutil.copy(tokenizer_folder / name, aside / name)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in sorted(aside.iterdir(), key=lambda file: file.name == WEIGHTS):
+        os.replace(file, folder / file.name)
+    aside.rmdir()
+
+
+def finished(work: Path, out: Path, steps: int) -> bool:
+    """Whether the checkpoint was made of the last step's state."""
+    state, weights = work / "state.pt", out / WEIGHTS
+    if not (state.exists() and weights.exists()):
+        return False
+    newer = weights.stat().st_mtime_ns >= state.stat().st_mtime_ns
+    return newer and torch.load(state, weights_only=True, mmap=True)["step"] >= steps
 
 
 def main() -> None:
@@ -254,6 +270,9 @@ def main() -> None:
 
 def train(arguments: argparse.Namespace) -> None:
     work: Path = arguments.work
+    if finished(work, arguments.out, arguments.steps):
+        print(f"{arguments.out} is finished", flush=True)
+        return
     work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(arguments.seed)
     tokenizer = Tokenizer.from_file(str(arguments.tokenizer / "tokenizer.json"))
@@ -299,7 +318,7 @@ def train(arguments: argparse.Namespace) -> None:
                 f"{running[1] / scale:.3f} {seen / spent:.0f} tokens/s {left / 60:.0f} min left",
                 flush=True,
             )
-        if done % 100 == 0:
+        if done % 100 == 0 or done == arguments.steps:
             save_state(work, done, optimizer)
         if done % arguments.evaluate_every == 0 or done == arguments.steps:
             model.eval()

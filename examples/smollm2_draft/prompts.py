@@ -54,7 +54,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.manual_seed(0)
     source = resolve(arguments.model)
-    model, tokenizer = open_target(source, seq2seq=False), open_checkpoint(source).tokenizer
+    model, tokenizer = open_target(source, start_token=None), open_checkpoint(source).tokenizer
     seen = set(HELD_OUT)
     left = arguments.count
     for message in messages(model, tokenizer, random.Random(0)):

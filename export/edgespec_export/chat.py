@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from edgespec_export.json_file import read_json_object
 
 __all__ = ["chat_format", "folder_chat"]
 
-_SENTINEL = "edgespec\u2063user\u2063text"  # no template looks for it, no filter changes it
+_SENTINEL = "edgespec\u2063user\u2063text"  # no template looks for it
 
 
 def chat_format(
-    template: str, *, bos_token: str = "", eos_token: str = ""
+    template: str, special_tokens: Mapping[str, str] | None = None
 ) -> dict[str, str] | None:
     """`{"before": …, "after": …}` around the one user message that opens a chat.
 
@@ -32,21 +33,24 @@ def chat_format(
 
     Args:
         template: Jinja, as transformers renders it; it runs in Jinja's sandbox.
-        bos_token, eos_token: what the template puts in for these names.
+        special_tokens: what the template puts in for `bos_token` and other such names.
 
     Returns:
         The two texts; None if the template cannot be rendered with one user message, or does not
-        give the message back exactly once.
+        give the message back as it is, and exactly once.
     """
     try:
         text = (
             _environment()
             .from_string(template)
             .render(
-                messages=[{"role": "user", "content": _SENTINEL}],
-                add_generation_prompt=True,
-                bos_token=bos_token,
-                eos_token=eos_token,
+                {
+                    **(special_tokens or {}),
+                    "messages": [{"role": "user", "content": _SENTINEL}],
+                    "add_generation_prompt": True,
+                    "tools": None,  # a template may ask whether it is none, and undefined is not
+                    "documents": None,
+                }
             )
         )
     except Exception:  # a template is a program, and may fail like one
@@ -68,8 +72,20 @@ def folder_chat(folder: Path) -> dict[str, str] | None:
     template = _template(folder, settings)
     if template is None:
         return None
-    tokens = {key: _token(settings.get(key)) for key in ("bos_token", "eos_token")}
-    return chat_format(template, **tokens)
+    return chat_format(template, _special_tokens(folder, settings))
+
+
+def _special_tokens(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
+    """By name, as transformers finds them: a newer tokenizer_config.json stands for itself."""
+    path = folder / "special_tokens_map.json"
+    if path.is_file() and "added_tokens_decoder" not in settings:
+        settings = {**settings, **read_json_object(path)}
+    named = {key: value for key, value in settings.items() if key.endswith("_token")}
+    extra = settings.get("extra_special_tokens")
+    if isinstance(extra, dict):
+        named |= extra
+    tokens = {key: _token(value) for key, value in named.items()}
+    return {key: token for key, token in tokens.items() if token is not None}
 
 
 def _template(folder: Path, settings: dict[str, Any]) -> str | None:
@@ -86,9 +102,9 @@ def _template(folder: Path, settings: dict[str, Any]) -> str | None:
     return template if isinstance(template, str) else None
 
 
-def _token(token: Any) -> str:
+def _token(token: Any) -> str | None:
     content = token.get("content") if isinstance(token, dict) else token
-    return content if isinstance(content, str) else ""
+    return content if isinstance(content, str) else None
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
@@ -112,8 +128,8 @@ class _Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def _to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)  # Jinja's own escapes HTML
+def _to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, **options)  # Jinja's own escapes HTML
 
 
 def _raise_exception(message: str) -> None:

@@ -26,7 +26,6 @@ class Checkpoint:
 
     Attributes:
         config: its Hugging Face config (of a GGUF file: the config of the same model).
-        generation_config: its `generation_config.json`; empty if it has none.
         weights: its tensors, read one at a time.
         tokenizer: without truncation and padding.
         chat: {"before": …, "after": …} around a user's message; None for models that do not chat.
@@ -36,7 +35,6 @@ class Checkpoint:
     """
 
     config: dict[str, Any]
-    generation_config: dict[str, Any]
     weights: Weights
     tokenizer: Tokenizer
     chat: dict[str, str] | None
@@ -62,8 +60,7 @@ def _folder(source: Source) -> Checkpoint:
     generation_file = folder / "generation_config.json"
     generation = read_json_object(generation_file) if generation_file.is_file() else {}
     return Checkpoint(
-        config=config,
-        generation_config=generation,
+        config=_with_start_token(config, generation),
         weights=open_weights(folder),
         tokenizer=load_tokenizer(folder, config),
         chat=folder_chat(folder),
@@ -75,28 +72,21 @@ def _folder(source: Source) -> Checkpoint:
 
 def _gguf(source: Source) -> Checkpoint:
     gguf = open_gguf(source.path)
-    chat = None
-    if gguf.chat_template is not None:
-        ends = {end: gguf.config.get(f"{end}_id") for end in ("bos_token", "eos_token")}
-        chat = chat_format(gguf.chat_template, **_texts(gguf.tokenizer, ends))
+    template = gguf.chat_template
     return Checkpoint(
         config=gguf.config,
-        generation_config={},
         weights=gguf.weights,
         tokenizer=gguf.tokenizer,
-        chat=chat,
+        chat=None if template is None else chat_format(template, gguf.special_tokens),
         eos_token_ids=_eos_token_ids(source.path, gguf.config),
         label=source.label,
     )
 
 
-def _texts(tokenizer: Tokenizer, ids: dict[str, Any]) -> dict[str, str]:
-    """The texts of special tokens; of a list of ids, the first one's."""
-    firsts = {name: index[0] if isinstance(index, list) else index for name, index in ids.items()}
-    return {
-        name: (tokenizer.id_to_token(index) or "") if isinstance(index, int) else ""
-        for name, index in firsts.items()
-    }
+def _with_start_token(config: dict[str, Any], generation: dict[str, Any]) -> dict[str, Any]:
+    """The generation config says first what an encoder-decoder's text starts with."""
+    start = generation.get("decoder_start_token_id")
+    return config if start is None else {**config, "decoder_start_token_id": start}
 
 
 def _eos_token_ids(where: Path, *configs: dict[str, Any]) -> tuple[int, ...]:

@@ -20,6 +20,13 @@ __all__ = ["GgufCheckpoint", "open_gguf"]
 
 # Ends of a turn that a chat template writes, where the file names only one end of text.
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>")
+# The file's names of special tokens, and those that a template has for them.
+_SPECIAL = {
+    "bos": "bos_token",
+    "eos": "eos_token",
+    "padding": "pad_token",
+    "unknown": "unk_token",
+}
 
 
 @dataclass(frozen=True)
@@ -31,12 +38,14 @@ class GgufCheckpoint:
         weights: tensors by their Hugging Face names, dequantized as they are read.
         tokenizer: from the metadata, or the `tokenizer.json` beside the file.
         chat_template: the Jinja template for chats, if there is one.
+        special_tokens: the texts of those that a template may name, by that name.
     """
 
     config: dict[str, Any]
     weights: Weights
     tokenizer: Tokenizer
     chat_template: str | None
+    special_tokens: dict[str, str]
 
 
 def open_gguf(path: Path) -> GgufCheckpoint:
@@ -51,7 +60,8 @@ def open_gguf(path: Path) -> GgufCheckpoint:
     template = header.metadata.get("tokenizer.chat_template")
     tokenizer = _tokenizer(header)
     config["eos_token_id"] = _eos_token_ids(header, template)
-    return GgufCheckpoint(config, GgufWeights(header, config), tokenizer, template)
+    special_tokens = _special_tokens(header, tokenizer)
+    return GgufCheckpoint(config, GgufWeights(header, config), tokenizer, template, special_tokens)
 
 
 def _tokenizer(header: GgufHeader) -> Tokenizer:
@@ -61,6 +71,19 @@ def _tokenizer(header: GgufHeader) -> Tokenizer:
     tokenizer = read_tokenizer_json(beside)
     check_vocabulary(header, tokenizer, str(beside))
     return tokenizer
+
+
+def _special_tokens(header: GgufHeader, tokenizer: Tokenizer) -> dict[str, str]:
+    ids = {
+        name: header.metadata.get(f"tokenizer.ggml.{key}_token_id")
+        for key, name in _SPECIAL.items()
+    }
+    texts = {
+        name: tokenizer.id_to_token(index)
+        for name, index in ids.items()
+        if isinstance(index, int) and index >= 0
+    }
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _eos_token_ids(header: GgufHeader, template: str | None) -> list[int]:

@@ -6,10 +6,12 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from edgespec.contract import VOCABULARY
 from edgespec.errors import EdgespecError
 
 __all__ = ["download"]
 
+_SAFETENSORS = ["model.safetensors", "model.safetensors.index.json"]
 # No "*.safetensors": repositories hold other models' and other formats' files beside these.
 _FILES = [
     "config.json",
@@ -17,11 +19,10 @@ _FILES = [
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
-    "added_tokens.json",
     "spiece.model",
     "chat_template.jinja",
-    "model.safetensors",
-    "model.safetensors.index.json",
+    VOCABULARY,
+    *_SAFETENSORS,
     "model-*.safetensors",
 ]
 _TORCH_FILES = ["pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin"]
@@ -43,7 +44,7 @@ def download(repository: str, revision: str | None) -> Path:
             f"{repository}: downloading needs huggingface-hub: pip install 'edgespec[export]'"
         ) from error
     folder = _snapshot(hub, repository, revision, _FILES)
-    if not any((folder / name).is_file() for name in _FILES[-3:-1]):
+    if not any((folder / name).is_file() for name in _SAFETENSORS):
         folder = _snapshot(hub, repository, revision, _TORCH_FILES)
     return folder
 

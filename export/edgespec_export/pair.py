@@ -22,13 +22,14 @@ from edgespec_export.checkpoint import Checkpoint
 from edgespec_export.families import Family, family_of
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.llama import Llama
+from edgespec_export.fitted import fitted
 from edgespec_export.graph import Graph
 from edgespec_export.quantize import FORMATS
 from edgespec_export.same_tokenizer import same_tokenizer
 from edgespec_export.weight_file import WeightFile
 from edgespec_export.weights import Weights
 
-__all__ = ["write_graphs", "write_pair"]
+__all__ = ["check_target", "write_graphs", "write_pair"]
 
 # Called with a description and a number of bytes; returns what to tell of bytes done.
 Progress = Callable[[str, int], Callable[[int], object]]
@@ -52,11 +53,11 @@ def write_pair(
     _check_formats("format", FORMATS, target_formats)
     _check_formats("format", FORMATS, draft_formats)
     _check_formats("cache format", CACHES, cache_formats)
-    target_family = family_of(target.config, target.label)
-    _check_target(target, target_family)
+    target_family = _family(target)
+    check_target(target, target_family)
     draft_family = None
     if draft is not None:
-        draft_family = family_of(draft.config, draft.label)
+        draft_family = _family(draft)
         _check_pair(target, target_family, draft, draft_family)
         if isinstance(draft_family, Eagle):
             target_family = _read_by(draft_family, target_family)
@@ -89,6 +90,10 @@ def write_pair(
     )
 
 
+def _family(checkpoint: Checkpoint) -> Family:
+    return fitted(family_of(checkpoint.config, checkpoint.label), checkpoint.weights)
+
+
 def _with_vocabulary(
     draft: contract.Exported, target: contract.Exported, file: Path, folder: Path
 ) -> contract.Exported:
@@ -107,7 +112,8 @@ def _check_formats(what: str, known: Collection[str], asked: Sequence[str]) -> N
         raise UsageError(f"no {what} is given; there is: {', '.join(known)}")
 
 
-def _check_target(target: Checkpoint, family: Family) -> None:
+def check_target(target: Checkpoint, family: Family) -> None:
+    """Raises EdgespecError if this is a draft that is nothing without its target."""
     reason = None
     if target.vocabulary is not None:
         reason = f"has only some of its target's tokens ({contract.VOCABULARY})"
@@ -138,11 +144,22 @@ def _check_pair(
         raise EdgespecError(
             f"{target.label} and {draft.label} cannot be paired: one has an encoder, one has none"
         )
+    _check_vocabulary(draft, draft_family)
     difference = same_tokenizer(target.tokenizer, draft.tokenizer)
     if difference is not None:
         raise EdgespecError(
             f"{target.label} and {draft.label} cannot be paired, their tokenizers differ: "
             f"{difference}; choose a draft that was trained with the target's tokenizer"
+        )
+
+
+def _check_vocabulary(draft: Checkpoint, family: Family) -> None:
+    """A draft of fewer tokens whose list is lost would be read as if it had the first ones."""
+    tokens = draft.tokenizer.get_vocab_size()
+    if draft.vocabulary is None and family.vocab_size < tokens:
+        raise EdgespecError(
+            f"{draft.label} has {family.vocab_size} of its tokenizer's {tokens} tokens, and no "
+            f"{contract.VOCABULARY} that says which; put that file back, or choose another draft"
         )
 
 
@@ -212,7 +229,7 @@ def write_graphs(
     models: dict[str, ir.Model] = {}
     decoders = [(DECODER, file, attention) for file, attention in attentions.items()]
     others = [(name, name, decoders[0][2]) for name in family.graphs if name != DECODER]
-    prepared = numbers.prepared(weights, family.residual(weights.names()))
+    prepared = numbers.prepared(weights, family.residual())
     with WeightFile(folder / WEIGHTS, prepared, progress) as weight_file:
         for name, file, attention in others + decoders:
             graph = Graph(name, weight_file)

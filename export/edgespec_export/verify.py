@@ -15,6 +15,7 @@ from optimum.utils import NormalizedConfigManager
 from edgespec import contract
 from edgespec.errors import EdgespecError
 from edgespec_export.sources import transformers_place
+from edgespec_export.transformers_config import transformers_config
 
 __all__ = ["TOLERANCE", "differences"]
 
@@ -74,7 +75,9 @@ def _reference(source: Path, exported: contract.Exported) -> Any:
     place, options = transformers_place(source)
     try:
         original = TasksManager.get_model_class_for_task(TASKS[exported.family], framework="pt")
-        reference = original.from_pretrained(place, dtype=torch.float32, **options).eval()
+        reference = original.from_pretrained(
+            place, config=transformers_config(source), dtype=torch.float32, **options
+        ).eval()
     except Exception as error:
         raise EdgespecError(
             f"transformers cannot load {source} to verify it: {type(error).__name__}: {error}"

@@ -45,28 +45,42 @@ class WeightFile:
         self._written: dict[str, ir.ExternalTensor] = {}
 
     def __enter__(self) -> WeightFile:
-        finished = self._finished()
+        finished, end = self._finished()
         self._file = self._path.open("r+b" if finished else "wb")
-        self._file.seek(finished)
+        self._file.seek(end)
         self._file.truncate()
-        self._journal = journal_of(self._path).open("a", encoding="utf-8")
+        self._journal = journal_of(self._path).open("w", encoding="utf-8")
+        self._journal.writelines(f"{line}\n" for line in finished)
+        self._journal.flush()
         return self
 
-    def _finished(self) -> int:
-        """Takes over what an interrupted export wrote; returns where it ends."""
+    def _finished(self) -> tuple[list[str], int]:
+        """Takes over what an interrupted export wrote.
+
+        Returns:
+            The journal's lines about it, and where it ends. After a power cut the journal may tell
+            of bytes that never came to the disk, or hold no lines at all.
+        """
         journal = journal_of(self._path)
+        lines: list[str] = []
         end = 0
         if journal.is_file() and self._path.is_file():
-            *lines, _cut_short = journal.read_text(encoding="utf-8").split("\n")
-            for record in map(json.loads, lines):
-                dtype = np.dtype(record["dtype"])
-                self._written[record["name"]] = self._tensor(
-                    record["name"], record["offset"], dtype, record["shape"]
-                )
-                self._unread.difference_update(record["read"])
-                end = record["offset"] + self._written[record["name"]].nbytes
-                self._progress(self._written[record["name"]].nbytes)
-        return end
+            size = self._path.stat().st_size
+            *told, _cut_short = journal.read_text(encoding="utf-8", errors="replace").split("\n")
+            for line in told:
+                record = _record(line)
+                if record is None or record["end"] > size:
+                    break
+                self._take_over(record)
+                lines.append(line)
+                end = record["end"]
+        return lines, end
+
+    def _take_over(self, record: dict[str, Any]) -> None:
+        name, dtype = record["name"], np.dtype(record["dtype"])
+        self._written[name] = self._tensor(name, record["offset"], dtype, record["shape"])
+        self._unread.difference_update(record["read"])
+        self._progress(record["end"] - record["offset"])
 
     def __exit__(
         self,
@@ -111,6 +125,7 @@ class WeightFile:
         record = {
             "name": name,
             "offset": offset,
+            "end": offset + array.nbytes,
             "dtype": array.dtype.name,
             "shape": array.shape,
             "read": read,
@@ -132,6 +147,14 @@ class WeightFile:
             name=name,
             base_dir=self._path.parent,
         )
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and "end" in record else None
 
 
 def journal_of(path: Path) -> Path:

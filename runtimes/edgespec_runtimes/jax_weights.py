@@ -13,17 +13,15 @@ from edgespec_export.families import family_of
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
+from edgespec_export.fitted import fitted
 from edgespec_export.sources import resolve
 from edgespec_export.weights import Weights
 from edgespec_runtimes.jax_blocks import HEAD, Network, Params
-from edgespec_runtimes.jax_llama import EMBEDDING as LLAMA_EMBEDDING
 from edgespec_runtimes.jax_llama import JaxLlama
-from edgespec_runtimes.jax_t5 import EMBEDDING as T5_EMBEDDING
 from edgespec_runtimes.jax_t5 import JaxT5
 
 __all__ = ["DTYPES", "JaxModel", "open_jax_model"]
 
-COPIES_OF_EMBEDDING = "embed_tokens.weight"
 TABLES = ("embed_tokens.weight", "shared.weight", "relative_attention_bias.weight")
 DTYPES: dict[str, Any] = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
 
@@ -54,7 +52,7 @@ def open_jax_model(name: str, number_format: str = "fp32") -> JaxModel:
     if number_format not in DTYPES:
         raise UsageError(f"format is {number_format!r}; give one of: {', '.join(DTYPES)}")
     checkpoint = open_checkpoint(resolve(name))
-    shape = family_of(checkpoint.config, checkpoint.label)
+    shape = fitted(family_of(checkpoint.config, checkpoint.label), checkpoint.weights)
     if isinstance(shape, Eagle) or not isinstance(shape, T5 | Llama):
         raise EdgespecError(
             f"{checkpoint.label}: is of family {shape.family}; the JAX path has T5 and Llama only"
@@ -66,14 +64,9 @@ def open_jax_model(name: str, number_format: str = "fp32") -> JaxModel:
 
 def _read(weights: Weights, shape: T5 | Llama, dtype: Any) -> Params:
     """Every tensor in one number format, as `edgespec_runtimes.jax_blocks.Params` has them."""
-    table = T5_EMBEDDING if isinstance(shape, T5) else LLAMA_EMBEDDING
-    names = [
-        name for name in weights.names() if name == table or not name.endswith(COPIES_OF_EMBEDDING)
-    ]
+    names = [name for name in weights.names() if name not in shape.copies]
     params = {name: _array(name, weights.read(name), dtype) for name in names}
-    # A T5 checkpoint that holds a head uses it, whatever its config says.
-    own_head = HEAD in params and (isinstance(shape, T5) or not shape.tied_head)
-    return params if own_head else params | {HEAD: params[table].T}
+    return params | {HEAD: params[shape.table].T} if shape.tied_head else params
 
 
 def _array(name: str, tensor: Any, dtype: Any) -> Array:

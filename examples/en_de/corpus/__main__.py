@@ -8,6 +8,7 @@ Writes TSV files, one pair `english<TAB>german` a line, UTF-8, NFKC, no duplicat
     documents.tsv                               paragraphs of manuals
     messages.tsv                                messages of programs, three words or more
     lexicon.tsv                                 words and short phrases of a dictionary
+    complete                                    empty, written last
 
 The split. With h = int.from_bytes(sha256(english).digest(), "big") % 100: h = 2 is validation, h in
 {0, 1} is held out for judging and is written to no file, the rest is training text. The other
@@ -60,6 +61,8 @@ def main() -> None:
         sys.exit(f"error: no source {', '.join(sorted(unknown))}")
     (out / "parts").mkdir(parents=True, exist_ok=True)
     (out / "downloads").mkdir(exist_ok=True)
+    complete = out / "complete"
+    complete.unlink(missing_ok=True)
     apt = Apt(out / "downloads")
 
     descriptions = read_descriptions(apt)
@@ -100,6 +103,7 @@ def main() -> None:
                 joined += new
                 write_pairs(out / f"{output}.tsv", joined)
         print(f"{output}.tsv: {len(joined)} pairs", flush=True)
+    complete.touch()
 
 
 if __name__ == "__main__":

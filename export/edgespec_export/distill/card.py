@@ -5,46 +5,63 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgespec import __version__
-
-if TYPE_CHECKING:
-    from edgespec_export.distill.run import Distillation, Plan
+from edgespec_export.distill.plan import Distillation, Plan
+from edgespec_export.sources import Source
 
 __all__ = ["RECORD", "write_card"]
 
 RECORD = "distillation.json"
 
 
-def write_card(folder: Path, target: str, plan: Plan, found: Distillation) -> None:
+def write_card(folder: Path, source: Source, plan: Plan, found: Distillation) -> None:
     """Writes README.md and distillation.json into a finished checkpoint."""
-    record = {"edgespec": __version__, "target": target, "plan": asdict(plan)}
+    record = {"edgespec": __version__, "target": source.label, "plan": asdict(plan)}
     (folder / RECORD).write_text(
         json.dumps({**record, "result": asdict(found)}, indent=2) + "\n", encoding="utf-8"
     )
-    (folder / "README.md").write_text(_card(target, plan, found), encoding="utf-8")
+    (folder / "README.md").write_text(_card(_name(source), plan, found), encoding="utf-8")
+
+
+def _name(source: Source) -> str:
+    """A hub id, or the name of a folder or a file: where that lies is nobody's concern."""
+    if Path(source.label).expanduser() == source.path:
+        return source.path.resolve().name
+    return source.label.rpartition(" → ")[2]
+
+
+def _shape(plan: Plan) -> str:
+    shape = _layers(plan.layers, "")
+    if plan.encoder_layers is not None:
+        shape = f"{_layers(plan.encoder_layers, 'encoder ')} and {_layers(plan.layers, 'decoder ')}"
+    if plan.width:
+        shape += f", width {plan.width}"
+    if plan.eagle:
+        shape += ", reads its target's hidden states"
+    if plan.vocabulary:
+        shape += f", {plan.vocabulary} of its tokens"
+    return shape
+
+
+def _layers(count: int, which: str) -> str:
+    return f"{count} {which}layer" + ("" if count == 1 else "s")
 
 
 def _card(target: str, plan: Plan, found: Distillation) -> str:
-    encoder = f"{plan.encoder_layers} encoder and " if plan.encoder_layers else ""
-    layers = "1 layer" if plan.layers == 1 else f"{plan.layers} layers"
-    shape = f"{encoder}{layers}" + (f", width {plan.width}" if plan.width else "")
-    if plan.eagle:
-        shape += ", reads its target's hidden states"
-    tokens = f", {plan.vocabulary} of its tokens" if plan.vocabulary else ""
     source = "the draft's own outputs" if plan.on_policy else "the target's outputs"
     loss = {"kl": "forward KL", "tv": "total variation"}[plan.loss]
     return f"""# A draft for {target}
 
 It proposes tokens that the target checks, so that the target's own text comes sooner; by itself it
-is a poor model. Made by `edgespec distill`, edgespec {__version__}. Pair it with its target:
+is a poor model. Made by `edgespec distill`, edgespec {__version__}. Its weights
+began as the target's and follow the target's licence. Pair it with its target:
 
     edgespec export TARGET THIS_FOLDER -o PAIR
 
 | | |
 |---|---|
-| shape | {shape}{tokens}; {found.draft_parameters / 1e6:.1f}M parameters \
+| shape | {_shape(plan)}; {found.draft_parameters / 1e6:.1f}M parameters \
 ({found.draft_parameters / found.target_parameters:.1%} of the target's) |
 | trained on | {source} after {found.prompts} prompts\
 {f", {found.output_tokens} tokens" if found.output_tokens else ""} |

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from edgespec_export.distill.examples import Text, batches
 from edgespec_export.distill.models import Causal
+from edgespec_export.distill.whole_file import whole_file
 
 __all__ = ["Features"]
 
@@ -70,10 +71,5 @@ def _name(text: Text) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _write(whole: Tensor, file: Path) -> None:
-    aside = file.with_suffix(".partial")
-    try:
+    with whole_file(file) as aside:
         aside.write_bytes(whole.view(torch.uint8).numpy().data)
-    except OSError:
-        aside.unlink(missing_ok=True)  # gigabytes, on a disk that may be full
-        raise
-    aside.replace(file)

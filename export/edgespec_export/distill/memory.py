@@ -1,11 +1,17 @@
-"""Memory that a training frees and takes again a thousand times, kept in the process."""
+"""The memory of a training: kept in the process, and one line where there is too little."""
 
 from __future__ import annotations
 
 import ctypes
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["keep_freed_memory"]
+import torch
+
+from edgespec.errors import EdgespecError
+
+__all__ = ["keep_freed_memory", "one_line_memory"]
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # malloc.h
 MOST = 2**31 - 1
@@ -22,3 +28,21 @@ def keep_freed_memory() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_MAX, 0)
         libc.mallopt(M_TRIM_THRESHOLD, MOST)
+
+
+@contextmanager
+def one_line_memory() -> Iterator[None]:
+    """Torch tells of missing memory in several ways."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError):
+        pass
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):
+            raise
+    else:
+        return
+    raise EdgespecError(
+        "there is not enough memory; give fewer --positions or --max-new-tokens, a smaller "
+        "--width or --vocabulary, or a smaller target"
+    )

@@ -85,30 +85,46 @@ class Distilled(Trained):
     def begin(self, prompts: Rows, length: int) -> Growing:
         """Starts an output of at most `length` tokens after each prompt."""
 
+    @abstractmethod
+    def draft(self, model: Any, vocabulary: Vocabulary) -> Distilled:
+        """A model of its own kind with some of its tokens."""
+
 
 class Seq2Seq(Distilled):
-    """T5: the encoder reads the prompt."""
+    """T5: the encoder reads the prompt.
+
+    Args:
+        start_token: what the decoder reads first, in the model's own numbering; a config need not
+            name it.
+    """
+
+    def __init__(self, model: Any, vocabulary: Vocabulary, start_token: int) -> None:
+        super().__init__(model, vocabulary)
+        self._start = start_token
+
+    def draft(self, model: Any, vocabulary: Vocabulary) -> Seq2Seq:
+        return Seq2Seq(model, vocabulary, int(vocabulary.inputs[self._start]))
 
     def guesses(self, texts: Sequence[Text]) -> Iterator[Tensor]:
         source, read = self._inputs([text.prompt for text in texts])
         outputs, real = self._inputs([text.output for text in texts])
         mask = torch.zeros(read.shape, dtype=self.model.dtype, device=source.device)
         mask = mask.masked_fill(~read, torch.finfo(self.model.dtype).min / 2)[:, None, None]
-        start = torch.full_like(outputs[:, :1], self.model.config.decoder_start_token_id)
+        start = torch.full_like(outputs[:, :1], self._start)
         previous = torch.cat([start, outputs[:, :-1]], 1)
         hidden = t5.decode(self.model, t5.encode(self.model, source, mask), mask, previous)
         yield t5.scaled(self.model, hidden[real])
 
     def begin(self, prompts: Rows, length: int) -> Growing:
-        return _GrowingTranslation(self.model, *self._inputs(prompts))
+        return _GrowingTranslation(self.model, *self._inputs(prompts), self._start)
 
 
 class _GrowingTranslation:
-    def __init__(self, model: Any, source: Tensor, read: Tensor) -> None:
+    def __init__(self, model: Any, source: Tensor, read: Tensor, start: int) -> None:
         self._model, self._read = model, read
         self._encoded = model.encoder(input_ids=source, attention_mask=read).last_hidden_state
         self._cache: EncoderDecoderCache | None = None
-        self.add(torch.full((len(source),), model.config.decoder_start_token_id).to(source))
+        self.add(torch.full((len(source),), start).to(source))
 
     def add(self, tokens: Tensor) -> None:
         found = self._model(
@@ -143,6 +159,9 @@ class Causal(Distilled):
 
     def begin(self, prompts: Rows, length: int) -> Growing:
         return _GrowingText(self.model, *self._inputs(prompts), length, self.shows)
+
+    def draft(self, model: Any, vocabulary: Vocabulary) -> Causal:
+        return Causal(model, vocabulary)
 
     @torch.no_grad()
     def features(self, texts: Sequence[Text]) -> list[Tensor]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from edgespec_export.distill.examples import Example, Text, batches
 from edgespec_export.distill.models import Distilled
 from edgespec_export.distill.vocabulary import Vocabulary
+from edgespec_export.distill.whole_file import whole_file
 
 __all__ = [
     "Manner",
@@ -111,9 +112,8 @@ def cut(examples: Iterable[Example], vocabulary: Vocabulary) -> Iterator[Example
 def write_examples(examples: Sequence[Example], file: Path) -> None:
     """Writes a file that appears whole or not at all."""
     rows = [(list(e.prompt), list(e.output), e.tokens, e.logs) for e in examples]
-    aside = file.with_suffix(".partial")
-    torch.save(rows, aside)
-    aside.replace(file)
+    with whole_file(file) as aside:
+        torch.save(rows, aside)
 
 
 def read_examples(file: Path) -> list[Example]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import UsageError
 from edgespec.staging import staged
 from edgespec.text_file import read_lines
 from edgespec_export.checkpoint import Checkpoint, open_checkpoint
@@ -23,9 +20,9 @@ from edgespec_export.distill.card import RECORD, write_card
 from edgespec_export.distill.eagle import Eagle, layers_to_read
 from edgespec_export.distill.examples import Example, Text
 from edgespec_export.distill.features import Features
-from edgespec_export.distill.held_out import Acceptance, HeldOut, greedy_acceptance
+from edgespec_export.distill.held_out import HeldOut, greedy_acceptance
 from edgespec_export.distill.loss import LOSSES
-from edgespec_export.distill.memory import keep_freed_memory
+from edgespec_export.distill.memory import keep_freed_memory, one_line_memory
 from edgespec_export.distill.models import Causal, Distilled, Reading, Trained
 from edgespec_export.distill.outputs import (
     Manner,
@@ -36,82 +33,27 @@ from edgespec_export.distill.outputs import (
     written,
     written_with_laws,
 )
-from edgespec_export.distill.student import check_width, last, small_model, spread
+from edgespec_export.distill.plan import Distillation, Plan, check_plan, fitted
+from edgespec_export.distill.student import last, small_model, spread
 from edgespec_export.distill.target import open_target
 from edgespec_export.distill.training import Report, Training
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
-from edgespec_export.families import Family, family_of
-from edgespec_export.families.llama import Llama
-from edgespec_export.sources import Source, resolve
+from edgespec_export.distill.whole_file import whole_file
+from edgespec_export.distill.work_folder import one_line_disk, recipe_of, work_folder
+from edgespec_export.families import family_of
+from edgespec_export.pair import check_target
+from edgespec_export.sources import resolve
 
-__all__ = ["Distillation", "Plan", "distill"]
+__all__ = ["distill"]
 
 FEWEST = 16  # prompts
 BLOCK = 512  # prompts whose outputs are kept in one file
 STARTERS = 512  # texts that a draft which reads begins with
 WRITING = 0.4  # of the minutes at most go into the target's outputs
+SHORTEST = 0.5  # minutes of training, whatever the outputs took
 MINUTES = "minutes-written.txt"
 ENOUGH = 0.9  # of the texts written at once; when they have ended, the rest is cut
 Say = Callable[[str], object]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a draft is to be and how it is trained.
-
-    Attributes:
-        layers: of the decoder.
-        eagle: the draft reads its target's hidden states; Llama-like targets only.
-        encoder_layers: of the encoder, if there is one; None takes as many.
-        width: of the hidden states; None keeps the target's width and starts from its layers.
-        vocabulary: how many of the target's tokens the draft keeps; None keeps all.
-        minutes, steps: how long; one of them. Steps make the result reproducible.
-        loss: "kl" or "tv".
-        on_policy: train on what the draft writes, not on what the target wrote.
-        outputs: texts that the target writes after each prompt.
-        max_new_tokens: of each text.
-        positions: of a training batch.
-        rate: the highest learning rate.
-        chat: put the target's chat format around the prompts.
-        seed: of everything that is drawn.
-    """
-
-    layers: int
-    eagle: bool = False
-    encoder_layers: int | None = None
-    width: int | None = None
-    vocabulary: int | None = None
-    minutes: float | None = None
-    steps: int | None = None
-    loss: str = "kl"
-    on_policy: bool = False
-    outputs: int = 2
-    max_new_tokens: int = 128
-    positions: int = 4096
-    rate: float = 1e-3
-    chat: bool = False
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Distillation:
-    """What came of it: the draft's acceptance on held-out prompts, and sizes in parameters.
-
-    Attributes:
-        known: greedy acceptance on texts that were trained on; None if there are none. Far above
-            `after`, more prompts would help more than more steps.
-    """
-
-    before: Acceptance
-    after: Acceptance
-    known: float | None
-    prompts: int
-    held_out: int
-    output_tokens: int
-    steps: int
-    minutes: float
-    target_parameters: int
-    draft_parameters: int
 
 
 def distill(
@@ -135,23 +77,25 @@ def distill(
     Raises:
         EdgespecError: one line that names what is wrong; `folder` is then as it was.
     """
-    _check(plan)
+    check_plan(plan)
     keep_freed_memory()
     source = resolve(target)
     checkpoint = open_checkpoint(source)
     family = family_of(checkpoint.config, checkpoint.label)
+    check_target(checkpoint, family)
+    plan = fitted(plan, family)
     prompts = _prompts(text, checkpoint, plan.chat)
-    ours = staged(folder, replace=replace, recipe="", mark=RECORD, what="a distilled draft")
-    with ours as aside, _one_line_memory():
-        work = _work_folder(folder, source, text, plan)
+    recipe = recipe_of(source, prompts, plan)
+    ours = staged(folder, replace=replace, recipe=recipe, mark=RECORD, what="a distilled draft")
+    with ours as aside, one_line_memory():
+        work = work_folder(folder, recipe)
         say(f"target: {source.label}")
-        teacher = open_target(source, seq2seq=family.start_token is not None)
-        _check_shape(plan, teacher.model.config, family)
+        teacher = open_target(source, family.start_token)
         run = _Run(teacher, checkpoint.eos_token_ids, prompts, plan, work, say, report)
-        with _one_line_disk(work):
+        with one_line_disk(work):
             draft, found = run.train()
-        _save(draft, checkpoint, aside)
-        write_card(aside, checkpoint.label, plan, found)
+            _save(draft, checkpoint, aside)
+            write_card(aside, source, plan, found)
     shutil.rmtree(work)
     return found
 
@@ -185,25 +129,24 @@ class _Run:
         plan = self._plan
         greedy, sampled = (self._held_out_texts(temperature) for temperature in (0.0, 1.0))
         examples = [] if plan.on_policy else list(self._cached())
-        vocabulary = self._vocabulary(examples or self._some_texts())
+        vocabulary = self._vocabulary(examples)
         self._tell_coverage(vocabulary, [*greedy, *sampled])
         draft = self._draft(vocabulary, examples)
         model = draft.model
         held_out = HeldOut(self._target, vocabulary, greedy, sampled)
         share = _parameters(model) / _parameters(self._target.model)
         self._say(f"draft: {_parameters(model) / 1e6:.1f}M parameters, {share:.1%} of the target")
-        known = _spread([e for e in examples if e.is_greedy], len(self._held_out))
+        known = _from_all_over([e for e in examples if e.is_greedy], len(self._held_out))
         if isinstance(draft, Distilled) and plan.on_policy:
-            chunks, minutes = self._on_policy(draft), plan.minutes
+            chunks = self._on_policy(draft)
         else:
             examples = list(cut(examples, vocabulary))
             chunks = iter(lambda: examples, None)
-            minutes = plan.minutes and max(plan.minutes - self._minutes_written(), 0.5)
         training = Training(
             draft,
             LOSSES[plan.loss],
             rate=plan.rate,
-            minutes=minutes,
+            minutes=plan.minutes and max(plan.minutes - self._minutes_written(), SHORTEST),
             steps=plan.steps,
             positions=plan.positions,
             seed=plan.seed,
@@ -233,17 +176,17 @@ class _Run:
         body = small_model(
             target.model,
             layers=plan.layers,
-            encoder_layers=plan.encoder_layers or plan.layers,
+            encoder_layers=plan.encoder_layers,
             width=plan.width,
             vocabulary=vocabulary,
             seed=plan.seed,
             keep=spread if self._features is None else last,
         )
         if self._features is None:
-            return type(target)(_beside(target.model, body), vocabulary)
+            return target.draft(_beside(target.model, body), vocabulary)
         reading = Eagle(body, self._features.layers, target.model.config.hidden_size)
         draft = Reading(_beside(target.model, reading), vocabulary, self._features)
-        draft.begin(_spread(examples, STARTERS))
+        draft.begin(_from_all_over(examples, STARTERS))
         return draft
 
     def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
@@ -253,7 +196,8 @@ class _Run:
         """What the target writes after prompts that are not trained on, always the same."""
         file = self._work / f"held-out-{temperature:.0f}.pt"
         if not file.exists():
-            self._write(self._held_out, self._manner(temperature), file)
+            with self._counted():
+                self._write(self._held_out, self._manner(temperature), file)
         texts = read_examples(file)
         self._look_at(texts, file)
         return texts
@@ -270,7 +214,7 @@ class _Run:
         if self._features is not None:
             self._features.add(texts, file)
 
-    def _vocabulary(self, texts: Sequence[Text]) -> Vocabulary:
+    def _vocabulary(self, examples: Sequence[Text]) -> Vocabulary:
         """The draft's tokens: the most frequent ones of what the target reads and writes."""
         model, size = self._target.model, self._plan.vocabulary
         embeddings = model.get_input_embeddings().weight.detach().cpu()
@@ -278,16 +222,17 @@ class _Run:
             return whole(len(embeddings))
         file = self._work / "vocabulary.pt"
         if not file.exists():
+            texts = examples or self._some_texts()
             parts = [part for text in texts for part in (text.prompt, text.output)]
             found = frequent(parts, self._ends, size, embeddings)
-            torch.save((found.outputs, found.inputs), file)
+            with whole_file(file) as aside:
+                torch.save((found.outputs, found.inputs), aside)
         return Vocabulary(*torch.load(file, weights_only=True))
 
     def _some_texts(self) -> list[Text]:
         """What the target writes after some prompts, where it writes nothing to train on."""
-        if self._plan.vocabulary is None:
-            return []
-        return written(self._target, self._prompts[: 2 * BLOCK], self._manner(1.0, ENOUGH))
+        with self._counted():
+            return written(self._target, self._prompts[: 2 * BLOCK], self._manner(1.0, ENOUGH))
 
     def _tell_coverage(self, vocabulary: Vocabulary, held_out: list[Text]) -> None:
         tokens = torch.tensor([token for text in held_out for token in text.output])
@@ -301,18 +246,26 @@ class _Run:
         tasks = [(r, i, (r + i) % 2) for r in range(plan.outputs) for i in range(len(blocks))]
         for done, (round_, index, temperature) in enumerate(tasks):
             file = self._work / f"outputs-{round_}-{index:05}.pt"
-            spent, began = self._minutes_written(), time.monotonic()
             if not file.exists():
-                if plan.minutes is not None and spent > WRITING * plan.minutes and done:
+                over = plan.minutes and self._minutes_written() > WRITING * plan.minutes
+                if over and done:
                     self._say(f"the time for the target's outputs is over: {done} of {len(tasks)}")
                     return
-                self._write(blocks[index], self._manner(float(temperature), ENOUGH), file)
+                with self._counted():
+                    self._write(blocks[index], self._manner(float(temperature), ENOUGH), file)
                 self._say(f"the target wrote block {done + 1} of {len(tasks)}")
             examples = read_examples(file)
             self._look_at(examples, file)
-            spent += (time.monotonic() - began) / 60
-            (self._work / MINUTES).write_text(f"{spent}\n", encoding="utf-8")
             yield from examples
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Counts the time of what the target writes."""
+        began = time.monotonic()
+        yield
+        spent = self._minutes_written() + (time.monotonic() - began) / 60
+        with whole_file(self._work / MINUTES) as aside:
+            aside.write_text(f"{spent}\n", encoding="utf-8")
 
     def _minutes_written(self) -> float:
         """How long the target has been writing, in earlier runs too."""
@@ -325,37 +278,6 @@ class _Run:
             prompts = self._chance.sample(self._prompts, min(BLOCK, len(self._prompts)))
             texts = written(draft, prompts, self._manner(1.0, ENOUGH))
             yield list(cut(with_laws(self._target, texts), draft.vocabulary))
-
-
-def _check(plan: Plan) -> None:
-    if plan.loss not in LOSSES:
-        raise UsageError(f"no loss {plan.loss!r}; there is: {', '.join(LOSSES)}")
-    if plan.eagle and plan.on_policy:
-        raise UsageError("a draft that reads hidden states (eagle) is not trained on_policy")
-    if (plan.minutes is None) == (plan.steps is None):
-        raise UsageError("give --minutes or --steps, one of them: how long to train")
-    for name, least in (
-        ("minutes", 0),
-        ("steps", 1),
-        ("layers", 1),
-        ("encoder_layers", 1),
-        ("outputs", 1),
-        ("max_new_tokens", 1),
-        ("vocabulary", 2),
-    ):
-        value = getattr(plan, name)
-        if value is not None and not (value > 0 and value >= least):
-            raise UsageError(f"{name} is {value}; give {least or 'more than 0'} or more")
-
-
-def _check_shape(plan: Plan, config: Any, family: Family) -> None:
-    if plan.eagle and not isinstance(family, Llama):
-        raise UsageError(
-            "a draft that reads hidden states (eagle) needs a Llama-like target; leave eagle out"
-        )
-    if plan.layers > family.layers:
-        raise UsageError(f"layers is {plan.layers}; the target has {family.layers}: give fewer")
-    check_width(config, plan.width)
 
 
 def _prompts(file: Path, checkpoint: Checkpoint, chat: bool) -> list[list[int]]:
@@ -375,25 +297,9 @@ def _prompts(file: Path, checkpoint: Checkpoint, chat: bool) -> list[list[int]]:
     return [list(encoding.ids) for encoding in encoded]
 
 
-def _spread(examples: Sequence[Example], count: int) -> Sequence[Example]:
-    """So many from all over; neighbours were written together and have prompts of one length."""
-    return examples[:: max(1, len(examples) // count)][:count]
-
-
-def _work_folder(folder: Path, source: Source, text: Path, plan: Plan) -> Path:
-    """Where an interrupted run left its state, or a fresh folder if it was another run."""
-    place = folder.resolve()
-    work = place.parent / f".{place.name}.training"
-    stamps = [(str(p.resolve()), p.stat().st_size) for p in (source.path, text)]
-    # How long is no part of it: an interrupted run may be given more time.
-    kept = {name: value for name, value in asdict(plan).items() if name not in ("minutes", "steps")}
-    recipe = json.dumps([stamps, kept])
-    note = work / "recipe.json"
-    if not (note.exists() and note.read_text(encoding="utf-8") == recipe):
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        note.write_text(recipe, encoding="utf-8")
-    return work
+def _from_all_over(examples: Sequence[Example], count: int) -> list[Example]:
+    """So many; neighbours were written together and have prompts of one length."""
+    return [examples[i] for i in spread(min(count, len(examples)), len(examples))]
 
 
 def _save(draft: Trained, checkpoint: Checkpoint, folder: Path) -> None:
@@ -416,36 +322,3 @@ def _beside(target: Any, draft: Any) -> Any:
 
 def _parameters(model: Any) -> int:
     return sum(weight.numel() for weight in model.parameters())
-
-
-@contextmanager
-def _one_line_disk(work: Path) -> Iterator[None]:
-    """A full disk beside the output: what was written so far stays, for the run to go on."""
-    try:
-        yield
-    except (OSError, RuntimeError) as error:  # torch's own writer raises the latter
-        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-        if not full and "PytorchStreamWriter" not in str(error):
-            raise
-        raise EdgespecError(
-            f"the disk is full; what is done is kept in {work}: make room and give the same "
-            "command again"
-        ) from None
-
-
-@contextmanager
-def _one_line_memory() -> Iterator[None]:
-    """Torch tells of missing memory in several ways."""
-    try:
-        yield
-    except (MemoryError, torch.OutOfMemoryError):
-        pass
-    except RuntimeError as error:
-        if "allocate memory" not in str(error):
-            raise
-    else:
-        return
-    raise EdgespecError(
-        "there is not enough memory; give fewer --positions or --max-new-tokens, a smaller "
-        "--width or --vocabulary, or a smaller target"
-    )

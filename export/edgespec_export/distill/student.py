@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgespec.errors import UsageError
 from edgespec_export.distill.llama import head_size
@@ -16,6 +16,7 @@ from edgespec_export.distill.vocabulary import Vocabulary
 
 __all__ = ["adds", "check_width", "last", "small_model", "spread"]
 
+UNIT = 16  # columns: an 8-bit export turns a stream in blocks of a power of two
 # What transformers notes of a GGUF file in the config it makes for it.
 OF_ITS_FILE = ("quantization_config", "_model_name_or_path")
 Choice = Callable[[int, int], range | list[int]]
@@ -38,7 +39,7 @@ def small_model(
     target: Any,
     *,
     layers: int,
-    encoder_layers: int,
+    encoder_layers: int | None,
     width: int | None,
     vocabulary: Vocabulary,
     seed: int,
@@ -52,7 +53,7 @@ def small_model(
 
     Args:
         target: the transformers model.
-        layers, encoder_layers: of the decoder, and of the encoder if there is one.
+        layers, encoder_layers: of the decoder, and of the encoder (None: there is none).
         width: of the hidden states; None keeps the target's.
         vocabulary: the draft's tokens.
         keep: which of the target's layers: `spread` or `last`.
@@ -60,8 +61,10 @@ def small_model(
     torch.manual_seed(seed)
     config = _small_config(target.config, layers, encoder_layers, width, vocabulary, keep)
     draft = type(target)(config).float()
+    if target.lm_head.weight is not target.get_input_embeddings().weight:
+        _untie(draft)
     theirs = {name: weight.float() for name, weight in target.named_parameters()}
-    same_width = width is None or width == _width(target.config)
+    same_width = config.hidden_size == target.config.hidden_size
     with torch.no_grad():
         for name, weight in draft.named_parameters():
             if _VOCABULARY.fullmatch(name):
@@ -78,27 +81,38 @@ def small_model(
     return draft
 
 
+def _untie(draft: Any) -> None:
+    """Gives a draft a head of its own, as its target has one.
+
+    The config of every T5 in memory says that the two are tied; transformers finds out as it loads
+    the weights that those of v1.1 are not, and a new model has no weights to find it out from.
+    """
+    draft.lm_head.weight = nn.Parameter(draft.lm_head.weight.detach().clone())
+    draft.config.tie_word_embeddings = False
+
+
 def adds(name: str) -> bool:
     """Whether this is a weight whose product is added to the stream."""
     return _ADDS.fullmatch(name) is not None
 
 
-def check_width(config: Any, width: int | None) -> None:
-    """Raises UsageError if no draft can have this width."""
-    size = _head_size(config)
-    if width is None or (width % size == 0 and 0 < width <= _width(config)):
+def check_width(width: int | None, of: int) -> None:
+    """Raises UsageError if no draft of a target that is `of` wide can have this width.
+
+    Heads have their own size, so nothing else depends on a width.
+    """
+    if width is None or width == of or (width % UNIT == 0 and 0 < width < of):
         return
-    nearest = max(size, min(_width(config), width) // size * size)
     raise UsageError(
-        f"width is {width}; the heads have {size} columns and the target {_width(config)}: "
-        f"give a multiple of {size} up to that, such as {nearest}"
+        f"width is {width}; give a multiple of {UNIT} below the target's, which is {of}, or leave "
+        "it out"
     )
 
 
 def _small_config(
     config: Any,
     layers: int,
-    encoder_layers: int,
+    encoder_layers: int | None,
     width: int | None,
     vocabulary: Vocabulary,
     keep: Choice,
@@ -112,10 +126,10 @@ def _small_config(
         value = getattr(small, name, None)
         if value is not None:
             setattr(small, name, vocabulary.inputs[torch.tensor(value)].tolist())
-    width = width or _width(config)
-    heads = width // _head_size(config)
-    share = width / _width(config)
-    if config.model_type == "t5":
+    width = width or int(config.hidden_size)
+    heads = _heads(config, width)
+    share = width / config.hidden_size
+    if config.is_encoder_decoder:
         small.num_layers, small.num_decoder_layers = encoder_layers, layers
         small.d_model, small.d_ff, small.num_heads = width, round(config.d_ff * share), heads
         small.dropout_rate = 0.0
@@ -127,17 +141,21 @@ def _small_config(
     group = config.num_attention_heads // config.num_key_value_heads
     small.hidden_size, small.num_attention_heads = width, heads
     small.intermediate_size = round(config.intermediate_size * share)
-    small.head_dim = _head_size(config)
+    small.head_dim = head_size(config)
     small.num_key_value_heads = heads // group if heads % group == 0 else 1
     return small
 
 
-def _width(config: Any) -> int:
-    return int(config.d_model if config.model_type == "t5" else config.hidden_size)
+def _heads(config: Any, width: int) -> int:
+    """How many heads of the target's size a draft has: its share, so all at the target's width.
 
-
-def _head_size(config: Any) -> int:
-    return int(config.d_kv) if config.model_type == "t5" else head_size(config)
+    Of a narrower Llama, transformers wants a number that divides the width.
+    """
+    heads, of = int(config.num_attention_heads), int(config.hidden_size)
+    share = max(1, round(heads * width / of))
+    if width == of or config.is_encoder_decoder:
+        return share
+    return next(count for count in range(share, 0, -1) if width % count == 0)
 
 
 def _origin(name: str, config: Any, small: Any, keep: Choice) -> str:
@@ -147,7 +165,7 @@ def _origin(name: str, config: Any, small: Any, keep: Choice) -> str:
         return name
     before, layer, after = found.groups()
     count = "num_hidden_layers"
-    if config.model_type == "t5":
+    if config.is_encoder_decoder:
         count = "num_layers" if before.startswith("encoder") else "num_decoder_layers"
     kept = keep(getattr(small, count), getattr(config, count))
     return f"{before}{kept[int(layer)]}{after}"

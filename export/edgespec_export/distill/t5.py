@@ -69,7 +69,8 @@ def head(model: Any, hidden: Tensor) -> Tensor:
 
 def scaled(model: Any, hidden: Tensor) -> Tensor:
     """Hidden states as the head takes them."""
-    return hidden * model.config.d_model**-0.5 if model.config.scale_decoder_outputs else hidden
+    scales = getattr(model.config, "scale_decoder_outputs", False)  # mT5's config has no such key
+    return hidden * model.config.d_model**-0.5 if scales else hidden
 
 
 def rms_norm(norm: Any, x: Tensor) -> Tensor:

@@ -12,21 +12,27 @@ from edgespec.errors import EdgespecError
 from edgespec_export.distill.models import Causal, Distilled, Seq2Seq
 from edgespec_export.distill.vocabulary import whole
 from edgespec_export.sources import Source, transformers_place
+from edgespec_export.transformers_config import transformers_config
 
 __all__ = ["open_target"]
 
 
-def open_target(source: Source, *, seq2seq: bool) -> Distilled:
+def open_target(source: Source, start_token: int | None) -> Distilled:
     """Loads a model that is only asked, on the GPU where there is one.
+
+    Args:
+        start_token: its family's: what its decoder reads first, if it has an encoder.
 
     Raises:
         EdgespecError: transformers cannot load it.
     """
     place, options = transformers_place(source.path)
-    kind: Any = AutoModelForSeq2SeqLM if seq2seq else AutoModelForCausalLM
+    kind: Any = AutoModelForCausalLM if start_token is None else AutoModelForSeq2SeqLM
     device = "cuda" if torch.cuda.device_count() else "cpu"
     try:
-        model = kind.from_pretrained(place, dtype=_dtype(device), **options).to(device)
+        config = transformers_config(source.path)
+        model = kind.from_pretrained(place, config=config, dtype=_dtype(device), **options)
+        model = model.to(device)
     except (MemoryError, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -37,7 +43,11 @@ def open_target(source: Source, *, seq2seq: bool) -> Distilled:
         ) from None
     model.eval().requires_grad_(requires_grad=False)
     vocabulary = whole(model.config.vocab_size)
-    return (Seq2Seq if seq2seq else Causal)(model, vocabulary)
+    return (
+        Causal(model, vocabulary)
+        if start_token is None
+        else Seq2Seq(model, vocabulary, start_token)
+    )
 
 
 def _dtype(device: str) -> torch.dtype:

@@ -16,6 +16,7 @@ from edgespec_export.distill.examples import Example, batches
 from edgespec_export.distill.held_out import Acceptance
 from edgespec_export.distill.models import Trained
 from edgespec_export.distill.optimizer import MasterWeights
+from edgespec_export.distill.whole_file import whole_file
 from edgespec_export.distill.wide_head import Loss, head_loss
 
 __all__ = ["Report", "Training"]
@@ -131,8 +132,7 @@ class Training:
         )
 
     def _save(self) -> None:
-        aside = self._state.with_suffix(".partial")
         done = {"done_seconds": self.budget.seconds, "done_steps": self.budget.steps}
         state = {"optimizer": self.optimizer.state_dict(), "done": done}
-        torch.save({**state, "before": asdict(self.before)}, aside)
-        aside.replace(self._state)
+        with whole_file(self._state) as aside:
+            torch.save({**state, "before": asdict(self.before)}, aside)

@@ -53,7 +53,7 @@ def frequent(
     """The `size` most frequent tokens of some texts, and for each other token the nearest of them.
 
     Args:
-        always: tokens that are kept however rare: those that end a text or shape a chat.
+        always: tokens that are kept however rare: those that end a text.
         embeddings: [target's tokens, width] of the target; near is a small angle.
     """
     counts = Counter(token for text in texts for token in text)

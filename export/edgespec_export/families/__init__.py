@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from edgespec.errors import EdgespecError
@@ -25,12 +25,22 @@ class Family(Protocol):
         graphs: names of its graphs.
         label: what the model is called, for people.
         redundant: names of tensors that checkpoints carry and no model needs.
+        table, head: names of the embedding and, where the two are not tied, of the head.
+        copies: names under which checkpoints repeat the embedding.
     """
 
     @property
     def label(self) -> str: ...
     @property
     def redundant(self) -> re.Pattern[str]: ...
+    @property
+    def table(self) -> str: ...
+    @property
+    def head(self) -> str: ...
+    @property
+    def copies(self) -> Sequence[str]: ...
+    @property
+    def tied_head(self) -> bool: ...
     @property
     def family(self) -> str: ...
     @property
@@ -57,8 +67,16 @@ class Family(Protocol):
     def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
 
-    def residual(self, names: Container[str]) -> Residual:
-        """What touches the residual stream, of a checkpoint with these tensors."""
+    def residual(self) -> Residual:
+        """What touches the residual stream."""
+        ...
+
+    def with_own_head(self) -> Family:
+        """The same model, its head not tied to the embedding."""
+        ...
+
+    def shapes(self) -> Iterable[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of the tensors that show whether a config is their own."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from edgespec.errors import EdgespecError
@@ -12,11 +13,11 @@ __all__ = ["Config"]
 HARMLESS = frozenset(
     """
     _attn_implementation _name_or_path architectures attention_dropout auto_map bos_token_id
-    chunk_size_feed_forward classifier_dropout dropout_rate dtype eos_token_id finetuning_task
-    gradient_checkpointing id2label initializer_factor initializer_range label2id
-    model_type n_positions output_attentions output_hidden_states output_past pad_token_id
-    pretraining_tp problem_type return_dict task_specific_params tokenizer_class
-    torch_dtype transformers_version transformers.js_config unk_token_id use_cache
+    chunk_size_feed_forward classifier_dropout decoder_start_token_id dropout_rate dtype
+    eos_token_id finetuning_task gradient_checkpointing id2label initializer_factor
+    initializer_range label2id model_type n_positions output_attentions output_hidden_states
+    output_past pad_token_id pretraining_tp problem_type return_dict task_specific_params
+    tokenizer_class torch_dtype transformers_version transformers.js_config unk_token_id use_cache
     """.split()
 )
 
@@ -44,6 +45,30 @@ class Config:
         if value is None:
             raise EdgespecError(f"{self._label}: config.json has no {key!r}")
         return value
+
+    def count(self, key: str, default: int | None = None) -> int:
+        """How many there are of something, at least one; without a default it must be said."""
+        value = self.need(key) if default is None else self.get(key, default)
+        if type(value) is not int or not 0 < value < 2**31:
+            raise ValueError(f"{key} is {value!r}")
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        """A number that is not negative."""
+        value = self.get(key, default)
+        if type(value) not in (int, float) or not 0 <= value < math.inf:
+            raise ValueError(f"{key} is {value!r}")
+        return float(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.get(key, default)
+        if type(value) is not bool:
+            raise ValueError(f"{key} is {value!r}")
+        return value
+
+    def states(self, key: str) -> bool:
+        """Whether the config has the key, be it null: to some keys that is an answer."""
+        return key in self._values
 
     def must_be(self, key: str, *allowed: Any) -> None:
         """Refuses any other value; an absent or null key is fine."""

@@ -9,7 +9,6 @@ place. Li et al. (2024, arXiv 2401.15077) and, for several layers, Li et al. (20
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -97,9 +96,9 @@ class Eagle(Llama):
         self._end(g, x, numbers)
         g.output(contract.HIDDEN, g.op.Identity(x), np.float32, ["m", self.width])
 
-    def residual(self, names: Container[str]) -> Residual:
+    def residual(self) -> Residual:
         """States are of the draft's own stream; features are not, so their maps turn them."""
-        llama = super().residual(names)
+        llama = super().residual()
         maps = {_map(place) for place in range(len(self.reads))}
         joins = {f"{part}.weight": f"{part}_norm.weight" for part in (TOKEN, STATE)}
         return Residual(

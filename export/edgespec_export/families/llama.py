@@ -6,14 +6,15 @@ Decoder-only; grouped-query attention with rotary positions, gated silu feed-for
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec import contract
+from edgespec.errors import EdgespecError
 from edgespec_export.attention import Attention, Heads
 from edgespec_export.blocks import (
     Numbers,
@@ -35,6 +36,11 @@ EMBEDDING = "model.embed_tokens.weight"
 LAST_NORM = "model.norm.weight"
 HEAD = "lm_head.weight"
 LONGEST_DEFAULT_CACHE = 8192
+# Tables of rotary positions grow with them, to 577 MB for the million that Mistral-Nemo claims. No
+# cache of so many positions fits where edgespec runs: Nemo's would have 43 GB at this many.
+MOST_POSITIONS = 131072
+HEAD_OF_QWEN3 = 128
+WINDOW = 4096  # of a Mistral whose config does not say, and of a Qwen that only asks for one
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Llama:
         tied_head: the head is the embedding.
         qkv_bias, out_bias, mlp_bias: which projections have one (Qwen2: only q, k and v).
         head_norms: q and k are normalised head by head (Qwen3).
-        positions: that the model can tell apart.
+        positions: that the graphs can tell apart: the model's, up to `MOST_POSITIONS`.
         read_layers: those whose output the graph shows to a draft, counted from 1.
     """
 
@@ -68,6 +74,8 @@ class Llama:
     read_layers: tuple[int, ...] = ()
 
     family = "llama"
+    table, head = EMBEDDING, HEAD
+    copies = ()
     # Frequencies that follow from the config, and a copy of a tied head.
     redundant = re.compile(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq|lm_head\.weight")
     start_token = None
@@ -96,31 +104,33 @@ class Llama:
     def from_config(cls, values: dict[str, object], label: str) -> Llama:
         config = Config(values, label)
         kind = config.need("model_type")
-        heads = config.need("num_attention_heads")
-        width = config.need("hidden_size")
-        size = config.get("head_dim", width // heads)
-        bias = config.get("attention_bias", False)
+        heads = config.count("num_attention_heads")
+        width = config.count("hidden_size")
+        size = config.count("head_dim", HEAD_OF_QWEN3 if kind == "qwen3" else width // heads)
+        # The others have no such choices, whatever their config says.
+        bias = config.flag("attention_bias", False) and kind in ("llama", "qwen3")
+        mlp_bias = config.flag("mlp_bias", False) and kind == "llama"
         shape = cls(
             label=label,
-            vocab_size=config.need("vocab_size"),
+            vocab_size=config.count("vocab_size"),
             width=width,
-            layers=config.need("num_hidden_layers"),
-            heads=Heads(heads, config.get("num_key_value_heads", heads), size, scale=size**-0.5),
-            epsilon=config.get("rms_norm_eps", 1e-6),
+            layers=config.count("num_hidden_layers"),
+            heads=Heads(heads, config.count("num_key_value_heads", heads), size, scale=size**-0.5),
+            epsilon=config.number("rms_norm_eps", 1e-6),
             frequencies=inverse_frequencies(config, size, label),
             activation=config.get("hidden_act", "silu"),
-            tied_head=config.get("tie_word_embeddings", False),
+            tied_head=config.flag("tie_word_embeddings", False),
             qkv_bias=bias or kind == "qwen2",
             out_bias=bias,
-            mlp_bias=config.get("mlp_bias", False),
+            mlp_bias=mlp_bias,
             head_norms=kind == "qwen3",
-            positions=config.need("max_position_embeddings"),
+            positions=min(config.count("max_position_embeddings"), MOST_POSITIONS),
         )
         config.must_be("hidden_act", "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
         config.must_be("is_encoder_decoder", False)
         config.must_be("rope_interleaved", False)
         config.get("is_llama_config")  # a remark of SmolLM2's
-        _refuse_sliding_windows(config, shape.layers)
+        _refuse_sliding_windows(config, kind, shape)
         config.get("intermediate_size")  # the matrices themselves say it
         config.refuse_the_rest()
         return shape
@@ -165,7 +175,22 @@ class Llama:
         logits = self._head(g, asked_positions(g, x), numbers)
         g.output(contract.LOGITS, logits, np.float32, ["rows", self.vocab_size])
 
-    def residual(self, names: Container[str]) -> Residual:
+    def with_own_head(self) -> Llama:
+        return replace(self, tied_head=False)
+
+    def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """What the tensors must be for this to be their model."""
+        for name in (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD):
+            yield name, (self.vocab_size, self.width)
+        asking, kept = (n * self.heads.size for n in (self.heads.count, self.heads.kv_count))
+        for layer in range(self.layers):
+            at = f"model.layers.{layer}.self_attn"
+            yield f"{at}.q_proj.weight", (asking, self.width)
+            yield f"{at}.k_proj.weight", (kept, self.width)
+            yield f"{at}.v_proj.weight", (kept, self.width)
+            yield f"{at}.o_proj.weight", (self.width, asking)
+
+    def residual(self) -> Residual:
         """Which tensors read and write the residual stream."""
         readers, writers, inner = dict[str, str](), set[str](), set[str]()
         for layer in range(self.layers):
@@ -240,12 +265,27 @@ def _project(
     return numbers.linears(g, x, weights, biases if bias else ())
 
 
-def _refuse_sliding_windows(config: Config, layers: int) -> None:
-    """A window would need a cache that forgets; Qwen writes one down that it does not use."""
-    uses_window = config.get("use_sliding_window", True)
+def _refuse_sliding_windows(config: Config, kind: str, shape: Llama) -> None:
+    """A window would need a cache that forgets, unless no text can be longer than it."""
+    window = _window(config, kind)
+    if window is not None and window < shape.positions:
+        said = "config.json says" if config.states("sliding_window") else "by default,"
+        raise EdgespecError(
+            f"{shape.label}: {said} sliding_window = {window!r}; edgespec exports only models that "
+            f"attend to all of their {shape.positions} positions"
+        )
+    config.must_be("layer_types", ["full_attention"] * len(config.get("layer_types", ())))
+
+
+def _window(config: Config, kind: str) -> int | None:
+    """How many positions a layer attends to, as transformers reads it; None is all of them.
+
+    Qwen writes a window down that it uses only if it is asked to. Mistral asks nobody, and needs a
+    null to have none. Llama has none in transformers, so one that it writes down is not believed.
+    """
+    asked = config.flag("use_sliding_window", kind == "llama")
+    window: int | None = config.get("sliding_window")
     config.get("max_window_layers")
-    if uses_window:
-        config.must_be("sliding_window")
-    else:
-        config.get("sliding_window")
-    config.must_be("layer_types", ["full_attention"] * layers)
+    if kind != "mistral" and not asked:
+        return None
+    return window if kind == "llama" or config.states("sliding_window") else WINDOW

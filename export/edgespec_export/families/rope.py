@@ -14,16 +14,21 @@ from edgespec_export.families.config import Config
 __all__ = ["inverse_frequencies"]
 
 
+@np.errstate(divide="raise", invalid="raise", over="raise")
 def inverse_frequencies(config: Config, head_size: int, label: str) -> npt.NDArray[np.float32]:
     """Radians per position of each pair of a head's numbers: [head_size / 2].
 
     Su et al. (2021), arXiv 2104.09864; "linear" and "llama3" stretch them for longer texts.
 
     Raises:
+        ArithmeticError: a base or a factor that gives no frequencies.
+        ValueError: an odd size, which has no pairs.
         EdgespecError: a scaling whose frequencies depend on the text's length, or an unknown one.
     """
-    scaling: dict[str, Any] = dict(config.get("rope_parameters", config.get("rope_scaling", {})))
-    top = config.get("rope_theta", 10000.0)
+    if head_size % 2:
+        raise ValueError(f"head_dim is {head_size}")
+    scaling = _settings(config)
+    top = config.number("rope_theta", 10000.0)
     theta = scaling.pop("rope_theta", None) or top
     config.must_be("partial_rotary_factor", 1.0)
     kind = scaling.pop("rope_type", None) or scaling.pop("type", None) or "default"
@@ -51,6 +56,15 @@ def inverse_frequencies(config: Config, head_size: int, label: str) -> npt.NDArr
     if scaling:
         raise EdgespecError(f"{label}: config.json has unknown rope settings: {sorted(scaling)}")
     return frequencies
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    """Of the two names of the same settings, the older one first, unless it is empty.
+
+    So does transformers, which reads nothing of the other one then, not even its `rope_theta`.
+    """
+    older, newer = config.get("rope_scaling"), config.get("rope_parameters")
+    return dict(older or newer or {})
 
 
 def _llama3(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ class T5:
     Attributes:
         gated: the feed-forward multiplies two projections.
         scale_outputs: decoder outputs are scaled by width^-½ before the head (v1.0).
-        tied_head: the head is the embedding, unless the checkpoint holds a head of its own.
+        tied_head: the head is the embedding.
     """
 
     label: str
@@ -66,9 +66,11 @@ class T5:
     features = 0
     positions = None  # but distances are bucketed, so there is no last position
     graphs = (contract.ENCODER, contract.DECODER)
+    table, head = EMBEDDING, HEAD
+    copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     # Copies of the embedding, and a bias that old checkpoints keep and no attention reads.
     redundant = re.compile(
-        r"(encoder|decoder)\.embed_tokens\.weight"
+        r"(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight"
         r"|decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
     )
 
@@ -91,25 +93,27 @@ class T5:
         config.must_be("dense_act_fn", "gelu_new" if feed_forward == "gated-gelu" else dense)
         config.must_be("is_encoder_decoder", True)
         config.must_be("is_decoder", False)
-        tied = config.get("tie_word_embeddings", True)
-        scaled = config.get("scale_decoder_outputs", tied) and config.get("model_type") == "t5"
-        heads, layers = config.need("num_heads"), config.need("num_layers")
+        tied = config.flag("tie_word_embeddings", True)
+        scaled = config.flag("scale_decoder_outputs", tied) and config.get("model_type") == "t5"
+        heads, layers = config.count("num_heads"), config.count("num_layers")
         shape = cls(
             label=label,
-            vocab_size=config.need("vocab_size"),
-            width=config.need("d_model"),
+            vocab_size=config.count("vocab_size"),
+            width=config.count("d_model"),
             encoder_layers=layers,
-            layers=config.get("num_decoder_layers", layers),
-            heads=Heads(heads, heads, config.need("d_kv"), scale=1.0),
-            epsilon=config.get("layer_norm_epsilon", 1e-6),
+            layers=config.count("num_decoder_layers", layers),
+            heads=Heads(heads, heads, config.count("d_kv"), scale=1.0),
+            epsilon=config.number("layer_norm_epsilon", 1e-6),
             activation="gelu_new" if feed_forward == "gated-gelu" else dense,
             gated=gated,
             scale_outputs=scaled,
             tied_head=tied,
-            buckets=config.get("relative_attention_num_buckets", 32),
-            max_distance=config.get("relative_attention_max_distance", 128),
+            buckets=config.count("relative_attention_num_buckets", 32),
+            max_distance=config.count("relative_attention_max_distance", 128),
             start_token=config.get("decoder_start_token_id", config.get("pad_token_id", 0)),
         )
+        if type(shape.start_token) is not int or not 0 <= shape.start_token < shape.vocab_size:
+            raise ValueError(f"decoder_start_token_id is {shape.start_token!r}")
         config.get("d_ff")  # the matrices themselves say it
         config.refuse_the_rest()
         return shape
@@ -161,7 +165,24 @@ class T5:
         logits = self._head(g, asked_positions(g, x), numbers)
         g.output(contract.LOGITS, logits, np.float32, ["rows", self.vocab_size])
 
-    def residual(self, names: Container[str]) -> Residual:
+    def with_own_head(self) -> T5:
+        return replace(self, tied_head=False)
+
+    def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """What the tensors must be for this to be their model."""
+        inner = self.heads.count * self.heads.size
+        for name in (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD):
+            yield name, (self.vocab_size, self.width)
+        for stack in ("encoder", "decoder"):
+            yield _bias_table(stack), (self.buckets, self.heads.count)
+        for block, attentions in self._blocks():
+            for place, attention in enumerate(attentions):
+                at = f"{block}.{place}.{attention}"
+                for part in "qkv":
+                    yield f"{at}.{part}.weight", (inner, self.width)
+                yield f"{at}.o.weight", (self.width, inner)
+
+    def residual(self) -> Residual:
         """Which tensors read and write the residual streams; both start from the same table."""
         readers, writers, inner = dict[str, str](), set[str](), set[str]()
         for block, attentions in self._blocks():
@@ -177,7 +198,7 @@ class T5:
         for layer in range(self.layers):
             at = f"decoder.block.{layer}.layer.1.EncDecAttention"
             readers |= {f"{at}.{part}.weight": "encoder.final_layer_norm.weight" for part in "kv"}
-        if self._own_head(names):
+        if not self.tied_head:
             readers[HEAD] = LAST_NORM
         return Residual(EMBEDDING, readers, frozenset(writers | inner), frozenset(inner))
 
@@ -192,16 +213,14 @@ class T5:
     def _wi(self) -> tuple[str, ...]:
         return ("wi_0", "wi_1") if self.gated else ("wi",)
 
-    def _own_head(self, names: Container[str]) -> bool:
-        return HEAD in names or not self.tied_head
-
     def _head(self, g: Graph, x: ir.Value, numbers: Numbers) -> ir.Value:
-        own = self._own_head(g.weights)
-        norm = numbers.norm if own else numbers.tied_norm
+        norm = numbers.tied_norm if self.tied_head else numbers.norm
         x = norm(g, x, LAST_NORM, self.epsilon)
         if self.scale_outputs:
             x = g.op.Mul(x, g.constant(self.width**-0.5, np.float32))
-        return numbers.linear(g, x, HEAD) if own else numbers.tied_head(g, x, EMBEDDING)
+        if self.tied_head:
+            return numbers.tied_head(g, x, EMBEDDING)
+        return numbers.linear(g, x, HEAD)
 
     def _feed_forward(self, g: Graph, x: ir.Value, block: str, numbers: Numbers) -> ir.Value:
         h = numbers.norm(g, x, f"{block}.layer_norm.weight", self.epsilon)
@@ -239,12 +258,16 @@ class T5:
 
         Buckets become distances at export, so that a call looks up one table.
         """
-        name = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        name = _bias_table(stack)
         by_distance = g.stored(
             f"{name}.by_distance",
             lambda: np.ascontiguousarray(g.weights.checkpoint_tensor(name)[buckets].T),
         )
         return g.op.Unsqueeze(g.op.Gather(by_distance, places, axis=1), g.ints(0))
+
+
+def _bias_table(stack: str) -> str:
+    return f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
 
 
 def relative_buckets(
