@@ -119,7 +119,7 @@ def test_a_cache_may_hold_every_position_the_model_knows_and_no_more(tmp_path):
     model.prefill([3])
     while model.length < 40:
         assert np.isfinite(model.score([5])).all()
-    with pytest.raises(UsageError, match="capacity is 41; .* takes 1 to 40$"):
+    with pytest.raises(UsageError, match=r"capacity is 41; .* takes 1 to 40$"):
         open_model(tmp_path / "pair", exported, "fp32", capacity=41)
 
 
