@@ -220,7 +220,8 @@ def main() -> None:
     insert(speed, "curves", [describe(curves["environment"]), "", *curve_table(curves["rows"])])
     insert(speed, "caches", [describe(caches[0]["environment"]), "", *cache_table(caches)])
     scripts = "`benchmarks/t5_pair.py`, `chat_lookup.py`, `compare_chat.py`"
-    source = f"({describe(t5['environment'])}; {scripts})"
+    chats, peers_at = chat["environment"]["commit"], compare["environment"]["commit"]
+    source = f"({describe(t5['environment'])}; chats {chats}, peers {peers_at}; {scripts})"
     peers = over_the_best_peer(compare["contests"][0])
     insert(ROOT / "README.md", "speed", [*summary(t5, chat), "", peers, "", source])
 
