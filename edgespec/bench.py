@@ -13,6 +13,7 @@ from edgespec.distribution import Sampling
 from edgespec.draft import ModelDraft
 from edgespec.errors import UsageError
 from edgespec.pair import Pair
+from edgespec.prompts import NOTHING_TO_TIME
 from edgespec.randomness import Randomness, Seeded
 from edgespec.stats import Rate, Stats, counted
 
@@ -69,10 +70,7 @@ def bench(
         for name, way in ways.items():
             totals[name].add(pair.generate(prompt, **options, **way).stats)
     if not totals["plain"].tokens:
-        raise UsageError(
-            "the target ends each text after one token, so there is nothing to time; give other "
-            "prompts (--text), or --chat or --no-chat"
-        )
+        raise UsageError(NOTHING_TO_TIME)
     return [_row(name, rate, totals["plain"], synthetic=False) for name, rate in totals.items()]
 
 

@@ -24,6 +24,7 @@ from edgespec.predict import (
     predicted_speedup,
 )
 from edgespec.profile import Profile
+from edgespec.prompts import NOTHING_TO_TIME
 from edgespec.round_costs import LONGEST, RoundCosts, plain_step_seconds, round_costs
 from edgespec.runtimes import describe
 from edgespec.stats import Rate
@@ -175,10 +176,7 @@ class _Run:
         self._prompts = [pair.encode(prompt, chat) for prompt in prompts]
         texts = [pair.generate(prompt, draft=False, **self._options) for prompt in self._prompts]
         if max(len(text.token_ids) for text in texts) == 1:
-            raise UsageError(
-                "the target ends each text after one token, so there is nothing to time; give "
-                "other prompts (--text), or --chat or --no-chat"
-            )
+            raise UsageError(NOTHING_TO_TIME)
         self._texts = [(text.token_ids, text.finish_reason == "eos") for text in texts]
         self._step = plain_step_seconds([text.stats for text in texts])
 
