@@ -63,6 +63,8 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
     """
     with one_line_errors():
         try:
+            from transformers.utils import logging
+
             from edgespec_export.distill.plan import Plan
             from edgespec_export.distill.run import distill as run
         except ModuleNotFoundError as error:
@@ -70,6 +72,9 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
                 f"this needs the package {error.name!r}: pip install 'edgespec[distill]'"
             ) from None
 
+        # Its notes and bars would come between ours.
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         with _shown() as report:
             found = run(
                 target,
