@@ -13,13 +13,16 @@ from edgespec.distribution import Sampling
 from edgespec.draft import ModelDraft
 from edgespec.errors import UsageError
 from edgespec.pair import Pair
-from edgespec.prompts import NOTHING_TO_TIME
 from edgespec.randomness import Randomness, Seeded
 from edgespec.stats import Rate, Stats, counted
 
-__all__ = ["BenchRow", "bench", "bench_synthetic", "synthetic_rule"]
+__all__ = ["NOTHING_TO_TIME", "BenchRow", "bench", "bench_synthetic", "synthetic_rule"]
 
 SYNTHETIC_TEXTS = 3
+NOTHING_TO_TIME = (
+    "the target ends each text after one token, so there is nothing to time; give other prompts "
+    "(--text), or --chat or --no-chat"
+)
 
 
 @dataclass(frozen=True)

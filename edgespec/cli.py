@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgespec import __version__
+from edgespec.cli_options import CHAT
 from edgespec.distill_cli import distill
 from edgespec.draft import KINDS
 from edgespec.errors import UsageError
@@ -40,18 +41,13 @@ THREADS = click.option(
 )
 
 
-CHAT = click.option(
-    "--chat/--no-chat",
-    default=None,
-    help="Put the model's chat format around each prompt; default: if it has one.",
-)
 TEXT = click.option(
     "--text", type=click.Path(path_type=Path), help="A prompt on each line; default: built-in."
 )
 
 
 LENGTH = click.option(
-    "-n", "--max-new-tokens", type=click.IntRange(min=1), default=64, show_default=True
+    "-n", "--max-new-tokens", type=click.IntRange(min=2), default=64, show_default=True
 )
 
 
@@ -96,7 +92,9 @@ main.add_command(reproduce)
 @click.option("--target-format", "target_formats", multiple=True, default=["fp32"], help=FORMATS)
 @click.option("--draft-format", "draft_formats", multiple=True, default=["fp32"], help=FORMATS)
 @click.option("--cache-format", "cache_formats", multiple=True, default=["fp32"], help=CACHES)
-@click.option("--no-measure", is_flag=True, help="Do not load the models; see `inspect --measure`.")
+@click.option(
+    "--no-measure", is_flag=True, help="Do not load the models: they are tested when first used."
+)
 @click.option("--force", is_flag=True, help="Replace an exported pair that is there already.")
 @THREADS
 def export(
@@ -202,7 +200,7 @@ def generate(
             capacity=capacity,
             target_format=target_format,
             draft_format=draft_format,
-            allow_inexact=allow_inexact,
+            allow_inexact=allow_inexact or no_draft,  # plain decoding needs no verdict
             say=_say,
         )
         options["chat"] = _in_chat_format(chat, loaded.manifest)
@@ -235,9 +233,10 @@ def inspect(pair: Path, as_json: bool, measure: bool, threads: int | None) -> No
 
         manifest = read_manifest(pair)
         verdict = measured_verdict if measure else known_verdict
+        profile = read_profile(pair, manifest)
+        threads = threads or (profile.threads if profile else None)
         here = {name: verdict(pair, manifest, name, threads) for name in manifest.target.variants}
         measured = {name: found for name, found in here.items() if found is not None}
-        profile = read_profile(pair, manifest)
         click.echo((pair_json if as_json else describe_pair)(manifest, measured, profile))
 
 

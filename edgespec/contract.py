@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgespec.errors import EdgespecError
-from edgespec.json_file import ADDED_LATER, parsed, write_json
+from edgespec.typed_json import ADDED_LATER, parsed, write_json
 
 __all__ = [
     "CACHE_FORMATS",
@@ -25,6 +25,7 @@ __all__ = [
     "HIDDEN",
     "LOGITS",
     "MANIFEST",
+    "MAX_ROWS",
     "PAST_LENGTH",
     "READER",
     "SKIP",
@@ -72,6 +73,9 @@ FEATURES = "features"  # float32 [m, F]: the target's decoder shows them, the dr
 STATES = "states"  # float32 [m, width]: of the draft's reader; its decoder's input
 HIDDEN = "hidden"  # float32 [m, width]: the draft's own guess at the next position's states
 
+
+# Positions of a call that row-invariance is measured for: γ = 16 and the bonus token.
+MAX_ROWS = 17
 
 # Formats of a cache, and the numpy type that its keys and values are kept in.
 CACHE_FORMATS = {"fp32": "float32", "fp16": "float16", "int8": "int8"}
@@ -124,6 +128,10 @@ class RowInvariance:
     max_rows: int
     one_row_difference: float
     measured_on: str
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_rows <= self.max_rows <= MAX_ROWS:
+            raise ValueError(f"min_rows is {self.min_rows}, max_rows {self.max_rows}")
 
 
 @dataclass(frozen=True)
@@ -336,9 +344,6 @@ def _manifest(data: dict[str, Any]) -> Manifest:
         for variant in variants:
             if variant.cache not in CACHE_FORMATS:
                 raise ValueError(f"cache is {variant.cache!r}")
-            found = variant.row_invariance
-            if found and not 1 <= found.min_rows <= found.max_rows:
-                raise ValueError(f"min_rows is {found.min_rows}, max_rows {found.max_rows}")
     return manifest
 
 

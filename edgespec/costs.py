@@ -82,8 +82,8 @@ class Costs:
 
 
 # What a position beyond a plain step's costs, and a draft's call beyond reading its weights, as was
-# measured for SmolLM2-135M and the T5 pair on two cores (docs/speed.md).
-FURTHER = {"int8": 0.07, "int8-weights": 0.1, "int4-weights": 0.16}
+# measured for SmolLM2-135M and the T5 pair on two cores of two machines (docs/speed.md).
+FURTHER = {"int8": 0.06, "int8-weights": 0.12, "int4-weights": 0.17}
 FURTHER_ELSE = 0.045
 CALL = 0.03
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgespec.cli_options import CHAT
 from edgespec.errors import EdgespecError
 from edgespec.one_line import one_line_errors
 
@@ -52,7 +53,7 @@ BY_HEART = 0.05  # more acceptance on known texts than on others: worth a word
 @click.option("-n", "--max-new-tokens", type=int, default=128, show_default=True)
 @click.option("--positions", type=int, default=4096, show_default=True, help="Of a batch.")
 @click.option("--rate", type=float, default=1e-3, show_default=True, help="Learning rate.")
-@click.option("--chat", is_flag=True, help="Put the target's chat format around the prompts.")
+@CHAT
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--force", is_flag=True, help="Replace a distilled draft that is there already.")
 def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> None:

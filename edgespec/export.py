@@ -16,8 +16,7 @@ from edgespec.model import Model
 from edgespec.prompts import sample_texts
 from edgespec.quality import BehindTarget, Scorer, distance, samples_for
 from edgespec.runtimes import measure_row_invariance, open_model
-from edgespec.staging import staged
-from edgespec.stamps import stamps
+from edgespec.staging import staged, stamps
 from edgespec.tokenizer import load_tokenizer
 from edgespec.vocabulary import Vocabulary, open_vocabulary
 
@@ -55,7 +54,7 @@ def export_pair(
         verify: compare every float32 graph with the original model in transformers; what other
             formats lose against float32 is measured anyway, where both are exported.
         measure: load the models and measure row-invariance and quality. A machine with too little
-            memory for that leaves it to `edgespec inspect --measure` where the pair is used.
+            memory for that leaves it to the first use of the pair.
         threads: for the measurements.
         say: told one line about each step.
         progress: told what is being written and its bytes; returns what to tell of bytes done.

@@ -25,8 +25,11 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:  # the reader of a pipe has gone; click ends in silence
             raise
-        where = error.filename or "standard output"
-        click.secho(f"edgespec: {where}: {error.strerror}", err=True, fg="red")
+        where = (
+            error.filename or "standard output" if error.errno == errno.ENOSPC else error.filename
+        )
+        reason = f"{where}: {error.strerror}" if where else str(error)
+        click.secho(f"edgespec: {reason}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
         click.echo("\nedgespec: interrupted", err=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgespec.accept import RULES
-from edgespec.contract import Exported, Manifest, Variant, read_manifest
+from edgespec.contract import MAX_ROWS, Exported, Manifest, Variant, read_manifest
 from edgespec.controller import Confident, Controller, controller
 from edgespec.costs import Costs, estimated_costs
 from edgespec.decode import Round, plain, speculate
@@ -23,15 +23,13 @@ from edgespec.profile import PROFILE, read_profile
 from edgespec.randomness import Seeded
 from edgespec.runtimes import describe, open_model
 from edgespec.tokenizer import GrowingText, load_tokenizer
-from edgespec.verdicts import verdict_here
+from edgespec.verdicts import known_verdict, verdict_here
 from edgespec.vocabulary import Vocabulary, open_vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 __all__ = ["Pair", "load"]
-
-LONGEST_UNMEASURED = 16  # drafted tokens, on a target that need not be exact
 
 
 def load(
@@ -71,10 +69,11 @@ def load(
         threads = profile.threads if threads is None else threads
         target_format = target_format or profile.target_format
         draft_format = draft_format or profile.draft_format
-    target_format, variant = _variant(manifest.target, target_format, "target")
-    invariance = variant.row_invariance
-    if not allow_inexact:
-        invariance = verdict_here(folder, manifest, target_format, threads=threads, say=say)
+    target_format, _ = _variant(manifest.target, target_format, "target")
+    if allow_inexact:
+        invariance = known_verdict(folder, manifest, target_format, threads)
+    else:
+        invariance = verdict_here(folder, manifest, target_format, threads, say)
     min_rows = invariance.min_rows if invariance else 2
     target = open_model(
         folder,
@@ -95,7 +94,7 @@ def load(
             threads=threads,
             target=target,
         )
-    longest = invariance.max_rows - 1 if invariance else LONGEST_UNMEASURED
+    longest = (invariance.max_rows if invariance else MAX_ROWS) - 1
     guess = partial(
         estimated_costs, longest=longest, target_format=target_format, min_rows=min_rows
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from edgespec.contract import Manifest
 from edgespec.costs import Costs
 from edgespec.draft import KINDS
 from edgespec.errors import EdgespecError
-from edgespec.json_file import parsed, write_json
+from edgespec.typed_json import read_json, write_json
 
 __all__ = ["PROFILE", "Profile", "read_profile", "write_profile"]
 
@@ -76,8 +75,8 @@ def read_profile(folder: Path, manifest: Manifest) -> Profile | None:
     if not path.is_file():
         return None
     try:
-        profile: Profile = parsed(Profile, json.loads(path.read_text(encoding="utf-8")), PROFILE)
-        if not profile.verify and all(0 < value < math.inf for value in profile.verify):
+        profile: Profile = read_json(Profile, path)
+        if not (profile.verify and all(0 < value < math.inf for value in profile.verify)):
             raise ValueError("verify must be positive numbers")
         if profile.draft not in (*KINDS, "none"):
             raise ValueError(f"draft is {profile.draft!r}")
@@ -87,9 +86,9 @@ def read_profile(folder: Path, manifest: Manifest) -> Profile | None:
             raise ValueError(f"threads is {profile.threads}, draft_cost {profile.draft_cost}")
     except OSError as error:
         raise EdgespecError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise EdgespecError(
-            f"{path} is damaged ({error}); delete it or tune the pair again"
+            f"{path} is damaged ({error}); delete it, and tune the pair again"
         ) from None
     _check_variants(profile, manifest, path)
     return profile
@@ -102,6 +101,6 @@ def _check_variants(profile: Profile, manifest: Manifest, path: Path) -> None:
     for role, name in (("target", profile.target_format), ("draft", profile.draft_format)):
         if name is not None and name not in there[role]:
             raise EdgespecError(
-                f"{path} names the {role} {name!r}, which the pair does not have; delete it or "
-                "tune the pair again"
+                f"{path} names the {role} {name!r}, which the pair does not have; delete it, "
+                "and tune the pair again"
             )

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from edgespec.contract import Exported, Manifest
 
-__all__ = ["CHAT", "NOTHING_TO_TIME", "TRANSLATION", "prompts_for", "sample_texts"]
-
-NOTHING_TO_TIME = (
-    "the target ends each text after one token, so there is nothing to time; give other prompts "
-    "(--text), or --chat or --no-chat"
-)
+__all__ = ["CHAT", "TRANSLATION", "prompts_for", "sample_texts"]
 
 TRANSLATION = {
     "packages": [

@@ -99,13 +99,11 @@ def describe_pair(
 ) -> str:
     """Models, graphs, sizes, verdicts and what tuning found, for people."""
     lines = [f"format {manifest.version}, {manifest.created_by}"]
-    lines += _describe_model("target", manifest.target, manifest)
-    for name, verdict in measured.items():
-        lines.append(f"  {name} on this machine: {_verdict(verdict)}")
+    lines += _describe_model("target", manifest.target, manifest, measured)
     if manifest.draft is None:
         lines.append("draft: none; prompt lookup proposes")
     else:
-        lines += _describe_model("draft", manifest.draft, manifest)
+        lines += _describe_model("draft", manifest.draft, manifest, {})
     lines.append(f"end of text: tokens {', '.join(map(str, manifest.eos_token_ids))}")
     lines.append(f"chat format: {'yes' if manifest.chat else 'no'}")
     if profile is not None:
@@ -117,7 +115,9 @@ def describe_pair(
     return "\n".join(lines)
 
 
-def _describe_model(role: str, exported: Exported, manifest: Manifest) -> list[str]:
+def _describe_model(
+    role: str, exported: Exported, manifest: Manifest, measured: Mapping[str, RowInvariance]
+) -> list[str]:
     lines = [
         f"{role}: {exported.source} ({exported.family}), {exported.vocab_size} tokens, "
         f"{exported.layers} decoder layers, cache {exported.kv_heads} heads × "
@@ -132,10 +132,12 @@ def _describe_model(role: str, exported: Exported, manifest: Manifest) -> list[s
                 f"    KL {far.kl:.4f} from {far.reference}, same first choice {far.top1:.1%}, "
                 f"perplexity {far.perplexity:.2f} ({far.reference} {far.reference_perplexity:.2f})"
             )
-        if variant.row_invariance is not None:
-            lines.append(f"    {_verdict(variant.row_invariance)}")
+        if name in measured:
+            lines.append(f"    on this machine: {_verdict(measured[name])}")
+        elif variant.row_invariance is not None:
+            lines.append(f"    elsewhere: {_verdict(variant.row_invariance)}")
         elif role == "target":
-            lines.append("    row-invariance not measured yet; `generate` does it once")
+            lines.append("    row-invariance not measured yet; `generate` will")
     return lines
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from edgespec.contract import MANIFEST
 from edgespec.errors import EdgespecError, UsageError
 
-__all__ = ["staged"]
+__all__ = ["staged", "stamps"]
 
 
 @contextmanager
@@ -128,3 +128,16 @@ def _check_free(folder: Path, replace: bool, mark: str, what: str) -> None:
         raise UsageError(f"{folder} exists and is not {what}; choose another -o DIR")
     if not replace:
         raise UsageError(f"{folder} holds {what} already; replace it with --force")
+
+
+def stamps(checkpoint: Path) -> list[tuple[str, int, int]]:
+    """For a recipe: the path, size and time of every file of a checkpoint, a folder or a file.
+
+    Hidden files are none of it: a run that writes into the folder leaves its notes there.
+    """
+    files = sorted(checkpoint.iterdir()) if checkpoint.is_dir() else [checkpoint]
+    return [
+        (str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns)
+        for file in files
+        if file.is_file() and not file.name.startswith(".")
+    ]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from edgespec.bench import NOTHING_TO_TIME
 from edgespec.contract import read_manifest
 from edgespec.costs import Costs
 from edgespec.distribution import Sampling
@@ -24,7 +25,6 @@ from edgespec.predict import (
     predicted_speedup,
 )
 from edgespec.profile import Profile
-from edgespec.prompts import NOTHING_TO_TIME
 from edgespec.round_costs import LONGEST, RoundCosts, plain_step_seconds, round_costs
 from edgespec.runtimes import describe
 from edgespec.stats import Rate
@@ -129,7 +129,7 @@ def tune(
     candidates: list[Candidate] = []
     for count in threads or sorted({1, os.cpu_count() or 1}):
         for target_format in manifest.target.variants:
-            if not verdict_here(folder, manifest, target_format, threads=count, say=say).verdict:
+            if not verdict_here(folder, manifest, target_format, count, say).verdict:
                 say(f"target {target_format}: not row-invariant with {count} threads, left out")
                 continue
             run = _Run(folder, target_format, count, prompts, process, max_new_tokens, chat)

@@ -11,7 +11,7 @@ import onnxruntime as ort
 import pytest
 
 from edgespec.errors import EdgespecError
-from edgespec_runtimes import huge_pages
+from edgespec_runtimes import huge_pages, providers
 from edgespec_runtimes.huge_pages import PAGE, on_huge_pages
 from edgespec_runtimes.providers import open_session
 
@@ -109,3 +109,22 @@ def test_a_runtime_that_lacks_operators_of_the_graphs_is_named(version, monkeypa
     monkeypatch.setattr(ort, "__version__", version)
     with pytest.raises(EdgespecError, match=f"onnxruntime {version} .* 1.25 or newer"):
         open_session(Path("decoder.onnx"), threads=None)
+
+
+X86 = (
+    "processor : 0\nmodel name : AMD EPYC\nmodel : 2\nflags : avx2 {}\n\nprocessor : 1\nmodel : 9\n"
+)
+ARM = "processor : 0\nFeatures : asimd {}\nCPU part : 0xd0b\n"
+
+
+@pytest.mark.parametrize("cpuinfo", [X86, ARM], ids=["x86", "arm"])
+def test_a_machine_is_told_by_what_its_processor_can_do(cpuinfo, monkeypatch, tmp_path):
+    """A virtual machine's processor may have no more of a name than its maker's."""
+    said = []
+    for number, feature in enumerate(("", "", "vnni")):
+        file = tmp_path / str(number)
+        file.write_text(cpuinfo.format(feature))
+        monkeypatch.setattr(providers, "Path", lambda _, file=file: file)
+        said.append(providers.describe(2))
+    assert said[0] == said[1] != said[2]
+    assert all(line.count("#") == 1 for line in said)

@@ -143,8 +143,10 @@ def test_inspect_shows_what_tuning_found(own_pair):
         {"verify": []},
         {"verify": {}},
         {"verify": [1.0, "x"]},
-        {"verify": [1.0, -1.0]},
-        {"verify": [1.0, float("inf")]},
+        {"verify": [1.0, -1.0], "gamma": "auto"},
+        {"verify": [1.0, 0.0], "gamma": "auto"},
+        {"verify": [1.0, float("inf")], "gamma": "auto"},
+        {"verify": [float("nan"), 1.0], "gamma": "auto"},
         {"draft_cost": None},
         {"draft_cost": -1.0},
         {"threads": "2"},
@@ -262,7 +264,7 @@ def test_a_verdict_left_out_at_export_is_found_when_the_pair_is_first_used(
     assert "not measured yet" in run("inspect", folder).stdout
     first = run("generate", folder, "text", "--gamma", "2", "-n", "4")
     assert first.exit_code == 0
-    assert "testing once" in first.stderr
+    assert "testing whether" in first.stderr
     assert run("generate", folder, "text", "--gamma", "2", "-n", "4").stderr == ""
 
 
@@ -289,7 +291,10 @@ def test_bench_compares_every_way_with_plain_decoding(own_pair, text):
 
 @pytest.mark.parametrize("command", ["bench", "tune"])
 def test_texts_of_one_token_are_nothing_to_time(own_pair, text, command):
-    result = run(command, own_pair, "--text", text, "-n", 1)
+    manifest = read_manifest(own_pair)
+    every = tuple(range(manifest.target.vocab_size))  # any token ends a text
+    write_manifest(dataclasses.replace(manifest, eos_token_ids=every), own_pair)
+    result = run(command, own_pair, "--text", text)
     assert result.exit_code == 2
     assert "nothing to time" in result.stderr.splitlines()[-1]
     assert not (own_pair / PROFILE).exists()

@@ -10,11 +10,13 @@ import dataclasses
 import json
 
 import pytest
+from click.testing import CliRunner
 
 import edgespec
 from edgespec import verdicts
+from edgespec.cli import main
 from edgespec.contract import DECODER, Manifest, RowInvariance, read_manifest, write_manifest
-from edgespec.runtimes import measure_row_invariance
+from edgespec.runtimes import describe, measure_row_invariance
 from edgespec.verdicts import VERDICTS
 
 ELSEWHERE = "onnxruntime 1.0 on a telephone"
@@ -64,7 +66,7 @@ def test_what_export_found_on_this_machine_is_not_measured_again(tiny_folder, me
 def test_a_pair_from_another_machine_is_measured_once(from_elsewhere, measurements):
     pair, said = load(from_elsewhere, threads=1)
     assert measurements == [("fp32", 1)]
-    assert "testing once" in said[0]
+    assert "testing whether it verifies exactly on this machine" in said[0]
     assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
     _, said = load(from_elsewhere, threads=1)
     assert measurements == [("fp32", 1)]
@@ -105,6 +107,20 @@ def test_a_verdict_belongs_to_a_graph(own_pair, measurements):
     assert verdicts.known_verdict(own_pair, read_manifest(own_pair), "fp32", None) is not None
 
 
+RECORD = """[{{"graph": "{graph}", "row_invariance": {{"verdict": true, "min_rows": {least},
+    "max_rows": {most}, "one_row_difference": 0.0, "measured_on": "{here}"}}}}]"""
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 17), (10**9, 10**9), (2, 40), (2, -3)])
+def test_a_record_that_cannot_be_is_none(from_elsewhere, measurements, least, most):
+    manifest = read_manifest(from_elsewhere)
+    graph = manifest.files[manifest.target.variants["fp32"].graphs[DECODER]]["sha256"]
+    record = RECORD.format(graph=graph, least=least, most=most, here=describe(1))
+    (from_elsewhere / VERDICTS).write_text(record)
+    load(from_elsewhere, threads=1)
+    assert measurements == [("fp32", 1)]
+
+
 @pytest.mark.parametrize("damage", ["", "{", "[1]", '[{"graph": 1}]', "[" * 9999])
 def test_a_damaged_file_of_verdicts_is_made_again(from_elsewhere, measurements, damage):
     (from_elsewhere / VERDICTS).write_text(damage)
@@ -128,6 +144,10 @@ def test_where_nothing_can_be_written_it_is_measured_each_time(
 
 def test_who_allows_what_is_inexact_need_not_wait(from_elsewhere, measurements):
     pair, _ = load(from_elsewhere, allow_inexact=True)
+    run = CliRunner().invoke(
+        main, ["generate", str(from_elsewhere), "text", "--no-draft", "-n", "4"]
+    )
+    assert run.exit_code == 0
     assert measurements == []
     assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
 

@@ -12,6 +12,8 @@ from edgespec_export.weights import Weights
 
 __all__ = ["fitted"]
 
+ROWS = 4096  # of a table, made float32 at once
+
 
 def fitted(family: Family, weights: Weights) -> Family:
     """The family as the tensors have it: a head that differs from a tied embedding is its own.
@@ -22,14 +24,14 @@ def fitted(family: Family, weights: Weights) -> Family:
         EdgespecError: a tensor is missing or of another shape, or another copy of the embedding
             differs from it, which would be a model that no family here has.
     """
-    names = set(weights.names())
-    for copy in names.intersection(family.copies):
-        if not _equal(weights, copy, family.table):
-            raise EdgespecError(
-                f"{family.label}: tensor {copy!r} differs from {family.table!r}; edgespec exports "
-                "only models that have one embedding"
-            )
-    if family.tied_head and family.head in names and not _equal(weights, family.head, family.table):
+    heads = {family.head} if family.tied_head else set()
+    differing = _differing(weights, family.table, heads.union(family.copies))
+    for copy in sorted(differing - heads):
+        raise EdgespecError(
+            f"{family.label}: tensor {copy!r} differs from {family.table!r}; edgespec exports only "
+            "models that have one embedding"
+        )
+    if differing:
         family = family.with_own_head()
     _check_shapes(family, weights)
     return family
@@ -45,13 +47,19 @@ def _check_shapes(family: Family, weights: Weights) -> None:
             )
 
 
-def _equal(weights: Weights, *names: str) -> bool:
-    return len({_digest(weights, name) for name in names}) == 1
+def _differing(weights: Weights, table: str, copies: set[str]) -> set[str]:
+    """Those of some tensors that are there and are not the table's equals."""
+    there = copies.intersection(weights.names())
+    if not there:
+        return set()
+    digest = _digest(weights, table)
+    return {name for name in there if _digest(weights, name) != digest}
 
 
 def _digest(weights: Weights, name: str) -> bytes:
     """Of a table's numbers as float32: two tables are never in memory together."""
     digest = hashlib.sha256(str(weights.shape(name)).encode())
-    for row in np.atleast_2d(weights.read(name)):
-        digest.update(row.astype(np.float32))
+    tensor = weights.read(name)
+    for first in range(0, len(tensor), ROWS):
+        digest.update(tensor[first : first + ROWS].astype(np.float32).tobytes())
     return digest.digest()

@@ -11,13 +11,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.contract import RowInvariance
+from edgespec.contract import MAX_ROWS, RowInvariance
 from edgespec.errors import EdgespecError
 from edgespec.model import Model
 
 __all__ = ["LONGEST", "measure_row_invariance"]
 
-MAX_ROWS = 17  # γ = 16 and the bonus token
 PROMPT_LENGTHS = (2, 21, 55, 119)  # kernels may change with the cache: cross 32, 64 and 128
 BEHIND = 2 * MAX_ROWS  # positions that are needed behind a prompt
 LONGEST = PROMPT_LENGTHS[-1] + BEHIND

@@ -24,7 +24,6 @@ __all__ = ["Call", "OrtModel"]
 # A longer prompt is taken in pieces, which bounds the memory its attention scores need.
 PREFILL_PIECE = 512
 DUMMY_TOKEN = 0
-KEPT = 17  # rows of a call that comes again: a verification, not a prompt or a text caught up with
 
 
 class OrtModel:
@@ -168,7 +167,7 @@ class OrtModel:
         if call is None:
             with one_line_errors():
                 call = Call(self, rows, skip)
-            if rows <= KEPT:
+            if rows <= contract.MAX_ROWS:  # longer ones, of prompts, seldom come again
                 self._calls[rows, skip] = call
         self._fill(call, tokens)
         began = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from collections.abc import Iterator
@@ -16,6 +17,11 @@ from edgespec_runtimes.huge_pages import on_huge_pages
 __all__ = ["CPU", "describe", "one_line_errors", "open_session"]
 
 CPU = "CPUExecutionProvider"
+# What /proc/cpuinfo says of a processor's kind, on x86 and on ARM.
+KIND = (
+    *("model name", "cpu family", "model", "stepping", "flags"),
+    *("CPU implementer", "CPU part", "CPU variant", "CPU revision", "Features"),
+)
 OLDEST = (1, 25)  # of ONNX Runtime: TensorScatter of opset 24
 
 
@@ -79,10 +85,13 @@ def describe(threads: int | None) -> str:
 
 
 def _processor() -> str:
+    """Its name, which a virtual machine may shorten and ARM lacks, and a digest of what it can."""
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:
-        pass
-    return platform.processor() or "unknown processor"
+        first = ""
+    lines = (line.partition(":") for line in first.splitlines())
+    known = {key.strip(): value.strip() for key, _, value in lines}
+    kind = [platform.version()] if not known else [known.get(key, "") for key in KIND]
+    name = known.get("model name") or platform.processor() or "processor"
+    return f"{name} #{hashlib.sha256(' '.join(kind).encode()).hexdigest()[:8]}"

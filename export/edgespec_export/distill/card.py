@@ -17,7 +17,7 @@ RECORD = "distillation.json"
 
 def write_card(folder: Path, source: Source, plan: Plan, found: Distillation) -> None:
     """Writes README.md and distillation.json into a finished checkpoint."""
-    record = {"edgespec": __version__, "target": source.label, "plan": asdict(plan)}
+    record = {"edgespec": __version__, "target": _name(source), "plan": asdict(plan)}
     (folder / RECORD).write_text(
         json.dumps({**record, "result": asdict(found)}, indent=2) + "\n", encoding="utf-8"
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from edgespec.whole_file import whole_file
 from edgespec_export.distill.examples import Text, batches
 from edgespec_export.distill.models import Causal
-from edgespec_export.distill.whole_file import whole_file
 
 __all__ = ["Features"]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from edgespec.whole_file import whole_file
 from edgespec_export.distill.examples import Example, Text, batches
 from edgespec_export.distill.models import Distilled
 from edgespec_export.distill.vocabulary import Vocabulary
-from edgespec_export.distill.whole_file import whole_file
 
 __all__ = [
     "Manner",

@@ -14,7 +14,7 @@ from edgespec_export.families import Family
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
 
-__all__ = ["Distillation", "Plan", "check_plan", "fitted"]
+__all__ = ["Distillation", "Plan", "check_plan", "plan_for"]
 
 LEAST = {
     "steps": 1,
@@ -44,7 +44,7 @@ class Plan:
         max_new_tokens: of each text.
         positions: of a training batch.
         rate: the highest learning rate.
-        chat: put the target's chat format around the prompts.
+        chat: put the target's chat format around the prompts; None if it has one.
         seed: of everything that is drawn.
     """
 
@@ -61,7 +61,7 @@ class Plan:
     max_new_tokens: int = 128
     positions: int = 4096
     rate: float = 1e-3
-    chat: bool = False
+    chat: bool | None = None
     seed: int = 0
 
 
@@ -104,7 +104,7 @@ def check_plan(plan: Plan) -> None:
             raise UsageError(f"{name} is {count}; give {least} or more")
 
 
-def fitted(plan: Plan, family: Family) -> Plan:
+def plan_for(plan: Plan, family: Family) -> Plan:
     """The plan for this target, its encoder's layers counted out.
 
     Raises:

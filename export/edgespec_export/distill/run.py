@@ -15,6 +15,7 @@ import torch
 from edgespec.errors import UsageError
 from edgespec.staging import staged
 from edgespec.text_file import read_lines
+from edgespec.whole_file import whole_file
 from edgespec_export.checkpoint import Checkpoint, open_checkpoint
 from edgespec_export.distill.card import RECORD, write_card
 from edgespec_export.distill.eagle import Eagle, layers_to_read
@@ -33,12 +34,11 @@ from edgespec_export.distill.outputs import (
     written,
     written_with_laws,
 )
-from edgespec_export.distill.plan import Distillation, Plan, check_plan, fitted
+from edgespec_export.distill.plan import Distillation, Plan, check_plan, plan_for
 from edgespec_export.distill.student import last, small_model, spread
 from edgespec_export.distill.target import open_target
 from edgespec_export.distill.training import Report, Training
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
-from edgespec_export.distill.whole_file import whole_file
 from edgespec_export.distill.work_folder import one_line_disk, recipe_of, work_folder
 from edgespec_export.families import family_of
 from edgespec_export.pair import check_target
@@ -83,7 +83,7 @@ def distill(
     checkpoint = open_checkpoint(source)
     family = family_of(checkpoint.config, checkpoint.label)
     check_target(checkpoint, family)
-    plan = fitted(plan, family)
+    plan = plan_for(plan, family)
     prompts = _prompts(text, checkpoint, plan.chat)
     recipe = recipe_of(source, prompts, plan)
     ours = staged(folder, replace=replace, recipe=recipe, mark=RECORD, what="a distilled draft")
@@ -280,7 +280,7 @@ class _Run:
             yield list(cut(with_laws(self._target, texts), draft.vocabulary))
 
 
-def _prompts(file: Path, checkpoint: Checkpoint, chat: bool) -> list[list[int]]:
+def _prompts(file: Path, checkpoint: Checkpoint, chat: bool | None) -> list[list[int]]:
     """The lines of a file in the target's tokens."""
     lines = list(dict.fromkeys(read_lines(file)))
     if len(lines) < FEWEST:
@@ -291,9 +291,11 @@ def _prompts(file: Path, checkpoint: Checkpoint, chat: bool) -> list[list[int]]:
     form = checkpoint.chat
     if chat and form is None:
         raise UsageError(f"{checkpoint.label} has no chat format; leave --chat out")
-    if chat and form is not None:
+    if chat is False or form is None:
+        encoded = checkpoint.tokenizer.encode_batch(lines)
+    else:
         lines = [form["before"] + line + form["after"] for line in lines]
-    encoded = checkpoint.tokenizer.encode_batch(lines, add_special_tokens=not chat)
+        encoded = checkpoint.tokenizer.encode_batch(lines, add_special_tokens=False)
     return [list(encoding.ids) for encoding in encoded]
 
 

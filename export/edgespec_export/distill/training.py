@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
+from edgespec.whole_file import whole_file
 from edgespec_export.distill.budget import Budget
 from edgespec_export.distill.examples import Example, batches
 from edgespec_export.distill.held_out import Acceptance
 from edgespec_export.distill.models import Trained
 from edgespec_export.distill.optimizer import MasterWeights
-from edgespec_export.distill.whole_file import whole_file
 from edgespec_export.distill.wide_head import Loss, head_loss
 
 __all__ = ["Report", "Training"]

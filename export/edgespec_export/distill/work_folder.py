@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from edgespec.errors import EdgespecError
-from edgespec.stamps import stamps
+from edgespec.staging import stamps
 from edgespec_export.distill.plan import Plan
 from edgespec_export.sources import Source
 

@@ -16,7 +16,7 @@ def whole_file(file: Path) -> Iterator[Path]:
     A disk that was full leaves nothing: neither a part for the next run to read, nor one that takes
     the room.
     """
-    aside = file.with_name(f"{file.name}.partial")
+    aside = file.with_name(f".{file.name}.partial")
     try:
         yield aside
         aside.replace(file)

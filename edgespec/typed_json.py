@@ -1,4 +1,4 @@
-"""The JSON files beside a pair: written whole or not at all, read as the types that we expect."""
+"""JSON files that are read as the types that we expect, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["ADDED_LATER", "parsed", "write_json"]
+from edgespec.whole_file import whole_file
+
+__all__ = ["ADDED_LATER", "parsed", "read_json", "write_json"]
 
 # Metadata of a dataclass field that earlier writers did not write; its default says what held then.
 ADDED_LATER = {"added later": True}
@@ -16,14 +18,21 @@ ADDED_LATER = {"added later": True}
 
 def write_json(data: Any, path: Path) -> None:
     """Raises OSError where it cannot be written; `path` is then as it was."""
-    aside = path.with_name(f".{path.name}.partial")
+    with whole_file(path) as aside:
+        aside.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(kind: Any, path: Path) -> Any:
+    """What a file holds, as `parsed`.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no JSON, or of another type.
+    """
     try:
-        text = json.dumps(data, indent=2, ensure_ascii=False)
-        aside.write_text(text + "\n", encoding="utf-8")
-        aside.replace(path)
-    except OSError:
-        aside.unlink(missing_ok=True)
-        raise
+        return parsed(kind, json.loads(path.read_text(encoding="utf-8")), path.name)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def parsed(kind: Any, value: Any, where: str) -> Any:
