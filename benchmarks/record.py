@@ -64,11 +64,16 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str:
-    here = Path(__file__).parent
-    run = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True
-    )
-    return run.stdout.strip() or "unknown"
+    """The commit, and whether code has changed since: results and texts that a run writes have."""
+    code = ("edgespec", "export", "runtimes", "benchmarks/*.py")
+    head = _git("rev-parse", "--short", "HEAD") or "unknown"
+    return f"{head}-dirty" if _git("status", "--porcelain", "--", *code) else head
+
+
+def _git(*command: str) -> str:
+    root = Path(__file__).parents[1]
+    run = subprocess.run(["git", *command], cwd=root, capture_output=True, text=True)
+    return run.stdout.strip()
 
 
 def _processor() -> str:

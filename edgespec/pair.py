@@ -198,7 +198,8 @@ class Pair:
             stop: a string, or strings, that end the text and are not part of it.
             ignore_eos: go on behind an end-of-text token.
             logprobs: report the target's log-probability of each token.
-            chat: put the model's own chat format around the prompt.
+            chat: put the model's own chat format around the prompt (the command line does so for
+                every model that has one).
 
         Raises:
             UsageError: an argument is out of range. That a prompt is too long is found with the
