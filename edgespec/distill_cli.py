@@ -21,7 +21,7 @@ __all__ = ["distill"]
 BY_HEART = 0.05  # more acceptance on known texts than on others: worth a word
 
 
-@click.command()
+@click.command(short_help="Train a small draft for a target.")
 @click.argument("target")
 @click.option(
     "--text",

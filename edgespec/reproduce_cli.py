@@ -51,7 +51,7 @@ SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_defaul
 THREADS = click.option("--threads", type=click.IntRange(min=1), help="For each model.")
 
 
-@click.group()
+@click.group(short_help="Reproduce the paper's tables.")
 def reproduce() -> None:
     """Reproduce the tables of Leviathan, Kalman and Matias (arXiv 2211.17192).
 
