@@ -20,7 +20,6 @@ from edgespec.contract import DECODER, Exported, Variant
 from edgespec_export.attention import Attention, Fused, Standard
 from edgespec_export.blocks import FullPrecision
 from edgespec_export.checkpoint import open_checkpoint
-from edgespec_export.families import family_of
 from edgespec_export.fitted import fitted
 from edgespec_export.pair import write_graphs
 from edgespec_export.sources import resolve
@@ -34,7 +33,7 @@ REPEATS = 60
 
 def build(source: str, folder: Path, attention: Attention, threads: int) -> OrtModel:
     checkpoint = open_checkpoint(resolve(source))
-    family = fitted(family_of(checkpoint.config, checkpoint.label), checkpoint.weights)
+    family = fitted(checkpoint)
     write_graphs(
         checkpoint.weights,
         family,

@@ -274,13 +274,14 @@ def tune(
         from edgespec.report import describe_tuning, tuning_json
         from edgespec.tune import tune as measure
 
+        manifest = read_manifest(pair)
         tuning = measure(
             pair,
-            _texts(pair, text),
+            _texts(manifest, text),
             process=Sampling(**sampling),
             max_new_tokens=max_new_tokens,
             threads=threads,
-            chat=_in_chat_format(chat, read_manifest(pair)),
+            chat=_in_chat_format(chat, manifest),
             say=_say,
         )
         if plot is not None:
@@ -339,7 +340,7 @@ def bench(
         if acceptance is None:
             rows = time_texts(
                 loaded,
-                _texts(pair, text),
+                _texts(loaded.manifest, text),
                 process=Sampling(**sampling),
                 max_new_tokens=max_new_tokens,
                 gammas=gamma,
@@ -360,14 +361,13 @@ def _in_chat_format(asked: bool | None, manifest: Manifest) -> bool:
     return manifest.chat is not None if asked is None else asked
 
 
-def _texts(pair: Path, file: Path | None) -> list[str]:
+def _texts(manifest: Manifest, file: Path | None) -> list[str]:
     """The lines of a file, or prompts of the kind that the pair is for."""
     if file is not None:
         return read_lines(file)
-    from edgespec.contract import read_manifest
     from edgespec.prompts import prompts_for
 
-    return [prompt for prompts in prompts_for(read_manifest(pair)).values() for prompt in prompts]
+    return [prompt for prompts in prompts_for(manifest).values() for prompt in prompts]
 
 
 def _prompt(prompt: str | None, file: Path | None) -> str:

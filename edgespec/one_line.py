@@ -25,9 +25,9 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:  # the reader of a pipe has gone; click ends in silence
             raise
-        where = (
-            error.filename or "standard output" if error.errno == errno.ENOSPC else error.filename
-        )
+        where = error.filename
+        if where is None and error.errno == errno.ENOSPC:
+            where = "standard output"
         reason = f"{where}: {error.strerror}" if where else str(error)
         click.secho(f"edgespec: {reason}", err=True, fg="red")
         sys.exit(1)

@@ -7,7 +7,8 @@ import hashlib
 import numpy as np
 
 from edgespec.errors import EdgespecError
-from edgespec_export.families import Family
+from edgespec_export.checkpoint import Checkpoint
+from edgespec_export.families import Family, family_of
 from edgespec_export.weights import Weights
 
 __all__ = ["fitted"]
@@ -15,15 +16,16 @@ __all__ = ["fitted"]
 ROWS = 4096  # of a table, made float32 at once
 
 
-def fitted(family: Family, weights: Weights) -> Family:
-    """The family as the tensors have it: a head that differs from a tied embedding is its own.
+def fitted(checkpoint: Checkpoint) -> Family:
+    """Its family as the tensors have it: a head that differs from a tied embedding is its own.
 
     So transformers sees it, which ties two tensors only if they are equal or one is absent.
 
     Raises:
-        EdgespecError: a tensor is missing or of another shape, or another copy of the embedding
-            differs from it, which would be a model that no family here has.
+        EdgespecError: it is of no known family, a tensor is missing or of another shape, or another
+            copy of the embedding differs from it, which would be a model that no family here has.
     """
+    family, weights = family_of(checkpoint.config, checkpoint.label), checkpoint.weights
     heads = {family.head} if family.tied_head else set()
     differing = _differing(weights, family.table, heads.union(family.copies))
     for copy in sorted(differing - heads):

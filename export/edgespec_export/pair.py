@@ -19,7 +19,7 @@ from edgespec_export.attention import Attention, attention_for
 from edgespec_export.blocks import Numbers
 from edgespec_export.cache import CACHES
 from edgespec_export.checkpoint import Checkpoint
-from edgespec_export.families import Family, family_of
+from edgespec_export.families import Family
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.llama import Llama
 from edgespec_export.fitted import fitted
@@ -53,11 +53,11 @@ def write_pair(
     _check_formats("format", FORMATS, target_formats)
     _check_formats("format", FORMATS, draft_formats)
     _check_formats("cache format", CACHES, cache_formats)
-    target_family = _family(target)
+    target_family = fitted(target)
     check_target(target, target_family)
     draft_family = None
     if draft is not None:
-        draft_family = _family(draft)
+        draft_family = fitted(draft)
         _check_pair(target, target_family, draft, draft_family)
         if isinstance(draft_family, Eagle):
             target_family = _read_by(draft_family, target_family)
@@ -88,10 +88,6 @@ def write_pair(
         },
         created_by=f"edgespec {__version__}",
     )
-
-
-def _family(checkpoint: Checkpoint) -> Family:
-    return fitted(family_of(checkpoint.config, checkpoint.label), checkpoint.weights)
 
 
 def _with_vocabulary(

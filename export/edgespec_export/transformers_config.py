@@ -7,7 +7,8 @@ from typing import Any
 
 from transformers import AutoConfig
 
-from edgespec_export.gguf_file import open_gguf
+from edgespec_export.gguf_config import gguf_config
+from edgespec_export.gguf_header import read_gguf_header
 from edgespec_export.sources import transformers_place
 
 __all__ = ["transformers_config"]
@@ -22,6 +23,6 @@ def transformers_config(source: Path) -> Any:
     place, options = transformers_place(source)
     config = AutoConfig.from_pretrained(place, **options)
     if source.is_file():
-        scaling = open_gguf(source).config["rope_scaling"]
+        scaling = gguf_config(read_gguf_header(source))["rope_scaling"]
         config.rope_parameters = {**config.rope_parameters, **(scaling or {})}
     return config

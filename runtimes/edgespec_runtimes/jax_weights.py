@@ -9,7 +9,6 @@ from jax import Array
 
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_export.checkpoint import open_checkpoint
-from edgespec_export.families import family_of
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
@@ -52,7 +51,7 @@ def open_jax_model(name: str, number_format: str = "fp32") -> JaxModel:
     if number_format not in DTYPES:
         raise UsageError(f"format is {number_format!r}; give one of: {', '.join(DTYPES)}")
     checkpoint = open_checkpoint(resolve(name))
-    shape = fitted(family_of(checkpoint.config, checkpoint.label), checkpoint.weights)
+    shape = fitted(checkpoint)
     if isinstance(shape, Eagle) or not isinstance(shape, T5 | Llama):
         raise EdgespecError(
             f"{checkpoint.label}: is of family {shape.family}; the JAX path has T5 and Llama only"
