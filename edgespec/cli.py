@@ -1,4 +1,4 @@
-"""The command line: `edgespec export`, `generate`, `inspect`, `tune` and `bench`."""
+"""The command line: `edgespec export`, `generate`, `inspect`, `tune` and `bench`; others join."""
 
 from __future__ import annotations
 
@@ -12,9 +12,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgespec import __version__
-from edgespec.cli_options import CHAT
+from edgespec.chat import opening, said
+from edgespec.chat_cli import chat as chat_command
+from edgespec.cli_options import (
+    CHAT,
+    GENERATION,
+    JSON,
+    LOADING,
+    PAIR,
+    SAMPLING,
+    SYSTEM,
+    THREADS,
+    VARIANTS,
+    drafting,
+    say,
+)
 from edgespec.distill_cli import distill
-from edgespec.draft import KINDS
 from edgespec.errors import UsageError
 from edgespec.one_line import one_line_errors
 from edgespec.report import describe_pair, generation_json, pair_json, show_stats, write_stream
@@ -23,11 +36,10 @@ from edgespec.text_file import read_lines, read_text
 
 if TYPE_CHECKING:
     from edgespec.contract import Manifest
+    from edgespec.pair import Pair
 
 __all__ = ["main"]
 
-PAIR = click.argument("pair", type=click.Path(path_type=Path))
-JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 FORMATS = (
     "fp32, fp16 or bf16 (storage), int8, int8-weights or int4-weights; may be repeated, the first "
     "is the default."
@@ -36,11 +48,6 @@ CACHES = (
     "fp32, fp16 or int8, for the target's keys and values; may be repeated, each makes variants "
     "of its own."
 )
-THREADS = click.option(
-    "--threads", type=click.IntRange(min=1), help="For each model; default: the physical cores."
-)
-
-
 TEXT = click.option(
     "--text", type=click.Path(path_type=Path), help="A prompt on each line; default: built-in."
 )
@@ -49,18 +56,6 @@ TEXT = click.option(
 LENGTH = click.option(
     "-n", "--max-new-tokens", type=click.IntRange(min=2), default=64, show_default=True
 )
-
-
-def SAMPLING(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802
-    """The options of `edgespec.distribution.Sampling`."""
-    for option in (
-        click.option("--min-p", type=float, default=0.0, help="Keep this fraction of the best."),
-        click.option("--top-p", type=float, default=1.0, help="Keep the most probable mass."),
-        click.option("--top-k", type=int, default=0, help="Keep the k most probable tokens."),
-        click.option("-t", "--temperature", type=float, default=0.0, show_default="0, greedy"),
-    ):
-        command = option(command)
-    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -78,6 +73,7 @@ def main(context: click.Context) -> None:
         context.color = False
 
 
+main.add_command(chat_command)
 main.add_command(distill)
 main.add_command(reproduce)
 
@@ -129,7 +125,7 @@ def export(
                 measure=not no_measure,
                 replace=force,
                 threads=threads,
-                say=_say,
+                say=say,
                 progress=progress,
             )
         click.echo(f"{output}: ready; try: edgespec generate {output} PROMPT", err=True)
@@ -139,31 +135,16 @@ def export(
 @PAIR
 @click.argument("prompt", required=False)
 @click.option("--file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
-@click.option("-n", "--max-new-tokens", type=int, help="Default: to the end of the text.")
-@SAMPLING
-@click.option("--seed", type=int, help="Draws the same text again.")
-@click.option("--gamma", help="Tokens drafted a round, or auto; default: auto, or as tuned.")
-@click.option(
-    "--draft",
-    type=click.Choice(KINDS),
-    help="Default: as tuned; else both, or prompt lookup where the pair has no draft model.",
-)
-@click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call.")
-@click.option("--rule", type=click.Choice(["block", "token"]), help="Default: block when sampling.")
-@click.option("--stop", multiple=True, help="End before this text; may be repeated.")
+@GENERATION
 @click.option("--ignore-eos", is_flag=True, help="Go on behind the end of the text.")
 @CHAT
+@SYSTEM
 @click.option("--show-draft", is_flag=True, help="Colour the tokens that the draft proposed.")
 @click.option("--logprobs", is_flag=True, help="With --json: the target's log-probabilities.")
 @click.option("--stats", is_flag=True, help="Show speed and acceptance.")
 @JSON
-@THREADS
-@click.option("--capacity", type=int, help="Positions that a cache holds.")
-@click.option("--target-format", help="Which exported variant; default: the first.")
-@click.option("--draft-format", help="Which exported variant; default: the first.")
-@click.option("--allow-inexact", is_flag=True, help="Speculate on a target that is not exact.")
+@LOADING
 def generate(
-    pair: Path,
     prompt: str | None,
     file: Path | None,
     draft: str | None,
@@ -171,12 +152,9 @@ def generate(
     show_draft: bool,
     stats: bool,
     as_json: bool,
-    threads: int | None,
-    capacity: int | None,
-    target_format: str | None,
-    draft_format: str | None,
-    allow_inexact: bool,
     chat: bool | None,
+    system: str | None,
+    opened: Callable[[bool], Pair],
     **options: Any,
 ) -> None:
     """Generate from PROMPT, from --file or from standard input (also as PROMPT "-").
@@ -185,26 +163,19 @@ def generate(
     has the same distribution.
     """
     with one_line_errors():
-        from edgespec import load
-
-        if no_draft and draft:
-            raise UsageError("--no-draft and --draft contradict each other; give one")
+        options["draft"] = drafting(draft, no_draft)
         if show_draft and as_json:
             raise UsageError("--show-draft colours text and --json is none; give one")
         if options["logprobs"] and not as_json:
             raise UsageError("--logprobs come with --json; give both")
+        if system is not None and chat is False:
+            raise UsageError("--system is part of the chat format; leave --no-chat out")
         text = _prompt(prompt, file)
-        loaded = load(
-            pair,
-            threads=threads,
-            capacity=capacity,
-            target_format=target_format,
-            draft_format=draft_format,
-            allow_inexact=allow_inexact or no_draft,  # plain decoding needs no verdict
-            say=_say,
-        )
-        options["chat"] = _in_chat_format(chat, loaded.manifest)
-        stream = loaded.stream(text, draft=False if no_draft else draft or True, **options)
+        pair = opened(no_draft)
+        if system is not None:
+            stream = pair.stream([*opening(system), said(text)], **options)
+        else:
+            stream = pair.stream(text, chat=_in_chat_format(chat, pair.manifest), **options)
         if as_json:
             for _ in stream:
                 pass
@@ -282,7 +253,7 @@ def tune(
             max_new_tokens=max_new_tokens,
             threads=threads,
             chat=_in_chat_format(chat, manifest),
-            say=_say,
+            say=say,
         )
         if plot is not None:
             from edgespec.plots import plot_tuning
@@ -303,8 +274,7 @@ def tune(
     "--acceptance", type=float, help="Decree this α: machine cost without model agreement."
 )
 @CHAT
-@click.option("--target-format", help="Which exported variant; default: the first.")
-@click.option("--draft-format", help="Which exported variant; default: the first.")
+@VARIANTS
 @THREADS
 @JSON
 def bench(
@@ -335,7 +305,7 @@ def bench(
             target_format=target_format,
             draft_format=draft_format,
             allow_inexact=acceptance is not None,  # what is decreed is not exact anyway
-            say=_say,
+            say=say,
         )
         if acceptance is None:
             rows = time_texts(
@@ -350,10 +320,6 @@ def bench(
             fixed = [int(g) for g in gamma if g.isdecimal()]
             rows = bench_synthetic(loaded, acceptance, max_new_tokens=max_new_tokens, gammas=fixed)
         click.echo((bench_json if as_json else describe_bench)(rows, describe(threads)))
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
 
 
 def _in_chat_format(asked: bool | None, manifest: Manifest) -> bool:

@@ -2,12 +2,133 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
-__all__ = ["CHAT"]
+from edgespec.draft import KINDS
+from edgespec.errors import UsageError
 
+if TYPE_CHECKING:
+    from edgespec.pair import Pair
+
+__all__ = [
+    "CHAT",
+    "GENERATION",
+    "JSON",
+    "LOADING",
+    "PAIR",
+    "SAMPLING",
+    "SYSTEM",
+    "THREADS",
+    "VARIANTS",
+    "drafting",
+    "say",
+]
+
+Command = Callable[..., Any]
+
+PAIR = click.argument("pair", type=click.Path(path_type=Path))
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+THREADS = click.option(
+    "--threads", type=click.IntRange(min=1), help="For each model; default: the physical cores."
+)
 CHAT = click.option(
     "--chat/--no-chat",
     default=None,
     help="Put the model's chat format around each prompt; default: if it has one.",
 )
+SYSTEM = click.option("--system", help="A system prompt, instead of the chat format's own.")
+
+
+def SAMPLING(command: Command) -> Command:  # noqa: N802
+    """The options of `edgespec.distribution.Sampling`."""
+    return _with(
+        click.option("-t", "--temperature", type=float, default=0.0, show_default="0, greedy"),
+        click.option("--top-k", type=int, default=0, help="Keep the k most probable tokens."),
+        click.option("--top-p", type=float, default=1.0, help="Keep the most probable mass."),
+        click.option("--min-p", type=float, default=0.0, help="Keep this fraction of the best."),
+    )(command)
+
+
+def GENERATION(command: Command) -> Command:  # noqa: N802
+    """Options of `edgespec.Pair.stream`; for its draft, see `drafting`."""
+    return _with(
+        click.option("-n", "--max-new-tokens", type=int, help="Default: to the end of the text."),
+        SAMPLING,
+        click.option("--seed", type=int, help="Draws the same text again."),
+        click.option(
+            "--gamma", help="Tokens drafted a round, or auto; default: as tuned, or auto."
+        ),
+        click.option(
+            "--draft",
+            type=click.Choice(KINDS),
+            help="Default: as tuned; else both, or prompt lookup where the pair has no draft.",
+        ),
+        click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call."),
+        click.option(
+            "--rule", type=click.Choice(["block", "token"]), help="Default: block when sampling."
+        ),
+        click.option("--stop", multiple=True, help="End before this text; may be repeated."),
+    )(command)
+
+
+def drafting(draft: str | None, no_draft: bool) -> bool | str:
+    """What `Pair.stream` calls `draft`."""
+    if no_draft and draft:
+        raise UsageError("--no-draft and --draft contradict each other; give one")
+    return False if no_draft else draft or True
+
+
+def VARIANTS(command: Command) -> Command:  # noqa: N802
+    """Which variants are loaded."""
+    return _with(
+        click.option("--target-format", help="Which exported variant; default: the first."),
+        click.option("--draft-format", help="Which exported variant; default: the first."),
+    )(command)
+
+
+def LOADING(command: Command) -> Command:  # noqa: N802
+    """Options of `edgespec.load`; instead of them and of `pair` the command is given `opened`, a
+    function that loads the pair. It is told whether the pair is to decode plainly."""
+
+    @wraps(command)
+    def with_opened(pair: Path, allow_inexact: bool, **options: Any) -> Any:
+        named = ("threads", "capacity", "target_format", "draft_format")
+        loading = {name: options.pop(name) for name in named}
+
+        def opened(plainly: bool) -> Pair:
+            from edgespec import load
+
+            # Plain decoding needs no verdict.
+            return load(pair, allow_inexact=allow_inexact or plainly, say=say, **loading)
+
+        return command(opened=opened, **options)
+
+    return _with(
+        THREADS,
+        click.option("--capacity", type=int, help="Positions that a cache holds."),
+        VARIANTS,
+        click.option(
+            "--allow-inexact", is_flag=True, help="Speculate on a target that is not exact."
+        ),
+    )(with_opened)
+
+
+def say(line: str) -> None:
+    """What takes long, beside the output."""
+    click.echo(line, err=True)
+
+
+def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one, in the order of the help text."""
+
+    def added(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return added

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from edgespec.chat import ChatFormat
 from edgespec.errors import EdgespecError
 from edgespec.typed_json import ADDED_LATER, parsed, write_json
 
@@ -238,8 +239,7 @@ class Manifest:
 
     Attributes:
         eos_token_ids: tokens that end a text.
-        chat: {"before": …, "after": …}: the text around a user's message; None for models that
-            do not chat.
+        chat: the texts around messages; None for models that do not chat.
         target, draft: the models; a pair without draft can still use prompt lookup.
         files: every file of the folder but the manifest, relative path to {"bytes": size} and, for
             small ones, {"sha256": …}.
@@ -248,7 +248,7 @@ class Manifest:
     """
 
     eos_token_ids: tuple[int, ...]
-    chat: dict[str, str] | None
+    chat: ChatFormat | None
     target: Exported
     draft: Exported | None
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -333,8 +333,6 @@ def _manifest(data: dict[str, Any]) -> Manifest:
             "update edgespec or export the pair again"
         )
     manifest: Manifest = parsed(Manifest, data, "manifest")
-    if manifest.chat is not None and manifest.chat.keys() != {"before", "after"}:
-        raise ValueError(f"chat has {', '.join(manifest.chat) or 'nothing'}")
     for model in (manifest.target, manifest.draft):
         variants = model.variants.values() if model else ()
         if model and not (variants and all(DECODER in variant.graphs for variant in variants)):

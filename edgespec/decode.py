@@ -62,6 +62,7 @@ def plain(
     target: Model,
     prompt: Sequence[int],
     *,
+    answers: Sequence[range] | None = None,
     process: Process,
     randomness: Randomness,
     max_new_tokens: int,
@@ -69,9 +70,10 @@ def plain(
 ) -> Iterator[Round]:
     """One target call a token. This is the law that `speculate` keeps.
 
-    `ends` is told every emitted token once, in order, and says whether the text ends with it.
+    `ends` is told every emitted token once, in order, and says whether the text ends with it;
+    `answers` are a conversation's, see `Model.prefill`.
     """
-    pending = target.prefill(prompt)
+    pending = target.prefill(prompt, answers)
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
         logits = target.score([pending])
         pending = randomness.at(emitted).categorical(process(logits[0]))
@@ -86,6 +88,7 @@ def speculate(
     draft: Draft,
     prompt: Sequence[int],
     *,
+    answers: Sequence[range] | None = None,
     process: Process,
     rule: Rule,
     gamma: Controller,
@@ -97,7 +100,7 @@ def speculate(
 
     Leviathan, Kalman and Matias (2022), Algorithm 1, with the rule of `edgespec.accept`.
     """
-    text = [target.prefill(prompt)]
+    text = [target.prefill(prompt, answers)]
     draft.begin(prompt)
     left = min(max_new_tokens, target.capacity - target.length)
     while left > 0:

@@ -34,8 +34,13 @@ class Model(Protocol):
     @property
     def seconds(self) -> float: ...
 
-    def prefill(self, prompt: Sequence[int]) -> int:
+    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
         """Starts a new text from a prompt of at least one token.
+
+        Args:
+            answers: of a conversation, the positions that were scored while this model generated
+                its earlier answers. They are scored so again, and what the cache holds of the
+                conversation stays there: the outcome is the same, bit by bit. None starts afresh.
 
         Returns the *pending* token: the one whose row of logits is the first to be computed (the
         prompt's last token, or the start token of an encoder-decoder). It is not in the cache yet.

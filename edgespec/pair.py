@@ -15,6 +15,7 @@ from edgespec.costs import Costs, estimated_costs
 from edgespec.decode import Round, plain, speculate
 from edgespec.distribution import Sampling
 from edgespec.draft import KINDS, Draft, ModelDraft, PromptLookup
+from edgespec.encoding import Given, encoded
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.generation import Ending, Generation, Stream, stream_of
 from edgespec.mixed import Mixed
@@ -75,6 +76,7 @@ def load(
     else:
         invariance = verdict_here(folder, manifest, target_format, threads, say)
     min_rows = invariance.min_rows if invariance else 2
+    max_rows = invariance.max_rows if invariance else MAX_ROWS
     target = open_model(
         folder,
         manifest.target,
@@ -82,6 +84,7 @@ def load(
         capacity=_usual_capacity(manifest) if capacity is None else capacity,
         threads=threads,
         min_rows=min_rows,
+        max_rows=max_rows,
     )
     draft = None
     if manifest.draft is not None:
@@ -94,7 +97,7 @@ def load(
             threads=threads,
             target=target,
         )
-    longest = (invariance.max_rows if invariance else MAX_ROWS) - 1
+    longest = max_rows - 1
     guess = partial(
         estimated_costs, longest=longest, target_format=target_format, min_rows=min_rows
     )
@@ -154,7 +157,7 @@ class Pair:
         self._may_speculate = may_speculate
         self._latest: Generation | None = None
 
-    def generate(self, prompt: str | Sequence[int], **options: Any) -> Generation:
+    def generate(self, prompt: Given, **options: Any) -> Generation:
         """Generates to the end; takes the options of `stream`."""
         stream = self.stream(prompt, **options)
         for _ in stream:
@@ -163,7 +166,7 @@ class Pair:
 
     def stream(
         self,
-        prompt: str | Sequence[int],
+        prompt: Given,
         *,
         max_new_tokens: int | None = None,
         temperature: float = 0.0,
@@ -182,7 +185,9 @@ class Pair:
         """Starts a generation and returns an iterator over its tokens.
 
         Args:
-            prompt: text, or token ids that are used as they are.
+            prompt: text; token ids, used as they are; or the messages of a conversation,
+                [{"role": "user", "content": "…"}, …], to be answered. What the caches hold of its
+                earlier turns is not computed again, and the answer is the same as if it were.
             max_new_tokens: None goes on to the end of the text or of the cache.
             temperature, top_k, top_p, min_p: see `Sampling`; temperature 0 is greedy.
             seed: draws the same text again; None takes a new one, found in the result.
@@ -215,7 +220,8 @@ class Pair:
         if gamma is None:
             gamma = self._default_gamma if draft is True else "auto"
         process = Sampling(temperature, top_k, top_p, min_p)
-        tokens = self.encode(prompt, chat)
+        encoded_prompt = encoded(prompt, self.tokenizer, self.manifest.chat, chat)
+        tokens = encoded_prompt.tokens
         randomness = Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
         ending = Ending(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
@@ -225,6 +231,7 @@ class Pair:
             "randomness": randomness,
             "max_new_tokens": limit,
             "ends": ending,
+            "answers": encoded_prompt.answers,
         }
         drafter, gammas = self._drafting(kind, gamma, process, last_tokens)
         if drafter is None:
@@ -248,25 +255,9 @@ class Pair:
             logprobs=logprobs,
         )
 
-    def encode(self, prompt: str | Sequence[int], chat: bool = False) -> list[int]:
+    def encode(self, prompt: Given, chat: bool = False) -> list[int]:
         """The tokens of a prompt, in the model's chat format if asked for."""
-        if not isinstance(prompt, str):
-            return _token_ids(prompt)
-        if not prompt:
-            raise UsageError("the prompt is empty; give some text")
-        try:
-            prompt.encode()
-        except UnicodeEncodeError as error:  # bytes that are no text, from a command line
-            raise UsageError(
-                f"the prompt is not Unicode text at character {error.start}; give it as UTF-8"
-            ) from None
-        if not chat:
-            return list(self.tokenizer.encode(prompt).ids)
-        form = self.manifest.chat
-        if form is None:
-            raise UsageError("this model has no chat format; leave --chat (chat=True) out")
-        text = form["before"] + prompt + form["after"]
-        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+        return encoded(prompt, self.tokenizer, self.manifest.chat, chat).tokens
 
     def _draft_kind(self, draft: bool | str | Draft, gamma: int | str | None) -> str | Draft | None:
         """ "model", "lookup", "both" or the caller's own; None decodes plainly."""
@@ -342,16 +333,6 @@ def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in stops):
         raise UsageError(f"stop is {stop!r:.80}; give a string, or several")
     return stops
-
-
-def _token_ids(prompt: Sequence[int]) -> list[int]:
-    """Token ids that a caller gives; a list of texts or messages is none."""
-    if isinstance(prompt, (bytes, bytearray)) or not isinstance(prompt, Iterable):
-        raise UsageError(f"the prompt is {prompt!r:.80}; give text, or token ids")
-    wrong = [token for token in prompt if not isinstance(token, Integral)]
-    if wrong:
-        raise UsageError(f"the prompt holds {wrong[0]!r:.80}; give one text, or token ids")
-    return [int(token) for token in prompt]
 
 
 def _usual_capacity(manifest: Manifest) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from edgespec.contract import READER, Exported, RowInvariance
+from edgespec.contract import MAX_ROWS, READER, Exported, RowInvariance
 from edgespec.errors import EdgespecError
 from edgespec.model import Model
 
@@ -20,6 +20,7 @@ def open_model(
     capacity: int | None = None,
     threads: int | None = None,
     min_rows: int = 1,
+    max_rows: int = MAX_ROWS,
     target: Model | None = None,
 ) -> Model:
     """A model on ONNX Runtime; the arguments are those of `edgespec_runtimes.ort.OrtModel`.
@@ -29,7 +30,12 @@ def open_model(
     """
     from edgespec_runtimes.ort import OrtModel
 
-    options: dict[str, Any] = {"capacity": capacity, "threads": threads, "min_rows": min_rows}
+    options: dict[str, Any] = {
+        "capacity": capacity,
+        "threads": threads,
+        "min_rows": min_rows,
+        "max_rows": max_rows,
+    }
     if READER not in exported.variants[variant].graphs:
         return OrtModel(folder, exported, variant, **options)
     from edgespec_runtimes.ort_eagle import OrtEagle

@@ -48,6 +48,18 @@ def byte_tokenizer(vocab_size: int = 320, *, append_eos: bool = False) -> Tokeni
     return _with_special_tokens(tokenizer, SPECIAL, append_eos)
 
 
+def character_tokenizer(vocab_size: int) -> Tokenizer:
+    """<pad> </s> <unk>, ASCII, then Chinese: a token a character, so any text of tokens that goes
+    on comes back as the same ones."""
+    characters = ["\n", *map(chr, range(0x20, 0x7F)), *map(chr, range(0x4E00, 0x9000))]
+    tokens = [*SPECIAL, *characters][:vocab_size]
+    vocabulary = {token: index for index, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token=SPECIAL[UNK]))
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_tokens([SPECIAL[PAD], SPECIAL[UNK]])
+    return _with_special_tokens(tokenizer, [SPECIAL[EOS]], append_eos=False)
+
+
 def write_llama(
     folder: Path,
     *,

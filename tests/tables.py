@@ -32,7 +32,7 @@ class TableModel:
     def settled(self) -> int:
         return self.length
 
-    def prefill(self, prompt: Sequence[int]) -> int:
+    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
         self._cache = list(prompt[:-1])
         return prompt[-1]
 

@@ -435,7 +435,7 @@ def test_an_option_out_of_range_is_refused_before_anything_is_computed(tiny, opt
     assert said in usage(tiny.stream, PROMPT, **options)
 
 
-@pytest.mark.parametrize("prompt", [b"abc", ["a", "b"], [{"role": "user"}], [5.7], None, 7])
+@pytest.mark.parametrize("prompt", [b"abc", ["a", "b"], [5.7], {"role": "user"}, None, 7])
 def test_a_prompt_that_is_neither_text_nor_token_ids_is_refused(tiny, prompt):
     assert "token ids" in usage(tiny.stream, prompt)
 

@@ -8,20 +8,13 @@ import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
+from chat_templates import CHATML
 from checkpoints import write_llama
 from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
-from edgespec_export.chat import chat_format, folder_chat
 from edgespec_export.checkpoint import open_checkpoint
 from edgespec_export.sources import Source
 from tiny_checkpoints import ENDOFTEXT, IM_END, write_gguf, write_safetensors
-
-CHATML = (
-    "{% for message in messages %}\n"
-    "    {{- '<|im_start|>' + message.role + '\\n' + message['content'] + '<|im_end|>\\n' -}}\n"
-    "{% endfor %}\n"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
-)
 
 
 @pytest.fixture
@@ -120,128 +113,7 @@ def test_a_gguf_file_opens(tmp_path):
     checkpoint = opened(path)
     assert checkpoint.config["model_type"] == "llama"
     assert checkpoint.eos_token_ids == (ENDOFTEXT, IM_END)
-    assert checkpoint.chat == {
-        "before": "<|im_start|>user\n",
-        "after": "<|im_end|>\n<|im_start|>assistant\n",
-    }
+    assert checkpoint.chat is not None
+    assert checkpoint.chat.before == "<|im_start|>user\n"
+    assert checkpoint.chat.after == "<|im_end|>\n<|im_start|>assistant\n"
     assert gguf.GGUFReader(path).fields  # the file is one gguf itself can read
-
-
-# --- chat templates ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("template", "expected"),
-    [
-        (CHATML, ("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n")),
-        ("{{ bos_token }}{{ messages[0]['content'] | trim }}{{ eos_token }}", ("<s>", "</s>")),
-        ("{% generation %}[{{ messages[0].content }}]{% endgeneration %}", ("[", "]")),
-        ("{% for m in messages %}{{ m.content }}{% break %}{% endfor %}", ("", "")),
-        ("{{ messages[0] | tojson }}", ('{"role": "user", "content": "', '"}')),
-    ],
-)
-def test_a_template_splits_around_the_message(template, expected):
-    chat = chat_format(template, {"bos_token": "<s>", "eos_token": "</s>"})
-    assert chat == dict(zip(("before", "after"), expected, strict=True))
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "no message",
-        "{{ messages[0].content }} {{ messages[0].content }}",
-        "{{ messages[0].content | upper }}",
-        "{{ raise_exception('only with a system message') }}",
-        "{% if %}",
-        "{{ messages[9].content.x }}",
-        "{{ 1 / 0 }}",
-        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-        "{{ messages.append(1) }}{{ messages[0].content }}",
-        "{{ ''.__class__.__mro__ }}{{ messages[0].content }}",
-    ],
-)
-def test_a_template_that_does_not_split_gives_none(template):
-    assert chat_format(template) is None
-
-
-def special_tokens(folder, *, settings, special=None):
-    write(folder, "tokenizer_config.json", settings)
-    if special is not None:
-        write(folder, "special_tokens_map.json", special)
-
-
-TOKEN = {"content": "<b>", "lstrip": False, "normalized": False, "rstrip": False}
-
-
-@pytest.mark.parametrize(
-    ("settings", "special"),
-    [
-        ({"bos_token": "<b>", "pad_token": "<p>"}, None),
-        ({}, {"bos_token": TOKEN, "pad_token": "<p>"}),
-        ({"bos_token": "<w>", "pad_token": None}, {"bos_token": TOKEN, "pad_token": "<p>"}),
-        (
-            {"added_tokens_decoder": {}, "bos_token": "<b>"},
-            {"bos_token": "<w>", "pad_token": "<q>"},
-        ),
-        ({"unk_token": "<u>", "extra_special_tokens": {"image_token": "<i>"}}, None),
-        ({"add_bos_token": True, "boi_token": "<i>"}, None),
-        ({}, None),
-    ],
-)
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{ bos_token }}{{ pad_token }}{{ unk_token }}{{ image_token }}{{ boi_token }}|{{ m }}",
-        "{% if bos_token is defined %}bos{% endif %}{{ m }}",
-        "{% if tools is not none %}tools{% endif %}{{ m }}",
-        "{% if documents is none %}no documents{% endif %}{{ m }}",
-        "{% if not add_bos_token %}none{% endif %}{{ m }}",
-        "{{ {'b': 'é', 'a': 1} | tojson(sort_keys=true, separators=(',', ':')) }}{{ m }}",
-    ],
-)
-def test_a_template_finds_the_names_that_transformers_gives_it(folder, settings, special, template):
-    transformers = pytest.importorskip("transformers")
-    special_tokens(folder, settings=settings, special=special)
-    template = "{% set m = messages[0].content %}" + template
-    (folder / "chat_template.jinja").write_text(template)
-    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
-    expected = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "hello"}], tokenize=False, add_generation_prompt=True
-    )
-    chat = folder_chat(folder)
-    assert chat is not None
-    assert chat["before"] + "hello" + chat["after"] == expected
-
-
-def test_a_template_of_a_gguf_file_finds_its_special_tokens(tmp_path):
-    template = "{{ bos_token }}{{ pad_token }}{{ unk_token is defined }}{{ messages[0].content }}"
-    changes = {"tokenizer.chat_template": template, "tokenizer.ggml.padding_token_id": IM_END}
-    chat = opened(write_gguf(tmp_path / "x.gguf", changes=changes)).chat
-    assert chat == {"before": "<|endoftext|><|im_end|>False", "after": ""}
-
-
-def test_a_template_may_ask_for_the_date():
-    chat = chat_format("{{ strftime_now('%Y') }} {{ messages[0].content }}")
-    assert chat is not None
-    assert chat["before"].strip().isdigit()
-
-
-def test_the_template_file_comes_before_the_settings(tmp_path):
-    assert folder_chat(tmp_path) is None
-    settings = {"chat_template": "{{ eos_token }}{{ messages[0].content }}"}
-    write(tmp_path, "tokenizer_config.json", settings | {"eos_token": {"content": "</s>"}})
-    assert folder_chat(tmp_path) == {"before": "</s>", "after": ""}
-    named = [{"name": "rag", "template": "x"}, {"name": "default", "template": CHATML}]
-    write(tmp_path, "tokenizer_config.json", {"chat_template": named})
-    assert (folder_chat(tmp_path) or {})["before"] == "<|im_start|>user\n"
-    (tmp_path / "chat_template.jinja").write_text("Q: {{ messages[0].content }}")
-    assert folder_chat(tmp_path) == {"before": "Q: ", "after": ""}
-
-
-def test_the_split_is_what_transformers_renders():
-    utils = pytest.importorskip("transformers.utils.chat_template_utils")
-    chats = [[{"role": "user", "content": "Grüße 😀"}]]
-    texts, _ = utils.render_jinja_template(chats, chat_template=CHATML, add_generation_prompt=True)
-    chat = chat_format(CHATML)
-    assert chat is not None
-    assert texts == [chat["before"] + "Grüße 😀" + chat["after"]]

@@ -1,10 +1,11 @@
-"""A chat template as the two texts around a user's message, so that a device needs no Jinja."""
+"""A chat template as the texts around messages, so that a device needs no Jinja."""
 
 from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,36 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from edgespec.chat import ChatFormat
 from edgespec.errors import EdgespecError
 from edgespec_export.json_file import read_json_object
 
 __all__ = ["chat_format", "folder_chat"]
 
-_SENTINEL = "edgespec\u2063user\u2063text"  # no template looks for it
+
+def _said(*texts: str) -> list[dict[str, str]]:
+    """A conversation that a user begins."""
+    roles = ("user", "assistant")
+    return [{"role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
+
+
+# Texts that no template looks for, one for each message of a conversation.
+_SYSTEM, _FIRST, _ANSWER, _SECOND, _REPLY, _THIRD = (
+    f"edgeSpec\u2063{name}\u2063Text" for name in ("system", "1", "answer", "2", "reply", "3")
+)
+_THINKING_ENDS = "</think>"
+_THOUGHT = _said(_FIRST, f"<think>\n{_REPLY}\n{_THINKING_ENDS}\n\n{_ANSWER}", _SECOND)
+
+_Render = Callable[[list[dict[str, str]]], str | None]
 
 
 def chat_format(
     template: str, special_tokens: Mapping[str, str] | None = None
-) -> dict[str, str] | None:
-    """`{"before": …, "after": …}` around the one user message that opens a chat.
+) -> ChatFormat | None:
+    """The texts that a template writes around messages, found by rendering it.
 
-    The prompt is `before + text + after`, special tokens and all: a tokenizer must not add its own
-    in front. A template that trims messages expects a trimmed text. One that prints the date keeps
+    What does not render conversations of one to three questions, with and without white space
+    around their messages, as the template does is left out. A template that prints the date keeps
     the date of the export.
 
     Args:
@@ -36,30 +52,108 @@ def chat_format(
         special_tokens: what the template puts in for `bos_token` and other such names.
 
     Returns:
-        The two texts; None if the template cannot be rendered with one user message, or does not
-        give the message back as it is, and exactly once.
+        None if the template cannot be rendered with one user message, or does not give the message
+        back as it is, and exactly once.
     """
-    try:
-        text = (
-            _environment()
-            .from_string(template)
-            .render(
-                {
-                    **(special_tokens or {}),
-                    "messages": [{"role": "user", "content": _SENTINEL}],
-                    "add_generation_prompt": True,
-                    "tools": None,  # a template may ask whether it is none, and undefined is not
-                    "documents": None,
-                }
-            )
-        )
-    except Exception:  # a template is a program, and may fail like one
+
+    def render(messages: list[dict[str, str]]) -> str | None:
+        try:
+            return _rendered(template, special_tokens or {}, messages)
+        except Exception:  # a template is a program, and may fail like one
+            return None
+
+    single = _around(render(_said(_FIRST)), _FIRST)
+    if single is None:
         return None
-    before, *rest = text.split(_SENTINEL)
-    return {"before": before, "after": rest[0]} if len(rest) == 1 else None
+    before, after = single
+    form = _trimming(ChatFormat(before, after), "user", render)
+    return _with_system(_with_turns(form, render), render)
 
 
-def folder_chat(folder: Path) -> dict[str, str] | None:
+def _with_turns(form: ChatFormat, render: _Render) -> ChatFormat:
+    """The format with what stands around an earlier answer, if that is all there is."""
+    text = render(_said(_FIRST, _ANSWER, _SECOND))
+    parts = _around(text, form.before + _FIRST, _ANSWER, _SECOND + form.after)
+    if parts is None or parts[0] or parts[3]:
+        return form
+    turns = replace(form, before_answer=parts[1], between=parts[2])
+    turns = _hiding(_trimming(turns, "assistant", render), render)
+    probes = [
+        _said(_FIRST, _ANSWER, _SECOND, _REPLY, _THIRD),
+        _said(f" {_FIRST}\n", f"\n {_ANSWER} ", f" {_SECOND}\n", f" {_REPLY}\n", f" {_THIRD}"),
+        _THOUGHT,
+    ]
+    return turns if all(turns.text(probe)[0] == render(probe) for probe in probes) else form
+
+
+def _hiding(form: ChatFormat, render: _Render) -> ChatFormat:
+    """The format that leaves out what the model thought in front of an earlier answer, if the
+    template does."""
+    hides = replace(form, hides=_THINKING_ENDS)
+    for hiding in (hides, replace(hides, hides_newlines=True)):
+        if hiding.text(_THOUGHT)[0] == render(_THOUGHT):
+            return hiding
+    return form
+
+
+def _with_system(form: ChatFormat, render: _Render) -> ChatFormat:
+    """The format with the texts around a system prompt, if it opens the conversation."""
+    system = {"role": "system", "content": _SYSTEM}
+    parts = _around(render([system, *_said(_FIRST)]), _SYSTEM, _FIRST + form.after)
+    if parts is None or parts[2]:
+        return form
+    opened = replace(form, system=parts[0], after_system=parts[1])
+    opened = _trimming(opened, "system", render)
+    spaced = {"role": "system", "content": f" {_SYSTEM}\n"}
+    probes = [[spaced, *_said(_FIRST)]]
+    if form.between is not None:
+        probes.append([spaced, *_said(_FIRST, _ANSWER, _SECOND)])
+    return opened if all(opened.text(probe)[0] == render(probe) for probe in probes) else form
+
+
+def _trimming(form: ChatFormat, role: str, render: _Render) -> ChatFormat:
+    """The format with the role among those whose messages are trimmed, if they are."""
+    probe = {
+        "user": _said(f" {_FIRST}\n"),
+        "assistant": _said(_FIRST, f" {_ANSWER}\n", _SECOND),
+        "system": [{"role": "system", "content": f" {_SYSTEM}\n"}, *_said(_FIRST)],
+    }[role]
+    trimmed = replace(form, trims=(*form.trims, role))
+    return trimmed if trimmed.text(probe)[0] == render(probe) else form
+
+
+def _around(text: str | None, *marks: str) -> list[str] | None:
+    """What stands in front of, between and behind marks; None if one is not there exactly once."""
+    if text is None or any(text.count(mark) != 1 for mark in marks):
+        return None
+    parts = []
+    for mark in marks:
+        part, found, text = text.partition(mark)
+        if not found:
+            return None
+        parts.append(part)
+    return [*parts, text]
+
+
+def _rendered(
+    template: str, special_tokens: Mapping[str, str], messages: list[dict[str, str]]
+) -> str:
+    return (
+        _environment()
+        .from_string(template)
+        .render(
+            {
+                **special_tokens,
+                "messages": messages,
+                "add_generation_prompt": True,
+                "tools": None,  # a template may ask whether it is none, and undefined is not
+                "documents": None,
+            }
+        )
+    )
+
+
+def folder_chat(folder: Path) -> ChatFormat | None:
     """The chat format of a checkpoint folder; None if it has no template, or none that splits.
 
     The template is in `chat_template.jinja` or in `tokenizer_config.json`.

@@ -8,6 +8,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from edgespec.chat import ChatFormat
 from edgespec.contract import VOCABULARY
 from edgespec.errors import EdgespecError
 from edgespec_export.chat import chat_format, folder_chat
@@ -28,7 +29,7 @@ class Checkpoint:
         config: its Hugging Face config (of a GGUF file: the config of the same model).
         weights: its tensors, read one at a time.
         tokenizer: without truncation and padding.
-        chat: {"before": …, "after": …} around a user's message; None for models that do not chat.
+        chat: the texts around messages; None for models that do not chat.
         eos_token_ids: tokens that end a text, at least one.
         label: what was opened, for people.
         vocabulary: of a draft that has only some of its target's tokens: the file that says which.
@@ -37,7 +38,7 @@ class Checkpoint:
     config: dict[str, Any]
     weights: Weights
     tokenizer: Tokenizer
-    chat: dict[str, str] | None
+    chat: ChatFormat | None
     eos_token_ids: tuple[int, ...]
     label: str
     vocabulary: Path | None = None

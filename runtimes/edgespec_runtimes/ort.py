@@ -1,13 +1,14 @@
 """Runs an exported model on ONNX Runtime: `edgespec.model.Model` over its graphs.
 
 The cache is numpy memory, bound once as input and as output of the same session. Calls write into
-it; nothing copies it. Rewinding sets a number.
+it; nothing copies it. Rewinding forgets which tokens are there.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ class OrtModel:
         threads: for both graphs; None takes the physical cores.
         min_rows: a call of fewer positions is padded with dummy tokens that are forgotten again.
             A target takes what its row-invariance asks for; a draft may be called with one row.
+        max_rows: a position is computed alike, bit by bit, in calls of up to so many.
 
     Attributes:
         features: [capacity, F] what a target shows of each position that it has scored, for a draft
@@ -52,6 +54,7 @@ class OrtModel:
         capacity: int | None = None,
         threads: int | None = None,
         min_rows: int = 1,
+        max_rows: int = contract.MAX_ROWS,
     ) -> None:
         self.vocab_size = exported.vocab_size
         self.capacity = exported.capacity if capacity is None else capacity
@@ -59,9 +62,10 @@ class OrtModel:
         if not 1 <= self.capacity <= (exported.positions or self.capacity):
             limit = f"1 to {exported.positions}" if exported.positions else "1 or more"
             raise UsageError(f"capacity is {self.capacity}; {exported.source} takes {limit}")
-        self.length = 0
         self.seconds = 0.0
+        self._cached: list[tuple[int, range | None]] = []  # tokens, and how made: `_making`
         self._min_rows = min_rows
+        self._max_rows = max_rows
         self._start_token = exported.start_token
         self._layers = exported.layers
         graphs = exported.variants[variant].graphs
@@ -94,10 +98,14 @@ class OrtModel:
         self._calls: dict[tuple[int, int], Call] = {}
 
     @property
+    def length(self) -> int:
+        return len(self._cached)
+
+    @property
     def settled(self) -> int:
         return self.length
 
-    def prefill(self, prompt: Sequence[int]) -> int:
+    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
         if not prompt:
             raise UsageError("the prompt is empty; give at least one token")
         if len(prompt) > self.capacity:
@@ -106,16 +114,35 @@ class OrtModel:
                 f"shorten the prompt{self._more_room()}"
             )
         self._check_tokens(prompt)
-        self.length = 0
         if self._encoder is not None and self._start_token is not None:
+            self.rewind(0)
             self._encode(prompt)
             return self._start_token
         known = prompt[:-1]
-        for start in range(0, len(known), PREFILL_PIECE):
-            piece = known[start : start + PREFILL_PIECE]
-            self._run(piece, prefill=True)
-            self.length += len(piece)
+        making = _making(len(known), answers or ())
+        self.rewind(0 if answers is None else self._shared(known, making))
+        while self.length < len(known):
+            end = self._call_end(making)
+            new = known[self.length : end]
+            self._run(new, prefill=True)
+            self._cached += zip(new, making[self.length : end], strict=True)
         return prompt[-1]
+
+    def _shared(self, known: Sequence[int], making: Sequence[range | None]) -> int:
+        """How many positions in the cache are as they would be if they were computed anew."""
+        anew = zip(known, making, strict=True)
+        alike = takewhile(lambda both: both[0] == both[1], zip(self._cached, anew, strict=False))
+        count = sum(1 for _ in alike)
+        last = making[count - 1] if count else None
+        return last.start if last is not None and last.stop > count else count
+
+    def _call_end(self, making: Sequence[range | None]) -> int:
+        """Where the call ends that computes the positions behind those in the cache."""
+        piece = making[self.length]
+        if piece is not None:
+            return piece.stop
+        steps = takewhile(lambda made: made is None, making[self.length :])
+        return self.length + min(sum(1 for _ in steps), self._max_rows)
 
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         room = self.capacity - self.length
@@ -125,13 +152,13 @@ class OrtModel:
                 f"{self._more_room()}"
             )
         logits = self._run(tokens)
-        self.length += len(tokens)
+        self._cached += [(token, None) for token in tokens]
         return logits[: len(tokens)]
 
     def rewind(self, length: int) -> None:
         if not 0 <= length <= self.length:
             raise EdgespecError(f"cannot rewind to {length} from {self.length} positions")
-        self.length = length
+        del self._cached[length:]
 
     def _more_room(self) -> str:
         """What a message may advise where a larger cache is possible."""
@@ -188,6 +215,22 @@ class OrtModel:
         """Takes from a call what later ones, or another model, need of its first positions."""
         if self.features is not None:
             self.features[self.length : self.length + count] = call.rows[contract.FEATURES][:count]
+
+
+def _making(count: int, answers: Sequence[range]) -> list[range | None]:
+    """How each position of a prompt is computed: the call that it is in, or, in answers, None.
+
+    A long call may round otherwise than a short one. What a model has generated was computed in
+    short ones, which all agree; whatever else there is goes through the same long ones each time.
+    """
+    making: list[range | None] = [None] * count
+    starts = [0, *(answer.stop for answer in answers)]
+    ends = [*(answer.start for answer in answers), count]
+    for start, end in zip(starts, ends, strict=True):
+        for first in range(start, min(end, count), PREFILL_PIECE):
+            piece = range(first, min(first + PREFILL_PIECE, end, count))
+            making[first : piece.stop] = [piece] * len(piece)
+    return making
 
 
 def _further(decoder: ort.InferenceSession) -> dict[str, int]:

@@ -38,9 +38,16 @@ class OrtEagle(OrtModel):
         capacity: int | None = None,
         threads: int | None = None,
         min_rows: int = 1,
+        max_rows: int = contract.MAX_ROWS,
     ) -> None:
         super().__init__(
-            folder, exported, variant, capacity=capacity, threads=threads, min_rows=min_rows
+            folder,
+            exported,
+            variant,
+            capacity=capacity,
+            threads=threads,
+            min_rows=min_rows,
+            max_rows=max_rows,
         )
         reader = exported.variants[variant].graphs[contract.READER]
         self._reader = open_session(folder / reader, threads)

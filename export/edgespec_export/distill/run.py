@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from edgespec.chat import said
 from edgespec.errors import UsageError
 from edgespec.staging import staged
 from edgespec.text_file import read_lines
@@ -294,7 +295,7 @@ def _prompts(file: Path, checkpoint: Checkpoint, chat: bool | None) -> list[list
     if chat is False or form is None:
         encoded = checkpoint.tokenizer.encode_batch(lines)
     else:
-        lines = [form["before"] + line + form["after"] for line in lines]
+        lines = [form.text([said(line)])[0] for line in lines]
         encoded = checkpoint.tokenizer.encode_batch(lines, add_special_tokens=False)
     return [list(encoding.ids) for encoding in encoded]
 

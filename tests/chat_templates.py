@@ -1,0 +1,52 @@
+"""Chat templates of the kinds that models come with, in Jinja."""
+
+CHATML = (
+    "{% for message in messages %}\n"
+    "    {{- '<|im_start|>' + message.role + '\\n' + message['content'] + '<|im_end|>\\n' -}}\n"
+    "{% endfor %}\n"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+# A system prompt of its own, where none is given.
+DEFAULT_SYSTEM = (
+    "{% if messages[0].role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}"
+    + CHATML
+)
+# Messages lose the white space around them.
+TRIMS = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{{ '[' + message.role + ']' + message.content | trim + eos_token }}"
+    "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+# No system prompt, strictly in turns, and an end behind each answer.
+TURNS = (
+    "{% for message in messages %}"
+    "{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}"
+    "{% if message.role == 'user' %}{{ '[INST] ' + message.content + ' [/INST]' }}"
+    "{% else %}{{ ' ' + message.content | trim + eos_token }}{% endif %}"
+    "{% endfor %}"
+)
+# The system prompt goes into the first message.
+FOLDED_SYSTEM = (
+    "{% if messages[0].role == 'system' %}{% set said = messages[1:] %}"
+    "{% set system = '<<SYS>>' + messages[0].content + '<</SYS>>' %}"
+    "{% else %}{% set said = messages %}{% set system = '' %}{% endif %}"
+    "{% for message in said %}{% if message.role == 'user' %}"
+    "{{ '[' + (system if loop.first else '') + message.content + ']' }}"
+    "{% else %}{{ message.content + eos_token }}{% endif %}{% endfor %}"
+)
+# What a model thought is not shown to it again.
+THINKS = (
+    "{% for message in messages %}{% set text = message.content %}"
+    "{% if message.role == 'assistant' and '</think>' in text %}"
+    "{% set text = text.split('</think>')[-1].lstrip('\\n') %}{% endif %}"
+    "{{ '<|im_start|>' + message.role + '\\n' + text + '<|im_end|>\\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+# So do others, which put the beginning of the thinking into the prompt.
+BEGINS_THINKING = (
+    "{% for message in messages %}{% if message.role == 'user' %}"
+    "{{ '<|User|>' + message.content }}{% elif message.role == 'assistant' %}"
+    "{{ '<|Assistant|>' + message.content.split('</think>')[-1] + eos_token }}"
+    "{% else %}{{ message.content }}{% endif %}{% endfor %}<|Assistant|><think>\n"
+)
