@@ -35,6 +35,8 @@ def talk(pair: edgespec.Pair, keeps: bool) -> list[edgespec.Generation]:
         messages.append({"role": "user", "content": question})
         if not keeps:
             pair.target.rewind(0)
+            if pair.draft:
+                pair.draft.rewind(0)
         answers.append(pair.generate(messages, max_new_tokens=TOKENS))
         messages.append({"role": "assistant", "content": answers[-1].text})
     return answers

@@ -48,6 +48,7 @@ class ModelDraft:
         goes_on: told the chance that all tokens drafted so far in a round are accepted, says
             whether to draft another; None drafts γ. It knows nothing of the token that comes next,
             so whether a draft ends behind its tokens depends on these alone, and the law is kept.
+        answers: of a prompt that is a conversation, see `Model.prefill`.
     """
 
     def __init__(
@@ -57,12 +58,14 @@ class ModelDraft:
         vocabulary: Vocabulary,
         last_tokens: Collection[int] = (),
         goes_on: Callable[[float], bool] | None = None,
+        answers: Sequence[range] | None = None,
     ) -> None:
         self._model = model
         self._process = process
         self._vocabulary = vocabulary
         self._last_tokens = frozenset(last_tokens)
         self._goes_on = goes_on
+        self._answers = answers
         self._start = 0
         self._cached: list[int] = []  # tokens of the text in the cache, behind the prompt
         self._confirmed = 0  # how many of them are known to be the target's
@@ -72,7 +75,7 @@ class ModelDraft:
         return self._model.seconds
 
     def begin(self, prompt: Sequence[int]) -> None:
-        self._model.prefill(self._vocabulary.shown(prompt))
+        self._model.prefill(self._vocabulary.shown(prompt), self._answers)
         self._start = self._model.length
         self._cached = []
         self._confirmed = 0

@@ -38,8 +38,8 @@ class Model(Protocol):
         """Starts a new text from a prompt of at least one token.
 
         Args:
-            answers: of a conversation, the positions that were scored while this model generated
-                its earlier answers. They are scored so again, and what the cache holds of the
+            answers: of a conversation, the positions that were scored while its earlier answers
+                were generated. A target scores them so again, and what the cache holds of the
                 conversation stays there: the outcome is the same, bit by bit. None starts afresh.
 
         Returns the *pending* token: the one whose row of logits is the first to be computed (the

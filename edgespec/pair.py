@@ -233,7 +233,7 @@ class Pair:
             "ends": ending,
             "answers": encoded_prompt.answers,
         }
-        drafter, gammas = self._drafting(kind, gamma, process, last_tokens)
+        drafter, gammas = self._drafting(kind, gamma, process, last_tokens, encoded_prompt.answers)
         if drafter is None:
             rounds = plain(self.target, tokens, **shared)
         else:
@@ -287,6 +287,7 @@ class Pair:
         gamma: int | str,
         process: Sampling,
         last_tokens: Sequence[int],
+        answers: Sequence[range] | None,
     ) -> tuple[Draft | None, Controller]:
         """What drafts, and what says how much."""
         lookup = controller(gamma, self.costs["lookup"])
@@ -296,7 +297,7 @@ class Pair:
             return PromptLookup(), lookup
         gammas = controller(gamma, self.costs["model"], Confident)
         goes_on = gammas.goes_on if isinstance(gammas, Confident) else None
-        model = ModelDraft(self.draft, process, self.vocabulary, last_tokens, goes_on)
+        model = ModelDraft(self.draft, process, self.vocabulary, last_tokens, goes_on, answers)
         if kind == "model":
             return model, gammas
         mixed = Mixed([(PromptLookup(), lookup), (model, gammas)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from edgespec.contract import MAX_ROWS, READER, Exported, RowInvariance
+from edgespec.contract import READER, Exported, RowInvariance
 from edgespec.errors import EdgespecError
 from edgespec.model import Model
 
@@ -20,7 +20,7 @@ def open_model(
     capacity: int | None = None,
     threads: int | None = None,
     min_rows: int = 1,
-    max_rows: int = MAX_ROWS,
+    max_rows: int | None = None,
     target: Model | None = None,
 ) -> Model:
     """A model on ONNX Runtime; the arguments are those of `edgespec_runtimes.ort.OrtModel`.

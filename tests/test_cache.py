@@ -124,7 +124,7 @@ def test_a_cache_may_hold_every_position_the_model_knows_and_no_more(tmp_path):
 
 
 def test_a_long_prompt_is_taken_in_pieces_that_change_nothing(tmp_path, monkeypatch):
-    from edgespec_runtimes import ort
+    from edgespec_runtimes import prefill
 
     export_pair(str(write_llama(tmp_path / "c", head_size=16)), None, tmp_path / "pair")
     exported = read_manifest(tmp_path / "pair").target
@@ -132,7 +132,7 @@ def test_a_long_prompt_is_taken_in_pieces_that_change_nothing(tmp_path, monkeypa
     prompt = [int(token) for token in np.random.default_rng(0).integers(VOCAB, size=50)]
     model.prefill(prompt)
     whole = next_logits(model)
-    monkeypatch.setattr(ort, "PREFILL_PIECE", 7)
+    monkeypatch.setattr(prefill, "LONGEST", 7)
     model.prefill(prompt)
     assert np.array_equal(next_logits(model), whole)
 

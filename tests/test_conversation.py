@@ -26,7 +26,7 @@ from edgespec.contract import read_manifest
 from edgespec.errors import UsageError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
-from edgespec_runtimes import ort
+from edgespec_runtimes import prefill
 
 QUESTIONS = ("Hello there, who are you?", "And I?", "Say it again, please.", "Thank you.")
 WAYS = [
@@ -92,6 +92,7 @@ def talk(pair, between=lambda: None, **options):
 
 def forget(pair):
     pair.target.rewind(0)
+    pair.draft.rewind(0)
 
 
 # --- texts ---------------------------------------------------------------------------------------
@@ -155,20 +156,14 @@ def test_a_prompt_that_is_no_conversation_is_computed_whole(pair, monkeypatch):
 
 def test_a_call_that_would_hold_other_tokens_is_made_anew(folder, monkeypatch):
     """A long call may round otherwise than a shorter one: none is kept in part."""
-    monkeypatch.setattr(ort, "PREFILL_PIECE", 20)
-    model = open_model(folder, read_manifest(folder).target, "fp32", threads=1, min_rows=2)
-    calls = []
-    run = model._run
-    monkeypatch.setattr(
-        model,
-        "_run",
-        lambda tokens, prefill=False: calls.append(len(tokens)) or run(tokens, prefill),
-    )
+    monkeypatch.setattr(prefill, "LONGEST", 20)
+    target = read_manifest(folder).target
+    model = open_model(folder, target, "fp32", threads=1, min_rows=2, max_rows=17)
 
     def prefilled(prompt, answers=()):
-        calls.clear()
-        model.prefill(prompt, answers)
-        return list(calls)
+        with computed(model, monkeypatch) as calls:
+            model.prefill(prompt, answers)
+        return calls
 
     prompt = list(range(5, 60))
     assert prefilled(prompt) == [20, 20, 14]
@@ -182,12 +177,22 @@ def test_a_call_that_would_hold_other_tokens_is_made_anew(folder, monkeypatch):
     assert prefilled(prompt) == [20, 20, 14], "but not for what is no answer"
 
 
+def test_a_draft_reads_the_newest_answer_and_message_only(pair, monkeypatch):
+    opening = [said("a" * 60)]
+    answer = pair.generate(opening, max_new_tokens=40, draft="model")
+    messages = [*opening, {"role": "assistant", "content": answer.text}, said("b")]
+    with computed(pair.draft, monkeypatch) as calls:
+        pair.generate(messages, max_new_tokens=2, draft="model")
+    assert sum(calls) == len(pair.encode(messages)) - len(pair.encode(opening))
+
+
 def test_any_history_leaves_what_a_fresh_model_computes(folder, monkeypatch):
     """The logits behind a conversation, bit by bit, after any calls before it."""
-    monkeypatch.setattr(ort, "PREFILL_PIECE", 20)
+    monkeypatch.setattr(prefill, "LONGEST", 20)
     exported = read_manifest(folder).target
     used, fresh = (
-        open_model(folder, exported, "int8", capacity=99, threads=1, min_rows=2) for _ in range(2)
+        open_model(folder, exported, "int8", capacity=99, threads=1, min_rows=2, max_rows=17)
+        for _ in range(2)
     )
     text = [int(token) for token in np.random.default_rng(0).integers(272, size=99)]
 

@@ -15,7 +15,10 @@ from transformers import AutoModelForCausalLM
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_t5
+from edgespec.accept import RULES
 from edgespec.contract import read_manifest, write_manifest
+from edgespec.controller import controller
+from edgespec.decode import speculate
 from edgespec.distribution import Sampling
 from edgespec.draft import ModelDraft
 from edgespec.errors import EdgespecError
@@ -30,7 +33,7 @@ from edgespec_export.distill.outputs import Manner, written_with_laws
 from edgespec_export.distill.student import last, small_model
 from edgespec_export.distill.t5 import rms_norm
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
-from edgespec_runtimes import ort
+from edgespec_runtimes import prefill
 
 SIZE = 272
 GUESSES = 3
@@ -277,8 +280,43 @@ def test_a_long_prompt_is_read_in_pieces(reading, monkeypatch):
     pair = edgespec.load(reading[1], threads=1)
     options = {"max_new_tokens": 12, "draft": "model", "gamma": 3}
     whole = pair.generate(PROMPT, **options).stats
-    monkeypatch.setattr(ort, "PREFILL_PIECE", 3)
+    monkeypatch.setattr(prefill, "LONGEST", 3)
     assert pair.generate(PROMPT, **options).stats.evaluated_at == whole.evaluated_at
+
+
+@pytest.mark.parametrize("piece", [512, 5])
+def test_what_is_kept_of_a_conversation_changes_no_guess(reading, monkeypatch, piece):
+    """Both caches kept, or both emptied before each turn: the same rounds from the same seed."""
+    monkeypatch.setattr(prefill, "LONGEST", piece)
+    pair = edgespec.load(reading[1], threads=1)
+    process = Sampling(1.0)
+
+    def turns(keeps: bool):
+        text, answers, rounds = list(PROMPT), [], []
+        for seed in range(3):
+            if not keeps:
+                pair.target.rewind(0)
+                pair.draft.rewind(0)
+            begins = len(text) - 1
+            for round_ in speculate(
+                pair.target,
+                ModelDraft(pair.draft, process, pair.vocabulary, answers=answers),
+                text,
+                answers=answers,
+                process=process,
+                rule=RULES["token"],
+                gamma=controller(3, pair.costs["model"]),
+                randomness=Seeded(seed),
+                max_new_tokens=12,
+                ends=lambda _: False,
+            ):
+                text = [*text, *round_.tokens]
+                rounds.append((list(round_.tokens), round_.evaluated, round_.accepted))
+            answers = [*answers, range(begins, len(text) - 1)]
+            text = [*text, 50, 51, 52, 53 + seed]
+        return rounds
+
+    assert turns(keeps=True) == turns(keeps=False)
 
 
 def test_a_prompt_of_one_token_has_nothing_to_read_yet(reading):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,11 @@ import onnxruntime as ort
 
 from edgespec import contract
 from edgespec.errors import EdgespecError, UsageError
+from edgespec_runtimes.prefill import Piece, call_end, kept, making
 from edgespec_runtimes.providers import one_line_errors, open_session
 
 __all__ = ["Call", "OrtModel"]
 
-# A longer prompt is taken in pieces, which bounds the memory its attention scores need.
-PREFILL_PIECE = 512
 DUMMY_TOKEN = 0
 
 
@@ -38,7 +36,8 @@ class OrtModel:
         threads: for both graphs; None takes the physical cores.
         min_rows: a call of fewer positions is padded with dummy tokens that are forgotten again.
             A target takes what its row-invariance asks for; a draft may be called with one row.
-        max_rows: a position is computed alike, bit by bit, in calls of up to so many.
+        max_rows: a position is computed alike, bit by bit, in calls of up to so many; None if
+            that is not known, as of drafts.
 
     Attributes:
         features: [capacity, F] what a target shows of each position that it has scored, for a draft
@@ -54,7 +53,7 @@ class OrtModel:
         capacity: int | None = None,
         threads: int | None = None,
         min_rows: int = 1,
-        max_rows: int = contract.MAX_ROWS,
+        max_rows: int | None = None,
     ) -> None:
         self.vocab_size = exported.vocab_size
         self.capacity = exported.capacity if capacity is None else capacity
@@ -63,7 +62,7 @@ class OrtModel:
             limit = f"1 to {exported.positions}" if exported.positions else "1 or more"
             raise UsageError(f"capacity is {self.capacity}; {exported.source} takes {limit}")
         self.seconds = 0.0
-        self._cached: list[tuple[int, range | None]] = []  # tokens, and how made: `_making`
+        self._cached: list[tuple[int, Piece | None]] = []  # tokens, and their calls
         self._min_rows = min_rows
         self._max_rows = max_rows
         self._start_token = exported.start_token
@@ -119,30 +118,14 @@ class OrtModel:
             self._encode(prompt)
             return self._start_token
         known = prompt[:-1]
-        making = _making(len(known), answers or ())
-        self.rewind(0 if answers is None else self._shared(known, making))
+        made = making(len(known), answers or (), steps=self._max_rows is not None)
+        self.rewind(0 if answers is None else kept(self._cached, known, made))
         while self.length < len(known):
-            end = self._call_end(making)
+            end = call_end(self.length, made, self._max_rows or 1)
             new = known[self.length : end]
             self._run(new, prefill=True)
-            self._cached += zip(new, making[self.length : end], strict=True)
+            self._cached += zip(new, made[self.length : end], strict=True)
         return prompt[-1]
-
-    def _shared(self, known: Sequence[int], making: Sequence[range | None]) -> int:
-        """How many positions in the cache are as they would be if they were computed anew."""
-        anew = zip(known, making, strict=True)
-        alike = takewhile(lambda both: both[0] == both[1], zip(self._cached, anew, strict=False))
-        count = sum(1 for _ in alike)
-        last = making[count - 1] if count else None
-        return last.start if last is not None and last.stop > count else count
-
-    def _call_end(self, making: Sequence[range | None]) -> int:
-        """Where the call ends that computes the positions behind those in the cache."""
-        piece = making[self.length]
-        if piece is not None:
-            return piece.stop
-        steps = takewhile(lambda made: made is None, making[self.length :])
-        return self.length + min(sum(1 for _ in steps), self._max_rows)
 
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         room = self.capacity - self.length
@@ -215,22 +198,6 @@ class OrtModel:
         """Takes from a call what later ones, or another model, need of its first positions."""
         if self.features is not None:
             self.features[self.length : self.length + count] = call.rows[contract.FEATURES][:count]
-
-
-def _making(count: int, answers: Sequence[range]) -> list[range | None]:
-    """How each position of a prompt is computed: the call that it is in, or, in answers, None.
-
-    A long call may round otherwise than a short one. What a model has generated was computed in
-    short ones, which all agree; whatever else there is goes through the same long ones each time.
-    """
-    making: list[range | None] = [None] * count
-    starts = [0, *(answer.stop for answer in answers)]
-    ends = [*(answer.start for answer in answers), count]
-    for start, end in zip(starts, ends, strict=True):
-        for first in range(start, min(end, count), PREFILL_PIECE):
-            piece = range(first, min(first + PREFILL_PIECE, end, count))
-            making[first : piece.stop] = [piece] * len(piece)
-    return making
 
 
 def _further(decoder: ort.InferenceSession) -> dict[str, int]:

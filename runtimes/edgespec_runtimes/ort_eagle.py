@@ -38,7 +38,7 @@ class OrtEagle(OrtModel):
         capacity: int | None = None,
         threads: int | None = None,
         min_rows: int = 1,
-        max_rows: int = contract.MAX_ROWS,
+        max_rows: int | None = None,
     ) -> None:
         super().__init__(
             folder,
