@@ -2,8 +2,9 @@
 
     python benchmarks/conversation.py build/smollm2
 
-The same conversation, with its turns kept in the cache and with a cache that is emptied in front
-of each turn, in turns. The texts must be the same. Greedy, γ auto.
+The same conversation in two ways that take turns: with its turns kept in the cache, and with caches
+that are emptied in front of each turn. The texts must be the same. Beside them, how long the same
+tokens take that are given as one text, in long calls only. Greedy, γ auto.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ QUESTIONS = (
     "Tell it again from the pancake's point of view.",
 )
 TOKENS = 160
-WAYS = {"kept": True, "anew": False}
 
 
 def talk(pair: edgespec.Pair, keeps: bool) -> list[edgespec.Generation]:
@@ -34,12 +34,28 @@ def talk(pair: edgespec.Pair, keeps: bool) -> list[edgespec.Generation]:
     for question in QUESTIONS:
         messages.append({"role": "user", "content": question})
         if not keeps:
-            pair.target.rewind(0)
-            if pair.draft:
-                pair.draft.rewind(0)
+            forget(pair)
         answers.append(pair.generate(messages, max_new_tokens=TOKENS))
         messages.append({"role": "assistant", "content": answers[-1].text})
     return answers
+
+
+def as_one_text(
+    pair: edgespec.Pair, answers: list[edgespec.Generation]
+) -> list[edgespec.Generation]:
+    """The beginnings of the same answers."""
+    messages, begun = [], []
+    for question, answer in zip(QUESTIONS, answers, strict=True):
+        messages.append({"role": "user", "content": question})
+        begun.append(pair.generate(pair.encode(messages), max_new_tokens=2))
+        messages.append({"role": "assistant", "content": answer.text})
+    return begun
+
+
+def forget(pair: edgespec.Pair) -> None:
+    for model in (pair.target, pair.draft):
+        if model is not None:
+            model.rewind(0)
 
 
 def main() -> None:
@@ -49,19 +65,20 @@ def main() -> None:
     parser.add_argument("--target-format")
     options, record = begin(parser)
     pair = edgespec.load(options.pair, threads=options.threads, target_format=options.target_format)
-    talks: dict[str, list[list[edgespec.Generation]]] = {way: [] for way in WAYS}
+    found: dict[str, list[list[edgespec.Generation]]] = {"kept": [], "anew": [], "one text": []}
     for _ in range(options.repeats):
-        for way, keeps in WAYS.items():
-            pair.generate("something else", max_new_tokens=2)
-            talks[way].append(talk(pair, keeps))
-    every = [answers for found in talks.values() for answers in found]
-    texts = [[answer.token_ids for answer in answers] for answers in every]
+        forget(pair)
+        found["kept"].append(talk(pair, keeps=True))
+        found["anew"].append(talk(pair, keeps=False))
+        found["one text"].append(as_one_text(pair, found["anew"][-1]))
+    talks = [*found["kept"], *found["anew"]]
+    texts = [[answer.token_ids for answer in answers] for answers in talks]
     rows = []
-    for turn, answer in enumerate(every[0]):
+    for turn, answer in enumerate(talks[0]):
         row: dict[str, float] = {"turn": turn + 1, "prompt_tokens": answer.prompt_tokens}
-        for way, found in talks.items():
-            waits = [answers[turn].stats.first_token_seconds for answers in found]
-            row[f"first_token_ms_{way}"] = 1e3 * median(waits)
+        for way, conversations in found.items():
+            waits = [answers[turn].stats.first_token_seconds for answers in conversations]
+            row[f"{way}, ms"] = 1e3 * median(waits)
         rows.append(row)
         print("  ".join(f"{name} {value:.0f}" for name, value in row.items()))
     same = all(text == texts[0] for text in texts)

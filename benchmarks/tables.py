@@ -120,6 +120,19 @@ def curve_table(rows: list[dict[str, Any]]) -> list[str]:
     )
 
 
+def conversation_table(rows: list[dict[str, Any]]) -> list[str]:
+    ways = ("kept", "anew", "one text")
+    return table(
+        "| turn | tokens in front of it | earlier turns kept | computed anew | as one text |",
+        (
+            f"| {row['turn']} | {row['prompt_tokens']} | "
+            + " | ".join(f"{row[f'{way}, ms']:.0f} ms" for way in ways)
+            + " |"
+            for row in rows
+        ),
+    )
+
+
 def prediction_table(rows: list[dict[str, Any]]) -> list[str]:
     return table(
         "| pair | text | target | draft | γ | α | predicted | measured | off |",
@@ -218,6 +231,8 @@ def main() -> None:
     insert(speed, "predictions", lines)
     curves = result("cost_curves_smollm2")
     insert(speed, "curves", [describe(curves["environment"]), "", *curve_table(curves["rows"])])
+    talk = result("conversation_smollm2")
+    insert(speed, "talk", [describe(talk["environment"]), "", *conversation_table(talk["rows"])])
     insert(speed, "caches", [describe(caches[0]["environment"]), "", *cache_table(caches)])
     scripts = "`benchmarks/t5_pair.py`, `chat_lookup.py`, `compare_chat.py`"
     chats, peers_at = chat["environment"]["commit"], compare["environment"]["commit"]
