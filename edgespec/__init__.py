@@ -10,6 +10,7 @@ from edgespec.errors import EdgespecError as EdgespecError
 from edgespec.errors import UsageError as UsageError
 from edgespec.generation import Chunk as Chunk
 from edgespec.generation import Generation as Generation
+from edgespec.generation import Settings as Settings
 from edgespec.generation import Stream as Stream
 from edgespec.pair import Pair as Pair
 from edgespec.pair import load as load
@@ -20,6 +21,7 @@ __all__ = [
     "EdgespecError",
     "Generation",
     "Pair",
+    "Settings",
     "Stats",
     "Stream",
     "UsageError",

@@ -194,15 +194,20 @@ def generate(
     is_flag=True,
     help="Test anew whether the target is row-invariant on this machine, and keep the verdict.",
 )
+@click.option("--check", is_flag=True, help="Read all weights, too: are they what was exported?")
 @THREADS
-def inspect(pair: Path, as_json: bool, measure: bool, threads: int | None) -> None:
+def inspect(pair: Path, as_json: bool, measure: bool, check: bool, threads: int | None) -> None:
     """Show what an exported PAIR consists of, and whether its target is exact."""
     with one_line_errors():
         from edgespec.contract import read_manifest
         from edgespec.profile import read_profile
+        from edgespec.recorded_files import check_weights
         from edgespec.verdicts import known_verdict, measured_verdict
 
         manifest = read_manifest(pair)
+        if check:
+            unknown = check_weights(pair, manifest.files)
+            say(f"no digest of {', '.join(unknown)}" if unknown else "all files are as exported")
         verdict = measured_verdict if measure else known_verdict
         profile = read_profile(pair, manifest)
         threads = threads or (profile.threads if profile else None)

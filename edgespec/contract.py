@@ -7,7 +7,6 @@ for readers in other languages.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -15,6 +14,7 @@ from typing import Any
 
 from edgespec.chat import ChatFormat
 from edgespec.errors import EdgespecError
+from edgespec.recorded_files import check_file
 from edgespec.typed_json import ADDED_LATER, parsed, write_json
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "Variant",
     "cache_buffers",
     "cross_names",
-    "file_record",
     "past_names",
     "present_names",
     "read_manifest",
@@ -241,8 +240,8 @@ class Manifest:
         eos_token_ids: tokens that end a text.
         chat: the texts around messages; None for models that do not chat.
         target, draft: the models; a pair without draft can still use prompt lookup.
-        files: every file of the folder but the manifest, relative path to {"bytes": size} and, for
-            small ones, {"sha256": …}.
+        files: every file of the folder but the manifest, relative path to {"bytes": size,
+            "sha256": digest}; earlier exports have no digest of weights.
         created_by: the exporter and its version.
         version: of this format.
     """
@@ -269,7 +268,8 @@ def write_manifest(manifest: Manifest, folder: Path) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Reads and checks `edgespec.json`, and that every file it names is there in full.
+    """Reads and checks `edgespec.json`, and that every file it names is there in full; weights by
+    their size (`recorded_files.check_weights` reads them).
 
     Raises:
         EdgespecError: no manifest, not this format, a newer version, a path that leaves the folder,
@@ -286,7 +286,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise EdgespecError(f"{path} is damaged ({error}); export the pair again") from None
     for name, record in manifest.files.items():
-        _check_file(folder, name, record)
+        check_file(folder, name, record)
     vocabulary = manifest.draft and manifest.draft.vocabulary
     listed = {TOKENIZER, *([vocabulary] if vocabulary else [])} | {
         graph
@@ -298,31 +298,6 @@ def read_manifest(folder: Path) -> Manifest:
     for name in sorted(listed - set(manifest.files)):
         raise EdgespecError(f"{path} does not record {name!r} among its files; export it again")
     return manifest
-
-
-def file_record(path: Path) -> dict[str, Any]:
-    """What the manifest keeps of a file: its size, and a digest where reading it is cheap."""
-    record: dict[str, Any] = {"bytes": path.stat().st_size}
-    if path.suffix in (".onnx", ".json"):
-        record["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return record
-
-
-def _check_file(folder: Path, name: str, record: dict[str, Any]) -> None:
-    parts = PurePosixPath(name)
-    path = folder / parts
-    if parts.is_absolute() or ".." in parts.parts or "\\" in name or ":" in name:
-        raise EdgespecError(f"{folder / MANIFEST} names {name!r}, which leaves the folder; refused")
-    if not path.is_file():
-        raise EdgespecError(f"{path} is missing; export the pair again")
-    size = path.stat().st_size
-    if size != record.get("bytes"):
-        raise EdgespecError(
-            f"{path} has {size} bytes where the manifest says {record.get('bytes')}; "
-            "it is damaged or half-copied: copy or export the pair again"
-        )
-    if "sha256" in record and record["sha256"] != file_record(path)["sha256"]:
-        raise EdgespecError(f"{path} is not the file that was exported; copy or export it again")
 
 
 def _manifest(data: dict[str, Any]) -> Manifest:

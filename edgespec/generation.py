@@ -12,7 +12,7 @@ from edgespec.decode import Round
 from edgespec.stats import Stats, counted
 from edgespec.tokenizer import GrowingText
 
-__all__ = ["Chunk", "Ending", "Generation", "Stream", "stream_of"]
+__all__ = ["Chunk", "Ending", "Generation", "Settings", "Stream", "stream_of"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,25 @@ class Chunk:
     logprob: float | None = None
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How a text was generated, defaults and profile resolved: how fast, never which text.
+
+    Attributes:
+        target_format: the variant that ran.
+        draft: "model", "lookup", "both", "none", or the class of the caller's own.
+        draft_format: the variant of the draft model; None if none ran.
+        gamma: tokens drafted a round, or "auto"; None without a draft.
+        rule: "token" or "block"; None without a draft.
+    """
+
+    target_format: str
+    draft: str
+    draft_format: str | None
+    gamma: int | str | None
+    rule: str | None
+
+
 @dataclass
 class Generation:
     """What was generated.
@@ -43,6 +62,7 @@ class Generation:
         finish_reason: "eos", "stop", "max_tokens", or "capacity" when the cache is full.
         prompt_tokens: how many tokens the prompt has, its chat format included.
         seed: draws the same text again.
+        settings: how it was generated.
         stats: counts and times.
         logprobs: one for each token, when asked for.
     """
@@ -52,6 +72,7 @@ class Generation:
     finish_reason: str = ""
     prompt_tokens: int = 0
     seed: int | None = None
+    settings: Settings | None = None
     stats: Stats = field(default_factory=Stats)
     logprobs: list[float] = field(default_factory=list)
 

@@ -17,10 +17,10 @@ from edgespec.distribution import Sampling
 from edgespec.draft import KINDS, Draft, ModelDraft, PromptLookup
 from edgespec.encoding import Given, encoded
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.generation import Ending, Generation, Stream, stream_of
+from edgespec.generation import Ending, Generation, Settings, Stream, stream_of
 from edgespec.mixed import Mixed
 from edgespec.model import Model
-from edgespec.profile import PROFILE, read_profile
+from edgespec.profile import PROFILE, Profile, read_profile
 from edgespec.randomness import Seeded
 from edgespec.runtimes import describe, open_model
 from edgespec.tokenizer import GrowingText, load_tokenizer
@@ -97,17 +97,10 @@ def load(
             threads=threads,
             target=target,
         )
-    longest = max_rows - 1
-    guess = partial(
-        estimated_costs, longest=longest, target_format=target_format, min_rows=min_rows
-    )
-    costs = {"lookup": guess(0.0)}
-    if draft is not None and draft_format is not None:
-        share = manifest.bytes("draft", draft_format) / manifest.bytes("target", target_format)
-        costs["model"] = guess(share)
     tuned = profile and profile.of(target_format, draft_format, threads)
-    if tuned:
-        costs |= {kind: known.up_to(longest) for kind, known in tuned.known_costs().items()}
+    guess = partial(
+        estimated_costs, longest=max_rows - 1, target_format=target_format, min_rows=min_rows
+    )
     exact = bool(invariance and invariance.verdict)
     return Pair(
         manifest,
@@ -115,7 +108,8 @@ def load(
         target,
         draft,
         vocabulary=open_vocabulary(folder, manifest),
-        costs=costs,
+        costs=_costs(manifest, target_format, draft_format, guess, tuned),
+        formats=(target_format, draft_format if draft else None),
         default_draft=tuned.draft if tuned else _default_draft(draft is not None),
         default_gamma=tuned.gamma if tuned else "auto",
         may_speculate=exact or allow_inexact,
@@ -131,6 +125,7 @@ class Pair:
         target, draft: the models (`edgespec.model.Model`); the draft may be None.
         vocabulary: which of the target's tokens the draft has.
         costs: of rounds with a draft "model" and with prompt "lookup"; what γ "auto" goes by.
+        formats: which variants of the target and of the draft were loaded.
     """
 
     def __init__(
@@ -142,6 +137,7 @@ class Pair:
         *,
         vocabulary: Vocabulary,
         costs: Mapping[str, Costs],
+        formats: tuple[str, str | None],
         default_draft: str,
         default_gamma: int | str,
         may_speculate: bool,
@@ -152,6 +148,7 @@ class Pair:
         self.draft = draft
         self.vocabulary = vocabulary
         self.costs = costs
+        self.formats = formats
         self._default_draft = default_draft
         self._default_gamma = default_gamma
         self._may_speculate = may_speculate
@@ -235,17 +232,22 @@ class Pair:
         }
         drafter, gammas = self._drafting(kind, gamma, process, last_tokens, encoded_prompt.answers)
         if drafter is None:
+            rule = None
             rounds = plain(self.target, tokens, **shared)
         else:
+            rule = rule or ("token" if process.greedy or kind == "lookup" else "block")
             rounds = speculate(
                 self.target,
                 drafter,
                 tokens,
-                rule=RULES[rule or ("token" if process.greedy or kind == "lookup" else "block")],
+                rule=RULES[rule],
                 gamma=gammas,
                 **shared,
             )
-        self._latest = result = Generation(prompt_tokens=len(tokens), seed=randomness.seed)
+        settings = self._settings(kind, gamma, rule)
+        self._latest = result = Generation(
+            prompt_tokens=len(tokens), seed=randomness.seed, settings=settings
+        )
         return stream_of(
             self._while_latest(rounds, result, ending, limit),
             ending,
@@ -303,6 +305,18 @@ class Pair:
         mixed = Mixed([(PromptLookup(), lookup), (model, gammas)])
         return mixed, mixed
 
+    def _settings(self, kind: str | Draft | None, gamma: int | str, rule: str | None) -> Settings:
+        target_format, draft_format = self.formats
+        name = kind if isinstance(kind, str) else "none" if kind is None else type(kind).__name__
+        uses_model = kind in ("model", "both")
+        return Settings(
+            target_format=target_format,
+            draft=name,
+            draft_format=draft_format if uses_model else None,
+            gamma=None if kind is None else gamma,
+            rule=rule,
+        )
+
     def _while_latest(
         self, rounds: Iterator[Round], result: Generation, ending: Ending, limit: int
     ) -> Iterator[Round]:
@@ -340,6 +354,22 @@ def _usual_capacity(manifest: Manifest) -> int:
     """The exporter's choice, or less where the draft cannot tell so many positions apart."""
     most = manifest.draft.positions if manifest.draft else None
     return min(manifest.target.capacity, most or manifest.target.capacity)
+
+
+def _costs(
+    manifest: Manifest,
+    target_format: str,
+    draft_format: str | None,
+    guess: Callable[[float], Costs],
+    tuned: Profile | None,
+) -> dict[str, Costs]:
+    """Of rounds by kind of draft: as tuned, or guessed from the size of the draft."""
+    costs = {"lookup": guess(0.0)}
+    if manifest.draft is not None and draft_format is not None:
+        share = manifest.bytes("draft", draft_format) / manifest.bytes("target", target_format)
+        costs["model"] = guess(share)
+    known = tuned.known_costs() if tuned else {}
+    return costs | {kind: found.up_to(costs["lookup"].longest) for kind, found in known.items()}
 
 
 def _default_draft(has_model: bool) -> str:

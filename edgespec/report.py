@@ -10,7 +10,7 @@ import click
 
 from edgespec.bench import BenchRow
 from edgespec.contract import Exported, Manifest, RowInvariance
-from edgespec.generation import Generation, Stream
+from edgespec.generation import Generation, Settings, Stream
 from edgespec.profile import Profile
 from edgespec.stats import Stats
 from edgespec.tune import Candidate, Tuning
@@ -47,6 +47,8 @@ def show_stats(result: Generation) -> None:
     ]
     if stats.drafted:
         lines.append(_acceptance(stats))
+    if result.settings is not None:
+        lines.append(_settings(result.settings))
     lines.append(
         f"time: target {_share(stats.target_seconds, stats)}, "
         f"draft {_share(stats.draft_seconds, stats)}, loop {stats.loop_share:.0%}; "
@@ -64,19 +66,29 @@ def _acceptance(stats: Stats) -> str:
     )
 
 
+def _settings(settings: Settings) -> str:
+    if settings.draft == "none":
+        return f"target {settings.target_format}, no draft"
+    draft = " ".join(filter(None, (settings.draft, settings.draft_format)))
+    return (
+        f"target {settings.target_format}, draft {draft}, γ {settings.gamma}, {settings.rule} rule"
+    )
+
+
 def _share(seconds: float, stats: Stats) -> str:
     return f"{seconds / stats.seconds:.0%}" if stats.seconds else "0%"
 
 
 def generation_json(result: Generation) -> str:
-    """One object: text, token_ids, finish_reason, prompt_tokens, seed, stats, and logprobs if asked
-    for."""
+    """One object: text, token_ids, finish_reason, prompt_tokens, seed, settings, stats, and
+    logprobs if asked for."""
     data: dict[str, object] = {
         "text": result.text,
         "token_ids": result.token_ids,
         "finish_reason": result.finish_reason,
         "prompt_tokens": result.prompt_tokens,
         "seed": result.seed,
+        "settings": result.settings and dataclasses.asdict(result.settings),
         "stats": result.stats.to_dict(),
     }
     if result.logprobs:

@@ -375,6 +375,22 @@ def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, ga
     assert result.stats.drafted > 0
 
 
+@pytest.mark.parametrize(
+    ("asked", "ran"),
+    [
+        ({}, ("both", "fp32", "auto", "token")),
+        ({"draft": False}, ("none", None, None, None)),
+        ({"draft": "lookup", "gamma": 4}, ("lookup", None, 4, "token")),
+        ({"draft": "model", "temperature": 1.0}, ("model", "fp32", "auto", "block")),
+        ({"draft": Wild(40), "rule": "block"}, ("Wild", None, "auto", "block")),
+    ],
+    ids=str,
+)
+def test_a_result_says_with_what_it_was_made(pair, asked, ran):
+    settings = pair.generate(ENGLISH, max_new_tokens=3, **asked).settings
+    assert settings == edgespec.Settings("fp32", *ran)
+
+
 class Rash(Wild):
     """Offers more than it is asked for."""
 

@@ -32,9 +32,9 @@ from edgespec.contract import (
     Manifest,
     RowInvariance,
     Variant,
-    file_record,
 )
 from edgespec.export import export_pair
+from edgespec.recorded_files import record
 from edgespec.verdicts import VERDICTS
 
 DECODER = "target/fp32/decoder.onnx"
@@ -337,8 +337,28 @@ def test_external_data_that_leaves_the_folder_is_refused(own_pair, tmp_path, whe
             if entry.key == "location":
                 entry.value = where.format(outside=outside)
     (own_pair / DECODER).write_bytes(model.SerializeToString())
-    change_manifest(own_pair, "files", DECODER, value=file_record(own_pair / DECODER))
+    change_manifest(own_pair, "files", DECODER, value=record(own_pair / DECODER))
     assert DECODER in failure(load, own_pair)
+
+
+@pytest.mark.parametrize("weights", [WEIGHTS, DRAFT_WEIGHTS])
+def test_a_flipped_bit_in_weights_is_found_when_asked_for(own_pair, weights):
+    read = CliRunner().invoke(main, ["inspect", str(own_pair), "--check"])
+    assert read.exit_code == 0
+    assert "all files are as exported" in read.stderr
+    content = bytearray((own_pair / weights).read_bytes())
+    content[len(content) // 2] ^= 1
+    (own_pair / weights).write_bytes(content)
+    read = CliRunner().invoke(main, ["inspect", str(own_pair), "--check"])
+    assert read.exit_code == 1
+    assert f"{own_pair / weights} is not the file that was exported" in read.stderr
+
+
+def test_a_pair_from_before_weights_had_digests_says_so(own_pair):
+    for name in (WEIGHTS, DRAFT_WEIGHTS):
+        change_manifest(own_pair, "files", name, "sha256", value=KeyError)
+    read = CliRunner().invoke(main, ["inspect", str(own_pair), "--check"])
+    assert f"no digest of {DRAFT_WEIGHTS}, {WEIGHTS}" in read.stderr
 
 
 def test_weights_behind_a_link_out_of_the_folder_are_refused(own_pair, tmp_path):

@@ -223,7 +223,15 @@ def test_ignore_eos_goes_on(pair_folder, translation):
 
 def test_the_json_object_has_these_keys(pair_folder):
     data = json_of(pair_folder)
-    assert list(data) == ["text", "token_ids", "finish_reason", "prompt_tokens", "seed", "stats"]
+    assert list(data) == [
+        "text",
+        "token_ids",
+        "finish_reason",
+        "prompt_tokens",
+        "seed",
+        "settings",
+        "stats",
+    ]
     assert list(data["stats"]) == [
         "tokens",
         "target_calls",
@@ -260,18 +268,21 @@ def test_stats_are_on_stderr_and_the_text_alone_on_stdout(pair_folder, translati
     result = run("generate", pair_folder, PROMPT, "--stats", "--gamma", 4)
     assert result.stdout == f"{translation.text}\n"
     stats = translation.stats
-    speed, calls, acceptance, time = result.stderr.splitlines()
+    speed, calls, acceptance, settings, time = result.stderr.splitlines()
     assert speed.startswith(f"{stats.tokens} tokens in ")
     assert speed.endswith("ended by eos")
     assert calls.startswith(f"{stats.target_calls} target calls: ")
     assert acceptance.startswith(f"accepted {stats.accepted} of {stats.evaluated} drafted tokens")
     assert acceptance.count("%") == 1 + len(stats.acceptance_by_position)
+    assert settings == "target fp32, draft both fp32, γ 4, token rule"
     assert time.startswith("time: target ")
     assert run("generate", pair_folder, PROMPT).stderr == ""
 
 
 def test_stats_of_plain_decoding_do_not_speak_of_acceptance(pair_folder):
-    assert "accepted" not in run("generate", pair_folder, PROMPT, "--stats", "--no-draft").stderr
+    stderr = run("generate", pair_folder, PROMPT, "--stats", "--no-draft").stderr
+    assert "accepted" not in stderr
+    assert "target fp32, no draft" in stderr
 
 
 def test_drafted_tokens_are_coloured_for_a_terminal_only(pair_folder, translation):

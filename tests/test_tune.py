@@ -93,9 +93,11 @@ def test_generation_uses_the_profile(own_pair):
     write_profile(profile(), own_pair)
     pair = edgespec.load(own_pair)
     assert list(pair.costs["model"].verify[:4]) == [1.0, 1.1, 1.2, 1.3]
-    stats = pair.generate("text", max_new_tokens=20).stats
-    assert stats.drafted > 0
-    assert len(stats.evaluated_at) <= 3
+    result = pair.generate("text", max_new_tokens=20)
+    assert result.stats.drafted > 0
+    assert len(result.stats.evaluated_at) <= 3
+    settings = result.settings
+    assert (settings.draft, settings.draft_format, settings.gamma) == ("model", "fp32", 3)
 
 
 def test_a_short_cost_curve_goes_on_as_it_rose_and_a_long_one_ends_where_exactness_does(own_pair):

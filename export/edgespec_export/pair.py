@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from edgespec import __version__, contract
+from edgespec import __version__, contract, recorded_files
 from edgespec.contract import DECODER, WEIGHTS
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.vocabulary import read_vocabulary
@@ -82,7 +82,7 @@ def write_pair(
         target=exported,
         draft=exported_draft,
         files={
-            path.relative_to(folder).as_posix(): contract.file_record(path)
+            path.relative_to(folder).as_posix(): recorded_files.record(path)
             for path in sorted(folder.rglob("*"))
             if path.is_file()
         },
