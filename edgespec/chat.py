@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from edgespec.errors import UsageError
 from edgespec.typed_json import ADDED_LATER
 
-__all__ = ["ROLES", "ChatFormat", "Message", "opening", "said"]
+__all__ = ["ChatFormat", "Message", "check_text", "opening", "said"]
 
 Message = Mapping[str, str]  # {"role": one of ROLES, "content": text}
 ROLES = ("system", "user", "assistant")
@@ -92,19 +92,21 @@ class ChatFormat:
     def _turns(self, messages: Sequence[Message]) -> list[Sequence[Message]]:
         """Each user message with its answer; the last one without."""
         roles = [_role(message, place) for place, message in enumerate(messages, start=1)]
-        said = messages[1:] if roles[:1] == ["system"] else messages
-        wanted = ["user" if place % 2 == 0 else "assistant" for place in range(len(said))]
-        if roles[len(roles) - len(said) :] != wanted or len(said) % 2 == 0:
+        begins = 1 if roles[:1] == ["system"] else 0
+        turns, wanted = messages[begins:], ("user", "assistant")
+        wrong = [r for place, r in enumerate(roles[begins:]) if r != wanted[place % 2]]
+        if wrong or len(turns) % 2 == 0:
+            first = ", ".join(roles[:6]) + (", …" if len(roles) > 6 else "")
             raise UsageError(
-                f"the messages' roles are {', '.join(roles) or 'none'}; give perhaps a system "
-                "message, then user and assistant in turns, and a user's last"
+                f"the messages' roles are {first or 'none'}; give perhaps a system message, then "
+                "user and assistant in turns, and a user's last"
             )
-        if len(said) > 1 and (self.between is None or self.before_answer is None):
+        if len(turns) > 1 and (self.between is None or self.before_answer is None):
             raise UsageError(
                 "this model's chat format is known for one message only (or the pair was exported "
                 "before edgespec knew more); give one, or export again"
             )
-        return [said[place : place + 2] for place in range(0, len(said), 2)]
+        return [turns[place : place + 2] for place in range(0, len(turns), 2)]
 
     def _shown(self, message: Message) -> str:
         role, text = message["role"], message["content"]
@@ -114,14 +116,29 @@ class ChatFormat:
         return text.strip() if role in self.trims else text
 
 
+def check_text(text: str, what: str) -> None:
+    """Raises UsageError if it is no Unicode: a command line may hold any bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{what} is not Unicode text at character {error.start}; give it as UTF-8"
+        ) from None
+
+
 def _role(message: Message, place: int) -> str:
-    fields = message if isinstance(message, Mapping) else {}
+    fields: Mapping[str, object] = message if isinstance(message, Mapping) else {}
     role, text = fields.get("role"), fields.get("content")
-    if role not in ROLES or not isinstance(text, str):
+    if (
+        not (isinstance(role, str) and isinstance(text, str))
+        or role not in ROLES
+        or fields.keys() != {"role", "content"}
+    ):
         raise UsageError(
             f"message {place} is {message!r:.80}; give a role ({', '.join(ROLES)}) and a content "
-            "that is text"
+            "that is text, and nothing else"
         )
     if role == "user" and not text:
         raise UsageError(f"message {place} is empty; give some text")
+    check_text(text, f"message {place}")
     return role

@@ -12,10 +12,12 @@ import click
 from edgespec.chat import Message, opening, said
 from edgespec.cli_options import (
     GENERATION,
-    JSON,
     LOADING,
     PAIR,
+    SHOWN,
     SYSTEM,
+    Loading,
+    check_shown,
     drafting,
 )
 from edgespec.errors import UsageError
@@ -36,35 +38,36 @@ class Conversation:
 
     Args:
         options: of `Pair.stream`. A seed is the first answer's; each later one takes the next.
+
+    Raises:
+        UsageError: the options, or a system prompt, will not do.
     """
 
     def __init__(self, pair: Pair, system: str | None, options: dict[str, Any]) -> None:
         self._pair = pair
         self._opening = opening(system)
-        self._messages: list[Message] = []
         self._options = options
+        self.messages: list[Message] = []
+        self.ask("?")  # a stream computes nothing until it is read
 
     def ask(self, text: str) -> Stream:
-        """The answer that begins; it belongs to the conversation when `keep` is told so."""
+        """The answer that begins. It is part of the conversation once it is `kept`."""
         options = dict(self._options)
         if options["seed"] is not None:
-            options["seed"] += len(self._messages) // 2
-        return self._pair.stream([*self._opening, *self._messages, said(text)], **options)
+            options["seed"] += len(self.messages) // 2
+        return self._pair.stream([*self._opening, *self.messages, said(text)], **options)
 
-    def keep(self, text: str, answer: str) -> None:
-        self._messages += [said(text), {"role": "assistant", "content": answer}]
-
-    def clear(self) -> None:
-        self._messages = []
+    def keep(self, text: str, stream: Stream) -> None:
+        """As far as it went, if it has begun."""
+        if stream.result.token_ids:
+            self.messages += [said(text), {"role": "assistant", "content": stream.result.text}]
 
 
 @click.command(short_help="Talk with a chat model.")
 @PAIR
 @SYSTEM
 @GENERATION
-@click.option("--show-draft", is_flag=True, help="Colour the tokens that the draft proposed.")
-@click.option("--stats", is_flag=True, help="Show speed and acceptance of each answer.")
-@JSON
+@SHOWN
 @LOADING
 def chat(
     system: str | None,
@@ -73,7 +76,7 @@ def chat(
     show_draft: bool,
     stats: bool,
     as_json: bool,
-    opened: Callable[[bool], Pair],
+    loading: Loading,
     **options: Any,
 ) -> None:
     """Talk with PAIR, if its target is a chat model. Each answer is exactly the target's own.
@@ -94,48 +97,59 @@ def chat(
 
     with one_line_errors():
         options["draft"] = drafting(draft, no_draft)
-        pair = opened(no_draft)
-        if pair.manifest.chat is None:
+        check_shown(show_draft, as_json)
+        if loading.manifest().chat is None:
             raise UsageError("this model has no chat format; take: edgespec generate")
+        pair = loading.pair()
         conversation = Conversation(pair, system, options)
-        if sys.stdin.isatty():
+        if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() and not as_json:
             click.secho(f"{pair.manifest.target.source}: {HELP}", err=True, dim=True)
             _at_a_terminal(conversation, show)
-        else:
-            for text in _lines():
-                stream = conversation.ask(text)
-                show(stream)
-                conversation.keep(text, stream.result.text)
+            return
+        for text in _lines():
+            stream = conversation.ask(text)
+            show(stream)
+            conversation.keep(text, stream)
 
 
 def _at_a_terminal(conversation: Conversation, show: Callable[[Stream], None]) -> None:
-    """What a user can mend, such as a conversation that has grown too long, does not end it."""
+    """Goes on until it is left."""
     with suppress(ImportError):
         import readline  # noqa: F401  (lines can be edited and called back)
     while (text := _typed()) is not None:
-        if text in ("/clear", "/help"):
-            if text == "/clear":
-                conversation.clear()
-            click.secho("forgotten" if text == "/clear" else HELP, err=True, dim=True)
+        if text == "/clear":
+            conversation.messages = []
+            click.secho("forgotten", err=True, dim=True)
+        elif text == "/help":
+            click.secho(HELP, err=True, dim=True)
         elif text:
-            try:
-                stream = conversation.ask(text)
-                try:
-                    show(stream)
-                except KeyboardInterrupt:
-                    click.echo()
-                if stream.result.token_ids:
-                    conversation.keep(text, stream.result.text)
-            except UsageError as error:
-                click.secho(f"edgespec: {error}, or /clear", err=True, fg="red")
+            _answer(conversation, text, show)
+
+
+def _answer(conversation: Conversation, text: str, show: Callable[[Stream], None]) -> None:
+    """A message that cannot be answered, or no longer, is a line and no end."""
+    stream = None
+    try:
+        stream = conversation.ask(text)
+        show(stream)
+    except KeyboardInterrupt:
+        click.echo()
+    except UsageError as error:
+        too_long = "" if stream is None else ", or begin anew: /clear"
+        click.secho(f"edgespec: {error}{too_long}", err=True, fg="red")
+    if stream is not None:
+        conversation.keep(text, stream)
 
 
 def _typed() -> str | None:
-    """A message; empty after Ctrl-C, None at the end."""
+    """A message; empty if there is none, None at the end."""
     try:
         text = input("\n> ").strip()
     except KeyboardInterrupt:
         click.echo()
+        return ""
+    except UnicodeDecodeError:
+        click.secho("edgespec: the message is not UTF-8 text", err=True, fg="red")
         return ""
     except EOFError:
         click.echo()
@@ -146,7 +160,7 @@ def _typed() -> str | None:
 def _lines() -> Iterator[str]:
     """The messages on standard input."""
     try:
-        for line in sys.stdin:
+        for line in sys.stdin or ():
             if line.strip():
                 yield line.strip()
     except UnicodeDecodeError:

@@ -21,9 +21,12 @@ from edgespec.cli_options import (
     LOADING,
     PAIR,
     SAMPLING,
+    SHOWN,
     SYSTEM,
     THREADS,
     VARIANTS,
+    Loading,
+    check_shown,
     drafting,
     say,
 )
@@ -36,7 +39,6 @@ from edgespec.text_file import read_lines, read_text
 
 if TYPE_CHECKING:
     from edgespec.contract import Manifest
-    from edgespec.pair import Pair
 
 __all__ = ["main"]
 
@@ -139,10 +141,8 @@ def export(
 @click.option("--ignore-eos", is_flag=True, help="Go on behind the end of the text.")
 @CHAT
 @SYSTEM
-@click.option("--show-draft", is_flag=True, help="Colour the tokens that the draft proposed.")
+@SHOWN
 @click.option("--logprobs", is_flag=True, help="With --json: the target's log-probabilities.")
-@click.option("--stats", is_flag=True, help="Show speed and acceptance.")
-@JSON
 @LOADING
 def generate(
     prompt: str | None,
@@ -154,7 +154,7 @@ def generate(
     as_json: bool,
     chat: bool | None,
     system: str | None,
-    opened: Callable[[bool], Pair],
+    loading: Loading,
     **options: Any,
 ) -> None:
     """Generate from PROMPT, from --file or from standard input (also as PROMPT "-").
@@ -164,18 +164,17 @@ def generate(
     """
     with one_line_errors():
         options["draft"] = drafting(draft, no_draft)
-        if show_draft and as_json:
-            raise UsageError("--show-draft colours text and --json is none; give one")
+        check_shown(show_draft, as_json)
         if options["logprobs"] and not as_json:
             raise UsageError("--logprobs come with --json; give both")
         if system is not None and chat is False:
             raise UsageError("--system is part of the chat format; leave --no-chat out")
         text = _prompt(prompt, file)
-        pair = opened(no_draft)
-        if system is not None:
-            stream = pair.stream([*opening(system), said(text)], **options)
-        else:
+        pair = loading.pair(plainly=no_draft)
+        if system is None:
             stream = pair.stream(text, chat=_in_chat_format(chat, pair.manifest), **options)
+        else:
+            stream = pair.stream([*opening(system), said(text)], **options)
         if as_json:
             for _ in stream:
                 pass
@@ -348,7 +347,7 @@ def _prompt(prompt: str | None, file: Path | None) -> str:
         return prompt
     if file is not None:
         return read_text(file).rstrip("\n")
-    if prompt is None and sys.stdin.isatty():
+    if sys.stdin is None or (prompt is None and sys.stdin.isatty()):
         raise UsageError("no prompt; give PROMPT, --file or standard input")
     try:
         return sys.stdin.read().rstrip("\n")

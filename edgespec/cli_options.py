@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from edgespec.draft import KINDS
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
+    from edgespec.contract import Manifest
     from edgespec.pair import Pair
 
 __all__ = [
@@ -22,9 +24,12 @@ __all__ = [
     "LOADING",
     "PAIR",
     "SAMPLING",
+    "SHOWN",
     "SYSTEM",
     "THREADS",
     "VARIANTS",
+    "Loading",
+    "check_shown",
     "drafting",
     "say",
 ]
@@ -91,22 +96,34 @@ def VARIANTS(command: Command) -> Command:  # noqa: N802
     )(command)
 
 
+@dataclass(frozen=True)
+class Loading:
+    """A pair that a command was given, and how to load it."""
+
+    folder: Path
+    options: dict[str, Any]
+
+    def manifest(self) -> Manifest:
+        from edgespec.contract import read_manifest
+
+        return read_manifest(self.folder)
+
+    def pair(self, plainly: bool = False) -> Pair:
+        """The pair, loaded; one that is only to decode plainly needs no verdict."""
+        from edgespec import load
+
+        options = {**self.options, "allow_inexact": self.options["allow_inexact"] or plainly}
+        return load(self.folder, say=say, **options)
+
+
 def LOADING(command: Command) -> Command:  # noqa: N802
-    """Options of `edgespec.load`; instead of them and of `pair` the command is given `opened`, a
-    function that loads the pair. It is told whether the pair is to decode plainly."""
+    """Options of `edgespec.load`; the command is given them as `loading`."""
+    named = ("threads", "capacity", "target_format", "draft_format", "allow_inexact")
 
     @wraps(command)
-    def with_opened(pair: Path, allow_inexact: bool, **options: Any) -> Any:
-        named = ("threads", "capacity", "target_format", "draft_format")
-        loading = {name: options.pop(name) for name in named}
-
-        def opened(plainly: bool) -> Pair:
-            from edgespec import load
-
-            # Plain decoding needs no verdict.
-            return load(pair, allow_inexact=allow_inexact or plainly, say=say, **loading)
-
-        return command(opened=opened, **options)
+    def with_loading(pair: Path, **options: Any) -> Any:
+        loading = Loading(pair, {name: options.pop(name) for name in named})
+        return command(loading=loading, **options)
 
     return _with(
         THREADS,
@@ -115,7 +132,21 @@ def LOADING(command: Command) -> Command:  # noqa: N802
         click.option(
             "--allow-inexact", is_flag=True, help="Speculate on a target that is not exact."
         ),
-    )(with_opened)
+    )(with_loading)
+
+
+def SHOWN(command: Command) -> Command:  # noqa: N802
+    """What people or programs see of a generation; see `check_shown`."""
+    return _with(
+        click.option("--show-draft", is_flag=True, help="Colour what the draft proposed."),
+        click.option("--stats", is_flag=True, help="Show speed and acceptance."),
+        JSON,
+    )(command)
+
+
+def check_shown(show_draft: bool, as_json: bool) -> None:
+    if show_draft and as_json:
+        raise UsageError("--show-draft colours text and --json is none; give one")
 
 
 def say(line: str) -> None:

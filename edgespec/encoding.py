@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from edgespec.chat import ChatFormat, Message, said
+from edgespec.chat import ChatFormat, Message, check_text, said
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,8 +44,11 @@ def encoded(given: Given, tokenizer: Tokenizer, form: ChatFormat | None, chat: b
         UsageError: it is none of these, empty, no Unicode, or wants a format that is not there.
     """
     if isinstance(given, str):
+        if not given:
+            raise UsageError("the prompt is empty; give some text")
+        check_text(given, "the prompt")
         if not chat:
-            return Prompt(list(_encoding(given, tokenizer).ids))
+            return Prompt(list(tokenizer.encode(given).ids))
         return Prompt(_conversation([said(given)], tokenizer, form).tokens)
     if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
         raise UsageError(f"the prompt is {given!r:.80}; give text, token ids, or chat messages")
@@ -61,34 +65,25 @@ def _conversation(messages: list[Any], tokenizer: Tokenizer, form: ChatFormat | 
             "chat=True, no messages)"
         )
     text, answers = form.text(messages)
-    encoding = _encoding(text, tokenizer, add_special_tokens=False)
-    return Prompt(list(encoding.ids), [_tokens_of(answer, encoding) for answer in answers])
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    return Prompt(list(encoding.ids), _positions(answers, encoding))
 
 
-def _tokens_of(answer: range, encoding: Encoding) -> range:
-    """The positions that were scored while an answer was generated.
+def _positions(answers: Sequence[range], encoding: Encoding) -> list[range]:
+    """The positions that were scored while these answers (in characters) were generated.
 
-    They begin one before its first token: the prompt's last token was scored to draw that one. A
-    token across the border is none of the answer's.
+    They begin one before an answer's first token: the prompt's last token was scored to draw that
+    one, even if the answer is empty. A token across the border is none of the answer's.
     """
-    inside = [
-        place
-        for place, (start, stop) in enumerate(encoding.offsets)
-        if answer.start <= start < stop <= answer.stop
-    ]
-    return range(max(inside[0] - 1, 0), inside[-1] + 1) if inside else range(0)
-
-
-def _encoding(text: str, tokenizer: Tokenizer, add_special_tokens: bool = True) -> Encoding:
-    if not text:
-        raise UsageError("the prompt is empty; give some text")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:  # bytes that are no text, from a command line
-        raise UsageError(
-            f"the prompt is not Unicode text at character {error.start}; give it as UTF-8"
-        ) from None
-    return tokenizer.encode(text, add_special_tokens=add_special_tokens)
+    starts = [start for start, _ in encoding.offsets]
+    ends = [end for _, end in encoding.offsets]
+    positions: list[range] = []
+    free = 0  # whatever a tokenizer says of its offsets, answers do not overlap
+    for answer in answers:
+        first = max(bisect_left(starts, answer.start), free + 1)
+        positions.append(range(first - 1, max(first, bisect_right(ends, answer.stop))))
+        free = positions[-1].stop
+    return positions
 
 
 def _token_ids(prompt: Sequence[object]) -> list[int]:

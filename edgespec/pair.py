@@ -101,7 +101,6 @@ def load(
     guess = partial(
         estimated_costs, longest=max_rows - 1, target_format=target_format, min_rows=min_rows
     )
-    exact = bool(invariance and invariance.verdict)
     return Pair(
         manifest,
         load_tokenizer(folder),
@@ -112,7 +111,8 @@ def load(
         formats=(target_format, draft_format if draft else None),
         default_draft=tuned.draft if tuned else _default_draft(draft is not None),
         default_gamma=tuned.gamma if tuned else "auto",
-        may_speculate=exact or allow_inexact,
+        exact=bool(invariance and invariance.verdict),
+        may_speculate=allow_inexact,
     )
 
 
@@ -140,6 +140,7 @@ class Pair:
         formats: tuple[str, str | None],
         default_draft: str,
         default_gamma: int | str,
+        exact: bool,
         may_speculate: bool,
     ) -> None:
         self.manifest = manifest
@@ -151,7 +152,8 @@ class Pair:
         self.formats = formats
         self._default_draft = default_draft
         self._default_gamma = default_gamma
-        self._may_speculate = may_speculate
+        self._exact = exact
+        self._may_speculate = exact or may_speculate
         self._latest: Generation | None = None
 
     def generate(self, prompt: Given, **options: Any) -> Generation:
@@ -184,7 +186,8 @@ class Pair:
         Args:
             prompt: text; token ids, used as they are; or the messages of a conversation,
                 [{"role": "user", "content": "…"}, …], to be answered. What the caches hold of its
-                earlier turns is not computed again, and the answer is the same as if it were.
+                earlier turns is not computed again, and the answer is the same as if it were (of a
+                target that is not row-invariant everything is computed again).
             max_new_tokens: None goes on to the end of the text or of the cache.
             temperature, top_k, top_p, min_p: see `Sampling`; temperature 0 is greedy.
             seed: draws the same text again; None takes a new one, found in the result.
@@ -217,8 +220,8 @@ class Pair:
         if gamma is None:
             gamma = self._default_gamma if draft is True else "auto"
         process = Sampling(temperature, top_k, top_p, min_p)
-        encoded_prompt = encoded(prompt, self.tokenizer, self.manifest.chat, chat)
-        tokens = encoded_prompt.tokens
+        given = encoded(prompt, self.tokenizer, self.manifest.chat, chat)
+        tokens, answers = given.tokens, given.answers if self._exact else None
         randomness = Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
         ending = Ending(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
@@ -228,9 +231,9 @@ class Pair:
             "randomness": randomness,
             "max_new_tokens": limit,
             "ends": ending,
-            "answers": encoded_prompt.answers,
+            "answers": answers,
         }
-        drafter, gammas = self._drafting(kind, gamma, process, last_tokens, encoded_prompt.answers)
+        drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers)
         if drafter is None:
             rule = None
             rounds = plain(self.target, tokens, **shared)

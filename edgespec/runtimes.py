@@ -30,14 +30,9 @@ def open_model(
     """
     from edgespec_runtimes.ort import OrtModel
 
-    options: dict[str, Any] = {
-        "capacity": capacity,
-        "threads": threads,
-        "min_rows": min_rows,
-        "max_rows": max_rows,
-    }
+    options: dict[str, Any] = {"capacity": capacity, "threads": threads, "min_rows": min_rows}
     if READER not in exported.variants[variant].graphs:
-        return OrtModel(folder, exported, variant, **options)
+        return OrtModel(folder, exported, variant, max_rows=max_rows, **options)
     from edgespec_runtimes.ort_eagle import OrtEagle
 
     if not isinstance(target, OrtModel):

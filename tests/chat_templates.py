@@ -35,6 +35,15 @@ FOLDED_SYSTEM = (
     "{{ '[' + (system if loop.first else '') + message.content + ']' }}"
     "{% else %}{{ message.content + eos_token }}{% endif %}{% endfor %}"
 )
+# The system prompt and the first message lose the white space around both.
+TRIMS_TOGETHER = (
+    "{% if messages[0].role == 'system' %}{% set said = messages[1:] %}"
+    "{% set system = messages[0].content + '\n' %}"
+    "{% else %}{% set said = messages %}{% set system = '' %}{% endif %}"
+    "{% for message in said %}{% if message.role == 'user' %}"
+    "{{ '[' + ((system if loop.first else '') + message.content).strip() + ']' }}"
+    "{% else %}{{ message.content.strip() + eos_token }}{% endif %}{% endfor %}"
+)
 # What a model thought is not shown to it again.
 THINKS = (
     "{% for message in messages %}{% set text = message.content %}"

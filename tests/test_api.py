@@ -384,7 +384,7 @@ def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, ga
         ({"draft": "model", "temperature": 1.0}, ("model", "fp32", "auto", "block")),
         ({"draft": Wild(40), "rule": "block"}, ("Wild", None, "auto", "block")),
     ],
-    ids=str,
+    ids=["usual", "plain", "lookup", "sampled", "own"],
 )
 def test_a_result_says_with_what_it_was_made(pair, asked, ran):
     settings = pair.generate(ENGLISH, max_new_tokens=3, **asked).settings

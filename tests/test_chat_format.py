@@ -17,6 +17,7 @@ from chat_templates import (
     FOLDED_SYSTEM,
     THINKS,
     TRIMS,
+    TRIMS_TOGETHER,
     TURNS,
 )
 from edgespec.chat import ChatFormat, said
@@ -57,11 +58,12 @@ contents = st.text(st.sampled_from("aß😀 \n\t<>[]|"), min_size=1, max_size=8)
 
 @st.composite
 def conversations(draw, system: bool):
-    turns = draw(st.lists(contents, min_size=1, max_size=5).filter(lambda said: len(said) % 2))
-    roles = ["user", "assistant"]
-    messages = [{"role": roles[i % 2], "content": text} for i, text in enumerate(turns)]
+    messages = [said(draw(contents))]
+    for _ in range(draw(st.integers(0, 2))):
+        answer = draw(contents | st.just(""))
+        messages += [{"role": "assistant", "content": answer}, said(draw(contents))]
     if system and draw(st.booleans()):
-        messages.insert(0, {"role": "system", "content": draw(contents)})
+        messages.insert(0, {"role": "system", "content": draw(contents | st.just(""))})
     return messages
 
 
@@ -92,14 +94,24 @@ def test_a_conversation_is_what_transformers_renders(template, system, data):
     text, answers = form_of(template).text(messages)
     assert text == rendered(template, messages)
     given = [message["content"] for message in messages if message["role"] == "assistant"]
-    assert len(answers) == len(given)
-    for place, answer in zip(answers, given, strict=True):
-        assert text[place.start : place.stop].strip() in answer
+    shown = [answer.rpartition("</think>")[2].strip() for answer in given]
+    found = [text[place.start : place.stop] for place in answers]
+    assert [answer.rpartition("</think>")[2].strip() for answer in found] == shown
 
 
-def test_a_system_prompt_that_a_template_refuses_is_refused():
+@pytest.mark.parametrize(
+    "template",
+    [
+        TURNS,
+        TRIMS_TOGETHER,
+        "{% for m in messages %}{% if m.role == 'user' or m.content %}"
+        "[{{ m.role }}]{{ m.content }}{% endif %}{% endfor %}",
+    ],
+    ids=["refuses it", "trims it with the message", "leaves out an empty one"],
+)
+def test_a_system_prompt_that_is_not_always_a_text_in_front_is_refused(template):
     with pytest.raises(UsageError, match="takes no system prompt"):
-        form_of(TURNS).text([{"role": "system", "content": "x"}, said("y")])
+        form_of(template).text([{"role": "system", "content": "x"}, said("y")])
 
 
 @pytest.mark.parametrize(
@@ -108,6 +120,10 @@ def test_a_system_prompt_that_a_template_refuses_is_refused():
         "{{ messages[0].content }}",
         "{{ messages[-1].content }}",
         "{% for m in messages %}{{ loop.index }}{{ m.content }}{% endfor %}",
+        "{% for m in messages %}{{ m.content.split('</think>')[1] if '</think>' in m.content "
+        "else m.content }}|{% endfor %}",
+        "{% for m in messages %}{% if m.content %}[{{ m.role }}]{{ m.content }}{% endif %}"
+        "{% endfor %}",
         "{% for m in messages %}{{ m.content | lower if loop.index == 4 else m.content }}|"
         "{% endfor %}",
     ],
@@ -123,6 +139,13 @@ def test_a_template_that_is_more_than_texts_between_messages_takes_one_message(t
     ("messages", "message"),
     [
         ([{"role": "user"}], "message 1 is {'role': 'user'}; give a role"),
+        ([{"role": "user", "content": "x", "name": "y"}], "and nothing else"),
+        ([{"role": ["user"], "content": "x"}], "message 1 is"),
+        (
+            [said("x"), {"role": "assistant", "content": "\udcff"}, said("y")],
+            "message 2 is not Uni",
+        ),
+        ([said("x")] * 300, "roles are user, user, user, user, user, user, …; give"),
         ([{"role": "tool", "content": "x"}], "message 1 is"),
         ([{"role": "user", "content": 5}], "message 1 is"),
         (["hi"], "message 1 is 'hi'"),
@@ -159,7 +182,6 @@ def folder(tmp_path):
         ("{{ bos_token }}{{ messages[0]['content'] | trim }}{{ eos_token }}", ("<s>", "</s>")),
         ("{% generation %}[{{ messages[0].content }}]{% endgeneration %}", ("[", "]")),
         ("{% for m in messages %}{{ m.content }}{% break %}{% endfor %}", ("", "")),
-        ("{{ messages[0] | tojson }}", ('{"role": "user", "content": "', '"}')),
     ],
 )
 def test_a_template_splits_around_the_message(template, expected):
@@ -179,6 +201,8 @@ def test_a_template_splits_around_the_message(template, expected):
         "{{ 1 / 0 }}",
         "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
         "{{ messages.append(1) }}{{ messages[0].content }}",
+        "{{ messages[0].content.rstrip() }}",
+        "{{ messages[0] | tojson }}",
         "{{ ''.__class__.__mro__ }}{{ messages[0].content }}",
     ],
 )

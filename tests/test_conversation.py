@@ -7,7 +7,11 @@ token by token, greedy and sampled, with and without a draft, and with whatever 
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,12 +26,13 @@ from checkpoints import EOS, character_tokenizer, write_llama, write_noisy
 from edgespec import chat_cli
 from edgespec.chat import said
 from edgespec.cli import main
-from edgespec.contract import read_manifest
+from edgespec.contract import MAX_ROWS, read_manifest
 from edgespec.errors import UsageError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
-from edgespec_runtimes import prefill
+from edgespec_runtimes import ort, prefill
 
+EDGESPEC = Path(sys.executable).with_name("edgespec")
 QUESTIONS = ("Hello there, who are you?", "And I?", "Say it again, please.", "Thank you.")
 WAYS = [
     {"draft": False},
@@ -129,6 +134,62 @@ def test_a_first_message_is_the_text_in_chat_format(pair):
     assert message.prompt_tokens == text.prompt_tokens
 
 
+def test_an_empty_answer_changes_no_answer(pair):
+    messages = [said("a"), {"role": "assistant", "content": ""}, said("b")]
+    kept = pair.generate(messages, max_new_tokens=9).token_ids
+    forget(pair)
+    assert pair.generate(messages, max_new_tokens=9).token_ids == kept
+
+
+def rough(model, monkeypatch):
+    """Long calls that leave other keys and values than short ones, as they may."""
+    run = model._run
+
+    def roughly(tokens, prefill=False):
+        start, logits = model.length, run(tokens, prefill)
+        if len(tokens) > MAX_ROWS:
+            for array in model._cache.values():
+                array[:, :, start : start + len(tokens)] *= 1.05
+        return logits
+
+    monkeypatch.setattr(model, "_run", roughly)
+
+
+def by_tokens_alone(cached, anew):
+    """What `prefill.kept` would be if it did not ask how a position was computed."""
+    alike = [ours[0] == theirs[0] for ours, theirs in zip(cached, anew, strict=False)]
+    return alike.index(False) if False in alike else len(alike)
+
+
+@pytest.mark.parametrize("mutant", [None, by_tokens_alone])
+def test_answers_do_not_depend_on_how_a_long_call_rounds(pair, monkeypatch, mutant):
+    rough(pair.target, monkeypatch)
+    if mutant is not None:
+        monkeypatch.setattr(ort, "kept", mutant)
+
+    answered = {"role": "assistant", "content": "Of course. " * 20}
+    messages = [said(QUESTIONS[0]), answered, said("And?")]
+
+    def answer():
+        return pair.generate(messages, max_new_tokens=40).token_ids
+
+    forget(pair)
+    alone = answer()
+    pair.generate(pair.encode(messages), max_new_tokens=2)  # the same tokens, in one long call
+    same = answer() == alone
+    assert same == (mutant is None)
+
+
+def test_of_a_target_that_is_not_exact_nothing_is_kept(pair, monkeypatch):
+    """Its calls of one position, which decode plainly, are not those of several."""
+    monkeypatch.setattr(pair, "_exact", False)
+    messages = [said("a" * 60)]
+    for _ in range(2):
+        with computed(pair.target, monkeypatch) as calls:
+            pair.generate(messages, max_new_tokens=2, draft=False)
+        assert sum(calls) == len(pair.encode(messages)) - 1
+
+
 # --- what is computed ----------------------------------------------------------------------------
 
 
@@ -144,6 +205,15 @@ def test_earlier_turns_are_not_computed_again(pair, monkeypatch, draft):
         pair.generate(messages, max_new_tokens=2)
     cut = answer.finish_reason == "max_tokens"  # its last token was never scored
     assert sum(calls) == len(prompt) - 1 - len(known) + cut
+
+
+def test_an_empty_answer_costs_no_other_one(pair, monkeypatch):
+    long = [said("a" * 60), {"role": "assistant", "content": "b" * 60}, said("c")]
+    empty = [*long, {"role": "assistant", "content": ""}, said("d")]
+    pair.generate(long, max_new_tokens=2)
+    with computed(pair.target, monkeypatch) as calls:
+        pair.generate(empty, max_new_tokens=2)
+    assert sum(calls) == len(pair.encode(empty)) - 1 - len(pair.encode(long))
 
 
 def test_a_prompt_that_is_no_conversation_is_computed_whole(pair, monkeypatch):
@@ -260,13 +330,33 @@ def test_seeds_draw_the_same_conversation_again_and_each_answer_anew(folder):
     assert [json.loads(line)["seed"] for line in (first, second)] == [7, 8]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [["-n", "0"], ["--gamma", "x"], ["--json", "--show-draft"], ["--no-draft", "--draft", "both"]],
+    ids=str,
+)
+def test_options_that_cannot_be_are_refused_before_anything_is_said(folder, options):
+    result = run("chat", folder, *options, code=2)
+    assert result.stderr.startswith("edgespec: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["chat", "generate"])
+def test_without_a_standard_input_there_is_no_message(folder, command):
+    closed = f"{EDGESPEC} {command} {folder} --threads 1 <&-"
+    done = subprocess.run(["bash", "-c", closed], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (0 if command == "chat" else 2)
+
+
 class Typed:
     """A person at a terminal: what `input` returns or raises, in order."""
 
     def __init__(self, monkeypatch, *lines):
         self._lines = iter([*lines, EOFError()])
         monkeypatch.setattr(chat_cli, "input", self, raising=False)
-        monkeypatch.setattr(chat_cli.sys.stdin, "isatty", lambda: True, raising=False)
+        for end in (chat_cli.sys.stdin, chat_cli.sys.stdout):
+            monkeypatch.setattr(end, "isatty", lambda: True, raising=False)
 
     def __call__(self, _):
         line = next(self._lines)
@@ -285,7 +375,8 @@ def spoken(folder, monkeypatch):
         stream = pair.stream
 
         def recording(messages, **options):
-            asked.append(list(messages))
+            if messages != [said("?")]:  # the options are tried with a message that is dropped
+                asked.append(list(messages))
             return stream(messages, **(options | {"max_new_tokens": 5} | changes))
 
         monkeypatch.setattr(pair, "stream", recording)
@@ -321,7 +412,15 @@ def test_a_conversation_that_has_grown_too_long_is_one_line_and_goes_on(spoken):
     assert asked[1] == ["short"], "what was not answered is not part of it"
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("edgespec: ")]
     assert "the cache holds" in line
-    assert line.endswith("or /clear")
+    assert line.endswith("/clear")
+
+
+def test_bytes_that_are_no_text_do_not_end_a_conversation(spoken):
+    asked, result = spoken(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x"), "\udcff", "one")
+    assert asked[-1] == ["one"]
+    lines = [line for line in result.stderr.splitlines() if line.startswith("edgespec: ")]
+    assert len(lines) == 2
+    assert not any("/clear" in line for line in lines)
 
 
 def test_ctrl_c_ends_an_answer_which_stays_as_far_as_it_went(spoken, monkeypatch):
@@ -345,12 +444,11 @@ def test_a_model_that_does_not_chat_is_refused(tiny_folder):
 
 
 def test_a_pair_exported_before_answers_a_message_and_says_so_at_the_second(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "pair")
     manifest = json.loads((folder / "edgespec.json").read_text())
-    chat = manifest["chat"]
-    old = edgespec.load(folder, threads=1)
-    object.__setattr__(
-        old.manifest, "chat", type(old.manifest.chat)(before=chat["before"], after=chat["after"])
-    )
+    manifest["chat"] = {name: manifest["chat"][name] for name in ("before", "after")}
+    (tmp_path / "pair" / "edgespec.json").write_text(json.dumps(manifest))
+    old = edgespec.load(tmp_path / "pair", threads=1)
     assert old.generate([said("hi")], max_new_tokens=2).token_ids
     with pytest.raises(UsageError, match="export again"):
         old.generate([said("hi"), {"role": "assistant", "content": "x"}, said("and?")])

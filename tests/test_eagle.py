@@ -319,6 +319,27 @@ def test_what_is_kept_of_a_conversation_changes_no_guess(reading, monkeypatch, p
     assert turns(keeps=True) == turns(keeps=False)
 
 
+def test_a_token_that_a_draft_lacks_is_no_other_one(target, tmp_path):
+    """To the draft both are one token, but its target shows something else behind them."""
+    write_eagle(target, tmp_path / "draft", tokens=60)
+    export_pair(str(target), str(tmp_path / "draft"), tmp_path / "pair", measure=False)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    shown = pair.vocabulary.shown(range(SIZE))
+    one = next(token for token in range(SIZE) if shown.count(shown[token]) > 1)
+    other = shown.index(shown[one], one + 1)
+
+    def logits(first: int) -> np.ndarray:
+        prompt = [first, *PROMPT]
+        pair.target.prefill(prompt, [])
+        pair.target.score([prompt[-1]])
+        return pair.draft.score([pair.draft.prefill(pair.vocabulary.shown(prompt), [])]).copy()
+
+    fresh = logits(other)
+    pair.draft.rewind(0)
+    logits(one)
+    assert np.array_equal(logits(other), fresh)
+
+
 def test_a_prompt_of_one_token_has_nothing_to_read_yet(reading):
     pair = edgespec.load(reading[1], threads=1)
     plain = pair.generate([40], max_new_tokens=12, draft=False)

@@ -33,6 +33,7 @@ _SYSTEM, _FIRST, _ANSWER, _SECOND, _REPLY, _THIRD = (
     f"edgeSpec\u2063{name}\u2063Text" for name in ("system", "1", "answer", "2", "reply", "3")
 )
 _THINKING_ENDS = "</think>"
+_SPACED = _said(f" {_FIRST}\n")
 _THOUGHT = _said(_FIRST, f"<think>\n{_REPLY}\n{_THINKING_ENDS}\n\n{_ANSWER}", _SECOND)
 
 _Render = Callable[[list[dict[str, str]]], str | None]
@@ -43,9 +44,9 @@ def chat_format(
 ) -> ChatFormat | None:
     """The texts that a template writes around messages, found by rendering it.
 
-    What does not render conversations of one to three questions, with and without white space
-    around their messages, as the template does is left out. A template that prints the date keeps
-    the date of the export.
+    What does not render conversations of one to three questions as the template does, with and
+    without white space around their messages, with empty ones and with thinking, is left out. A
+    template that prints the date keeps the date of the export.
 
     Args:
         template: Jinja, as transformers renders it; it runs in Jinja's sandbox.
@@ -53,7 +54,7 @@ def chat_format(
 
     Returns:
         None if the template cannot be rendered with one user message, or does not give the message
-        back as it is, and exactly once.
+        back, as it is or without the white space around it, exactly once.
     """
 
     def render(messages: list[dict[str, str]]) -> str | None:
@@ -67,6 +68,8 @@ def chat_format(
         return None
     before, after = single
     form = _trimming(ChatFormat(before, after), "user", render)
+    if not _renders(form, [_SPACED], render):
+        return None
     return _with_system(_with_turns(form, render), render)
 
 
@@ -81,9 +84,11 @@ def _with_turns(form: ChatFormat, render: _Render) -> ChatFormat:
     probes = [
         _said(_FIRST, _ANSWER, _SECOND, _REPLY, _THIRD),
         _said(f" {_FIRST}\n", f"\n {_ANSWER} ", f" {_SECOND}\n", f" {_REPLY}\n", f" {_THIRD}"),
+        _said(_FIRST, "", _SECOND),
+        _said(_FIRST, f"{_REPLY}{_THINKING_ENDS}{_REPLY}{_THINKING_ENDS} {_ANSWER} ", _SECOND),
         _THOUGHT,
     ]
-    return turns if all(turns.text(probe)[0] == render(probe) for probe in probes) else form
+    return turns if _renders(turns, probes, render) else form
 
 
 def _hiding(form: ChatFormat, render: _Render) -> ChatFormat:
@@ -91,7 +96,7 @@ def _hiding(form: ChatFormat, render: _Render) -> ChatFormat:
     template does."""
     hides = replace(form, hides=_THINKING_ENDS)
     for hiding in (hides, replace(hides, hides_newlines=True)):
-        if hiding.text(_THOUGHT)[0] == render(_THOUGHT):
+        if _renders(hiding, [_THOUGHT], render):
             return hiding
     return form
 
@@ -105,21 +110,26 @@ def _with_system(form: ChatFormat, render: _Render) -> ChatFormat:
     opened = replace(form, system=parts[0], after_system=parts[1])
     opened = _trimming(opened, "system", render)
     spaced = {"role": "system", "content": f" {_SYSTEM}\n"}
-    probes = [[spaced, *_said(_FIRST)]]
+    probes = [[spaced, *_SPACED], [{"role": "system", "content": ""}, *_said(_FIRST)]]
     if form.between is not None:
         probes.append([spaced, *_said(_FIRST, _ANSWER, _SECOND)])
-    return opened if all(opened.text(probe)[0] == render(probe) for probe in probes) else form
+    return opened if _renders(opened, probes, render) else form
+
+
+def _renders(form: ChatFormat, probes: list[list[dict[str, str]]], render: _Render) -> bool:
+    """Whether the format makes of these conversations what the template makes."""
+    return all(form.text(probe)[0] == render(probe) for probe in probes)
 
 
 def _trimming(form: ChatFormat, role: str, render: _Render) -> ChatFormat:
     """The format with the role among those whose messages are trimmed, if they are."""
     probe = {
-        "user": _said(f" {_FIRST}\n"),
+        "user": _SPACED,
         "assistant": _said(_FIRST, f" {_ANSWER}\n", _SECOND),
         "system": [{"role": "system", "content": f" {_SYSTEM}\n"}, *_said(_FIRST)],
     }[role]
     trimmed = replace(form, trims=(*form.trims, role))
-    return trimmed if trimmed.text(probe)[0] == render(probe) else form
+    return trimmed if _renders(trimmed, [probe], render) else form
 
 
 def _around(text: str | None, *marks: str) -> list[str] | None:

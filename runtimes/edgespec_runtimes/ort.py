@@ -7,7 +7,7 @@ it; nothing copies it. Rewinding forgets which tokens are there.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import onnxruntime as ort
 
 from edgespec import contract
 from edgespec.errors import EdgespecError, UsageError
-from edgespec_runtimes.prefill import Piece, call_end, kept, making
+from edgespec_runtimes.prefill import Cached, call_end, kept, making
 from edgespec_runtimes.providers import one_line_errors, open_session
 
 __all__ = ["Call", "OrtModel"]
@@ -62,7 +62,7 @@ class OrtModel:
             limit = f"1 to {exported.positions}" if exported.positions else "1 or more"
             raise UsageError(f"capacity is {self.capacity}; {exported.source} takes {limit}")
         self.seconds = 0.0
-        self._cached: list[tuple[int, Piece | None]] = []  # tokens, and their calls
+        self._cached: list[Cached] = []
         self._min_rows = min_rows
         self._max_rows = max_rows
         self._start_token = exported.start_token
@@ -119,13 +119,17 @@ class OrtModel:
             return self._start_token
         known = prompt[:-1]
         made = making(len(known), answers or (), steps=self._max_rows is not None)
-        self.rewind(0 if answers is None else kept(self._cached, known, made))
+        anew = list(zip(self._read_as(known), made, strict=True))
+        self.rewind(0 if answers is None else kept(self._cached, anew))
         while self.length < len(known):
             end = call_end(self.length, made, self._max_rows or 1)
-            new = known[self.length : end]
-            self._run(new, prefill=True)
-            self._cached += zip(new, made[self.length : end], strict=True)
+            self._run(known[self.length : end], prefill=True)
+            self._cached += anew[self.length : end]
         return prompt[-1]
+
+    def _read_as(self, tokens: Sequence[int]) -> Sequence[Hashable]:
+        """All that what is cached of a prompt's positions depends on."""
+        return tokens
 
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         room = self.capacity - self.length

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -38,16 +39,9 @@ class OrtEagle(OrtModel):
         capacity: int | None = None,
         threads: int | None = None,
         min_rows: int = 1,
-        max_rows: int | None = None,
     ) -> None:
         super().__init__(
-            folder,
-            exported,
-            variant,
-            capacity=capacity,
-            threads=threads,
-            min_rows=min_rows,
-            max_rows=max_rows,
+            folder, exported, variant, capacity=capacity, threads=threads, min_rows=min_rows
         )
         reader = exported.variants[variant].graphs[contract.READER]
         self._reader = open_session(folder / reader, threads)
@@ -67,6 +61,12 @@ class OrtEagle(OrtModel):
     @property
     def settled(self) -> int:
         return min(self._settled, self.length)
+
+    def _read_as(self, tokens: Sequence[int]) -> list[Hashable]:
+        """With the target's own tokens: those that the draft lacks are one to it, but the features
+        of what follows them are not."""
+        own = [token for token, _ in self._target._cached[: len(tokens)]]
+        return list(zip_longest(tokens, own))
 
     def _fill(self, call: Call, tokens: Sequence[int]) -> None:
         super()._fill(call, tokens)

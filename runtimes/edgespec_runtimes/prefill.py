@@ -6,11 +6,11 @@ ones, which all agree; whatever else there is goes through the same long ones ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-__all__ = ["Piece", "call_end", "kept", "making"]
+__all__ = ["Cached", "Piece", "call_end", "kept", "making"]
 
 # A longer prompt is taken in pieces, which bounds the memory its attention scores need.
 LONGEST = 512
@@ -22,6 +22,10 @@ class Piece(NamedTuple):
     start: int
     stop: int
     answer: bool
+
+
+# What a position was computed from, its token if no more, and the long call that it was in.
+Cached = tuple[Hashable, Piece | None]
 
 
 def making(count: int, answers: Sequence[range], steps: bool) -> list[Piece | None]:
@@ -43,19 +47,14 @@ def making(count: int, answers: Sequence[range], steps: bool) -> list[Piece | No
     return made
 
 
-def kept(
-    cached: Sequence[tuple[int, Piece | None]],
-    tokens: Sequence[int],
-    made: Sequence[Piece | None],
-) -> int:
-    """How many positions in a cache are as they would be if these tokens were computed anew.
+def kept(cached: Sequence[Cached], anew: Sequence[Cached]) -> int:
+    """How many positions in a cache are as they would be if they were computed anew.
 
     A long call that would hold other tokens is not kept in part.
     """
-    anew = zip(tokens, made, strict=True)
     alike = takewhile(lambda both: both[0] == both[1], zip(cached, anew, strict=False))
     count = sum(1 for _ in alike)
-    last = made[count - 1] if count else None
+    last = anew[count - 1][1] if count else None
     return last.start if last is not None and last.stop > count else count
 
 
