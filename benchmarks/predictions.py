@@ -1,10 +1,12 @@
 """How well `edgespec tune` predicts: predicted against measured speed-up of every way to draft.
 
-    python benchmarks/predictions.py build/en-de=descriptions.txt build/smollm2 --json FILE
+    python benchmarks/predictions.py build/en-de=descriptions-valid.tsv:16 \\
+        build/smollm2=examples/smollm2_draft/held_out.txt:8 --json FILE
 
-Each argument is a pair and a file with a prompt on each line; without a file, each built-in kind of
-prompt is a text of its own. A combination is a target variant, a text and a draft that is predicted
-to pay. Greedy. The rows where a prediction is far off stay.
+Each argument is a pair and a file with a prompt on each line (of a table, its first column): so many
+lines are a text, and the next so many another. Without a file, each built-in kind of prompt is a text
+of its own. A combination is a target variant, a text and a draft that is predicted to pay. Greedy.
+The rows where a prediction is far off stay.
 """
 
 from __future__ import annotations
@@ -23,13 +25,18 @@ from edgespec.tune import Candidate, tune
 from record import begin
 
 NEAR = 0.1
+TEXTS = 2  # of each file
 
 
 def texts(argument: str) -> Iterator[tuple[Path, str, list[str]]]:
     """Pair, name of the text, prompts."""
     pair, _, file = argument.partition("=")
     if file:
-        yield Path(pair), Path(file).stem, read_lines(Path(file))
+        name, _, count = file.rpartition(":")
+        lines = [line.partition("\t")[0] for line in read_lines(Path(name))]
+        for first in range(0, TEXTS * int(count), int(count)):
+            last = first + int(count)
+            yield Path(pair), f"{Path(name).stem} {first + 1}–{last}", lines[first:last]
         return
     for kind, prompts in prompts_for(read_manifest(Path(pair))).items():
         yield Path(pair), kind, prompts
