@@ -3,10 +3,10 @@
     python benchmarks/predictions.py build/en-de=descriptions-valid.tsv:16 \\
         build/smollm2=examples/smollm2_draft/held_out.txt:8 --json FILE
 
-Each argument is a pair and a file with a prompt on each line (of a table, its first column): so many
-lines are a text, and the next so many another. Without a file, each built-in kind of prompt is a text
-of its own. A combination is a target variant, a text and a draft that is predicted to pay. Greedy.
-The rows where a prediction is far off stay.
+Each argument is a pair and a file with a prompt on each line (of a table, its first column): so
+many lines are a text, and the next so many another. Without a file, each built-in kind of prompt is
+a text of its own. A combination is a target variant, a text and a draft that is predicted to pay.
+Greedy. The rows where a prediction is far off stay.
 """
 
 from __future__ import annotations
