@@ -316,7 +316,7 @@ class Pair:
             target_format=target_format,
             draft=name,
             draft_format=draft_format if uses_model else None,
-            gamma=None if kind is None else gamma,
+            gamma=None if kind is None else gamma if gamma == "auto" else int(gamma),
             rule=rule,
         )
 

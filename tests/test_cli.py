@@ -232,6 +232,13 @@ def test_the_json_object_has_these_keys(pair_folder):
         "settings",
         "stats",
     ]
+    assert json_of(pair_folder, "--gamma", 4)["settings"] == {
+        "target_format": "fp32",
+        "draft": "both",
+        "draft_format": "fp32",
+        "gamma": 4,
+        "rule": "token",
+    }
     assert list(data["stats"]) == [
         "tokens",
         "target_calls",
