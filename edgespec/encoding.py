@@ -53,6 +53,8 @@ def encoded(given: Given, tokenizer: Tokenizer, form: ChatFormat | None, chat: b
     if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
         raise UsageError(f"the prompt is {given!r:.80}; give text, token ids, or chat messages")
     parts = list(given)
+    if not parts:
+        raise UsageError("the prompt is empty; give at least one token")
     if any(isinstance(part, Mapping) for part in parts):
         return _conversation(parts, tokenizer, form)
     return Prompt(_token_ids(parts))

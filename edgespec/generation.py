@@ -35,7 +35,10 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a text was generated, defaults and profile resolved: how fast, never which text.
+    """How a text was generated, defaults and profile resolved.
+
+    Which law it follows depends on `target_format` alone; the rest decides how fast it comes and,
+    with the seed, which text of this law is drawn.
 
     Attributes:
         target_format: the variant that ran.
@@ -61,7 +64,7 @@ class Generation:
         token_ids: every emitted token, an end-of-text token included.
         finish_reason: "eos", "stop", "max_tokens", or "capacity" when the cache is full.
         prompt_tokens: how many tokens the prompt has, its chat format included.
-        seed: draws the same text again.
+        seed: draws the same text again, with the same settings.
         settings: how it was generated.
         stats: counts and times.
         logprobs: one for each token, when asked for.
@@ -72,7 +75,7 @@ class Generation:
     finish_reason: str = ""
     prompt_tokens: int = 0
     seed: int | None = None
-    settings: Settings | None = None
+    settings: Settings = field(kw_only=True)
     stats: Stats = field(default_factory=Stats)
     logprobs: list[float] = field(default_factory=list)
 

@@ -112,7 +112,7 @@ def load(
         default_draft=tuned.draft if tuned else _default_draft(draft is not None),
         default_gamma=tuned.gamma if tuned else "auto",
         exact=bool(invariance and invariance.verdict),
-        may_speculate=allow_inexact,
+        allow_inexact=allow_inexact,
     )
 
 
@@ -141,7 +141,7 @@ class Pair:
         default_draft: str,
         default_gamma: int | str,
         exact: bool,
-        may_speculate: bool,
+        allow_inexact: bool,
     ) -> None:
         self.manifest = manifest
         self.tokenizer = tokenizer
@@ -153,7 +153,7 @@ class Pair:
         self._default_draft = default_draft
         self._default_gamma = default_gamma
         self._exact = exact
-        self._may_speculate = exact or may_speculate
+        self._may_speculate = exact or allow_inexact
         self._latest: Generation | None = None
 
     def generate(self, prompt: Given, **options: Any) -> Generation:
@@ -190,7 +190,8 @@ class Pair:
                 target that is not row-invariant everything is computed again).
             max_new_tokens: None goes on to the end of the text or of the cache.
             temperature, top_k, top_p, min_p: see `Sampling`; temperature 0 is greedy.
-            seed: draws the same text again; None takes a new one, found in the result.
+            seed: draws the same text again, with the same draft, γ and rule; None takes a new one,
+                found in the result.
             gamma: tokens drafted a round, or "auto": what acceptance and costs make fastest. None
                 is "auto", unless a profile found a number to be faster with the draft it says.
             draft: "model", prompt "lookup", or "both", each round the one that promises more. True

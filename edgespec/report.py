@@ -47,8 +47,7 @@ def show_stats(result: Generation) -> None:
     ]
     if stats.drafted:
         lines.append(_acceptance(stats))
-    if result.settings is not None:
-        lines.append(_settings(result.settings))
+    lines.append(_settings(result.settings))
     lines.append(
         f"time: target {_share(stats.target_seconds, stats)}, "
         f"draft {_share(stats.draft_seconds, stats)}, loop {stats.loop_share:.0%}; "
@@ -88,7 +87,7 @@ def generation_json(result: Generation) -> str:
         "finish_reason": result.finish_reason,
         "prompt_tokens": result.prompt_tokens,
         "seed": result.seed,
-        "settings": result.settings and dataclasses.asdict(result.settings),
+        "settings": dataclasses.asdict(result.settings),
         "stats": result.stats.to_dict(),
     }
     if result.logprobs:

@@ -5,58 +5,81 @@ import { parseArgs } from "node:util";
 import { plain, speculate } from "./decode.mjs";
 import { openPair } from "./pair.mjs";
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    plain: { type: "boolean" },
-    json: { type: "boolean" },
-    temperature: { type: "string", default: "0" },
-    gamma: { type: "string", default: "3" },
-    tokens: { type: "string", default: "256" },
-    threads: { type: "string", default: "0" },
-    "target-format": { type: "string" },
-    "draft-format": { type: "string" },
-  },
-});
-const [folder, prompt] = positionals;
-if (!prompt) {
-  console.error("node generate.mjs PAIR PROMPT");
-  process.exit(2);
+function settings() {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      plain: { type: "boolean" },
+      json: { type: "boolean" },
+      temperature: { type: "string", default: "0" },
+      gamma: { type: "string", default: "3" },
+      tokens: { type: "string", default: "256" },
+      threads: { type: "string", default: "0" },
+      "target-format": { type: "string" },
+      "draft-format": { type: "string" },
+    },
+  });
+  const number = (name, lowest, whole = true) => {
+    const value = Number(values[name]);
+    if (value >= lowest && value < Infinity && (!whole || Number.isInteger(value))) return value;
+    throw new Error(`--${name} is ${values[name]}; give a ${whole ? "whole " : ""}number from ${lowest}`);
+  };
+  if (positionals.length !== 2 || !positionals[1]) {
+    throw new Error('give a pair and a prompt: node generate.mjs PAIR "PROMPT"');
+  }
+  return {
+    folder: positionals[0],
+    prompt: positionals[1],
+    json: values.json,
+    plainly: values.plain,
+    loading: {
+      targetFormat: values["target-format"],
+      draftFormat: values["draft-format"],
+      threads: number("threads", 0),
+    },
+    options: {
+      temperature: number("temperature", 0, false),
+      gamma: number("gamma", 0),
+      maxNewTokens: number("tokens", 1),
+    },
+  };
 }
 
-const pair = await openPair(folder, {
-  targetFormat: values["target-format"],
-  draftFormat: values["draft-format"],
-  threads: Number(values.threads),
-});
-const { chat } = pair.manifest;
-const ids = chat
-  ? pair.tokenizer.encode(chat.before + prompt + chat.after, { add_special_tokens: false }).ids
-  : pair.tokenizer.encode(prompt).ids;
-const options = {
-  temperature: Number(values.temperature),
-  gamma: Number(values.gamma),
-  maxNewTokens: Number(values.tokens),
-};
-const decode = values.plain || !pair.draft ? plain : speculate;
+function encoded({ tokenizer, manifest: { chat } }, prompt) {
+  if (!chat) return tokenizer.encode(prompt).ids;
+  const message = chat.trims?.includes("user") ? prompt.trim() : prompt;
+  return tokenizer.encode(chat.before + message + chat.after, { add_special_tokens: false }).ids;
+}
 
-const began = performance.now();
-const tokens = [];
-let [shown, accepted] = ["", 0];
-for await (const { token, drafted } of decode(pair, ids, options)) {
-  tokens.push(token);
-  accepted += drafted;
-  const text = pair.tokenizer.decode(tokens, { skip_special_tokens: true });
-  if (!values.json && !text.endsWith("\uFFFD")) {
-    process.stdout.write(text.slice(shown.length));
-    shown = text;
+async function main() {
+  const { folder, prompt, json, plainly, loading, options } = settings();
+  const pair = await openPair(folder, loading);
+  if (!plainly && pair.longest === 0) console.error("not known to be exact: decoding plainly");
+  const decode = plainly || !pair.draft || pair.longest === 0 ? plain : speculate;
+  const began = performance.now();
+  const tokens = [];
+  const textOf = () => pair.tokenizer.decode(tokens, { skip_special_tokens: true });
+  let [shown, accepted] = ["", 0];
+  for await (const { token, drafted } of decode(pair, encoded(pair, prompt), options)) {
+    tokens.push(token);
+    accepted += drafted;
+    const text = textOf();
+    if (!json && !text.endsWith("\uFFFD")) {
+      process.stdout.write(text.slice(shown.length));
+      shown = text;
+    }
+  }
+  const seconds = (performance.now() - began) / 1000;
+  const text = textOf();
+  if (json) console.log(JSON.stringify({ text, token_ids: tokens, accepted, seconds }));
+  else {
+    console.log(text.slice(shown.length));
+    const speed = (tokens.length / seconds).toFixed(1);
+    console.error(`${tokens.length} tokens, ${speed} tokens/s, ${accepted} of them drafted`);
   }
 }
-const text = pair.tokenizer.decode(tokens, { skip_special_tokens: true });
-const seconds = (performance.now() - began) / 1000;
-if (values.json) console.log(JSON.stringify({ text, token_ids: tokens, accepted, seconds }));
-else {
-  console.log(text.slice(shown.length));
-  const speed = (tokens.length / seconds).toFixed(1);
-  console.error(`${tokens.length} tokens, ${speed} tokens/s, ${accepted} of them drafted`);
-}
+
+main().catch((error) => {
+  console.error(`generate.mjs: ${error.message.split("\n")[0]}`);
+  process.exit(1);
+});

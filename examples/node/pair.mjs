@@ -1,71 +1,102 @@
 // An exported pair, as docs/format.md describes it: the manifest and its two models.
 
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { createHash } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { isAbsolute, join, normalize } from "node:path";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { InferenceSession, Tensor } from "onnxruntime-node";
 
 export async function openPair(folder, { targetFormat, draftFormat, threads = 0 } = {}) {
   const manifest = readJson(join(folder, "edgespec.json"));
   if (manifest.version !== 1) throw new Error(`format version ${manifest.version}; this reads 1`);
-  const open = (exported, format, features) =>
-    openModel(folder, exported, format ?? Object.keys(exported.variants)[0], threads, features);
-  const target = await open(manifest.target, targetFormat);
-  const draft = manifest.draft && (await open(manifest.draft, draftFormat, target));
+  checkFiles(folder, manifest.files);
+  const [named, exact] = variantOf(manifest.target, targetFormat);
+  const verdict = exact.row_invariance;
+  const options = { threads, minRows: verdict?.min_rows ?? 2 };
+  const target = await openModel(folder, manifest.target, named, options);
+  const draft =
+    manifest.draft &&
+    (await openModel(folder, manifest.draft, variantOf(manifest.draft, draftFormat)[0], {
+      threads,
+      target,
+    }));
   return {
     manifest,
-    tokenizer: new Tokenizer(readJson(join(folder, "tokenizer.json")), {}),
+    // Without this option the library takes spaces out of what a model has written.
+    tokenizer: new Tokenizer(readJson(join(folder, "tokenizer.json")), {
+      clean_up_tokenization_spaces: false,
+    }),
     target,
     draft,
     vocabulary: readVocabulary(folder, manifest),
+    // How many drafted tokens this target verifies exactly; the verdict is of the exporter's machine.
+    longest: verdict?.verdict ? verdict.max_rows - 1 : 0,
   };
 }
 
 const readJson = (path) => JSON.parse(readFileSync(path, "utf8"));
 
+function variantOf(exported, format) {
+  const name = format ?? Object.keys(exported.variants)[0];
+  const variant = exported.variants[name];
+  if (!variant) throw new Error(`no ${name}; there is: ${Object.keys(exported.variants)}`);
+  if ((variant.cache ?? "fp32") !== "fp32") throw new Error("this example keeps fp32 caches only");
+  return [name, variant];
+}
+
+// Weights by their size alone: their digests take as long as loading them.
+function checkFiles(folder, files) {
+  for (const [name, { bytes, sha256 }] of Object.entries(files)) {
+    const leaves = isAbsolute(name) || normalize(name).startsWith("..") || /[\\:]/.test(name);
+    if (leaves) throw new Error(`the manifest names ${name}, which leaves the folder`);
+    const path = join(folder, name);
+    if (statSync(path).size !== bytes) throw new Error(`${path} is damaged or half-copied`);
+    if (!sha256 || !/\.(onnx|json)$/.test(name)) continue;
+    const digest = createHash("sha256").update(readFileSync(path)).digest("hex");
+    if (digest !== sha256) throw new Error(`${path} is not the file that was exported`);
+  }
+}
+
 // Which of the target's tokens a draft has: `inputs` by the target's numbers, `outputs` by its own.
 function readVocabulary(folder, { target, draft }) {
   if (draft?.vocabulary) return readJson(join(folder, draft.vocabulary));
-  const width = Math.min(target.vocab_size, draft?.vocab_size ?? target.vocab_size);
-  const inputs = Array.from({ length: target.vocab_size }, (_, token) => (token < width ? token : 0));
-  return { inputs, outputs: inputs.slice(0, width) };
+  const shared = Math.min(target.vocab_size, draft?.vocab_size ?? target.vocab_size);
+  const inputs = Array.from({ length: target.vocab_size }, (_, token) => (token < shared ? token : 0));
+  return { inputs, outputs: inputs.slice(0, shared) };
 }
 
-async function openModel(folder, exported, format, threads, target) {
-  const variant = exported.variants[format];
-  if (!variant) throw new Error(`no ${format}; there is: ${Object.keys(exported.variants)}`);
-  if ((variant.cache ?? "fp32") !== "fp32") throw new Error(`this example keeps fp32 caches only`);
+async function openModel(folder, exported, format, { threads, minRows = 1, target }) {
   const options = {
     intraOpNumThreads: threads,
     logSeverityLevel: 3,
     extra: { session: { intra_op: { spin_duration_us: "100" } } },
   };
   const sessions = {};
-  for (const [name, file] of Object.entries(variant.graphs)) {
+  for (const [name, file] of Object.entries(exported.variants[format].graphs)) {
     sessions[name] = await InferenceSession.create(join(folder, file), options);
   }
-  return new Model(exported, variant, sessions, target);
+  return new Model(exported, sessions, minRows, target);
 }
 
-export class Model {
-  // `target`: of a draft; one that reads hidden states takes them from there.
-  constructor(exported, variant, sessions, target) {
-    this.exported = exported;
-    this.sessions = sessions;
-    this.minRows = target ? 1 : (variant.row_invariance?.min_rows ?? 2);
-    this.target = target;
-    this.hidden = undefined; // of a draft that reads: its own guess at the target's next state
+class Model {
+  // `target`: of a draft that reads hidden states, which come from there.
+  constructor(exported, sessions, minRows, target) {
+    Object.assign(this, { exported, sessions, minRows, target });
+    this.hidden = undefined; // such a draft's own guess at the target's next state
   }
 
   // Starts a text of at most `room` tokens behind the prompt; returns the pending token, the one
   // whose logits come first.
   async prefill(prompt, room) {
-    this.#allocate(Math.min((this.sessions.encoder ? 0 : prompt.length) + room, this.exported.capacity));
+    const { capacity, start_token } = this.exported;
+    if (prompt.length > capacity) {
+      throw new Error(`the prompt has ${prompt.length} tokens and the cache holds ${capacity}`);
+    }
+    this.#allocate(Math.min(capacity, room + (this.sessions.encoder ? 0 : prompt.length)));
     if (this.sessions.encoder) {
       this.cross = await this.sessions.encoder.run({ tokens: int64(prompt) });
-      return this.exported.start_token;
+      return start_token;
     }
-    if (prompt.length > this.capacity) throw new Error(`the cache holds ${this.capacity} tokens`);
     if (prompt.length > 1) await this.#run(prompt.slice(0, -1), prompt.length - 2);
     return prompt.at(-1);
   }
@@ -115,7 +146,7 @@ export class Model {
       fetches[`present_${name}`] = tensor;
     }
     if (this.sessions.reader) {
-      feeds.states = await this.#states(tokens.length, rows);
+      feeds.states = await this.#states(tokens.length);
       fetches.hidden = null;
     } else if (this.exported.features) fetches.features = null;
     const found = await this.sessions.decoder.run(feeds, fetches);
@@ -133,17 +164,17 @@ export class Model {
 
   // What a draft that reads is to know of the position before each of its own: what the target
   // showed there or, where the target has not been, its own guess.
-  async #states(count, rows) {
+  async #states(count) {
     const size = this.exported.features;
     const first = this.length;
     if (first + count > this.target.length + 1) {
       return new Tensor("float32", this.hidden, [1, this.hidden.length]);
     }
-    const shown = new Float32Array(rows * size);
+    const shown = new Float32Array(count * size);
     const from = Math.max(first - 1, 0);
     const known = this.target.features.subarray(from * size, (first + count - 1) * size);
     shown.set(known, (from - (first - 1)) * size);
-    const features = new Tensor("float32", shown, [rows, size]);
+    const features = new Tensor("float32", shown, [count, size]);
     const { states } = await this.sessions.reader.run({ features });
     if (first === 0) states.data.fill(0, 0, states.dims[1]); // nothing is before the first
     if (this.settled === first) this.settled = first + count;

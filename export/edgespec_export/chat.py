@@ -85,6 +85,7 @@ def _with_turns(form: ChatFormat, render: _Render) -> ChatFormat:
         _said(_FIRST, _ANSWER, _SECOND, _REPLY, _THIRD),
         _said(f" {_FIRST}\n", f"\n {_ANSWER} ", f" {_SECOND}\n", f" {_REPLY}\n", f" {_THIRD}"),
         _said(_FIRST, "", _SECOND),
+        _said(f"{_REPLY}{_THINKING_ENDS}{_FIRST}", _ANSWER, _SECOND),
         _said(_FIRST, f"{_REPLY}{_THINKING_ENDS}{_REPLY}{_THINKING_ENDS} {_ANSWER} ", _SECOND),
         _THOUGHT,
     ]
