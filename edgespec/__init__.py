@@ -12,8 +12,8 @@ from edgespec.generation import Chunk as Chunk
 from edgespec.generation import Generation as Generation
 from edgespec.generation import Settings as Settings
 from edgespec.generation import Stream as Stream
+from edgespec.loading import load as load
 from edgespec.pair import Pair as Pair
-from edgespec.pair import load as load
 from edgespec.stats import Stats as Stats
 
 __all__ = [

@@ -1,17 +1,15 @@
-"""An exported pair, loaded: the API that applications embed."""
+"""A loaded pair: the API that applications embed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgespec.accept import RULES
-from edgespec.contract import MAX_ROWS, Exported, Manifest, Variant, read_manifest
+from edgespec.contract import Manifest
 from edgespec.controller import Confident, Controller, controller
-from edgespec.costs import Costs, estimated_costs
+from edgespec.costs import Costs
 from edgespec.decode import Round, plain, speculate
 from edgespec.distribution import Sampling
 from edgespec.draft import KINDS, Draft, ModelDraft, PromptLookup
@@ -20,104 +18,19 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec.generation import Ending, Generation, Settings, Stream, stream_of
 from edgespec.mixed import Mixed
 from edgespec.model import Model
-from edgespec.profile import PROFILE, Profile, read_profile
+from edgespec.profile import Profile
 from edgespec.randomness import Seeded
-from edgespec.runtimes import describe, open_model
-from edgespec.tokenizer import GrowingText, load_tokenizer
-from edgespec.verdicts import known_verdict, verdict_here
-from edgespec.vocabulary import Vocabulary, open_vocabulary
+from edgespec.tokenizer import GrowingText
+from edgespec.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["Pair", "load"]
-
-
-def load(
-    folder: str | Path,
-    *,
-    threads: int | None = None,
-    capacity: int | None = None,
-    target_format: str | None = None,
-    draft_format: str | None = None,
-    allow_inexact: bool = False,
-    say: Callable[[str], object] = lambda _: None,
-) -> Pair:
-    """Opens an exported pair.
-
-    What is not given comes from the profile that `edgespec tune` wrote, if there is one. Where this
-    machine has not run the target before, it is first tested for exactness, and the verdict kept in
-    the folder.
-
-    Args:
-        folder: written by `edgespec export`.
-        threads: for each model; None takes the physical cores.
-        capacity: positions that each cache holds; None takes the exporter's choice.
-        target_format, draft_format: which exported variant; None takes the first.
-        allow_inexact: speculate even on a target that is not row-invariant; it is not tested.
-        say: told in a line what takes long.
-
-    Raises:
-        EdgespecError: the folder is not a pair, is damaged, or cannot be run here.
-    """
-    folder = Path(folder)
-    manifest = read_manifest(folder)
-    profile = read_profile(folder, manifest)
-    if profile is not None and profile.measured_on != describe(profile.threads):
-        say(f"{folder / PROFILE} was measured on another machine and is not used: tune the pair")
-        profile = None
-    if profile is not None:
-        threads = profile.threads if threads is None else threads
-        target_format = target_format or profile.target_format
-        draft_format = draft_format or profile.draft_format
-    target_format, _ = _variant(manifest.target, target_format, "target")
-    if allow_inexact:
-        invariance = known_verdict(folder, manifest, target_format, threads)
-    else:
-        invariance = verdict_here(folder, manifest, target_format, threads, say)
-    min_rows = invariance.min_rows if invariance else 2
-    max_rows = invariance.max_rows if invariance else MAX_ROWS
-    target = open_model(
-        folder,
-        manifest.target,
-        target_format,
-        capacity=_usual_capacity(manifest) if capacity is None else capacity,
-        threads=threads,
-        min_rows=min_rows,
-        max_rows=max_rows,
-    )
-    draft = None
-    if manifest.draft is not None:
-        draft_format, _ = _variant(manifest.draft, draft_format, "draft")
-        draft = open_model(
-            folder,
-            manifest.draft,
-            draft_format,
-            capacity=target.capacity,
-            threads=threads,
-            target=target,
-        )
-    tuned = profile and profile.of(target_format, draft_format, threads)
-    guess = partial(
-        estimated_costs, longest=max_rows - 1, target_format=target_format, min_rows=min_rows
-    )
-    return Pair(
-        manifest,
-        load_tokenizer(folder),
-        target,
-        draft,
-        vocabulary=open_vocabulary(folder, manifest),
-        costs=_costs(manifest, target_format, draft_format, guess, tuned),
-        formats=(target_format, draft_format if draft else None),
-        default_draft=tuned.draft if tuned else _default_draft(draft is not None),
-        default_gamma=tuned.gamma if tuned else "auto",
-        exact=bool(invariance and invariance.verdict),
-        allow_inexact=allow_inexact,
-    )
+__all__ = ["Pair"]
 
 
 class Pair:
-    """A target, perhaps a draft, and their tokenizer; `load` makes it. One text at a time.
+    """A target, perhaps a draft, and their tokenizer; `edgespec.load` makes it. One text at a time.
 
     Attributes:
         manifest: what the folder says about itself.
@@ -126,6 +39,11 @@ class Pair:
         vocabulary: which of the target's tokens the draft has.
         costs: of rounds with a draft "model" and with prompt "lookup"; what γ "auto" goes by.
         formats: which variants of the target and of the draft were loaded.
+
+    Args:
+        tuned: what `edgespec tune` found for these variants on this machine.
+        exact: this machine has found the target row-invariant.
+        allow_inexact: let it verify even if not.
     """
 
     def __init__(
@@ -138,8 +56,7 @@ class Pair:
         vocabulary: Vocabulary,
         costs: Mapping[str, Costs],
         formats: tuple[str, str | None],
-        default_draft: str,
-        default_gamma: int | str,
+        tuned: Profile | None,
         exact: bool,
         allow_inexact: bool,
     ) -> None:
@@ -150,8 +67,9 @@ class Pair:
         self.vocabulary = vocabulary
         self.costs = costs
         self.formats = formats
-        self._default_draft = default_draft
-        self._default_gamma = default_gamma
+        self._usual_draft = "both" if draft is not None else "lookup"  # lookup costs nothing
+        self._default_draft = tuned.draft if tuned else self._usual_draft
+        self._default_gamma = tuned.gamma if tuned else "auto"
         self._exact = exact
         self._may_speculate = exact or allow_inexact
         self._latest: Generation | None = None
@@ -283,9 +201,7 @@ class Pair:
             raise UsageError("the pair was exported without a draft model; use draft 'lookup'")
         if not isinstance(draft, bool):
             return draft
-        if self._default_draft != "none":
-            return self._default_draft
-        return _default_draft(self.draft is not None)
+        return self._usual_draft if self._default_draft == "none" else self._default_draft
 
     def _drafting(
         self,
@@ -352,39 +268,3 @@ def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in stops):
         raise UsageError(f"stop is {stop!r:.80}; give a string, or several")
     return stops
-
-
-def _usual_capacity(manifest: Manifest) -> int:
-    """The exporter's choice, or less where the draft cannot tell so many positions apart."""
-    most = manifest.draft.positions if manifest.draft else None
-    return min(manifest.target.capacity, most or manifest.target.capacity)
-
-
-def _costs(
-    manifest: Manifest,
-    target_format: str,
-    draft_format: str | None,
-    guess: Callable[[float], Costs],
-    tuned: Profile | None,
-) -> dict[str, Costs]:
-    """Of rounds by kind of draft: as tuned, or guessed from the size of the draft."""
-    costs = {"lookup": guess(0.0)}
-    if manifest.draft is not None and draft_format is not None:
-        share = manifest.bytes("draft", draft_format) / manifest.bytes("target", target_format)
-        costs["model"] = guess(share)
-    known = tuned.known_costs() if tuned else {}
-    return costs | {kind: found.up_to(costs["lookup"].longest) for kind, found in known.items()}
-
-
-def _default_draft(has_model: bool) -> str:
-    """What drafts if nobody says: beside a model, prompt lookup costs nothing."""
-    return "both" if has_model else "lookup"
-
-
-def _variant(exported: Exported, format_: str | None, role: str) -> tuple[str, Variant]:
-    """The variant asked for, or the first."""
-    name = format_ or next(iter(exported.variants))
-    if name not in exported.variants:
-        there = ", ".join(exported.variants)
-        raise UsageError(f"the {role} was not exported as {name!r}; there is: {there}")
-    return name, exported.variants[name]

@@ -16,7 +16,8 @@ from edgespec.contract import read_manifest
 from edgespec.costs import Costs
 from edgespec.distribution import Sampling
 from edgespec.errors import UsageError
-from edgespec.pair import Pair, load
+from edgespec.loading import load
+from edgespec.pair import Pair
 from edgespec.predict import (
     Trace,
     lookup_trace,
