@@ -27,7 +27,7 @@ from edgespec_runtimes.ort import OrtModel
 from record import begin
 
 POSITIONS = (1, 2, 5, 9)
-CACHES = (16, 128, 1024)
+CACHES = (16, 128, 1024, 4096)
 REPEATS = 60
 
 
