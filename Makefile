@@ -14,6 +14,7 @@ demo: build/en-de/edgespec.json
 
 demo-chat: build/smollm2/edgespec.json
 	$(BIN)/python examples/demo_chat.py build/smollm2
+	@echo 'Talk with it: $(BIN)/edgespec chat build/smollm2'
 
 build/en-de/edgespec.json: .venv/export
 	$(BIN)/edgespec export models/en-de-target models/en-de-draft --draft-format int8 -o build/en-de --force
