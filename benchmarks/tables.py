@@ -133,6 +133,17 @@ def conversation_table(rows: list[dict[str, Any]]) -> list[str]:
     )
 
 
+def long_table(rows: list[dict[str, Any]]) -> list[str]:
+    return table(
+        "| tokens in front | way | tokens/s | over plain | tokens a call |",
+        (
+            f"| {row['prompt_tokens']} | {row['way']} | {row['tokens_per_second']:.1f} | "
+            f"{row['over_plain']:.2f} | {row['tokens_per_target_call']:.2f} |"
+            for row in rows
+        ),
+    )
+
+
 def prediction_table(rows: list[dict[str, Any]]) -> list[str]:
     return table(
         "| pair | text | target | draft | γ | α | predicted | measured | off |",
@@ -233,6 +244,8 @@ def main() -> None:
     insert(speed, "curves", [describe(curves["environment"]), "", *curve_table(curves["rows"])])
     talk = result("conversation_smollm2")
     insert(speed, "talk", [describe(talk["environment"]), "", *conversation_table(talk["rows"])])
+    long = result("long_prompt_smollm2")
+    insert(speed, "long", [describe(long["environment"]), "", *long_table(long["rows"])])
     insert(speed, "caches", [describe(caches[0]["environment"]), "", *cache_table(caches)])
     scripts = "`benchmarks/t5_pair.py`, `chat_lookup.py`, `compare_chat.py`"
     chats, peers_at = chat["environment"]["commit"], compare["environment"]["commit"]
