@@ -86,7 +86,7 @@ def main() -> None:
     if options.json:
         data = {
             "environment": record,
-            "target": options.target_format or next(iter(pair.manifest.target.variants)),
+            "target": pair.formats[0],
             "repeats": options.repeats,
             "texts_the_same": same,
             "rows": rows,

@@ -61,8 +61,12 @@ def main() -> None:
             rows.append(row)
             print(row, flush=True)
     if options.json:
-        target = next(iter(pair.formats))
-        data = {"environment": record, "target": target, "repeats": options.repeats, "rows": rows}
+        data = {
+            "environment": record,
+            "target": pair.formats[0],
+            "repeats": options.repeats,
+            "rows": rows,
+        }
         options.json.write_text(json.dumps(data, indent=2) + "\n")
 
 

@@ -117,7 +117,9 @@ class ChatFormat:
 
 
 def check_text(text: str, what: str) -> None:
-    """Raises UsageError if it is no Unicode: a command line may hold any bytes."""
+    """Raises UsageError if it is empty or no Unicode: a command line may hold any bytes."""
+    if not text:
+        raise UsageError(f"{what} is empty; give some text")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -138,7 +140,6 @@ def _role(message: Message, place: int) -> str:
             f"message {place} is {message!r:.80}; give a role ({', '.join(ROLES)}) and a content "
             "that is text, and nothing else"
         )
-    if role == "user" and not text:
-        raise UsageError(f"message {place} is empty; give some text")
-    check_text(text, f"message {place}")
+    if text or role == "user":  # others may say nothing
+        check_text(text, f"message {place}")
     return role

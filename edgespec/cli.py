@@ -170,8 +170,6 @@ def generate(
         if system is not None and chat is False:
             raise UsageError("--system is part of the chat format; leave --no-chat out")
         text = _prompt(prompt, file)
-        if not text:
-            raise UsageError("the prompt is empty; give some text")
         check_text(text, "the prompt")
         pair = loading.pair(plainly=no_draft)
         if system is None:

@@ -44,8 +44,6 @@ def encoded(given: Given, tokenizer: Tokenizer, form: ChatFormat | None, chat: b
         UsageError: it is none of these, empty, no Unicode, or wants a format that is not there.
     """
     if isinstance(given, str):
-        if not given:
-            raise UsageError("the prompt is empty; give some text")
         check_text(given, "the prompt")
         if not chat:
             return Prompt(list(tokenizer.encode(given).ids))
@@ -77,8 +75,9 @@ def _positions(answers: Sequence[range], encoding: Encoding) -> list[range]:
     They begin one before an answer's first token: the prompt's last token was scored to draw that
     one, even if the answer is empty. A token across the border is none of the answer's.
     """
-    starts = [start for start, _ in encoding.offsets]
-    ends = [end for _, end in encoding.offsets]
+    if not answers:
+        return []
+    starts, ends = zip(*encoding.offsets, strict=True)
     positions: list[range] = []
     free = 0  # whatever a tokenizer says of its offsets, answers do not overlap
     for answer in answers:

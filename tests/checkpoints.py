@@ -133,6 +133,19 @@ def write_llama(
     return _write(folder, settings, draw.tensors, tokenizer or word_tokenizer(vocab_size))
 
 
+def write_small_llama(folder: Path, tokenizer: Tokenizer | None = None, **config: Any) -> Path:
+    """A Llama that may verify, of 272 tokens (bytes, unless they are given) and milliseconds."""
+    return write_llama(
+        folder,
+        vocab_size=272,
+        tokenizer=tokenizer or byte_tokenizer(272),
+        heads=2,
+        head_size=16,
+        layers=2,
+        **config,
+    )
+
+
 def write_t5(
     folder: Path,
     *,

@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 
 import edgespec
-from checkpoints import byte_tokenizer, write_llama, write_noisy
+from checkpoints import write_noisy, write_small_llama
 from edgespec.export import export_pair
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -38,15 +38,7 @@ def pair(pair_folder) -> edgespec.Pair:
 def tiny_checkpoints(tmp_path_factory) -> tuple[Path, Path]:
     """A random Llama over bytes, and a draft that often agrees with it: milliseconds to export."""
     folder = tmp_path_factory.mktemp("tiny")
-    target = write_llama(
-        folder / "target",
-        vocab_size=272,
-        tokenizer=byte_tokenizer(272),
-        heads=2,
-        head_size=16,
-        layers=2,
-        max_position_embeddings=96,
-    )
+    target = write_small_llama(folder / "target", max_position_embeddings=96)
     return target, write_noisy(target, folder / "draft", noise=0.05)
 
 

@@ -12,23 +12,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama
+from command import EDGESPEC, run
 from edgespec.cli import main
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
 from make_help import HELP, REGENERATE, help_text
 
 PROMPT = "The file could not be opened because it does not exist."
-EDGESPEC = Path(sys.executable).with_name("edgespec")
-
-
-def run(*arguments: object, code: int = 0, **options):
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
-    assert result.exit_code == code, result.output
-    return result
 
 
 def text_of(folder: Path, *options: object) -> str:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 import edgespec
 from chat_templates import DEFAULT_SYSTEM
-from checkpoints import EOS, character_tokenizer, write_llama, write_noisy
+from checkpoints import EOS, character_tokenizer, write_noisy, write_small_llama
+from command import EDGESPEC, run
 from edgespec import chat_cli
 from edgespec.chat import said
 from edgespec.cli import main
@@ -32,7 +31,6 @@ from edgespec.export import export_pair
 from edgespec.runtimes import open_model
 from edgespec_runtimes import ort, prefill
 
-EDGESPEC = Path(sys.executable).with_name("edgespec")
 QUESTIONS = ("Hello there, who are you?", "And I?", "Say it again, please.", "Thank you.")
 WAYS = [
     {"draft": False},
@@ -47,14 +45,8 @@ WAYS = [
 def folder(tmp_path_factory):
     """A random chat model over characters, with a draft; its texts are noise."""
     folder = tmp_path_factory.mktemp("chat")
-    target = write_llama(
-        folder / "target",
-        vocab_size=272,
-        tokenizer=character_tokenizer(272),
-        heads=2,
-        head_size=16,
-        layers=2,
-        max_position_embeddings=1024,
+    target = write_small_llama(
+        folder / "target", character_tokenizer(272), max_position_embeddings=1024
     )
     (target / "tokenizer_config.json").write_text(json.dumps({"chat_template": DEFAULT_SYSTEM}))
     draft = write_noisy(target, folder / "draft", noise=0.05)
@@ -289,12 +281,6 @@ def test_any_history_leaves_what_a_fresh_model_computes(folder, monkeypatch):
 
 
 # --- the command ---------------------------------------------------------------------------------
-
-
-def run(*arguments: object, code: int = 0, **options):
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
-    assert result.exit_code == code, result.output
-    return result
 
 
 def test_lines_of_standard_input_are_the_users_turns(folder):

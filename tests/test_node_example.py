@@ -12,7 +12,7 @@ import pytest
 
 import edgespec
 from chat_templates import TRIMS
-from checkpoints import byte_tokenizer, write_llama, write_noisy
+from checkpoints import write_noisy, write_small_llama
 from edgespec.export import export_pair
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "node"
@@ -46,14 +46,7 @@ def generated(pair: Path, prompt: str, *options: object) -> dict:
 def chat_folder(tmp_path_factory):
     """A random chat model over bytes, whose template trims messages."""
     folder = tmp_path_factory.mktemp("node")
-    target = write_llama(
-        folder / "target",
-        vocab_size=272,
-        tokenizer=byte_tokenizer(272),
-        heads=2,
-        head_size=16,
-        layers=2,
-    )
+    target = write_small_llama(folder / "target")
     settings = {"chat_template": TRIMS, "bos_token": "<s>", "eos_token": "</s>"}
     (target / "tokenizer_config.json").write_text(json.dumps(settings))
     draft = write_noisy(target, folder / "draft", noise=0.05)
