@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from edgespec.contract import DECODER, Exported, Variant
+from edgespec.device import Device
 from edgespec_export.attention import Attention, Fused, Standard
 from edgespec_export.blocks import FullPrecision
 from edgespec_export.checkpoint import open_checkpoint
@@ -53,7 +54,7 @@ def build(source: str, folder: Path, attention: Attention, threads: int) -> OrtM
         family.start_token,
         {"fp32": Variant({name: f"{name}.onnx" for name in family.graphs})},
     )
-    return OrtModel(folder, exported, "fp32", capacity=max(CACHES) + 32, threads=threads)
+    return OrtModel(folder, exported, "fp32", capacity=max(CACHES) + 32, device=Device(threads))
 
 
 def call(model: OrtModel, tokens: list[int]) -> float:

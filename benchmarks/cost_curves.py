@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from edgespec.contract import read_manifest
+from edgespec.device import Device
 from edgespec.runtimes import open_model
 from record import begin
 
@@ -28,7 +29,7 @@ CACHED, CALLS = 128, 40
 def curve(folder: Path, target_format: str, threads: int) -> dict[int, float]:
     """Milliseconds of calls of m positions behind `CACHED` others, the medians."""
     target = read_manifest(folder).target
-    model = open_model(folder, target, target_format, capacity=256, threads=threads)
+    model = open_model(folder, target, target_format, capacity=256, device=Device(threads))
     model.prefill([7] * CACHED)  # of an encoder-decoder it fills no cache
     while model.length < CACHED:
         model.score([7] * min(16, CACHED - model.length))

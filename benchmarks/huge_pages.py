@@ -19,7 +19,7 @@ from contextlib import nullcontext
 import numpy as np
 
 import edgespec
-from edgespec_runtimes import providers
+from edgespec_runtimes import session
 from record import begin
 
 POSITIONS = (2, 5, 9)
@@ -47,7 +47,7 @@ def measure(
     folder: str, target_format: str, threads: int, *, chat: bool, huge: bool
 ) -> dict[str, float]:
     if not huge:
-        providers.on_huge_pages = nullcontext
+        session.on_huge_pages = nullcontext
     pair = edgespec.load(folder, target_format=target_format, threads=threads)
     prompt = pair.encode(PROMPT, chat)
     pair.target.prefill(prompt)

@@ -21,7 +21,8 @@ from edgespec.contract import read_manifest
 from edgespec.distribution import Sampling
 from edgespec.prompts import prompts_for
 from edgespec.text_file import read_lines
-from edgespec.tune import Candidate, tune
+from edgespec.tune import tune
+from edgespec.tuning import Candidate
 from record import begin
 
 NEAR = 0.1

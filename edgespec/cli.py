@@ -20,6 +20,7 @@ from edgespec.cli_options import (
     JSON,
     LOADING,
     PAIR,
+    PROVIDERS,
     SAMPLING,
     SHOWN,
     SYSTEM,
@@ -196,10 +197,20 @@ def generate(
 )
 @click.option("--check", is_flag=True, help="Read all weights, too: are they what was exported?")
 @THREADS
-def inspect(pair: Path, as_json: bool, measure: bool, check: bool, threads: int | None) -> None:
+@click.option("--provider", help="See `edgespec providers`; default: as tuned, or the processor.")
+def inspect(
+    pair: Path,
+    as_json: bool,
+    measure: bool,
+    check: bool,
+    threads: int | None,
+    provider: str | None,
+) -> None:
     """Show what an exported PAIR consists of, and whether its target is exact."""
     with one_line_errors():
         from edgespec.contract import read_manifest
+        from edgespec.device import CPU, Device, placed
+        from edgespec.elsewhere import distance_from_processor
         from edgespec.profile import read_profile
         from edgespec.recorded_files import check_weights
         from edgespec.verdicts import known_verdict, measured_verdict
@@ -213,8 +224,13 @@ def inspect(pair: Path, as_json: bool, measure: bool, check: bool, threads: int 
                 say(f"no digest of {', '.join(unknown)}: export again for one")
         verdict = measured_verdict if measure else known_verdict
         profile = read_profile(pair, manifest)
-        threads = threads or (profile.threads if profile else None)
-        here = {name: verdict(pair, manifest, name, threads) for name in manifest.target.variants}
+        tuned = profile.device if profile else Device()
+        device = Device(threads or tuned.threads, provider or tuned.provider)
+        here = {name: verdict(pair, manifest, name, device) for name in manifest.target.variants}
+        if measure and device.provider != CPU:
+            for name in here:
+                far = distance_from_processor(pair, manifest, name, device)
+                say(f"target {placed(name, device.provider)}: {far}")
         measured = {name: found for name, found in here.items() if found is not None}
         click.echo((pair_json if as_json else describe_pair)(manifest, measured, profile))
 
@@ -225,6 +241,7 @@ def inspect(pair: Path, as_json: bool, measure: bool, check: bool, threads: int 
 @SAMPLING
 @LENGTH
 @click.option("--threads", type=click.IntRange(min=1), multiple=True, help="Default: 1 and all.")
+@click.option("--provider", "only", multiple=True, help="Default: all of `edgespec providers`.")
 @CHAT
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the curves (extra: plots).")
 @click.option("--dry-run", is_flag=True, help="Write no profile.")
@@ -234,6 +251,7 @@ def tune(
     text: Path | None,
     max_new_tokens: int,
     threads: tuple[int, ...],
+    only: tuple[str, ...],
     chat: bool | None,
     plot: Path | None,
     dry_run: bool,
@@ -260,6 +278,7 @@ def tune(
             process=Sampling(**sampling),
             max_new_tokens=max_new_tokens,
             threads=threads,
+            only=only,
             chat=_in_chat_format(chat, manifest),
             say=say,
         )
@@ -283,6 +302,7 @@ def tune(
 )
 @CHAT
 @VARIANTS
+@PROVIDERS
 @THREADS
 @JSON
 def bench(
@@ -294,6 +314,8 @@ def bench(
     chat: bool | None,
     target_format: str | None,
     draft_format: str | None,
+    provider: str | None,
+    draft_provider: str | None,
     threads: int | None,
     as_json: bool,
     **sampling: Any,
@@ -312,6 +334,8 @@ def bench(
             threads=threads,
             target_format=target_format,
             draft_format=draft_format,
+            provider=provider,
+            draft_provider=draft_provider,
             allow_inexact=acceptance is not None,  # what is decreed is not exact anyway
             say=say,
         )
@@ -327,7 +351,22 @@ def bench(
         else:
             fixed = [int(g) for g in gamma if g.isdecimal()]
             rows = bench_synthetic(loaded, acceptance, max_new_tokens=max_new_tokens, gammas=fixed)
-        click.echo((bench_json if as_json else describe_bench)(rows, describe(threads)))
+        click.echo((bench_json if as_json else describe_bench)(rows, describe(loaded.devices[0])))
+
+
+@main.command(short_help="List what models can run on here.")
+@JSON
+def providers(as_json: bool) -> None:
+    """List the execution providers that ONNX Runtime has on this machine.
+
+    Each runs the operators that it knows; the processor runs the others. Plug-ins are found by the
+    names of their packages, such as onnxruntime-ep-openvino.
+    """
+    with one_line_errors():
+        from edgespec.report import describe_providers, providers_json
+        from edgespec.runtimes import providers as there_are
+
+        click.echo((providers_json if as_json else describe_providers)(there_are()))
 
 
 def _in_chat_format(asked: bool | None, manifest: Manifest) -> bool:

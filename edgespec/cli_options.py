@@ -23,6 +23,7 @@ __all__ = [
     "JSON",
     "LOADING",
     "PAIR",
+    "PROVIDERS",
     "SAMPLING",
     "SHOWN",
     "SYSTEM",
@@ -96,6 +97,14 @@ def VARIANTS(command: Command) -> Command:  # noqa: N802
     )(command)
 
 
+def PROVIDERS(command: Command) -> Command:  # noqa: N802
+    """What runs the models."""
+    return _with(
+        click.option("--provider", help="See `edgespec providers`; default: the processor."),
+        click.option("--draft-provider", help="The draft's; default: the target's."),
+    )(command)
+
+
 @dataclass(frozen=True)
 class Loading:
     """A pair that a command was given, and how to load it."""
@@ -118,7 +127,10 @@ class Loading:
 
 def LOADING(command: Command) -> Command:  # noqa: N802
     """Options of `edgespec.load`; the command is given them as `loading`."""
-    named = ("threads", "capacity", "target_format", "draft_format", "allow_inexact")
+    named = (
+        *("threads", "capacity", "target_format", "draft_format"),
+        *("provider", "draft_provider", "allow_inexact"),
+    )
 
     @wraps(command)
     def with_loading(pair: Path, **options: Any) -> Any:
@@ -129,6 +141,7 @@ def LOADING(command: Command) -> Command:  # noqa: N802
         THREADS,
         click.option("--capacity", type=int, help="Positions that a cache holds."),
         VARIANTS,
+        PROVIDERS,
         click.option(
             "--allow-inexact", is_flag=True, help="Speculate on a target that is not exact."
         ),

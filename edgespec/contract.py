@@ -153,6 +153,12 @@ class Distance:
     reference_perplexity: float
     positions: int
 
+    def __str__(self) -> str:
+        return (
+            f"KL {self.kl:.4f} from {self.reference}, same first choice {self.top1:.1%}, "
+            f"perplexity {self.perplexity:.2f} ({self.reference} {self.reference_perplexity:.2f})"
+        )
+
 
 @dataclass(frozen=True)
 class Variant:

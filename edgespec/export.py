@@ -11,6 +11,7 @@ from pathlib import Path
 
 from edgespec import __version__
 from edgespec.contract import READER, Exported, Manifest, write_manifest
+from edgespec.device import Device
 from edgespec.errors import EdgespecError
 from edgespec.model import Model
 from edgespec.prompts import sample_texts
@@ -69,6 +70,7 @@ def export_pair(
 
     sources = [resolve(name) for name in (target, draft) if name is not None]
     paths = [source.path for source in sources]
+    device = Device(threads)
     recipe = _recipe(paths, target_formats, draft_formats, cache_formats)
     with staged(Path(folder), replace=replace, recipe=recipe) as aside:
         for role, source in zip(("target", "draft"), sources, strict=False):
@@ -85,11 +87,11 @@ def export_pair(
         )
         if verify:
             for source, exported in zip(sources, _models(manifest), strict=True):
-                _verify(source.path, aside, exported, threads, say)
+                _verify(source.path, aside, exported, device, say)
         if measure:
-            target_model = _measured(aside, manifest.target, threads, say)
+            target_model = _measured(aside, manifest.target, device, say)
             manifest = _compared(
-                aside, dataclasses.replace(manifest, target=target_model), threads, say
+                aside, dataclasses.replace(manifest, target=target_model), device, say
             )
         write_manifest(manifest, aside)
     return manifest
@@ -106,12 +108,12 @@ def _models(manifest: Manifest) -> list[Exported]:
 
 
 def _measured(
-    folder: Path, exported: Exported, threads: int | None, say: Callable[[str], object]
+    folder: Path, exported: Exported, device: Device, say: Callable[[str], object]
 ) -> Exported:
     """The target with the verdict on each of its variants."""
     variants = {}
     for name, variant in exported.variants.items():
-        verdict = measure_row_invariance(folder, exported, name, threads)
+        verdict = measure_row_invariance(folder, exported, name, device)
         kept = "row-invariant" if verdict.verdict else "NOT row-invariant: no exact target"
         say(f"target {name}: {kept}, calls of {verdict.min_rows} to {verdict.max_rows} positions")
         variants[name] = dataclasses.replace(variant, row_invariance=verdict)
@@ -119,7 +121,7 @@ def _measured(
 
 
 def _compared(
-    folder: Path, manifest: Manifest, threads: int | None, say: Callable[[str], object]
+    folder: Path, manifest: Manifest, device: Device, say: Callable[[str], object]
 ) -> Manifest:
     """The manifest with the distance of each variant from its model's float32 one, if any."""
     vocabulary = open_vocabulary(folder, manifest)
@@ -129,10 +131,10 @@ def _compared(
     def texts(exported: Exported, shown: Callable[[Sequence[int]], list[int]]) -> list[list[int]]:
         return [shown(tokenizer.encode(text).ids) for text in sample_texts(exported)]
 
-    open_target = partial(open_model, folder, target, threads=threads, min_rows=2)
+    open_target = partial(open_model, folder, target, device=device, min_rows=2)
     target = _with_distances(target, texts(target, list), open_target, say)
     if draft is not None:
-        open_draft = _draft_opener(folder, draft, open_target, target, vocabulary, threads)
+        open_draft = _draft_opener(folder, draft, open_target, target, vocabulary, device)
         draft = _with_distances(draft, texts(draft, vocabulary.shown), open_draft, say)
     return dataclasses.replace(manifest, target=target, draft=draft)
 
@@ -143,7 +145,7 @@ def _draft_opener(
     open_target: Callable[[str], Model],
     target: Exported,
     vocabulary: Vocabulary,
-    threads: int | None,
+    device: Device,
 ) -> Callable[[str], Scorer]:
     """What opens a variant of the draft, behind its target if it reads one."""
 
@@ -153,8 +155,8 @@ def _draft_opener(
 
     def opened(variant: str) -> Scorer:
         if READER not in draft.variants[variant].graphs:
-            return open_model(folder, draft, variant, threads=threads, min_rows=2)
-        model = open_model(folder, draft, variant, threads=threads, target=opened_target())
+            return open_model(folder, draft, variant, device=device, min_rows=2)
+        model = open_model(folder, draft, variant, device=device, target=opened_target())
         return BehindTarget(model, opened_target(), vocabulary.said)
 
     return opened
@@ -180,11 +182,7 @@ def _with_distances(
     for name in variants:
         if name != REFERENCE:
             found = distance(reference, open_variant(name), samples, REFERENCE)
-            say(
-                f"{exported.source} {name}: KL {found.kl:.4f} from {REFERENCE}, same first choice "
-                f"{found.top1:.1%}, perplexity {found.perplexity:.2f} "
-                f"({REFERENCE} {found.reference_perplexity:.2f}), {found.positions} positions"
-            )
+            say(f"{exported.source} {name}: {found}, {found.positions} positions")
             variants[name] = dataclasses.replace(variants[name], distance=found)
     return dataclasses.replace(exported, variants=variants)
 
@@ -193,7 +191,7 @@ def _verify(
     source: Path,
     folder: Path,
     exported: Exported,
-    threads: int | None,
+    device: Device,
     say: Callable[[str], object],
 ) -> None:
     with _export_extra("torch"):
@@ -205,7 +203,7 @@ def _verify(
     if REFERENCE not in exported.variants:
         say(f"{exported.source}: nothing to verify, there is no {REFERENCE} variant")
         return
-    model = open_model(folder, exported, REFERENCE, threads=threads, min_rows=2)
+    model = open_model(folder, exported, REFERENCE, device=device, min_rows=2)
     for graph, difference in differences(source, exported, model).items():
         name = f"{exported.source} {REFERENCE} {graph}"
         say(f"{name}: max |difference| {difference:.1e} (tolerance {TOLERANCE:.0e})")

@@ -37,20 +37,23 @@ class Chunk:
 class Settings:
     """How a text was generated, defaults and profile resolved.
 
-    Which law it follows depends on `target_format` alone; the rest decides how fast it comes and,
-    with the seed, which text of this law is drawn.
+    Which law it follows depends on `target_format` and `provider` alone; the rest decides how fast
+    it comes and, with the seed, which text of this law is drawn.
 
     Attributes:
         target_format: the variant that ran.
+        provider: what it ran on.
         draft: "model", "lookup", "both", "none", or the class of the caller's own.
-        draft_format: the variant of the draft model; None if none ran.
+        draft_format, draft_provider: of the draft model; None if none ran.
         gamma: tokens drafted a round, or "auto"; None without a draft.
         rule: "token" or "block"; None without a draft.
     """
 
     target_format: str
+    provider: str
     draft: str
     draft_format: str | None
+    draft_provider: str | None
     gamma: int | str | None
     rule: str | None
 

@@ -11,6 +11,7 @@ from edgespec.contract import Manifest
 from edgespec.controller import Confident, Controller, controller
 from edgespec.costs import Costs
 from edgespec.decode import Round, plain, speculate
+from edgespec.device import Device
 from edgespec.distribution import Sampling
 from edgespec.draft import KINDS, Draft, ModelDraft, PromptLookup
 from edgespec.encoding import Given, encoded
@@ -39,6 +40,7 @@ class Pair:
         vocabulary: which of the target's tokens the draft has.
         costs: of rounds with a draft "model" and with prompt "lookup"; what γ "auto" goes by.
         formats: which variants of the target and of the draft were loaded.
+        devices: where the target and the draft run.
 
     Args:
         tuned: what `edgespec tune` found for these variants on this machine.
@@ -56,6 +58,7 @@ class Pair:
         vocabulary: Vocabulary,
         costs: Mapping[str, Costs],
         formats: tuple[str, str | None],
+        devices: tuple[Device, Device],
         tuned: Profile | None,
         exact: bool,
         allow_inexact: bool,
@@ -67,6 +70,7 @@ class Pair:
         self.vocabulary = vocabulary
         self.costs = costs
         self.formats = formats
+        self.devices = devices
         self._usual_draft = "both" if draft is not None else "lookup"  # lookup costs nothing
         self._default_draft = tuned.draft if tuned else self._usual_draft
         self._default_gamma = tuned.gamma if tuned else "auto"
@@ -227,12 +231,15 @@ class Pair:
 
     def _settings(self, kind: str | Draft | None, gamma: int | str, rule: str | None) -> Settings:
         target_format, draft_format = self.formats
+        device, draft_device = self.devices
         name = kind if isinstance(kind, str) else "none" if kind is None else type(kind).__name__
         uses_model = kind in ("model", "both")
         return Settings(
             target_format=target_format,
+            provider=device.provider,
             draft=name,
             draft_format=draft_format if uses_model else None,
+            draft_provider=draft_device.provider if uses_model else None,
             gamma=None if kind is None else gamma if gamma == "auto" else int(gamma),
             rule=rule,
         )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgespec.contract import Manifest
 from edgespec.costs import Costs
+from edgespec.device import CPU, Device
 from edgespec.draft import KINDS
 from edgespec.errors import EdgespecError
-from edgespec.typed_json import read_json, write_json
+from edgespec.typed_json import ADDED_LATER, read_json, write_json
 
 __all__ = ["PROFILE", "Profile", "read_profile", "write_profile"]
 
@@ -30,6 +31,7 @@ class Profile:
         verify, draft_cost: see `Costs`; what the loop takes is in them.
         step_ms: t_target(1), the unit of the costs, in milliseconds.
         measured_on: runtime and machine.
+        provider, draft_provider: of the target and of the draft.
     """
 
     target_format: str
@@ -41,13 +43,28 @@ class Profile:
     draft_cost: float
     step_ms: float
     measured_on: str
+    provider: str = field(default=CPU, metadata=ADDED_LATER)
+    draft_provider: str = field(default=CPU, metadata=ADDED_LATER)
+
+    @property
+    def device(self) -> Device:
+        return Device(self.threads, self.provider)
+
+    @property
+    def draft_device(self) -> Device:
+        return Device(self.threads, self.draft_provider)
 
     def of(
-        self, target_format: str, draft_format: str | None, threads: int | None
+        self,
+        target_format: str,
+        draft_format: str | None,
+        device: Device,
+        draft_device: Device,
     ) -> Profile | None:
         """The profile, if it was measured with these; it says nothing about others."""
-        same_draft = self.draft_format in (None, draft_format)
-        same = same_draft and (self.target_format, self.threads) == (target_format, threads)
+        draft = (self.draft_format, self.draft_device)
+        same_draft = self.draft_format is None or draft == (draft_format, draft_device)
+        same = same_draft and (self.target_format, self.device) == (target_format, device)
         return self if same else None
 
     def known_costs(self) -> dict[str, Costs]:

@@ -5,23 +5,30 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from edgespec.bench import BenchRow
 from edgespec.contract import Exported, Manifest, RowInvariance
+from edgespec.device import drafted_by, placed
 from edgespec.generation import Generation, Settings, Stream
 from edgespec.profile import Profile
 from edgespec.stats import Stats
-from edgespec.tune import Candidate, Tuning
+from edgespec.tuning import Candidate, Tuning
+
+if TYPE_CHECKING:
+    from edgespec_runtimes.providers import Provider
 
 __all__ = [
     "bench_json",
     "describe_bench",
     "describe_pair",
+    "describe_providers",
     "describe_tuning",
     "generation_json",
     "pair_json",
+    "providers_json",
     "show_stats",
     "tuning_json",
     "write_stream",
@@ -66,12 +73,11 @@ def _acceptance(stats: Stats) -> str:
 
 
 def _settings(settings: Settings) -> str:
+    target = placed(settings.target_format, settings.provider)
     if settings.draft == "none":
-        return f"target {settings.target_format}, no draft"
-    draft = " ".join(filter(None, (settings.draft, settings.draft_format)))
-    return (
-        f"target {settings.target_format}, draft {draft}, γ {settings.gamma}, {settings.rule} rule"
-    )
+        return f"target {target}, no draft"
+    draft = drafted_by(settings.draft, settings.draft_format, settings.draft_provider)
+    return f"target {target}, draft {draft}, γ {settings.gamma}, {settings.rule} rule"
 
 
 def _share(seconds: float, stats: Stats) -> str:
@@ -118,9 +124,10 @@ def describe_pair(
     lines.append(f"end of text: tokens {', '.join(map(str, manifest.eos_token_ids))}")
     lines.append(f"chat format: {'yes' if manifest.chat else 'no'}")
     if profile is not None:
-        draft = " ".join(filter(None, (profile.draft, profile.draft_format)))
+        draft = drafted_by(profile.draft, profile.draft_format, profile.draft_provider)
+        target = placed(profile.target_format, profile.provider)
         lines.append(
-            f"tuned: target {profile.target_format}, draft {draft}, γ {profile.gamma}, "
+            f"tuned: target {target}, draft {draft}, γ {profile.gamma}, "
             f"{profile.threads} threads ({profile.measured_on})"
         )
     return "\n".join(lines)
@@ -138,11 +145,7 @@ def _describe_model(
         lines.append(f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB, {variant.cache} cache")
         lines += [f"    {graph}: {path}" for graph, path in variant.graphs.items()]
         if variant.distance is not None:
-            far = variant.distance
-            lines.append(
-                f"    KL {far.kl:.4f} from {far.reference}, same first choice {far.top1:.1%}, "
-                f"perplexity {far.perplexity:.2f} ({far.reference} {far.reference_perplexity:.2f})"
-            )
+            lines.append(f"    {variant.distance}")
         if name in measured:
             lines.append(f"    on this machine: {_verdict(measured[name])}")
         elif variant.row_invariance is not None:
@@ -180,20 +183,22 @@ def describe_tuning(tuning: Tuning) -> str:
         )
     else:
         profile = tuning.profile()
-        draft = " ".join(filter(None, (profile.draft, best.draft_format)))
+        draft = drafted_by(profile.draft, best.draft_format, best.draft_provider)
+        target = placed(best.target_format, best.provider)
         lines.append(
-            f"best: target {best.target_format}, draft {draft}, γ {profile.gamma}, "
+            f"best: target {target}, draft {draft}, γ {profile.gamma}, "
             f"{best.threads} threads: {best.speedup:.2f}× plain decoding"
         )
     return "\n".join(lines)
 
 
 def _tuning_line(row: Candidate) -> str:
-    draft = " ".join(filter(None, (row.kind, row.draft_format)))
+    draft = drafted_by(row.kind, row.draft_format, row.draft_provider)
+    target = placed(row.target_format, row.provider)
     verify = row.costs.verify
     v5, v9 = (f"{verify[m]:5.2f}" if len(verify) > m else "    -" for m in (4, 8))
     return (
-        f"{row.target_format:14} {draft:20} {row.threads:7} {row.step_ms:8.2f} {v5} {v9} "
+        f"{target:14} {draft:20} {row.threads:7} {row.step_ms:8.2f} {v5} {v9} "
         f"{row.costs.draft:5.2f} {row.acceptance:5.2f} {row.gamma:2} {row.predicted:8.2f}× "
         f"{row.measured:7.2f}× {row.adaptive:5.2f}× {row.tokens_per_second:9.1f}"
     )
@@ -225,3 +230,14 @@ def bench_json(rows: Sequence[BenchRow], measured_on: str) -> str:
         {"measured_on": measured_on, "rows": [dataclasses.asdict(row) for row in rows]},
         ensure_ascii=False,
     )
+
+
+def describe_providers(there_are: Sequence[Provider]) -> str:
+    """A line for each: its name here, and what tells it from others."""
+    return "\n".join(f"{provider.name:16} {provider}" for provider in there_are)
+
+
+def providers_json(there_are: Sequence[Provider]) -> str:
+    """The same for machines."""
+    fields = ("name", "title", "version", "hardware")
+    return json.dumps([{name: getattr(one, name) for name in fields} for one in there_are])

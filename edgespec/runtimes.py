@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgespec.contract import READER, Exported, RowInvariance
+from edgespec.device import HERE, Device
 from edgespec.errors import EdgespecError
 from edgespec.model import Model
 
-__all__ = ["describe", "measure_row_invariance", "open_model"]
+if TYPE_CHECKING:
+    from edgespec_runtimes.ort import OrtModel
+    from edgespec_runtimes.providers import Provider
+
+__all__ = ["describe", "measure_row_invariance", "open_model", "provider_name", "providers"]
 
 
 def open_model(
@@ -18,11 +23,11 @@ def open_model(
     variant: str,
     *,
     capacity: int | None = None,
-    threads: int | None = None,
+    device: Device = HERE,
     min_rows: int = 1,
     max_rows: int | None = None,
     target: Model | None = None,
-) -> Model:
+) -> OrtModel:
     """A model on ONNX Runtime; the arguments are those of `edgespec_runtimes.ort.OrtModel`.
 
     Args:
@@ -30,7 +35,7 @@ def open_model(
     """
     from edgespec_runtimes.ort import OrtModel
 
-    options: dict[str, Any] = {"capacity": capacity, "threads": threads, "min_rows": min_rows}
+    options: dict[str, Any] = {"capacity": capacity, "device": device, "min_rows": min_rows}
     if READER not in exported.variants[variant].graphs:
         return OrtModel(folder, exported, variant, max_rows=max_rows, **options)
     from edgespec_runtimes.ort_eagle import OrtEagle
@@ -40,19 +45,37 @@ def open_model(
     return OrtEagle(folder, exported, variant, target, **options)
 
 
-def describe(threads: int | None) -> str:
-    """What a measurement was made on: runtime, threads, processor."""
-    from edgespec_runtimes import providers
+def describe(device: Device) -> str:
+    """What a measurement was made on: runtime, provider, threads, processor."""
+    from edgespec_runtimes import machine
 
-    return providers.describe(threads)
+    return machine.describe(device)
+
+
+def provider_name(asked: str) -> str:
+    """A provider's own name, of those that it answers to.
+
+    Raises:
+        UsageError: there is none here.
+    """
+    from edgespec_runtimes.providers import find_provider
+
+    return find_provider(asked).name
+
+
+def providers() -> list[Provider]:
+    """What models can run on here; see `edgespec_runtimes.providers`."""
+    from edgespec_runtimes.providers import providers
+
+    return providers()
 
 
 def measure_row_invariance(
-    folder: Path, exported: Exported, variant: str, threads: int | None = None
+    folder: Path, exported: Exported, variant: str, device: Device = HERE
 ) -> RowInvariance:
     """Measures a variant on this machine; see `edgespec_runtimes.invariance`."""
     from edgespec_runtimes.invariance import LONGEST, measure_row_invariance
 
     capacity = min(LONGEST, exported.positions or LONGEST)
-    model = open_model(folder, exported, variant, capacity=capacity, threads=threads)
-    return measure_row_invariance(model, describe(threads))
+    model = open_model(folder, exported, variant, capacity=capacity, device=device)
+    return measure_row_invariance(model, describe(device))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edgespec.bench import NOTHING_TO_TIME
-from edgespec.contract import read_manifest
+from edgespec.contract import Manifest, read_manifest
 from edgespec.costs import Costs
+from edgespec.device import CPU, Device, drafted_by, placed
 from edgespec.distribution import Sampling
-from edgespec.errors import UsageError
+from edgespec.elsewhere import distance_from_processor
+from edgespec.errors import EdgespecError, UsageError
 from edgespec.loading import load
 from edgespec.pair import Pair
 from edgespec.predict import (
@@ -25,84 +28,13 @@ from edgespec.predict import (
     model_trace,
     predicted_speedup,
 )
-from edgespec.profile import Profile
 from edgespec.round_costs import LONGEST, RoundCosts, plain_step_seconds, round_costs
-from edgespec.runtimes import describe
+from edgespec.runtimes import describe, provider_name, providers
 from edgespec.stats import Rate
+from edgespec.tuning import Candidate, Tuning
 from edgespec.verdicts import verdict_here
 
-__all__ = ["Candidate", "Tuning", "tune"]
-
-CLEARLY_SLOWER = 0.97  # what lies between changes from run to run
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One way to run the pair, predicted and measured on the same prompts.
-
-    Attributes:
-        kind: of the draft that was tried: "model", "lookup" or "none".
-        acceptance: α, Σ min(p, q) on average.
-        gamma: the best fixed one by prediction; 0 where drafting does not pay.
-        predicted, measured: its speed-up over plain decoding of the same variant.
-        adaptive: speed-up measured with γ "auto", a model and prompt lookup taking turns.
-        tokens_per_second: measured; of a variant's candidates, what plain decoding of it reached in
-            the middle of all its runs, times `speedup`. They run one after the other, and a
-            machine that drifts must not choose among them.
-    """
-
-    target_format: str
-    draft_format: str | None
-    kind: str
-    threads: int
-    costs: Costs
-    step_ms: float
-    acceptance: float
-    gamma: int
-    predicted: float
-    measured: float
-    adaptive: float
-    tokens_per_second: float
-
-    @property
-    def follows(self) -> bool:
-        """Whether γ "auto" is to be preferred: unless clearly slower, for it serves other texts."""
-        return self.adaptive > CLEARLY_SLOWER * self.measured
-
-    @property
-    def draft(self) -> str:
-        """What is to draft, as `generate` is told it."""
-        if not self.gamma:
-            return "none"
-        return "both" if self.kind == "model" and self.follows else self.kind
-
-    @property
-    def speedup(self) -> float:
-        """Over plain decoding, as it is to be run."""
-        return self.adaptive if self.follows else self.measured
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """Everything that was tried, and the best of it."""
-
-    candidates: list[Candidate]
-    best: Candidate
-    measured_on: str
-
-    def profile(self) -> Profile:
-        best = self.best
-        return Profile(
-            target_format=best.target_format,
-            draft_format=best.draft_format,
-            draft=best.draft,
-            gamma="auto" if best.follows else best.gamma,
-            threads=best.threads,
-            verify=list(best.costs.verify),
-            draft_cost=best.costs.draft,
-            step_ms=best.step_ms,
-            measured_on=self.measured_on,
-        )
+__all__ = ["tune"]
 
 
 def tune(
@@ -112,6 +44,7 @@ def tune(
     process: Sampling,
     max_new_tokens: int,
     threads: Sequence[int] = (),
+    only: Sequence[str] = (),
     chat: bool = False,
     say: Callable[[str], object] = lambda _: None,
 ) -> Tuning:
@@ -122,26 +55,74 @@ def tune(
         process: the sampling that it will be used with.
         max_new_tokens: of each text.
         threads: to try; by default 1 and all cores.
+        only: providers to try; by default all that there are.
         chat: put the chat format around the prompts.
         say: told one line about each thing measured.
     """
     manifest = read_manifest(folder)
     drafts = list(manifest.draft.variants) if manifest.draft else []
     candidates: list[Candidate] = []
-    for count in threads or sorted({1, os.cpu_count() or 1}):
+    for provider, count in _places(only, threads or sorted({1, os.cpu_count() or 1})):
         for target_format in manifest.target.variants:
-            if not verdict_here(folder, manifest, target_format, count, say).verdict:
-                say(f"target {target_format}: not row-invariant with {count} threads, left out")
-                continue
-            run = _Run(folder, target_format, count, prompts, process, max_new_tokens, chat)
-            found = _on_one_scale([run.plain(), run.lookup(), *map(run.model, drafts)])
-            for candidate in found:
-                say(_line(candidate))
-            candidates += found
+            with _left_out_if_it_cannot(f"target {placed(target_format, provider)}", provider, say):
+                if _is_exact(folder, manifest, target_format, Device(count, provider), say):
+                    options = (prompts, process, max_new_tokens, chat)
+                    run = _Run(folder, target_format, provider, count, *options)
+                    candidates += _tried(run, drafts, say)
     if not candidates:
         raise UsageError(f"{folder} has no row-invariant target; there is nothing to speculate on")
     best = max(candidates, key=lambda candidate: candidate.tokens_per_second)
-    return Tuning(candidates, best, describe(best.threads))
+    return Tuning(candidates, best, describe(best.device))
+
+
+def _places(only: Sequence[str], threads: Sequence[int]) -> list[tuple[str, int]]:
+    """Where to try a target: each provider, with how many threads; they matter to the processor."""
+    names = [provider_name(name) for name in only] or [one.name for one in providers()]
+    return [
+        (name, count) for name in names for count in (threads if name == CPU else [max(threads)])
+    ]
+
+
+@contextmanager
+def _left_out_if_it_cannot(
+    what: str, provider: str, say: Callable[[str], object]
+) -> Iterator[None]:
+    """What another provider than the processor's cannot run is no reason to stop."""
+    try:
+        yield
+    except EdgespecError as error:
+        if provider == CPU:
+            raise
+        say(f"{what}: left out ({error})")
+
+
+def _is_exact(
+    folder: Path,
+    manifest: Manifest,
+    target_format: str,
+    device: Device,
+    say: Callable[[str], object],
+) -> bool:
+    """Whether a target may verify on a device; says how far it is there from the processor's."""
+    what = f"target {placed(target_format, device.provider)}"
+    if not verdict_here(folder, manifest, target_format, device, say).verdict:
+        say(f"{what}: not row-invariant with {device.threads} threads, left out")
+        return False
+    if device.provider != CPU:
+        say(f"{what}: {distance_from_processor(folder, manifest, target_format, device)}")
+    return True
+
+
+def _tried(run: _Run, drafts: Sequence[str], say: Callable[[str], object]) -> list[Candidate]:
+    """Every way to draft for a target; a draft model on the processor and where the target is."""
+    found = [run.plain(), run.lookup()]
+    for draft_format, provider in product(drafts, dict.fromkeys((CPU, run.provider))):
+        with _left_out_if_it_cannot(f"draft {placed(draft_format, provider)}", provider, say):
+            found.append(run.model(draft_format, provider))
+    found = _on_one_scale(found)
+    for candidate in found:
+        say(_line(candidate))
+    return found
 
 
 def _on_one_scale(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -152,12 +133,13 @@ def _on_one_scale(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 class _Run:
-    """Measurements of one target variant with one number of threads."""
+    """Measurements of one target variant on one device."""
 
     def __init__(
         self,
         folder: Path,
         target_format: str,
+        provider: str,
         threads: int,
         prompts: Sequence[str],
         process: Sampling,
@@ -166,6 +148,7 @@ class _Run:
     ) -> None:
         self._folder = folder
         self._target_format = target_format
+        self.provider = provider
         self._threads = threads
         self._process = process
         self._options: dict[str, Any] = {
@@ -173,7 +156,7 @@ class _Run:
             **process.options,
             "seed": 0,
         }
-        self._pair = pair = self._load(None)
+        self._pair = pair = self._load(None, CPU)
         self._prompts = [pair.encode(prompt, chat) for prompt in prompts]
         texts = [pair.generate(prompt, draft=False, **self._options) for prompt in self._prompts]
         if max(len(text.token_ids) for text in texts) == 1:
@@ -183,7 +166,7 @@ class _Run:
 
     def plain(self) -> Candidate:
         alone = RoundCosts(Costs([1.0], 0.0), self._step)
-        return self._candidate("none", None, alone, [], self._pair)
+        return self._candidate("none", None, CPU, alone, [], self._pair)
 
     def lookup(self) -> Candidate:
         traces = [
@@ -191,10 +174,10 @@ class _Run:
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
         timed = round_costs(self._pair, self._prompts, "lookup", self._process)
-        return self._candidate("lookup", None, timed, traces, self._pair)
+        return self._candidate("lookup", None, CPU, timed, traces, self._pair)
 
-    def model(self, draft_format: str) -> Candidate:
-        pair = self._load(draft_format)
+    def model(self, draft_format: str, provider: str) -> Candidate:
+        pair = self._load(draft_format, provider)
         assert pair.draft is not None
         traces = [
             model_trace(
@@ -210,20 +193,23 @@ class _Run:
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
         timed = round_costs(pair, self._prompts, "model", self._process)
-        return self._candidate("model", draft_format, timed, traces, pair)
+        return self._candidate("model", draft_format, provider, timed, traces, pair)
 
-    def _load(self, draft_format: str | None) -> Pair:
+    def _load(self, draft_format: str | None, provider: str) -> Pair:
         return load(
             self._folder,
             threads=self._threads,
+            provider=self.provider,
             target_format=self._target_format,
             draft_format=draft_format,
+            draft_provider=provider,
         )
 
     def _candidate(
         self,
         kind: str,
         draft_format: str | None,
+        draft_provider: str,
         timed: RoundCosts,
         traces: list[Trace],
         pair: Pair,
@@ -247,6 +233,8 @@ class _Run:
             target_format=self._target_format,
             draft_format=draft_format,
             kind=kind,
+            provider=self.provider,
+            draft_provider=draft_provider,
             threads=self._threads,
             costs=costs,
             step_ms=1e3 * timed.step_seconds,
@@ -260,9 +248,10 @@ class _Run:
 
 
 def _line(candidate: Candidate) -> str:
-    draft = " ".join(filter(None, (candidate.kind, candidate.draft_format)))
+    draft = drafted_by(candidate.kind, candidate.draft_format, candidate.draft_provider)
     return (
-        f"target {candidate.target_format}, draft {draft}, {candidate.threads} threads: "
+        f"target {placed(candidate.target_format, candidate.provider)}, "
+        f"draft {draft}, {candidate.threads} threads: "
         f"γ {candidate.gamma}, predicted {candidate.predicted:.2f}×, "
         f"measured {candidate.measured:.2f}×, γ auto {candidate.adaptive:.2f}×, "
         f"{candidate.tokens_per_second:.1f} tokens/s"

@@ -1,7 +1,8 @@
 """Whether a target is exact on this machine: found out once, and kept beside the pair.
 
-Export measures where it runs. Another processor, number of threads or version of the runtime may
-take other kernels, so what was measured elsewhere says nothing here (docs/decisions/0003).
+Export measures where it runs. Another processor, number of threads, provider or version of the
+runtime may take other kernels, so what was measured elsewhere says nothing here
+(docs/decisions/0003).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.contract import DECODER, Manifest, RowInvariance
+from edgespec.device import Device, placed
 from edgespec.runtimes import describe, measure_row_invariance
 from edgespec.typed_json import read_json, write_json
 
@@ -33,7 +35,7 @@ def verdict_here(
     folder: Path,
     manifest: Manifest,
     variant: str,
-    threads: int | None,
+    device: Device,
     say: Callable[[str], object],
 ) -> RowInvariance:
     """The verdict on a target variant, measured now if this machine has none yet.
@@ -41,31 +43,32 @@ def verdict_here(
     Args:
         say: told before a measurement, which takes long.
     """
-    known = known_verdict(folder, manifest, variant, threads)
+    known = known_verdict(folder, manifest, variant, device)
     if known is not None:
         return known
-    say(f"target {variant}: testing whether it verifies exactly on this machine …")
-    return measured_verdict(folder, manifest, variant, threads)
+    target = placed(variant, device.provider)
+    say(f"target {target}: testing whether it verifies exactly on this machine …")
+    return measured_verdict(folder, manifest, variant, device)
 
 
 def known_verdict(
-    folder: Path, manifest: Manifest, variant: str, threads: int | None
+    folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> RowInvariance | None:
-    """What export, or an earlier measurement, found on this machine with so many threads."""
-    here = describe(threads)
+    """What export, or an earlier measurement, found on this machine with this device."""
+    here = describe(device)
     exported = manifest.target.variants[variant].row_invariance
     kept = _read(folder).get((_digest(manifest, variant), here))
     return kept or (exported if exported and exported.measured_on == here else None)
 
 
 def measured_verdict(
-    folder: Path, manifest: Manifest, variant: str, threads: int | None
+    folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> RowInvariance:
     """Measures, and keeps the verdict where the folder can be written.
 
     That takes as long as some hundred calls of the model.
     """
-    verdict = measure_row_invariance(folder, manifest.target, variant, threads)
+    verdict = measure_row_invariance(folder, manifest.target, variant, device)
     kept = _read(folder) | {(_digest(manifest, variant), verdict.measured_on): verdict}
     found = [_Kept(graph, verdict) for (graph, _), verdict in kept.items()]
     with suppress(OSError):  # it is measured again the next time

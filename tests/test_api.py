@@ -378,17 +378,17 @@ def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, ga
 @pytest.mark.parametrize(
     ("asked", "ran"),
     [
-        ({}, ("both", "fp32", "auto", "token")),
-        ({"draft": False}, ("none", None, None, None)),
-        ({"draft": "lookup", "gamma": 4}, ("lookup", None, 4, "token")),
-        ({"draft": "model", "temperature": 1.0}, ("model", "fp32", "auto", "block")),
-        ({"draft": Wild(40), "rule": "block"}, ("Wild", None, "auto", "block")),
+        ({}, ("both", "fp32", "cpu", "auto", "token")),
+        ({"draft": False}, ("none", None, None, None, None)),
+        ({"draft": "lookup", "gamma": 4}, ("lookup", None, None, 4, "token")),
+        ({"draft": "model", "temperature": 1.0}, ("model", "fp32", "cpu", "auto", "block")),
+        ({"draft": Wild(40), "rule": "block"}, ("Wild", None, None, "auto", "block")),
     ],
     ids=["usual", "plain", "lookup", "sampled", "own"],
 )
 def test_a_result_says_with_what_it_was_made(pair, asked, ran):
     settings = pair.generate(ENGLISH, max_new_tokens=3, **asked).settings
-    assert settings == edgespec.Settings("fp32", *ran)
+    assert settings == edgespec.Settings("fp32", "cpu", *ran)
 
 
 class Rash(Wild):

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from checkpoints import write_llama, write_t5
 from edgespec.contract import CACHE_FORMATS, read_manifest
+from edgespec.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
@@ -45,7 +46,7 @@ def models(request, checkpoint):
     ).target
     (variant,) = exported.variants
     return tuple(
-        open_model(folder, exported, variant, capacity=CAPACITY, threads=1, min_rows=2)
+        open_model(folder, exported, variant, capacity=CAPACITY, device=Device(1), min_rows=2)
         for _ in range(2)
     )
 

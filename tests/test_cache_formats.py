@@ -17,6 +17,7 @@ import pytest
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec.contract import CACHE_FORMATS, MANIFEST, read_manifest
+from edgespec.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
@@ -127,7 +128,7 @@ def test_greedy_text_with_a_draft_is_the_variants_own(folder, variant):
 def test_a_position_is_the_same_behind_any_number_of_others(folder, target, variant):
     """Kernels change with the length of the cache; the verdict looks at a few lengths only."""
     capacity = target.positions or 300
-    model = open_model(folder, target, variant, capacity=capacity, threads=1)
+    model = open_model(folder, target, variant, capacity=capacity, device=Device(1))
     text = [int(token) for token in np.random.default_rng(2).integers(3, 272, size=capacity)]
     model.prefill(text[:2])
     for length in range(model.length, capacity - 17):
@@ -160,7 +161,7 @@ def test_a_scale_that_positions_share_is_refused(tiny_checkpoints, tmp_path, mon
 
 def kept(folder, target, variant):
     """Keys and scales of the first layer after some calls; what they are of is in every variant."""
-    model = open_model(folder, target, variant, capacity=30, threads=1, min_rows=2)
+    model = open_model(folder, target, variant, capacity=30, device=Device(1), min_rows=2)
     text = [int(token) for token in np.random.default_rng(1).integers(3, 272, size=20)]
     model.prefill(text[:5])
     for start in range(0, 20, 4):
@@ -193,7 +194,9 @@ def test_a_call_touches_its_own_positions_only(tiny_checkpoints, tmp_path, name)
         source, None, tmp_path / "pair", cache_formats=[name], measure=False
     ).target
     (variant,) = exported.variants
-    model = open_model(tmp_path / "pair", exported, variant, capacity=30, threads=1, min_rows=2)
+    model = open_model(
+        tmp_path / "pair", exported, variant, capacity=30, device=Device(1), min_rows=2
+    )
     model.prefill([3, 4, 5, 6])
     clean = model.score([7, 8, 9]).copy()
     model.rewind(3)
@@ -217,7 +220,9 @@ def test_the_time_of_a_call_does_not_depend_on_the_capacity(tmp_path, name):
     (variant,) = exported.variants
     fastest = {}
     for capacity in (64, 1 << 19):
-        model = open_model(tmp_path / "pair", exported, variant, capacity=capacity, threads=1)
+        model = open_model(
+            tmp_path / "pair", exported, variant, capacity=capacity, device=Device(1)
+        )
         model.prefill([3, 4, 5])
         times = []
         for _ in range(30):

@@ -26,6 +26,7 @@ from edgespec import chat_cli
 from edgespec.chat import said
 from edgespec.cli import main
 from edgespec.contract import MAX_ROWS, read_manifest
+from edgespec.device import Device
 from edgespec.errors import UsageError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
@@ -220,7 +221,7 @@ def test_a_call_that_would_hold_other_tokens_is_made_anew(folder, monkeypatch):
     """A long call may round otherwise than a shorter one: none is kept in part."""
     monkeypatch.setattr(prefill, "LONGEST", 20)
     target = read_manifest(folder).target
-    model = open_model(folder, target, "fp32", threads=1, min_rows=2, max_rows=17)
+    model = open_model(folder, target, "fp32", device=Device(1), min_rows=2, max_rows=17)
 
     def prefilled(prompt, answers=()):
         with computed(model, monkeypatch) as calls:
@@ -253,7 +254,7 @@ def test_any_history_leaves_what_a_fresh_model_computes(folder, monkeypatch):
     monkeypatch.setattr(prefill, "LONGEST", 20)
     exported = read_manifest(folder).target
     used, fresh = (
-        open_model(folder, exported, "int8", capacity=99, threads=1, min_rows=2, max_rows=17)
+        open_model(folder, exported, "int8", capacity=99, device=Device(1), min_rows=2, max_rows=17)
         for _ in range(2)
     )
     text = [int(token) for token in np.random.default_rng(0).integers(272, size=99)]

@@ -18,6 +18,7 @@ from edgespec.accept import RULES
 from edgespec.contract import read_manifest
 from edgespec.controller import Fixed
 from edgespec.decode import speculate
+from edgespec.device import Device
 from edgespec.distribution import Sampling
 from edgespec.draft import ModelDraft
 from edgespec.errors import UsageError
@@ -51,8 +52,10 @@ class Onnx:
         self.manifest = read_manifest(folder)
         variant = self.manifest.target.variants["fp32"]
         rows = variant.row_invariance.min_rows
-        self.target = open_model(folder, self.manifest.target, "fp32", threads=1, min_rows=rows)
-        self.draft = open_model(folder, self.manifest.draft, "fp32", threads=1)
+        self.target = open_model(
+            folder, self.manifest.target, "fp32", device=Device(1), min_rows=rows
+        )
+        self.draft = open_model(folder, self.manifest.draft, "fp32", device=Device(1))
         self.vocabulary = open_vocabulary(folder, self.manifest)
 
 

@@ -16,6 +16,7 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from conftest import MODELS
 from edgespec.contract import read_manifest
+from edgespec.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
@@ -123,7 +124,7 @@ def test_a_format_computes_every_part_of_the_model(folder, format_):
     exported = read_manifest(folder).target
     logits = {}
     for name in ("fp32", format_):
-        model = open_model(folder, exported, name, threads=1, min_rows=2)
+        model = open_model(folder, exported, name, device=Device(1), min_rows=2)
         logits[name] = model.score([model.prefill([4, 7, 9, 3]), 5, 8, 6, 10, 4, 7]).copy()
     difference = np.abs(logits["fp32"] - logits[format_]).mean() / logits["fp32"].std()
     assert difference <= (0.4 if format_ == "int4-weights" else 0.1)
@@ -147,7 +148,7 @@ def test_a_format_stays_near_float32_and_is_not_float32(real, format_):
     prompt = edgespec.load(real, threads=1).encode("This package contains the documentation.")
     logits = {}
     for name in ("fp32", format_):
-        model = open_model(real, exported, name, threads=1, min_rows=2)
+        model = open_model(real, exported, name, device=Device(1), min_rows=2)
         logits[name] = model.score([model.prefill(prompt), *prompt]).copy()
     difference = np.abs(logits["fp32"] - logits[format_]).mean() / logits["fp32"].std()
     assert difference <= NEAR[format_]

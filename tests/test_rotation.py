@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from edgespec.contract import read_manifest
+from edgespec.device import Device
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
 from edgespec_export.blocks import FullPrecision
@@ -91,7 +92,7 @@ CASES = {
 def logits_of(folder, *formats):
     exported = read_manifest(folder).target
     for name in formats:
-        model = open_model(folder, exported, name, threads=1, min_rows=2)
+        model = open_model(folder, exported, name, device=Device(1), min_rows=2)
         yield model.score([model.prefill(PROMPT), *TEXT]).copy()
 
 

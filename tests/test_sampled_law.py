@@ -25,6 +25,7 @@ import edgespec
 from checkpoints import write_llama, write_noisy
 from edgespec.accept import RULES
 from edgespec.contract import read_manifest
+from edgespec.device import Device
 from edgespec.distribution import Sampling
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
@@ -62,7 +63,7 @@ def small_pair(folder):
 
 def exact_law(folder, process):
     """P(x1, x2) = p(x1) p(x2 | x1), one token a call: [VOCAB, VOCAB]."""
-    model = open_model(folder, read_manifest(folder).target, "fp32", threads=1, min_rows=2)
+    model = open_model(folder, read_manifest(folder).target, "fp32", device=Device(1), min_rows=2)
 
     def law(text):
         pending = model.prefill(PROMPT)

@@ -10,10 +10,11 @@ from pathlib import Path
 import onnxruntime as ort
 import pytest
 
+from edgespec.device import HERE, Device
 from edgespec.errors import EdgespecError
-from edgespec_runtimes import huge_pages, providers
+from edgespec_runtimes import huge_pages, machine
 from edgespec_runtimes.huge_pages import PAGE, on_huge_pages
-from edgespec_runtimes.providers import open_session
+from edgespec_runtimes.session import open_session
 
 
 def on_huge(place: int) -> int:
@@ -100,7 +101,7 @@ def test_threads_of_a_model_that_waits_are_soon_asleep(version, setting, value, 
     monkeypatch.setattr(
         ort, "InferenceSession", lambda graph, options, providers: opened.append(options)
     )
-    open_session(Path("decoder.onnx"), threads=2)
+    open_session(Path("decoder.onnx"), Device(2))
     assert opened[0].get_session_config_entry(setting) == value
 
 
@@ -108,7 +109,7 @@ def test_threads_of_a_model_that_waits_are_soon_asleep(version, setting, value, 
 def test_a_runtime_that_lacks_operators_of_the_graphs_is_named(version, monkeypatch):
     monkeypatch.setattr(ort, "__version__", version)
     with pytest.raises(EdgespecError, match=f"onnxruntime {version} .* 1.25 or newer"):
-        open_session(Path("decoder.onnx"), threads=None)
+        open_session(Path("decoder.onnx"), HERE)
 
 
 X86 = (
@@ -124,7 +125,7 @@ def test_a_machine_is_told_by_what_its_processor_can_do(cpuinfo, monkeypatch, tm
     for number, feature in enumerate(("", "", "vnni")):
         file = tmp_path / str(number)
         file.write_text(cpuinfo.format(feature))
-        monkeypatch.setattr(providers, "Path", lambda _, file=file: file)
-        said.append(providers.describe(2))
+        monkeypatch.setattr(machine, "Path", lambda _, file=file: file)
+        said.append(machine.describe(HERE))
     assert said[0] == said[1] != said[2]
     assert all(line.count("#") == 1 for line in said)

@@ -19,13 +19,14 @@ from edgespec.cli import main
 from edgespec.contract import read_manifest, write_manifest
 from edgespec.costs import Costs
 from edgespec.decode import Round
+from edgespec.device import Device
 from edgespec.distribution import Sampling
 from edgespec.export import export_pair
 from edgespec.profile import PROFILE, Profile, read_profile, write_profile
 from edgespec.round_costs import round_costs
 from edgespec.runtimes import describe
 from edgespec.stats import Stats, counted
-from edgespec.tune import Candidate, Tuning
+from edgespec.tuning import Candidate, Tuning
 from edgespec.verdicts import VERDICTS
 
 TEXTS = "\n".join(["a small text", "another one"])
@@ -84,7 +85,7 @@ def profile(**changes) -> Profile:
         "verify": [1.0, 1.1, 1.2, 1.3],
         "draft_cost": 0.1,
         "step_ms": 1.0,
-        "measured_on": describe(1),
+        "measured_on": describe(Device(1)),
     }
     return Profile(**{**usual, **changes})
 
@@ -179,6 +180,8 @@ def candidate(**changes) -> Candidate:
         "target_format": "int8",
         "draft_format": "int8",
         "kind": "model",
+        "provider": "cpu",
+        "draft_provider": "cpu",
         "threads": 1,
         "costs": Costs([1.0, 1.1], 0.1),
         "step_ms": 1.0,

@@ -16,6 +16,7 @@ import edgespec
 from edgespec import verdicts
 from edgespec.cli import main
 from edgespec.contract import DECODER, Manifest, RowInvariance, read_manifest, write_manifest
+from edgespec.device import HERE, Device
 from edgespec.runtimes import describe, measure_row_invariance
 from edgespec.verdicts import VERDICTS
 
@@ -44,9 +45,9 @@ def measurements(monkeypatch):
     """Which variants were measured with how many threads; each is found exact."""
     made = []
 
-    def measured(folder, exported, variant, threads):
-        made.append((variant, threads))
-        return measure_row_invariance(folder, exported, variant, threads)
+    def measured(folder, exported, variant, device):
+        made.append((variant, device.threads))
+        return measure_row_invariance(folder, exported, variant, device)
 
     monkeypatch.setattr(verdicts, "measure_row_invariance", measured)
     return made
@@ -103,8 +104,8 @@ def test_a_verdict_belongs_to_a_graph(own_pair, measurements):
     manifest = read_manifest(own_pair)
     graph = manifest.target.variants["fp32"].graphs[DECODER]
     manifest.files[graph]["sha256"] = "0" * 64
-    assert verdicts.known_verdict(own_pair, with_verdict(manifest, None), "fp32", None) is None
-    assert verdicts.known_verdict(own_pair, read_manifest(own_pair), "fp32", None) is not None
+    assert verdicts.known_verdict(own_pair, with_verdict(manifest, None), "fp32", HERE) is None
+    assert verdicts.known_verdict(own_pair, read_manifest(own_pair), "fp32", HERE) is not None
 
 
 RECORD = """[{{"graph": "{graph}", "row_invariance": {{"verdict": true, "min_rows": {least},
@@ -115,7 +116,7 @@ RECORD = """[{{"graph": "{graph}", "row_invariance": {{"verdict": true, "min_row
 def test_a_record_that_cannot_be_is_none(from_elsewhere, measurements, least, most):
     manifest = read_manifest(from_elsewhere)
     graph = manifest.files[manifest.target.variants["fp32"].graphs[DECODER]]["sha256"]
-    record = RECORD.format(graph=graph, least=least, most=most, here=describe(1))
+    record = RECORD.format(graph=graph, least=least, most=most, here=describe(Device(1)))
     (from_elsewhere / VERDICTS).write_text(record)
     load(from_elsewhere, threads=1)
     assert measurements == [("fp32", 1)]
@@ -155,7 +156,7 @@ def test_who_allows_what_is_inexact_need_not_wait(from_elsewhere, measurements):
 def test_no_more_tokens_are_drafted_than_were_found_exact(from_elsewhere):
     manifest = read_manifest(from_elsewhere)
     pair, _ = load(from_elsewhere, threads=1)
-    found = verdicts.known_verdict(from_elsewhere, manifest, "fp32", 1)
+    found = verdicts.known_verdict(from_elsewhere, manifest, "fp32", Device(1))
     assert pair.generate("text", max_new_tokens=20, gamma=found.max_rows - 1).token_ids
     with pytest.raises(edgespec.UsageError, match="exact for at most 16"):
         pair.generate("text", gamma=found.max_rows)

@@ -16,9 +16,10 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from edgespec import contract
+from edgespec.device import CPU, HERE, Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.prefill import Cached, call_end, kept, making
-from edgespec_runtimes.providers import one_line_errors, open_session
+from edgespec_runtimes.session import one_line_errors, open_session, operators_taken
 
 __all__ = ["Call", "OrtModel"]
 
@@ -33,7 +34,7 @@ class OrtModel:
         exported: the model's entry there.
         variant: which number format.
         capacity: positions the cache holds; the exporter's choice if None.
-        threads: for both graphs; None takes the physical cores.
+        device: for both graphs.
         min_rows: a call of fewer positions is padded with dummy tokens that are forgotten again.
             A target takes what its row-invariance asks for; a draft may be called with one row.
         max_rows: a position is computed alike, bit by bit, in calls of up to so many; None if
@@ -42,6 +43,8 @@ class OrtModel:
     Attributes:
         features: [capacity, F] what a target shows of each position that it has scored, for a draft
             that reads it; None where its graph shows nothing.
+        operators: how many of the decoder's operators the device's provider runs, and of how many;
+            None on the processor, which runs what others do not take.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class OrtModel:
         variant: str,
         *,
         capacity: int | None = None,
-        threads: int | None = None,
+        device: Device = HERE,
         min_rows: int = 1,
         max_rows: int | None = None,
     ) -> None:
@@ -69,9 +72,10 @@ class OrtModel:
         self._layers = exported.layers
         graphs = exported.variants[variant].graphs
         buffers = contract.cache_buffers(exported, exported.variants[variant].cache)
-        self._decoder = open_session(folder / graphs[contract.DECODER], threads)
+        self._decoder = open_session(folder / graphs[contract.DECODER], device)
+        self.operators = _taken(self._decoder, graphs[contract.DECODER], device)
         encoder = graphs.get(contract.ENCODER)
-        self._encoder = open_session(folder / encoder, threads) if encoder else None
+        self._encoder = open_session(folder / encoder, device) if encoder else None
         self._further = _further(self._decoder)
         reads = contract.READER in graphs
         shown = self._further.get(contract.FEATURES, 0)
@@ -202,6 +206,18 @@ class OrtModel:
         """Takes from a call what later ones, or another model, need of its first positions."""
         if self.features is not None:
             self.features[self.length : self.length + count] = call.rows[contract.FEATURES][:count]
+
+
+def _taken(decoder: ort.InferenceSession, graph: str, device: Device) -> tuple[int, int] | None:
+    """See `OrtModel.operators`; a provider that runs nothing would only be a name."""
+    if device.provider == CPU:
+        return None
+    taken, count = operators_taken(decoder, device)
+    if not taken:
+        raise EdgespecError(
+            f"{device.provider} runs none of the {count} operators of {graph}; leave it out"
+        )
+    return taken, count
 
 
 def _further(decoder: ort.InferenceSession) -> dict[str, int]:

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec import contract
+from edgespec.device import HERE, Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort import Call, OrtModel
-from edgespec_runtimes.providers import one_line_errors, open_session
+from edgespec_runtimes.session import one_line_errors, open_session
 
 __all__ = ["OrtEagle"]
 
@@ -37,14 +38,14 @@ class OrtEagle(OrtModel):
         target: OrtModel,
         *,
         capacity: int | None = None,
-        threads: int | None = None,
+        device: Device = HERE,
         min_rows: int = 1,
     ) -> None:
         super().__init__(
-            folder, exported, variant, capacity=capacity, threads=threads, min_rows=min_rows
+            folder, exported, variant, capacity=capacity, device=device, min_rows=min_rows
         )
         reader = exported.variants[variant].graphs[contract.READER]
-        self._reader = open_session(folder / reader, threads)
+        self._reader = open_session(folder / reader, device)
         if target.features is None or target.features.shape[1] != exported.features:
             shown = 0 if target.features is None else target.features.shape[1]
             raise EdgespecError(

@@ -1,97 +1,138 @@
-"""How an ONNX Runtime session is set up for this work."""
+"""Which execution providers ONNX Runtime has on this machine, and what they are called here.
+
+Some are built into the installed runtime. Others are plug-ins: packages such as
+`onnxruntime-ep-openvino`, which bring a library that the runtime loads.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import distributions
+from typing import Any
 
 import onnxruntime as ort
 
-from edgespec.errors import EdgespecError, UsageError
-from edgespec_runtimes.huge_pages import on_huge_pages
+from edgespec.device import CPU
+from edgespec.errors import UsageError
 
-__all__ = ["CPU", "describe", "one_line_errors", "open_session"]
+__all__ = ["Provider", "find_provider", "providers"]
 
-CPU = "CPUExecutionProvider"
-# What /proc/cpuinfo says of a processor's kind, on x86 and on ARM.
-KIND = (
-    *("model name", "cpu family", "model", "stepping", "flags"),
-    *("CPU implementer", "CPU part", "CPU variant", "CPU revision", "Features"),
-)
-OLDEST = (1, 25)  # of ONNX Runtime: TensorScatter of opset 24
+SUFFIX = "executionprovider"  # of most titles
+LIBRARY = "library_path"  # in what the runtime knows of a plug-in's device
+REMOTE = "azure"  # hands its work to a server
 
 
-def open_session(graph: Path, threads: int | None) -> ort.InferenceSession:
-    """A session on the CPU provider.
+@dataclass(frozen=True)
+class Provider:
+    """Attributes:
+    name: what users call it: "cpu", "openvino", or "openvino:gpu" where it has several devices.
+    title: what ONNX Runtime calls it.
+    version: of a plug-in, else empty: the runtime's own.
+    device: of a plug-in, the `OrtEpDevice` it runs on; None for what is built in.
+    """
 
-    Args:
-        graph: the ONNX file; external data outside its folder is refused.
-        threads: intra-op threads; None lets ONNX Runtime take the physical cores.
+    name: str
+    title: str
+    version: str = ""
+    device: Any = None
+
+    @property
+    def hardware(self) -> str:
+        """What a plug-in runs on; empty for what is built in."""
+        if self.device is None:
+            return ""
+        found = self.device.device
+        return f"{found.vendor} {_kind(self.device)} {found.vendor_id:#06x}:{found.device_id:#06x}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that it answers to."""
+        short = _short(self.title)
+        return (short,) if self.device is None else (short, f"{short}:{_kind(self.device)}")
+
+    def __str__(self) -> str:
+        """All that tells it from another: what it measured says nothing about that one."""
+        return " ".join(filter(None, (self.title, self.version, self.hardware)))
+
+
+def find_provider(name: str) -> Provider:
+    """The provider of a name; of one with several devices, the first if none is named.
 
     Raises:
-        EdgespecError: the file is missing, cut short or not a graph this runtime can run.
+        UsageError: there is none here.
     """
-    if threads is not None and threads < 1:
-        raise UsageError(f"threads is {threads}; give 1 or more")
-    version = _version(ort.__version__)
-    if version < OLDEST:
-        raise EdgespecError(
-            f"onnxruntime {ort.__version__} lacks operators of these graphs, which need "
-            f"{'.'.join(map(str, OLDEST))} or newer: pip install --upgrade onnxruntime"
+    wanted = name.lower()
+    if wanted == CPU:
+        return _built_in()[CPU]  # without loading what nobody asked for
+    here = providers()
+    fitting = [one for one in here if wanted in one.names]
+    if not fitting:
+        names = ", ".join(one.name for one in here)
+        hindered = "".join(f"; {what}" for what in _plugged_in())
+        raise UsageError(
+            f"there is no provider {name!r} here; there is: {names}{hindered}. Others come with "
+            "another build of onnxruntime, or with a plug-in such as onnxruntime-ep-openvino"
         )
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads or 0
-    options.log_severity_level = 4  # every failure below is raised, with a way out
-    options.add_session_config_entry(*_spinning(version))
-    with one_line_errors(f"{graph} cannot be loaded"), on_huge_pages():
-        return ort.InferenceSession(str(graph), options, providers=[CPU])
+    return fitting[0]
 
 
-def _version(text: str) -> tuple[int, int]:
-    major, minor, *_ = text.split(".")
-    return int(major), int(minor)
+def providers() -> list[Provider]:
+    """All of them, the processor's own first."""
+    _plugged_in()
+    return [*_built_in().values(), *_plugins()]
 
 
-def _spinning(version: tuple[int, int]) -> tuple[str, str]:
-    """How long threads wait awake for the next call, as an entry of a session's configuration.
+def _built_in() -> dict[str, Provider]:
+    plugged_in = {device.ep_name for device in _plugin_devices()}
+    found = {_short(title): title for title in ort.get_available_providers()}
+    names = sorted(found.keys() - {REMOTE}, key=lambda name: name != CPU)
+    return {name: Provider(name, found[name]) for name in names if found[name] not in plugged_in}
 
-    Target and draft take turns: threads of the one that waits must not spin on the cores of the
-    one that works. A tenth of a millisecond is not felt there, and the next call of the same model
-    often comes that soon; to wake a thread would take as long.
+
+def _plugins() -> list[Provider]:
+    """One for each kind of device, the first of its kind."""
+    found: dict[str, dict[str, Any]] = {}
+    for device in _plugin_devices():
+        found.setdefault(device.ep_name, {}).setdefault(_kind(device), device)
+    return [
+        Provider(
+            name=f"{_short(title)}:{kind}" if len(kinds) > 1 else _short(title),
+            title=title,
+            version=device.ep_metadata.get("version", ""),
+            device=device,
+        )
+        for title, kinds in found.items()
+        for kind, device in kinds.items()
+    ]
+
+
+def _plugin_devices() -> list[Any]:
+    return [device for device in ort.get_ep_devices() if LIBRARY in device.ep_metadata]
+
+
+@cache
+def _plugged_in() -> list[str]:
+    """Has the runtime load the installed plug-ins, once a process; says what hindered any.
+
+    Their packages are named `…-ep-…`, and a function in them tells where the library is.
     """
-    if version < (1, 26):  # it knows no durations
-        return "session.force_spinning_stop", "1"
-    return "session.intra_op.spin_duration_us", "100"
+    hindered = []
+    names = {(found.metadata["Name"] or "").lower().replace("_", "-") for found in distributions()}
+    for name in sorted(name for name in names if "-ep-" in name):
+        try:
+            library = import_module(name.replace("-", "_")).get_library_path()
+            ort.register_execution_provider_library(name, library)
+        except Exception as error:  # whatever another's package does, it is not here
+            hindered.append(f"{name} cannot be used ({str(error).partition(chr(10))[0][:200]})")
+    return hindered
 
 
-@contextmanager
-def one_line_errors(what: str = "the model cannot be run") -> Iterator[None]:
-    """Whatever ONNX Runtime raises becomes an `EdgespecError`; its exceptions share no base."""
-    try:
-        yield
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        raise EdgespecError(f"{what} ({reason}); export the pair again") from None
+def _short(title: str) -> str:
+    return title.lower().removesuffix(SUFFIX)
 
 
-def describe(threads: int | None) -> str:
-    """What a measurement was made on; where this differs, other kernels may run."""
-    cores = f"{threads} threads" if threads else f"default threads of {os.cpu_count()} cores"
-    return f"onnxruntime {ort.__version__} {CPU}, {cores}, {platform.machine()} {_processor()}"
-
-
-def _processor() -> str:
-    """Its name, which a virtual machine may shorten and ARM lacks, and a digest of what it can."""
-    try:
-        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
-    except OSError:
-        first = ""
-    lines = (line.partition(":") for line in first.splitlines())
-    known = {key.strip(): value.strip() for key, _, value in lines}
-    kind = [platform.version()] if not known else [known.get(key, "") for key in KIND]
-    name = known.get("model name") or platform.processor() or "processor"
-    return f"{name} #{hashlib.sha256(' '.join(kind).encode()).hexdigest()[:8]}"
+def _kind(device: Any) -> str:
+    """cpu, gpu or npu."""
+    return str(device.device.type.name).lower()

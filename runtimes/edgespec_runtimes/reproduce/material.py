@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.contract import read_manifest
+from edgespec.device import Device
 from edgespec.model import Model
 from edgespec.runtimes import open_model
 from edgespec.text_file import read_lines
@@ -53,10 +54,10 @@ def open_material(
     Raises:
         EdgespecError: a file or the pair cannot be read.
     """
-    manifest = read_manifest(pair)
+    manifest, device = read_manifest(pair), Device(threads)
     variant, measured = next(iter(manifest.target.variants.items()))
     min_rows = measured.row_invariance.min_rows if measured.row_invariance else 2
-    target = open_model(pair, manifest.target, variant, threads=threads, min_rows=min_rows)
+    target = open_model(pair, manifest.target, variant, device=device, min_rows=min_rows)
     draft = None
     if manifest.draft is not None:
         format_ = next(iter(manifest.draft.variants))
@@ -65,7 +66,7 @@ def open_material(
             manifest.draft,
             format_,
             capacity=target.capacity,
-            threads=threads,
+            device=device,
             target=target,
         )
     tokenizer = load_tokenizer(pair)
