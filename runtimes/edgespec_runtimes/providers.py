@@ -17,11 +17,11 @@ import onnxruntime as ort
 from edgespec.device import CPU
 from edgespec.errors import UsageError
 
-__all__ = ["Provider", "find_provider", "providers"]
+__all__ = ["PROCESSOR", "Provider", "find_provider", "providers"]
 
 SUFFIX = "executionprovider"  # of most titles
 LIBRARY = "library_path"  # in what the runtime knows of a plug-in's device
-REMOTE = "azure"  # hands its work to a server
+REMOTE = "AzureExecutionProvider"  # hands its work to a server
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,9 @@ class Provider:
         return " ".join(filter(None, (self.title, self.version, self.hardware)))
 
 
+PROCESSOR = Provider(CPU, "CPUExecutionProvider")
+
+
 def find_provider(name: str) -> Provider:
     """The provider of a name; of one with several devices, the first if none is named.
 
@@ -65,7 +68,7 @@ def find_provider(name: str) -> Provider:
     """
     wanted = name.lower()
     if wanted == CPU:
-        return _built_in()[CPU]  # without loading what nobody asked for
+        return PROCESSOR  # without a look at what nobody asked for
     here = providers()
     fitting = [one for one in here if wanted in one.names]
     if not fitting:
@@ -81,14 +84,14 @@ def find_provider(name: str) -> Provider:
 def providers() -> list[Provider]:
     """All of them, the processor's own first."""
     _plugged_in()
-    return [*_built_in().values(), *_plugins()]
+    return [PROCESSOR, *_built_in(), *_plugins()]
 
 
-def _built_in() -> dict[str, Provider]:
-    plugged_in = {device.ep_name for device in _plugin_devices()}
-    found = {_short(title): title for title in ort.get_available_providers()}
-    names = sorted(found.keys() - {REMOTE}, key=lambda name: name != CPU)
-    return {name: Provider(name, found[name]) for name in names if found[name] not in plugged_in}
+def _built_in() -> list[Provider]:
+    """What else the installed runtime was built with."""
+    others = {PROCESSOR.title, REMOTE} | {device.ep_name for device in _plugin_devices()}
+    titles = [title for title in ort.get_available_providers() if title not in others]
+    return [Provider(_short(title), title) for title in titles]
 
 
 def _plugins() -> list[Provider]:

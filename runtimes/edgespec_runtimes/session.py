@@ -9,10 +9,10 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from edgespec.device import CPU, Device
+from edgespec.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.huge_pages import on_huge_pages
-from edgespec_runtimes.providers import Provider, find_provider
+from edgespec_runtimes.providers import PROCESSOR, Provider, find_provider
 
 __all__ = ["one_line_errors", "open_session", "operators_taken"]
 
@@ -45,7 +45,7 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
     options.log_severity_level = 4  # every failure below is raised, with a way out
     options.add_session_config_entry(*_spinning(version))
     failed = f"{graph} cannot be loaded"
-    if provider.name == CPU:
+    if provider is PROCESSOR:
         with one_line_errors(failed), on_huge_pages():
             return ort.InferenceSession(str(graph), options, providers=[provider.title])
     with one_line_errors(f"{failed} on {provider.name}", way_out="leave --provider out"):
@@ -60,7 +60,7 @@ def _elsewhere(
     if provider.device is not None:
         options.add_provider_for_devices([provider.device], {})
         return ort.InferenceSession(str(graph), options)
-    titles = [provider.title, find_provider(CPU).title]
+    titles = [provider.title, PROCESSOR.title]
     with warnings.catch_warnings(action="ignore"):  # where it cannot, the runtime goes on without
         session = ort.InferenceSession(str(graph), options, providers=titles)
     if provider.title not in session.get_providers():
