@@ -209,11 +209,9 @@ def inspect(
     """Show what an exported PAIR consists of, and whether its target is exact."""
     with one_line_errors():
         from edgespec.contract import read_manifest
-        from edgespec.device import CPU, Device, placed
-        from edgespec.elsewhere import distance_from_processor
-        from edgespec.profile import read_profile
+        from edgespec.inspection import known_verdicts, measured_verdicts
         from edgespec.recorded_files import check_weights
-        from edgespec.verdicts import known_verdict, measured_verdict
+        from edgespec.setup import Asked, profile_of_this_machine
 
         manifest = read_manifest(pair)
         if check:
@@ -222,17 +220,13 @@ def inspect(
             say(f"{others} files are as exported")
             if unknown:
                 say(f"no digest of {', '.join(unknown)}: export again for one")
-        verdict = measured_verdict if measure else known_verdict
-        profile = read_profile(pair, manifest)
-        tuned = profile.device if profile else Device()
-        device = Device(threads or tuned.threads, provider or tuned.provider)
-        here = {name: verdict(pair, manifest, name, device) for name in manifest.target.variants}
-        if measure and device.provider != CPU:
-            for name in here:
-                far = distance_from_processor(pair, manifest, name, device)
-                say(f"target {placed(name, device.provider)}: {far}")
-        measured = {name: found for name, found in here.items() if found is not None}
-        click.echo((pair_json if as_json else describe_pair)(manifest, measured, profile))
+        profile = profile_of_this_machine(pair, manifest, say)
+        asked = Asked(threads, provider=provider)
+        if measure:
+            verdicts = measured_verdicts(pair, manifest, profile, asked, say)
+        else:
+            verdicts = known_verdicts(pair, manifest, profile, asked)
+        click.echo((pair_json if as_json else describe_pair)(manifest, verdicts, profile))
 
 
 @main.command(short_help="Find a pair's fastest setting on this device.")
@@ -241,7 +235,9 @@ def inspect(
 @SAMPLING
 @LENGTH
 @click.option("--threads", type=click.IntRange(min=1), multiple=True, help="Default: 1 and all.")
-@click.option("--provider", "only", multiple=True, help="Default: all of `edgespec providers`.")
+@click.option(
+    "--provider", "named", multiple=True, help="To try; default: all of `edgespec providers`."
+)
 @CHAT
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the curves (extra: plots).")
 @click.option("--dry-run", is_flag=True, help="Write no profile.")
@@ -251,7 +247,7 @@ def tune(
     text: Path | None,
     max_new_tokens: int,
     threads: tuple[int, ...],
-    only: tuple[str, ...],
+    named: tuple[str, ...],
     chat: bool | None,
     plot: Path | None,
     dry_run: bool,
@@ -278,7 +274,7 @@ def tune(
             process=Sampling(**sampling),
             max_new_tokens=max_new_tokens,
             threads=threads,
-            only=only,
+            named=named,
             chat=_in_chat_format(chat, manifest),
             say=say,
         )
@@ -339,6 +335,7 @@ def bench(
             allow_inexact=acceptance is not None,  # what is decreed is not exact anyway
             say=say,
         )
+        measured_on = describe(loaded.devices[0], loaded.devices[1] if loaded.draft else None)
         if acceptance is None:
             rows = time_texts(
                 loaded,
@@ -351,7 +348,7 @@ def bench(
         else:
             fixed = [int(g) for g in gamma if g.isdecimal()]
             rows = bench_synthetic(loaded, acceptance, max_new_tokens=max_new_tokens, gammas=fixed)
-        click.echo((bench_json if as_json else describe_bench)(rows, describe(loaded.devices[0])))
+        click.echo((bench_json if as_json else describe_bench)(rows, measured_on))
 
 
 @main.command(short_help="List what models can run on here.")
@@ -364,9 +361,12 @@ def providers(as_json: bool) -> None:
     """
     with one_line_errors():
         from edgespec.report import describe_providers, providers_json
-        from edgespec.runtimes import providers as there_are
+        from edgespec.runtimes import all_providers
 
-        click.echo((providers_json if as_json else describe_providers)(there_are()))
+        here, hindered = all_providers()
+        for line in hindered:
+            say(line)
+        click.echo((providers_json if as_json else describe_providers)(here))
 
 
 def _in_chat_format(asked: bool | None, manifest: Manifest) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHAT",
+    "DRAFTING",
     "GENERATION",
     "JSON",
     "LOADING",
@@ -60,12 +61,9 @@ def SAMPLING(command: Command) -> Command:  # noqa: N802
     )(command)
 
 
-def GENERATION(command: Command) -> Command:  # noqa: N802
-    """Options of `edgespec.Pair.stream`; for its draft, see `drafting`."""
+def DRAFTING(command: Command) -> Command:  # noqa: N802
+    """How `edgespec.Pair.stream` drafts; for its draft, see `drafting`."""
     return _with(
-        click.option("-n", "--max-new-tokens", type=int, help="Default: to the end of the text."),
-        SAMPLING,
-        click.option("--seed", type=int, help="Draws the same text again."),
         click.option(
             "--gamma", help="Tokens drafted a round, or auto; default: as tuned, or auto."
         ),
@@ -78,6 +76,16 @@ def GENERATION(command: Command) -> Command:  # noqa: N802
         click.option(
             "--rule", type=click.Choice(["block", "token"]), help="Default: block when sampling."
         ),
+    )(command)
+
+
+def GENERATION(command: Command) -> Command:  # noqa: N802
+    """Options of `edgespec.Pair.stream`."""
+    return _with(
+        click.option("-n", "--max-new-tokens", type=int, help="Default: to the end of the text."),
+        SAMPLING,
+        click.option("--seed", type=int, help="Draws the same text again."),
+        DRAFTING,
         click.option("--stop", multiple=True, help="End before this text; may be repeated."),
     )(command)
 
@@ -100,8 +108,11 @@ def VARIANTS(command: Command) -> Command:  # noqa: N802
 def PROVIDERS(command: Command) -> Command:  # noqa: N802
     """What runs the models."""
     return _with(
-        click.option("--provider", help="See `edgespec providers`; default: the processor."),
-        click.option("--draft-provider", help="The draft's; default: the target's."),
+        click.option(
+            "--provider",
+            help="See `edgespec providers`; default: as tuned, or the processor.",
+        ),
+        click.option("--draft-provider", help="The draft's; default: as tuned, or the target's."),
     )(command)
 
 

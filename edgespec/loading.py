@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from edgespec.contract import MAX_ROWS, Exported, Manifest, RowInvariance, read_manifest
+from edgespec.contract import MAX_ROWS, Manifest, RowInvariance, read_manifest
 from edgespec.costs import Costs, estimated_costs
-from edgespec.device import CPU, Device, placed
-from edgespec.errors import UsageError
+from edgespec.device import placed
 from edgespec.model import Model
 from edgespec.pair import Pair
-from edgespec.profile import PROFILE, Profile, read_profile
-from edgespec.runtimes import describe, open_model, provider_name
+from edgespec.profile import Profile
+from edgespec.runtimes import open_model
+from edgespec.setup import Asked, Setup, profile_of_this_machine, setup
 from edgespec.tokenizer import load_tokenizer
 from edgespec.verdicts import known_verdict, verdict_here
 from edgespec.vocabulary import open_vocabulary
@@ -44,9 +44,9 @@ def load(
         threads: for each model; None takes the physical cores.
         capacity: positions that each cache holds; None takes the exporter's choice.
         target_format, draft_format: which exported variant; None takes the first.
-        provider: what runs the target, as `edgespec providers` names it; None takes the processor.
-            What is exact on one need not be on another: each is tested by itself.
-        draft_provider: of the draft; None takes the target's.
+        provider: what runs the target, as `edgespec providers` names it; None takes what was
+            tuned, or the processor. A target is tested on each by itself.
+        draft_provider: of the draft; None takes what was tuned, or the target's if that is given.
         allow_inexact: speculate even on a target that is not row-invariant; it is not tested.
         say: told in a line what takes long.
 
@@ -55,64 +55,27 @@ def load(
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
-    profile = _profile_of_this_machine(folder, manifest, say)
-    if profile is not None:
-        threads = profile.threads if threads is None else threads
-        draft_provider = draft_provider or (None if provider else profile.draft_provider)
-        provider = provider or profile.provider
-        target_format = target_format or profile.target_format
-        draft_format = draft_format or profile.draft_format
-    target_format = _variant(manifest.target, target_format, "target")
-    draft_format = _variant(manifest.draft, draft_format, "draft") if manifest.draft else None
-    device = Device(threads, provider_name(provider or CPU))
-    draft_device = Device(threads, provider_name(draft_provider or device.provider))
+    asked = Asked(threads, target_format, draft_format, provider, draft_provider)
+    chosen = setup(manifest, profile_of_this_machine(folder, manifest, say), asked)
+    formats = (chosen.target_format, chosen.draft_format)
     if allow_inexact:
-        invariance = known_verdict(folder, manifest, target_format, device)
+        invariance = known_verdict(folder, manifest, chosen.target_format, chosen.device)
     else:
-        invariance = verdict_here(folder, manifest, target_format, device, say)
-    formats, devices = (target_format, draft_format), (device, draft_device)
-    tuned = profile and profile.of(*formats, *devices)
-    target, draft = _models(folder, manifest, formats, devices, invariance, capacity, say)
+        invariance = verdict_here(folder, manifest, chosen.target_format, chosen.device, say)
+    target, draft = _models(folder, manifest, chosen, invariance, capacity, say)
     return Pair(
         manifest,
         load_tokenizer(folder),
         target,
         draft,
         vocabulary=open_vocabulary(folder, manifest),
-        costs=_costs(manifest, formats, invariance, tuned),
+        costs=_costs(manifest, formats, invariance, chosen.tuned),
         formats=formats,
-        devices=devices,
-        tuned=tuned,
+        devices=(chosen.device, chosen.draft_device),
+        tuned=chosen.tuned,
         exact=bool(invariance and invariance.verdict),
         allow_inexact=allow_inexact,
     )
-
-
-def _profile_of_this_machine(
-    folder: Path, manifest: Manifest, say: Callable[[str], object]
-) -> Profile | None:
-    profile = read_profile(folder, manifest)
-    if profile is not None and not _is_of_this_machine(profile):
-        say(f"{folder / PROFILE} was measured on another machine and is not used: tune the pair")
-        return None
-    return profile
-
-
-def _is_of_this_machine(profile: Profile) -> bool:
-    try:
-        describe(profile.draft_device)
-        return profile.measured_on == describe(profile.device)
-    except UsageError:  # such a provider is not here
-        return False
-
-
-def _variant(exported: Exported, format_: str | None, role: str) -> str:
-    """The variant asked for, or the first."""
-    name = format_ or next(iter(exported.variants))
-    if name not in exported.variants:
-        there = ", ".join(exported.variants)
-        raise UsageError(f"the {role} was not exported as {name!r}; there is: {there}")
-    return name
 
 
 def _rows(invariance: RowInvariance | None) -> tuple[int, int]:
@@ -123,37 +86,36 @@ def _rows(invariance: RowInvariance | None) -> tuple[int, int]:
 def _models(
     folder: Path,
     manifest: Manifest,
-    formats: tuple[str, str | None],
-    devices: tuple[Device, Device],
+    chosen: Setup,
     invariance: RowInvariance | None,
     capacity: int | None,
     say: Callable[[str], object],
 ) -> tuple[Model, Model | None]:
     """The target, and the draft if there is one."""
-    target_format, draft_format = formats
-    device, draft_device = devices
     min_rows, max_rows = _rows(invariance)
     target = open_model(
         folder,
         manifest.target,
-        target_format,
+        chosen.target_format,
         capacity=_usual_capacity(manifest) if capacity is None else capacity,
-        device=device,
+        device=chosen.device,
         min_rows=min_rows,
         max_rows=max_rows,
     )
-    _say_who_runs(placed(f"target {target_format}", device.provider), target.operators, say)
-    if manifest.draft is None or draft_format is None:
+    what = placed(f"target {chosen.target_format}", chosen.device.provider)
+    _say_who_runs(what, target.operators, say)
+    if manifest.draft is None or chosen.draft_format is None:
         return target, None
     draft = open_model(
         folder,
         manifest.draft,
-        draft_format,
+        chosen.draft_format,
         capacity=target.capacity,
-        device=draft_device,
+        device=chosen.draft_device,
         target=target,
     )
-    _say_who_runs(placed(f"draft {draft_format}", draft_device.provider), draft.operators, say)
+    what = placed(f"draft {chosen.draft_format}", chosen.draft_device.provider)
+    _say_who_runs(what, draft.operators, say)
     return target, draft
 
 

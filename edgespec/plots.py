@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgespec.costs import Costs
-from edgespec.device import drafted_by, placed
 from edgespec.errors import EdgespecError
 from edgespec.tuning import Candidate, Tuning
 
@@ -23,8 +22,8 @@ def plot_tuning(tuning: Tuning, path: Path) -> None:
     for row in tuning.candidates:
         if len(row.costs.verify) == 1:
             continue
-        name = f"{placed(row.target_format, row.provider)}, {row.threads} threads"
-        draft = f"{name}, {drafted_by(row.kind, row.draft_format, row.draft_provider)}"
+        name = f"{row.target}, {row.threads} threads"
+        draft = f"{name}, {row.tried}"
         if row.draft_format is None:
             positions = range(1, len(row.costs.verify) + 1)
             costs.plot(positions, row.costs.verify, marker=".", label=name)

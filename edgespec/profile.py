@@ -30,7 +30,7 @@ class Profile:
         threads: for each model.
         verify, draft_cost: see `Costs`; what the loop takes is in them.
         step_ms: t_target(1), the unit of the costs, in milliseconds.
-        measured_on: runtime and machine.
+        measured_on: runtime and machine, as `edgespec.runtimes.describe` says it of both devices.
         provider, draft_provider: of the target and of the draft.
     """
 
@@ -51,8 +51,13 @@ class Profile:
         return Device(self.threads, self.provider)
 
     @property
-    def draft_device(self) -> Device:
-        return Device(self.threads, self.draft_provider)
+    def draft_device(self) -> Device | None:
+        """None where no draft model is part of it."""
+        return Device(self.threads, self.draft_provider) if self.draft_format else None
+
+    def provider_of(self, target_format: str) -> str:
+        """What to run a target on; the processor, if it is not the one that was tuned."""
+        return self.provider if target_format == self.target_format else CPU
 
     def of(
         self,

@@ -167,15 +167,22 @@ def _verdict(measured: RowInvariance) -> str:
 
 def describe_tuning(tuning: Tuning) -> str:
     """A table, predicted beside measured, and what to do."""
+    widths = [
+        max(least, *map(len, texts))
+        for least, texts in (
+            (14, [row.target for row in tuning.candidates]),
+            (20, [row.tried for row in tuning.candidates]),
+        )
+    ]
     lines = [
         tuning.measured_on,
-        f"{'target':14} {'draft':20} {'threads':>7} {'t(1) ms':>8} {'v(5)':>5} {'v(9)':>5} "
-        f"{'c':>5} {'α':>5} {'γ':>2} {'predicted':>9} {'measured':>8} {'γ auto':>6} "
-        f"{'tokens/s':>9}",
+        f"{'target':{widths[0]}} {'draft':{widths[1]}} "
+        f"{'threads':>7} {'t(1) ms':>8} {'v(5)':>5} {'v(9)':>5} {'c':>5} {'α':>5} {'γ':>2} "
+        f"{'predicted':>9} {'measured':>8} {'γ auto':>6} {'tokens/s':>9}",
     ]
     for row in tuning.candidates:
         mark = "  <- fastest" if row is tuning.best else ""
-        lines.append(_tuning_line(row) + mark)
+        lines.append(_tuning_line(row, *widths) + mark)
     best = tuning.best
     if best.draft == "none":
         lines.append(
@@ -184,23 +191,21 @@ def describe_tuning(tuning: Tuning) -> str:
     else:
         profile = tuning.profile()
         draft = drafted_by(profile.draft, best.draft_format, best.draft_provider)
-        target = placed(best.target_format, best.provider)
         lines.append(
-            f"best: target {target}, draft {draft}, γ {profile.gamma}, "
+            f"best: target {best.target}, draft {draft}, γ {profile.gamma}, "
             f"{best.threads} threads: {best.speedup:.2f}× plain decoding"
         )
     return "\n".join(lines)
 
 
-def _tuning_line(row: Candidate) -> str:
-    draft = drafted_by(row.kind, row.draft_format, row.draft_provider)
-    target = placed(row.target_format, row.provider)
+def _tuning_line(row: Candidate, target_width: int, draft_width: int) -> str:
     verify = row.costs.verify
     v5, v9 = (f"{verify[m]:5.2f}" if len(verify) > m else "    -" for m in (4, 8))
     return (
-        f"{target:14} {draft:20} {row.threads:7} {row.step_ms:8.2f} {v5} {v9} "
-        f"{row.costs.draft:5.2f} {row.acceptance:5.2f} {row.gamma:2} {row.predicted:8.2f}× "
-        f"{row.measured:7.2f}× {row.adaptive:5.2f}× {row.tokens_per_second:9.1f}"
+        f"{row.target:{target_width}} {row.tried:{draft_width}} "
+        f"{row.threads:7} {row.step_ms:8.2f} {v5} {v9} {row.costs.draft:5.2f} "
+        f"{row.acceptance:5.2f} {row.gamma:2} {row.predicted:8.2f}× {row.measured:7.2f}× "
+        f"{row.adaptive:5.2f}× {row.tokens_per_second:9.1f}"
     )
 
 
@@ -232,12 +237,13 @@ def bench_json(rows: Sequence[BenchRow], measured_on: str) -> str:
     )
 
 
-def describe_providers(there_are: Sequence[Provider]) -> str:
+def describe_providers(here: Sequence[Provider]) -> str:
     """A line for each: its name here, and what tells it from others."""
-    return "\n".join(f"{provider.name:16} {provider}" for provider in there_are)
+    return "\n".join(f"{provider.name:16} {provider}" for provider in here)
 
 
-def providers_json(there_are: Sequence[Provider]) -> str:
+def providers_json(here: Sequence[Provider]) -> str:
     """The same for machines."""
     fields = ("name", "title", "version", "hardware")
-    return json.dumps([{name: getattr(one, name) for name in fields} for one in there_are])
+    found = [{name: getattr(one, name) for name in fields} for one in here]
+    return json.dumps({"providers": found})

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgespec_runtimes.ort import OrtModel
     from edgespec_runtimes.providers import Provider
 
-__all__ = ["describe", "measure_row_invariance", "open_model", "provider_name", "providers"]
+__all__ = ["all_providers", "describe", "measure_row_invariance", "open_model", "provider_name"]
 
 
 def open_model(
@@ -45,11 +45,20 @@ def open_model(
     return OrtEagle(folder, exported, variant, target, **options)
 
 
-def describe(device: Device) -> str:
-    """What a measurement was made on: runtime, provider, threads, processor."""
+def describe(device: Device, draft_device: Device | None = None) -> str:
+    """What a measurement was made on: runtime, provider, threads, processor.
+
+    Args:
+        draft_device: of a measurement that a draft model was part of.
+
+    Raises:
+        UsageError: there is no such provider here.
+    """
     from edgespec_runtimes import machine
 
-    return machine.describe(device)
+    if draft_device in (None, device):
+        return machine.describe(device)
+    return f"{machine.describe(device)}; draft: {machine.describe(draft_device)}"
 
 
 def provider_name(asked: str) -> str:
@@ -63,11 +72,11 @@ def provider_name(asked: str) -> str:
     return find_provider(asked).name
 
 
-def providers() -> list[Provider]:
-    """What models can run on here; see `edgespec_runtimes.providers`."""
-    from edgespec_runtimes.providers import providers
+def all_providers() -> tuple[list[Provider], list[str]]:
+    """What models can run on here, and what hindered plug-ins that are installed."""
+    from edgespec_runtimes.providers import all_providers, hindered_plugins
 
-    return providers()
+    return all_providers(), hindered_plugins()
 
 
 def measure_row_invariance(

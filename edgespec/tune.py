@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,11 @@ import numpy as np
 from edgespec.bench import NOTHING_TO_TIME
 from edgespec.contract import Manifest, read_manifest
 from edgespec.costs import Costs
-from edgespec.device import CPU, Device, drafted_by, placed
+from edgespec.device import CPU, Device, placed
 from edgespec.distribution import Sampling
-from edgespec.elsewhere import distance_from_processor
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import UsageError
 from edgespec.loading import load
+from edgespec.other_providers import distance_from_processor, left_out_if_it_cannot
 from edgespec.pair import Pair
 from edgespec.predict import (
     Trace,
@@ -29,7 +28,7 @@ from edgespec.predict import (
     predicted_speedup,
 )
 from edgespec.round_costs import LONGEST, RoundCosts, plain_step_seconds, round_costs
-from edgespec.runtimes import describe, provider_name, providers
+from edgespec.runtimes import all_providers, provider_name
 from edgespec.stats import Rate
 from edgespec.tuning import Candidate, Tuning
 from edgespec.verdicts import verdict_here
@@ -44,7 +43,7 @@ def tune(
     process: Sampling,
     max_new_tokens: int,
     threads: Sequence[int] = (),
-    only: Sequence[str] = (),
+    named: Sequence[str] = (),
     chat: bool = False,
     say: Callable[[str], object] = lambda _: None,
 ) -> Tuning:
@@ -55,45 +54,36 @@ def tune(
         process: the sampling that it will be used with.
         max_new_tokens: of each text.
         threads: to try; by default 1 and all cores.
-        only: providers to try; by default all that there are.
+        named: providers to try; by default all that there are.
         chat: put the chat format around the prompts.
         say: told one line about each thing measured.
     """
     manifest = read_manifest(folder)
     drafts = list(manifest.draft.variants) if manifest.draft else []
     candidates: list[Candidate] = []
-    for provider, count in _places(only, threads or sorted({1, os.cpu_count() or 1})):
+    counts = threads or sorted({1, os.cpu_count() or 1})
+    for provider, count in product(_providers(named, say), counts):
         for target_format in manifest.target.variants:
-            with _left_out_if_it_cannot(f"target {placed(target_format, provider)}", provider, say):
+            what = f"target {placed(target_format, provider)}"
+            with left_out_if_it_cannot(what, provider, say):
                 if _is_exact(folder, manifest, target_format, Device(count, provider), say):
                     options = (prompts, process, max_new_tokens, chat)
                     run = _Run(folder, target_format, provider, count, *options)
                     candidates += _tried(run, drafts, say)
     if not candidates:
-        raise UsageError(f"{folder} has no row-invariant target; there is nothing to speculate on")
+        raise UsageError(f"no target of {folder} is exact where it was tried; nothing is tuned")
     best = max(candidates, key=lambda candidate: candidate.tokens_per_second)
-    return Tuning(candidates, best, describe(best.device))
+    return Tuning(candidates, best, best.measured_on)
 
 
-def _places(only: Sequence[str], threads: Sequence[int]) -> list[tuple[str, int]]:
-    """Where to try a target: each provider, with how many threads; they matter to the processor."""
-    names = [provider_name(name) for name in only] or [one.name for one in providers()]
-    return [
-        (name, count) for name in names for count in (threads if name == CPU else [max(threads)])
-    ]
-
-
-@contextmanager
-def _left_out_if_it_cannot(
-    what: str, provider: str, say: Callable[[str], object]
-) -> Iterator[None]:
-    """What another provider than the processor's cannot run is no reason to stop."""
-    try:
-        yield
-    except EdgespecError as error:
-        if provider == CPU:
-            raise
-        say(f"{what}: left out ({error})")
+def _providers(named: Sequence[str], say: Callable[[str], object]) -> list[str]:
+    """Those to try, once each."""
+    if named:
+        return list(dict.fromkeys(map(provider_name, named)))
+    here, hindered = all_providers()
+    for line in hindered:
+        say(line)
+    return [provider.name for provider in here]
 
 
 def _is_exact(
@@ -117,7 +107,7 @@ def _tried(run: _Run, drafts: Sequence[str], say: Callable[[str], object]) -> li
     """Every way to draft for a target; a draft model on the processor and where the target is."""
     found = [run.plain(), run.lookup()]
     for draft_format, provider in product(drafts, dict.fromkeys((CPU, run.provider))):
-        with _left_out_if_it_cannot(f"draft {placed(draft_format, provider)}", provider, say):
+        with left_out_if_it_cannot(f"draft {placed(draft_format, provider)}", provider, say):
             found.append(run.model(draft_format, provider))
     found = _on_one_scale(found)
     for candidate in found:
@@ -248,10 +238,8 @@ class _Run:
 
 
 def _line(candidate: Candidate) -> str:
-    draft = drafted_by(candidate.kind, candidate.draft_format, candidate.draft_provider)
     return (
-        f"target {placed(candidate.target_format, candidate.provider)}, "
-        f"draft {draft}, {candidate.threads} threads: "
+        f"target {candidate.target}, draft {candidate.tried}, {candidate.threads} threads: "
         f"γ {candidate.gamma}, predicted {candidate.predicted:.2f}×, "
         f"measured {candidate.measured:.2f}×, γ auto {candidate.adaptive:.2f}×, "
         f"{candidate.tokens_per_second:.1f} tokens/s"

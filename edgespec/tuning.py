@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgespec.costs import Costs
-from edgespec.device import Device
+from edgespec.device import Device, drafted_by, placed
 from edgespec.profile import Profile
+from edgespec.runtimes import describe
 
 __all__ = ["Candidate", "Tuning"]
 
@@ -45,8 +46,19 @@ class Candidate:
     tokens_per_second: float
 
     @property
-    def device(self) -> Device:
-        return Device(self.threads, self.provider)
+    def target(self) -> str:
+        """The target's variant and where it runs, for people."""
+        return placed(self.target_format, self.provider)
+
+    @property
+    def tried(self) -> str:
+        """What drafted, for people."""
+        return drafted_by(self.kind, self.draft_format, self.draft_provider)
+
+    @property
+    def measured_on(self) -> str:
+        draft = Device(self.threads, self.draft_provider) if self.draft_format else None
+        return describe(Device(self.threads, self.provider), draft)
 
     @property
     def follows(self) -> bool:

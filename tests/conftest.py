@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import hypothesis
 import pytest
 
 import edgespec
-from checkpoints import write_noisy, write_small_llama
+from chat_templates import DEFAULT_SYSTEM
+from checkpoints import character_tokenizer, write_noisy, write_small_llama
 from edgespec.export import export_pair
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -69,3 +71,16 @@ def own_checkpoints(tiny_checkpoints, tmp_path) -> tuple[Path, Path]:
     """Copies of the tiny checkpoints, to be damaged."""
     target, draft = (shutil.copytree(path, tmp_path / path.name) for path in tiny_checkpoints)
     return Path(target), Path(draft)
+
+
+@pytest.fixture(scope="session")
+def chat_folder(tmp_path_factory) -> Path:
+    """A random chat model over characters, with a draft; its texts are noise. Read only."""
+    folder = tmp_path_factory.mktemp("chat")
+    target = write_small_llama(
+        folder / "target", character_tokenizer(272), max_position_embeddings=1024
+    )
+    (target / "tokenizer_config.json").write_text(json.dumps({"chat_template": DEFAULT_SYSTEM}))
+    draft = write_noisy(target, folder / "draft", noise=0.05)
+    export_pair(str(target), str(draft), folder / "pair", target_formats=["fp32", "int8"])
+    return folder / "pair"

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 import edgespec
-from chat_templates import DEFAULT_SYSTEM
-from checkpoints import EOS, character_tokenizer, write_noisy, write_small_llama
+from checkpoints import EOS
 from command import EDGESPEC, run
 from edgespec import chat_cli
 from edgespec.chat import said
@@ -28,7 +27,6 @@ from edgespec.cli import main
 from edgespec.contract import MAX_ROWS, read_manifest
 from edgespec.device import Device
 from edgespec.errors import UsageError
-from edgespec.export import export_pair
 from edgespec.runtimes import open_model
 from edgespec_runtimes import ort, prefill
 
@@ -43,16 +41,8 @@ WAYS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A random chat model over characters, with a draft; its texts are noise."""
-    folder = tmp_path_factory.mktemp("chat")
-    target = write_small_llama(
-        folder / "target", character_tokenizer(272), max_position_embeddings=1024
-    )
-    (target / "tokenizer_config.json").write_text(json.dumps({"chat_template": DEFAULT_SYSTEM}))
-    draft = write_noisy(target, folder / "draft", noise=0.05)
-    export_pair(str(target), str(draft), folder / "pair", target_formats=["fp32", "int8"])
-    return folder / "pair"
+def folder(chat_folder):
+    return chat_folder
 
 
 @pytest.fixture(scope="module", params=["fp32", "int8"])

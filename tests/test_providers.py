@@ -7,6 +7,7 @@ of a float32 one.
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import json
 import shutil
 from types import SimpleNamespace
@@ -18,7 +19,6 @@ import edgespec
 from command import run
 from edgespec import verdicts
 from edgespec.contract import read_manifest
-from edgespec.costs import Costs
 from edgespec.device import CPU, Device
 from edgespec.export import export_pair
 from edgespec.profile import PROFILE, Profile, read_profile, write_profile
@@ -27,6 +27,7 @@ from edgespec.verdicts import VERDICTS, known_verdict
 from edgespec_runtimes import providers
 
 PLUGIN = "cpu_ep"
+SUFFIX = "ExecutionProvider"
 PROMPT = list(range(5, 25))
 
 
@@ -60,9 +61,9 @@ def test_the_processor_comes_first_and_plug_ins_are_found_by_their_packages(expo
     first, *others = run("providers").stdout.splitlines()
     assert first.split() == [CPU, "CPUExecutionProvider"]
     assert any(line.startswith(f"{PLUGIN} ") for line in others)
-    data = json.loads(run("providers", "--json").stdout)
+    data = json.loads(run("providers", "--json").stdout)["providers"]
     (plugin,) = (one for one in data if one["name"] == PLUGIN)
-    assert plugin["version"]
+    assert plugin["version"] == importlib.metadata.version("nxrt-ep-cpu")
     assert " cpu " in plugin["hardware"]
 
 
@@ -74,7 +75,7 @@ def test_a_provider_answers_to_its_name_and_its_device(exported, asked):
 @pytest.mark.parametrize("asked", ["tpu", "cpu_ep:npu", "azure"])
 def test_a_provider_that_is_not_here_is_one_line(exported, asked):
     said = run("generate", exported, "text", "--provider", asked, code=2).stderr
-    assert f"there is no provider {asked!r} here; there is: cpu, cpu_ep" in said
+    assert f"there is no provider {asked!r} here; there is: cpu, " in said
     assert len(said.splitlines()) == 1
 
 
@@ -91,7 +92,7 @@ def test_a_plug_in_with_several_devices_is_asked_for_by_their_kind(monkeypatch):
     kinds = [device("CPU", 0), device("GPU", 1), device("GPU", 2), device("NPU", 3)]
     monkeypatch.setattr(ort, "get_ep_devices", lambda: kinds)
     monkeypatch.setattr(ort, "get_available_providers", lambda: ["CPUExecutionProvider"])
-    names = [one.name for one in providers.providers()]
+    names = [one.name for one in providers.all_providers()]
     assert names == [CPU, "wide:cpu", "wide:gpu", "wide:npu"]
     assert providers.find_provider("wide").device is kinds[0]
     assert providers.find_provider("Wide:GPU").device is kinds[1]
@@ -102,18 +103,58 @@ def test_a_plug_in_with_several_devices_is_asked_for_by_their_kind(monkeypatch):
 def test_what_hinders_a_plug_in_is_said_where_it_is_missed(monkeypatch):
     package = SimpleNamespace(metadata={"Name": "Broken_ep_thing"})
     monkeypatch.setattr(providers, "distributions", lambda: [package])
-    (line,) = providers._plugged_in.__wrapped__()
-    assert line == "broken-ep-thing cannot be used (No module named 'broken_ep_thing')"
-    monkeypatch.setattr(providers, "_plugged_in", lambda: [line])
+    found = providers._plugged_in.__wrapped__()
+    line = "broken-ep-thing cannot be used (No module named 'broken_ep_thing')"
+    assert found == ({}, [line])
+    monkeypatch.setattr(providers, "_plugged_in", lambda: found)
+    assert run("providers").stderr.splitlines() == [line]
     with pytest.raises(edgespec.UsageError, match="broken-ep-thing cannot be used"):
         providers.find_provider("thing")
 
 
 def test_a_provider_that_the_runtime_would_silently_go_without_is_refused(tiny_folder, monkeypatch):
-    titles = [*ort.get_available_providers(), "CUDAExecutionProvider"]
+    here = ort.get_available_providers()
+    missing = next(name for name in ("CUDA", "MIGraphX", "QNN") if f"{name}{SUFFIX}" not in here)
+    titles = [*here, f"{missing}{SUFFIX}"]
     monkeypatch.setattr(ort, "get_available_providers", lambda: titles)
-    with pytest.raises(edgespec.EdgespecError, match=r"on cuda .*lacks a library or its hardware"):
-        load(tiny_folder, provider="cuda")
+    with pytest.raises(edgespec.EdgespecError, match="lacks a library or its hardware"):
+        load(tiny_folder, provider=missing)
+
+
+def test_a_session_that_fails_does_not_go_on_elsewhere(exported, monkeypatch, capsys):
+    """The runtime's own way is to say so on standard output and to take the processor."""
+
+    def full(*_):
+        raise RuntimeError("device out of memory")
+
+    monkeypatch.setattr(ort.InferenceSession, "_create_inference_session", full)
+    with pytest.raises(edgespec.EdgespecError, match=r"cpu_ep \(device out of memory\); take ano"):
+        load(exported, provider=PLUGIN, target_format="fp32")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_built_in_provider_is_told_by_its_hardware(monkeypatch):
+    def device(number):
+        hardware = SimpleNamespace(
+            type=SimpleNamespace(name="GPU"), vendor="Maker", vendor_id=0x10DE, device_id=number
+        )
+        return SimpleNamespace(ep_name="BigExecutionProvider", ep_metadata={}, device=hardware)
+
+    titles = ["BigExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(ort, "get_available_providers", lambda: titles)
+    told = []
+    for number in (1, 2):
+        monkeypatch.setattr(ort, "get_ep_devices", lambda number=number: [device(number)])
+        found = providers.find_provider("big")
+        assert not found.plugged_in
+        told.append(describe(Device(1, "big")))
+    assert told[0] != told[1]
+
+
+@pytest.mark.parametrize("name", [5, "", b"cpu", None], ids=str)
+def test_what_is_no_name_is_refused(name):
+    with pytest.raises(edgespec.UsageError, match="there is no provider"):
+        providers.find_provider(name)
 
 
 # --- what runs there -----------------------------------------------------------------------------
@@ -123,7 +164,7 @@ def test_a_provider_that_runs_nothing_of_a_model_is_refused(folder):
     arguments = ("generate", folder, "text", "--threads", 1, "--target-format", "fp32")
     said = run(*arguments, "--provider", PLUGIN, code=1).stderr.splitlines()
     assert said[-1].startswith("edgespec: cpu_ep runs none of the ")
-    assert said[-1].endswith("operators of target/fp32/decoder.onnx; leave it out")
+    assert said[-1].endswith("operators of target/fp32/decoder.onnx; take another provider (cpu)")
 
 
 @pytest.mark.parametrize("target", [CPU, PLUGIN])
@@ -169,19 +210,16 @@ def test_exact_on_one_provider_says_nothing_of_another(folder, monkeypatch):
     assert there.measured_on != here.measured_on
 
 
-def test_inspect_measures_on_the_provider_that_is_named(folder):
-    asked = ("inspect", folder, "--threads", 1, "--provider", PLUGIN)
+def test_inspect_measures_on_the_provider_that_is_named_what_runs_there(folder):
     (folder / VERDICTS).unlink(missing_ok=True)
-    assert "elsewhere: row-invariant" in run(*asked).stdout
-    shutil.rmtree(folder / "target" / "fp32")  # of which it would run nothing
-    manifest = json.loads((folder / "edgespec.json").read_text())
-    manifest["target"]["variants"].pop("fp32")
-    files = {name: kept for name, kept in manifest["files"].items() if "target/fp32" not in name}
-    (folder / "edgespec.json").write_text(json.dumps({**manifest, "files": files}))
-    result = run(*asked, "--measure")
-    assert "bitwise" in result.stdout
+    asked = ("inspect", folder, "--threads", 1, "--provider")
+    assert run(*asked, PLUGIN).stdout.count("elsewhere: row-invariant") == 2
+    result = run(*asked, PLUGIN.upper(), "--measure")
     assert "target int8 on cpu_ep: KL 0.0000 from cpu, same first choice 100.0%" in result.stderr
-    assert f"onnxruntime {ort.__version__} cpu_ep" in run(*asked).stdout
+    assert "target fp32 on cpu_ep: left out (cpu_ep runs none of" in result.stderr
+    assert f"onnxruntime {ort.__version__} cpu_ep" in result.stdout
+    assert run(*asked, PLUGIN).stdout == result.stdout
+    assert run(*asked, "CPU", "--measure").stdout.count("CPUExecutionProvider") == 2
 
 
 # --- tuning --------------------------------------------------------------------------------------
@@ -197,30 +235,70 @@ def profile(**changes) -> Profile:
         "verify": [1.0, 1.1, 1.2],
         "draft_cost": 0.1,
         "step_ms": 1.0,
-        "measured_on": describe(Device(1, PLUGIN)),
+        "measured_on": describe(Device(1, PLUGIN), Device(1, CPU)),
         "provider": PLUGIN,
         "draft_provider": CPU,
     }
     return Profile(**{**usual, **changes})
 
 
-def test_a_tuned_provider_is_used_from_then_on(folder):
+THERE = (Device(1, PLUGIN), Device(1, CPU))
+HERE = (Device(1, CPU), Device(1, CPU))
+
+
+@pytest.mark.parametrize("asked", [{}, {"provider": PLUGIN}, {"provider": "cpu_ep:CPU"}], ids=str)
+def test_a_tuned_provider_is_used_from_then_on(folder, asked):
     write_profile(profile(), folder)
-    pair = edgespec.load(folder)
-    assert pair.devices == (Device(1, PLUGIN), Device(1, CPU))
+    pair = edgespec.load(folder, **asked)
+    assert pair.devices == THERE
     assert list(pair.costs["model"].verify[:3]) == [1.0, 1.1, 1.2]
+    assert pair.generate(PROMPT, max_new_tokens=4).settings.gamma == 2
     assert "tuned: target int8 on cpu_ep, draft model int8, γ 2" in run("inspect", folder).stdout
-    named = edgespec.load(folder, provider=CPU)
-    assert named.devices == (Device(1, CPU), Device(1, CPU))
-    assert named.costs["model"].verify[1] != 1.1  # what was tuned elsewhere says nothing here
 
 
-def test_a_profile_whose_provider_is_gone_is_not_used_and_says_so(folder):
-    for gone in ({"provider": "gone"}, {"draft_provider": "gone"}):
-        write_profile(profile(**gone), folder)
-        pair, said = load(folder)
-        assert "measured on another machine" in said[0]
-        assert pair.devices == (Device(1, CPU), Device(1, CPU))
+@pytest.mark.parametrize(
+    ("asked", "devices"),
+    [
+        ({"provider": CPU}, HERE),
+        ({"target_format": "fp32"}, HERE),
+        ({"draft_format": "fp32"}, THERE),
+        ({"draft_provider": PLUGIN}, (Device(1, PLUGIN), Device(1, PLUGIN))),
+    ],
+    ids=str,
+)
+def test_what_was_tuned_of_another_setting_says_nothing(folder, asked, devices):
+    """Not where a model is to run, either: on that provider it may not run at all."""
+    write_profile(profile(), folder)
+    pair = edgespec.load(folder, **asked)
+    assert pair.devices == devices
+    assert pair.costs["model"].verify[1] != 1.1
+    assert pair.generate(PROMPT, max_new_tokens=4).settings.gamma == "auto"
+
+
+def test_a_draft_that_was_tuned_on_another_provider_is_not_taken_there_in_another_format(folder):
+    measured_on = describe(Device(1, CPU), Device(1, PLUGIN))
+    found = profile(provider=CPU, draft_provider=PLUGIN, measured_on=measured_on)
+    write_profile(found, folder)
+    assert edgespec.load(folder).devices == (Device(1, CPU), Device(1, PLUGIN))
+    assert edgespec.load(folder, draft_format="fp32").devices == HERE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"provider": "gone"},
+        {"draft_provider": "gone"},
+        {"draft_provider": PLUGIN},  # measured with the draft elsewhere
+        {"measured_on": "onnxruntime 1.0 on a telephone"},
+    ],
+    ids=str,
+)
+def test_a_profile_of_other_providers_or_another_machine_is_not_used_and_says_so(folder, changes):
+    write_profile(profile(**changes), folder)
+    pair, said = load(folder)
+    assert "was measured on another machine, or with other software, and is not used" in said[0]
+    assert pair.devices == HERE
+    assert "is not used" in run("inspect", folder).stderr
 
 
 def test_a_profile_from_before_there_was_a_choice_means_the_processor(folder):
@@ -236,15 +314,15 @@ def test_a_profile_from_before_there_was_a_choice_means_the_processor(folder):
 def tuned(folder, tmp_path):
     (tmp_path / "texts.txt").write_text("a small text\n")
 
-    def tune(*options):
+    def tune(*options, code=0):
         arguments = ("--text", tmp_path / "texts.txt", "-n", 8, "--threads", 1, "--dry-run")
-        return run("tune", folder, *arguments, *options)
+        return run("tune", folder, *arguments, *options, code=code)
 
     return tune
 
 
 def test_every_provider_is_tried_and_what_cannot_run_there_is_left_out(tuned):
-    result = tuned("--json")
+    result = tuned("--json", "--provider", CPU, "--provider", PLUGIN, "--provider", "CPU")
     rows = json.loads(result.stdout)["candidates"]
     named = ("target_format", "kind", "draft_format", "draft_provider")
     ways = {name: [] for name in (CPU, PLUGIN)}
@@ -272,23 +350,24 @@ def test_every_provider_is_tried_and_what_cannot_run_there_is_left_out(tuned):
     assert "draft fp32 on cpu_ep: left out (cpu_ep runs none of" in result.stderr
 
 
-def test_only_the_providers_that_are_named_are_tried(tuned):
-    for name in (CPU, PLUGIN):
-        rows = json.loads(tuned("--json", "--provider", name).stdout)["candidates"]
-        assert {row["provider"] for row in rows} == {name}
+def test_all_providers_are_tried_unless_some_are_named(tuned):
+    found = {}
+    for asked in ((), ("--provider", CPU), ("--provider", PLUGIN)):
+        rows = json.loads(tuned("--json", *asked).stdout)["candidates"]
+        found[asked] = {row["provider"] for row in rows}
+    every, *ones = found.values()
+    assert every >= {CPU, PLUGIN}
+    assert ones == [{CPU}, {PLUGIN}]
+    assert "there is no provider 'gone'" in tuned("--provider", "gone", code=2).stderr
 
 
-def test_what_the_processor_cannot_run_is_an_error(tuned, folder):
-    (folder / "target" / "fp32" / "decoder.onnx").write_bytes(b"damaged")
-    result = run("tune", folder, "--threads", 1, "--provider", CPU, code=1)
-    assert "is damaged or half-copied" in result.stderr.splitlines()[-1]
-    assert "left out" not in result.stderr
+def test_what_the_processor_cannot_run_is_an_error(tuned, monkeypatch):
+    def failing(*_, **__):
+        raise edgespec.EdgespecError("it fails")
 
-
-def test_a_guess_is_not_a_cost_that_was_tuned():
-    """The two devices are part of what a profile speaks of."""
-    found = profile()
-    assert found.of("int8", "int8", Device(1, PLUGIN), Device(1, CPU)) is found
-    assert found.of("int8", "int8", Device(1, CPU), Device(1, CPU)) is None
-    assert found.of("int8", "int8", Device(1, PLUGIN), Device(1, PLUGIN)) is None
-    assert isinstance(found.known_costs()["model"], Costs)
+    monkeypatch.setattr("edgespec.tune._Run.lookup", failing)
+    result = tuned("--provider", CPU, code=1)
+    assert result.stderr.splitlines()[-1] == "edgespec: it fails"
+    result = tuned("--provider", PLUGIN, code=2)
+    assert "target int8 on cpu_ep: left out (it fails)" in result.stderr
+    assert "is exact where it was tried; nothing is tuned" in result.stderr.splitlines()[-1]

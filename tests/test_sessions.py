@@ -98,9 +98,7 @@ def test_threads_of_a_model_that_waits_are_soon_asleep(version, setting, value, 
     """Else they take the cores of the model that works: three times slower drafting."""
     opened = []
     monkeypatch.setattr(ort, "__version__", version)
-    monkeypatch.setattr(
-        ort, "InferenceSession", lambda graph, options, providers: opened.append(options)
-    )
+    monkeypatch.setattr(ort, "InferenceSession", lambda _, options, **__: opened.append(options))
     open_session(Path("decoder.onnx"), Device(2))
     assert opened[0].get_session_config_entry(setting) == value
 

@@ -215,7 +215,8 @@ def _taken(decoder: ort.InferenceSession, graph: str, device: Device) -> tuple[i
     taken, count = operators_taken(decoder, device)
     if not taken:
         raise EdgespecError(
-            f"{device.provider} runs none of the {count} operators of {graph}; leave it out"
+            f"{device.provider} runs none of the {count} operators of {graph}; take another "
+            "provider (cpu)"
         )
     return taken, count
 

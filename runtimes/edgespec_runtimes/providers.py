@@ -6,18 +6,19 @@ Some are built into the installed runtime. Others are plug-ins: packages such as
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import distributions
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnxruntime as ort
 
 from edgespec.device import CPU
 from edgespec.errors import UsageError
 
-__all__ = ["PROCESSOR", "Provider", "find_provider", "providers"]
+__all__ = ["PROCESSOR", "Provider", "all_providers", "find_provider", "hindered_plugins"]
 
 SUFFIX = "executionprovider"  # of most titles
 LIBRARY = "library_path"  # in what the runtime knows of a plug-in's device
@@ -29,18 +30,21 @@ class Provider:
     """Attributes:
     name: what users call it: "cpu", "openvino", or "openvino:gpu" where it has several devices.
     title: what ONNX Runtime calls it.
-    version: of a plug-in, else empty: the runtime's own.
-    device: of a plug-in, the `OrtEpDevice` it runs on; None for what is built in.
+    version: of a plug-in; empty for what is built in, whose version is the runtime's.
+    device: the `OrtEpDevice` it runs on; None where the runtime does not tell, and for the
+        processor.
+    plugged_in: it is no part of the installed runtime.
     """
 
     name: str
     title: str
     version: str = ""
     device: Any = None
+    plugged_in: bool = False
 
     @property
     def hardware(self) -> str:
-        """What a plug-in runs on; empty for what is built in."""
+        """What it runs on; empty where the runtime does not tell."""
         if self.device is None:
             return ""
         found = self.device.device
@@ -66,14 +70,14 @@ def find_provider(name: str) -> Provider:
     Raises:
         UsageError: there is none here.
     """
-    wanted = name.lower()
+    wanted = name.lower() if isinstance(name, str) else name
     if wanted == CPU:
         return PROCESSOR  # without a look at what nobody asked for
-    here = providers()
+    here = all_providers()
     fitting = [one for one in here if wanted in one.names]
     if not fitting:
         names = ", ".join(one.name for one in here)
-        hindered = "".join(f"; {what}" for what in _plugged_in())
+        hindered = "".join(f"; {what}" for what in hindered_plugins())
         raise UsageError(
             f"there is no provider {name!r} here; there is: {names}{hindered}. Others come with "
             "another build of onnxruntime, or with a plug-in such as onnxruntime-ep-openvino"
@@ -81,55 +85,68 @@ def find_provider(name: str) -> Provider:
     return fitting[0]
 
 
-def providers() -> list[Provider]:
-    """All of them, the processor's own first."""
-    _plugged_in()
-    return [PROCESSOR, *_built_in(), *_plugins()]
+def all_providers() -> list[Provider]:
+    """The processor's own first, then what else is built in, then plug-ins.
 
-
-def _built_in() -> list[Provider]:
-    """What else the installed runtime was built with."""
-    others = {PROCESSOR.title, REMOTE} | {device.ep_name for device in _plugin_devices()}
-    titles = [title for title in ort.get_available_providers() if title not in others]
-    return [Provider(_short(title), title) for title in titles]
-
-
-def _plugins() -> list[Provider]:
-    """One for each kind of device, the first of its kind."""
+    One with several kinds of devices is several, each with the first device of its kind.
+    """
+    packages = _plugged_in().packages
     found: dict[str, dict[str, Any]] = {}
-    for device in _plugin_devices():
+    for device in ort.get_ep_devices():
         found.setdefault(device.ep_name, {}).setdefault(_kind(device), device)
-    return [
-        Provider(
-            name=f"{_short(title)}:{kind}" if len(kinds) > 1 else _short(title),
-            title=title,
-            version=device.ep_metadata.get("version", ""),
-            device=device,
-        )
+    for title in ort.get_available_providers():
+        found.setdefault(title, {"": None})
+    ours = [
+        _of_device(title, device, f":{kind}" if len(kinds) > 1 else "", packages)
         for title, kinds in found.items()
+        if title not in (PROCESSOR.title, REMOTE)
         for kind, device in kinds.items()
     ]
+    return [PROCESSOR, *sorted(ours, key=lambda provider: provider.plugged_in)]
 
 
-def _plugin_devices() -> list[Any]:
-    return [device for device in ort.get_ep_devices() if LIBRARY in device.ep_metadata]
+def hindered_plugins() -> list[str]:
+    """Packages that could not be used, and why."""
+    return _plugged_in().hindered
+
+
+def _of_device(title: str, device: Any, kind: str, packages: Mapping[str, str]) -> Provider:
+    """Args:
+    packages: versions of plug-ins' packages, by their libraries; they tell more than the library.
+    """
+    known = {} if device is None else device.ep_metadata
+    library = known.get(LIBRARY)
+    version = packages.get(library, known.get("version", "")) if library else ""
+    return Provider(f"{_short(title)}{kind}", title, version, device, library is not None)
+
+
+class _Plugins(NamedTuple):
+    """Attributes:
+    packages: versions, by the library that each brings.
+    hindered: what could not be used, and why.
+    """
+
+    packages: dict[str, str]
+    hindered: list[str]
 
 
 @cache
-def _plugged_in() -> list[str]:
-    """Has the runtime load the installed plug-ins, once a process; says what hindered any.
+def _plugged_in() -> _Plugins:
+    """Has the runtime load the installed plug-ins, once a process.
 
     Their packages are named `…-ep-…`, and a function in them tells where the library is.
     """
-    hindered = []
-    names = {(found.metadata["Name"] or "").lower().replace("_", "-") for found in distributions()}
-    for name in sorted(name for name in names if "-ep-" in name):
+    found = _Plugins({}, [])
+    here = {(one.metadata["Name"] or "").lower().replace("_", "-"): one for one in distributions()}
+    for name in sorted(name for name in here if "-ep-" in name):
         try:
             library = import_module(name.replace("-", "_")).get_library_path()
             ort.register_execution_provider_library(name, library)
-        except Exception as error:  # whatever another's package does, it is not here
-            hindered.append(f"{name} cannot be used ({str(error).partition(chr(10))[0][:200]})")
-    return hindered
+            found.packages[library] = here[name].version
+        except (Exception, SystemExit) as error:  # whatever another's package does, it is not here
+            reason = str(error).partition("\n")[0][:200]
+            found.hindered.append(f"{name} cannot be used ({reason})")
+    return found
 
 
 def _short(title: str) -> str:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import onnxruntime as ort
 
@@ -17,6 +18,7 @@ from edgespec_runtimes.providers import PROCESSOR, Provider, find_provider
 __all__ = ["one_line_errors", "open_session", "operators_taken"]
 
 RECORD = ("session.record_ep_graph_assignment_info", "1")  # who runs which operator
+FIRM: dict[str, Any] = {"enable_fallback": 0}  # another provider would be another law
 OLDEST = (1, 25)  # of ONNX Runtime: TensorScatter of opset 24
 
 
@@ -47,8 +49,8 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
     failed = f"{graph} cannot be loaded"
     if provider is PROCESSOR:
         with one_line_errors(failed), on_huge_pages():
-            return ort.InferenceSession(str(graph), options, providers=[provider.title])
-    with one_line_errors(f"{failed} on {provider.name}", way_out="leave --provider out"):
+            return ort.InferenceSession(str(graph), options, providers=[provider.title], **FIRM)
+    with one_line_errors(f"{failed} on {provider.name}", way_out="take another provider (cpu)"):
         return _elsewhere(graph, options, provider)
 
 
@@ -57,12 +59,12 @@ def _elsewhere(
 ) -> ort.InferenceSession:
     """A session that another provider than the processor's has a part in."""
     options.add_session_config_entry(*RECORD)
-    if provider.device is not None:
+    if provider.plugged_in:
         options.add_provider_for_devices([provider.device], {})
-        return ort.InferenceSession(str(graph), options)
+        return ort.InferenceSession(str(graph), options, **FIRM)
     titles = [provider.title, PROCESSOR.title]
     with warnings.catch_warnings(action="ignore"):  # where it cannot, the runtime goes on without
-        session = ort.InferenceSession(str(graph), options, providers=titles)
+        session = ort.InferenceSession(str(graph), options, providers=titles, **FIRM)
     if provider.title not in session.get_providers():
         raise EdgespecError(f"{provider.title} lacks a library or its hardware")
     return session
@@ -71,7 +73,8 @@ def _elsewhere(
 def operators_taken(session: ort.InferenceSession, device: Device) -> tuple[int, int]:
     """How many of a graph's operators the device's provider runs, and how many there are."""
     title = find_provider(device.provider).title
-    parts = session.get_provider_graph_assignment_info()
+    with one_line_errors():
+        parts = session.get_provider_graph_assignment_info()
     counts = [(part.ep_name, len(part.get_nodes())) for part in parts]
     return sum(n for name, n in counts if name == title), sum(n for _, n in counts)
 

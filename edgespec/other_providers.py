@@ -1,21 +1,24 @@
-"""How far a target on another provider is from the same target on the processor.
+"""What is to be known of a target on another provider than the processor's.
 
-A provider may compute in fewer bits than the graph asks for. What it then speculates on is exact
-with respect to itself, and another model than the processor's.
+It may not run there at all. It may be computed in fewer bits than the graph asks for: what then
+verifies is exact with respect to itself, and another model than the processor's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from edgespec.contract import Distance, Manifest
 from edgespec.device import CPU, Device
+from edgespec.errors import EdgespecError, UsageError
 from edgespec.prompts import sample_texts
 from edgespec.quality import distance, samples_for
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import load_tokenizer
 
-__all__ = ["distance_from_processor"]
+__all__ = ["distance_from_processor", "left_out_if_it_cannot"]
 
 
 def distance_from_processor(
@@ -30,3 +33,15 @@ def distance_from_processor(
     texts = [tokenizer.encode(text).ids for text in sample_texts(target)]
     samples = samples_for(here, texts, target.start_token is not None)
     return distance(here, there, samples, CPU)
+
+
+@contextmanager
+def left_out_if_it_cannot(what: str, provider: str, say: Callable[[str], object]) -> Iterator[None]:
+    """A model that does not run on another provider is no reason to stop; on the processor it is,
+    and so is what the caller did wrong."""
+    try:
+        yield
+    except EdgespecError as error:
+        if provider == CPU or isinstance(error, UsageError):
+            raise
+        say(f"{what}: left out ({error})")
