@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CPU", "HERE", "Device", "drafted_by", "placed"]
+__all__ = ["CPU", "HERE", "Device", "ProviderInfo", "drafted_by", "placed"]
 
 CPU = "cpu"
 
@@ -21,6 +21,25 @@ class Device:
 
 
 HERE = Device()  # the processor, all its cores
+
+
+@dataclass(frozen=True)
+class ProviderInfo:
+    """Attributes:
+    name: what users call an execution provider.
+    title: what ONNX Runtime calls it.
+    version: of a plug-in; empty for what is built in.
+    hardware: what it runs on; empty where the runtime does not tell.
+    """
+
+    name: str
+    title: str
+    version: str
+    hardware: str
+
+    def __str__(self) -> str:
+        """All that tells it from another: what was measured on it says nothing about that one."""
+        return " ".join(filter(None, (self.title, self.version, self.hardware)))
 
 
 def placed(variant: str, provider: str) -> str:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from edgespec.bench import BenchRow
 from edgespec.contract import Exported, Manifest, RowInvariance
-from edgespec.device import drafted_by, placed
+from edgespec.device import ProviderInfo, drafted_by, placed
 from edgespec.generation import Generation, Settings, Stream
 from edgespec.profile import Profile
 from edgespec.stats import Stats
 from edgespec.tuning import Candidate, Tuning
-
-if TYPE_CHECKING:
-    from edgespec_runtimes.providers import Provider
 
 __all__ = [
     "bench_json",
@@ -237,13 +233,11 @@ def bench_json(rows: Sequence[BenchRow], measured_on: str) -> str:
     )
 
 
-def describe_providers(here: Sequence[Provider]) -> str:
+def describe_providers(here: Sequence[ProviderInfo]) -> str:
     """A line for each: its name here, and what tells it from others."""
     return "\n".join(f"{provider.name:16} {provider}" for provider in here)
 
 
-def providers_json(here: Sequence[Provider]) -> str:
+def providers_json(here: Sequence[ProviderInfo]) -> str:
     """The same for machines."""
-    fields = ("name", "title", "version", "hardware")
-    found = [{name: getattr(one, name) for name in fields} for one in here]
-    return json.dumps({"providers": found})
+    return json.dumps({"providers": [dataclasses.asdict(provider) for provider in here]})

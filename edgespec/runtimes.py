@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgespec.contract import READER, Exported, RowInvariance
-from edgespec.device import HERE, Device
+from edgespec.device import HERE, Device, ProviderInfo
 from edgespec.errors import EdgespecError
 from edgespec.model import Model
 
 if TYPE_CHECKING:
     from edgespec_runtimes.ort import OrtModel
-    from edgespec_runtimes.providers import Provider
 
 __all__ = ["all_providers", "describe", "measure_row_invariance", "open_model", "provider_name"]
 
@@ -72,11 +71,11 @@ def provider_name(asked: str) -> str:
     return find_provider(asked).name
 
 
-def all_providers() -> tuple[list[Provider], list[str]]:
+def all_providers() -> tuple[list[ProviderInfo], list[str]]:
     """What models can run on here, and what hindered plug-ins that are installed."""
     from edgespec_runtimes.providers import all_providers, hindered_plugins
 
-    return all_providers(), hindered_plugins()
+    return [provider.info for provider in all_providers()], hindered_plugins()
 
 
 def measure_row_invariance(

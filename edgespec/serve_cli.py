@@ -33,7 +33,7 @@ def serve(
     """
     with one_line_errors():
         try:
-            from edgespec.server import listening, server
+            from edgespec.server import in_url, listening, server
             from edgespec.server import serve as run
         except ModuleNotFoundError as error:
             raise EdgespecError(
@@ -45,5 +45,5 @@ def serve(
             pair = loading.pair(plainly=no_draft)
             port = at.getsockname()[1]
             name = loading.folder.resolve().name
-            say(f"{name} at http://{host}:{port}/v1 (Ctrl-C ends)")
+            say(f"{name} at http://{in_url(host)}:{port}/v1 (Ctrl-C ends)")
             run(server(pair, name, options, host), at)

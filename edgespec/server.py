@@ -28,7 +28,7 @@ from edgespec.generation import Chunk, Generation
 from edgespec.openai_api import Answer, Request, chat_request, text_request
 from edgespec.pair import Pair
 
-__all__ = ["listening", "serve", "server"]
+__all__ = ["in_url", "listening", "serve", "server"]
 
 FAREWELL = 2  # seconds, for texts that are not finished when it is interrupted
 GONE = 499  # who asked has left; nobody reads it
@@ -55,9 +55,14 @@ def server(
         Route("/v1/completions", served.text, methods=["POST"]),
         Route("/health", lambda _: JSONResponse({"status": "ok"})),
     ]
-    hosts = ["*"] if host in EVERYWHERE else [*LOCAL, host]
+    hosts = ["*"] if host in EVERYWHERE else [*LOCAL, in_url(host)]
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
     return Starlette(routes=routes, middleware=[trusted])
+
+
+def in_url(host: str) -> str:
+    """An address as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -227,8 +227,10 @@ def test_the_json_object_has_these_keys(pair_folder):
     ]
     assert json_of(pair_folder, "--gamma", 4)["settings"] == {
         "target_format": "fp32",
+        "provider": "cpu",
         "draft": "both",
         "draft_format": "fp32",
+        "draft_provider": "cpu",
         "gamma": 4,
         "rule": "token",
     }

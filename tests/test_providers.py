@@ -96,7 +96,7 @@ def test_a_plug_in_with_several_devices_is_asked_for_by_their_kind(monkeypatch):
     assert names == [CPU, "wide:cpu", "wide:gpu", "wide:npu"]
     assert providers.find_provider("wide").device is kinds[0]
     assert providers.find_provider("Wide:GPU").device is kinds[1]
-    told = str(providers.find_provider("wide:npu"))
+    told = str(providers.find_provider("wide:npu").info)
     assert told == "WideExecutionProvider 1.8 Maker npu 0x8086:0x0003"
 
 

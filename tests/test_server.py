@@ -267,6 +267,18 @@ def test_a_page_in_a_browser_is_kept_out(client, pair):
     assert open_to_all.get("/health").json() == {"status": "ok"}
 
 
+def test_it_listens_at_an_address_of_the_sixth_version_too(pair):
+    try:
+        at = listening("::1", 0)
+    except edgespec.UsageError:
+        pytest.skip("this system has no such address")
+    with served(pair, at) as port:
+        connection = http.client.HTTPConnection("::1", port, timeout=60)
+        connection.request("GET", "/health")
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
 def test_a_model_that_does_not_chat_goes_on_from_texts_alone(tiny):
     client = TestClient(server(tiny, "tiny", {}), base_url="http://localhost")
     assert "chat format" in refused(client, CHAT, json=chat())

@@ -27,7 +27,7 @@ def describe(device: Device) -> str:
     Raises:
         UsageError: there is no such provider here.
     """
-    threads, provider = device.threads, find_provider(device.provider)
+    threads, provider = device.threads, find_provider(device.provider).info
     cores = f"{threads} threads" if threads else f"default threads of {os.cpu_count()} cores"
     return f"onnxruntime {ort.__version__} {provider}, {cores}, {platform.machine()} {_processor()}"
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import onnxruntime as ort
 
-from edgespec.device import CPU
+from edgespec.device import CPU, ProviderInfo
 from edgespec.errors import UsageError
 
 __all__ = ["PROCESSOR", "Provider", "all_providers", "find_provider", "hindered_plugins"]
@@ -28,27 +28,23 @@ REMOTE = "AzureExecutionProvider"  # hands its work to a server
 @dataclass(frozen=True)
 class Provider:
     """Attributes:
-    name: what users call it: "cpu", "openvino", or "openvino:gpu" where it has several devices.
-    title: what ONNX Runtime calls it.
-    version: of a plug-in; empty for what is built in, whose version is the runtime's.
+    info: its name, "cpu", "openvino", or "openvino:gpu" where it has several devices; and more.
     device: the `OrtEpDevice` it runs on; None where the runtime does not tell, and for the
         processor.
     plugged_in: it is no part of the installed runtime.
     """
 
-    name: str
-    title: str
-    version: str = ""
+    info: ProviderInfo
     device: Any = None
     plugged_in: bool = False
 
     @property
-    def hardware(self) -> str:
-        """What it runs on; empty where the runtime does not tell."""
-        if self.device is None:
-            return ""
-        found = self.device.device
-        return f"{found.vendor} {_kind(self.device)} {found.vendor_id:#06x}:{found.device_id:#06x}"
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def title(self) -> str:
+        return self.info.title
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,12 +52,8 @@ class Provider:
         short = _short(self.title)
         return (short,) if self.device is None else (short, f"{short}:{_kind(self.device)}")
 
-    def __str__(self) -> str:
-        """All that tells it from another: what it measured says nothing about that one."""
-        return " ".join(filter(None, (self.title, self.version, self.hardware)))
 
-
-PROCESSOR = Provider(CPU, "CPUExecutionProvider")
+PROCESSOR = Provider(ProviderInfo(CPU, "CPUExecutionProvider", "", ""))
 
 
 def find_provider(name: str) -> Provider:
@@ -117,7 +109,8 @@ def _of_device(title: str, device: Any, kind: str, packages: Mapping[str, str]) 
     known = {} if device is None else device.ep_metadata
     library = known.get(LIBRARY)
     version = packages.get(library, known.get("version", "")) if library else ""
-    return Provider(f"{_short(title)}{kind}", title, version, device, library is not None)
+    info = ProviderInfo(f"{_short(title)}{kind}", title, version, _hardware(device))
+    return Provider(info, device, library is not None)
 
 
 class _Plugins(NamedTuple):
@@ -151,6 +144,13 @@ def _plugged_in() -> _Plugins:
 
 def _short(title: str) -> str:
     return title.lower().removesuffix(SUFFIX)
+
+
+def _hardware(device: Any) -> str:
+    if device is None:
+        return ""
+    found = device.device
+    return f"{found.vendor} {_kind(device)} {found.vendor_id:#06x}:{found.device_id:#06x}"
 
 
 def _kind(device: Any) -> str:
