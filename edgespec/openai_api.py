@@ -44,7 +44,9 @@ NEUTRAL: dict[str, Any] = {
     **{"logprobs": False, "top_logprobs": 0, "response_format": {"type": "text"}},
     **{"modalities": ["text"]},
 }
-USUAL_TEMPERATURE = 1.0  # OpenAI's, where none is given
+# OpenAI's, where nothing is said.
+USUAL = {"temperature": 1.0}
+USUAL_OF_TEXTS = {**USUAL, "max_new_tokens": 16}
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def chat_request(body: Mapping[str, Any]) -> Request:
     messages = body.get("messages")
     if not isinstance(messages, list):
         raise UsageError(f"messages is {messages!r:.80}; give a list of them")
-    return _request(body, "messages", [_message(message) for message in messages])
+    given = [_message(message) for message in messages]
+    return _request(body, "messages", given, USUAL)
 
 
 def text_request(body: Mapping[str, Any]) -> Request:
@@ -81,12 +84,12 @@ def text_request(body: Mapping[str, Any]) -> Request:
         (prompt,) = prompt
     if not isinstance(prompt, (str, list)):
         raise UsageError(f"prompt is {prompt!r:.80}; give a text, or token ids")
-    return _request(body, "prompt", prompt)
+    return _request(body, "prompt", prompt, USUAL_OF_TEXTS)
 
 
-def _request(body: Mapping[str, Any], what: str, given: Given) -> Request:
+def _request(body: Mapping[str, Any], what: str, given: Given, usual: Mapping[str, Any]) -> Request:
     asked = {name: value for name, value in body.items() if value is not None}
-    options: dict[str, Any] = {"temperature": USUAL_TEMPERATURE}
+    options = dict(usual)
     for name, value in asked.items():
         if name in OPTIONS:
             options[OPTIONS[name]] = value

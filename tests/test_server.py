@@ -138,6 +138,16 @@ def text(content):
     return {"type": "text", "text": content}
 
 
+def test_what_is_not_said_is_as_at_openai(client, pair):
+    """Temperature 1, and 16 tokens of a text that is no chat."""
+    asked = {"prompt": "once", "seed": 5}
+    choice = client.post(TEXT, json=asked).json()["choices"][0]
+    assert choice["text"] == own(pair, "once", temperature=1.0, seed=5, max_tokens=16).text
+    asked = {"messages": [said(QUESTION)], "seed": 5, "max_tokens": 20}
+    message = client.post(CHAT, json=asked).json()["choices"][0]["message"]
+    assert message["content"] == own(pair, temperature=1.0, seed=5, max_tokens=20).text
+
+
 def test_a_stop_string_ends_the_text_and_says_so(client, pair):
     whole = own(pair, **GREEDY).text
     end = whole[8:10]

@@ -20,7 +20,7 @@ from typing import Any
 
 from protocol import Generate, Generated, serve
 
-CAPACITY = 2048
+CAPACITY = 4608
 
 
 def free_port() -> int:
