@@ -210,10 +210,10 @@ def inspect(
 ) -> None:
     """Show what an exported PAIR consists of, and whether its target is exact."""
     with one_line_errors():
+        from edgespec.choice import Asked, profile_of_this_machine
         from edgespec.contract import read_manifest
         from edgespec.inspection import known_verdicts, measured_verdicts
         from edgespec.recorded_files import check_weights
-        from edgespec.setup import Asked, profile_of_this_machine
 
         manifest = read_manifest(pair)
         if check:

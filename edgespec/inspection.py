@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from edgespec.choice import Asked, choose
 from edgespec.contract import Manifest, RowInvariance
 from edgespec.device import CPU, Device, placed
 from edgespec.other_providers import distance_from_processor, left_out_if_it_cannot
 from edgespec.profile import Profile
-from edgespec.setup import Asked, setup
 from edgespec.verdicts import known_verdict, measured_verdict
 
 __all__ = ["known_verdicts", "measured_verdicts"]
@@ -49,7 +49,7 @@ def measured_verdicts(
 def _devices(manifest: Manifest, profile: Profile | None, asked: Asked) -> dict[str, Device]:
     """Where each variant would run."""
     return {
-        name: setup(
+        name: choose(
             manifest,
             profile,
             Asked(asked.threads, target_format=name, provider=asked.provider),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from edgespec.choice import Asked, Choice, choose, profile_of_this_machine
 from edgespec.contract import MAX_ROWS, Manifest, RowInvariance, read_manifest
 from edgespec.costs import Costs, estimated_costs
 from edgespec.device import placed
@@ -13,7 +14,6 @@ from edgespec.model import Model
 from edgespec.pair import Pair
 from edgespec.profile import Profile
 from edgespec.runtimes import open_model
-from edgespec.setup import Asked, Setup, profile_of_this_machine, setup
 from edgespec.tokenizer import load_tokenizer
 from edgespec.verdicts import known_verdict, verdict_here
 from edgespec.vocabulary import open_vocabulary
@@ -56,7 +56,7 @@ def load(
     folder = Path(folder)
     manifest = read_manifest(folder)
     asked = Asked(threads, target_format, draft_format, provider, draft_provider)
-    chosen = setup(manifest, profile_of_this_machine(folder, manifest, say), asked)
+    chosen = choose(manifest, profile_of_this_machine(folder, manifest, say), asked)
     formats = (chosen.target_format, chosen.draft_format)
     if allow_inexact:
         invariance = known_verdict(folder, manifest, chosen.target_format, chosen.device)
@@ -86,7 +86,7 @@ def _rows(invariance: RowInvariance | None) -> tuple[int, int]:
 def _models(
     folder: Path,
     manifest: Manifest,
-    chosen: Setup,
+    chosen: Choice,
     invariance: RowInvariance | None,
     capacity: int | None,
     say: Callable[[str], object],

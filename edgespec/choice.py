@@ -13,7 +13,7 @@ from edgespec.errors import UsageError
 from edgespec.profile import PROFILE, Profile, read_profile
 from edgespec.runtimes import describe, provider_name
 
-__all__ = ["Asked", "Setup", "profile_of_this_machine", "setup"]
+__all__ = ["Asked", "Choice", "choose", "profile_of_this_machine"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Setup:
+class Choice:
     """Attributes:
     target_format, draft_format: variants; None without a draft model.
     device, draft_device: where they run.
@@ -45,7 +45,7 @@ class Setup:
     tuned: Profile | None
 
 
-def setup(manifest: Manifest, profile: Profile | None, asked: Asked) -> Setup:
+def choose(manifest: Manifest, profile: Profile | None, asked: Asked) -> Choice:
     """Raises UsageError where a variant or a provider is not there."""
     target_format, draft_format, threads = asked.target_format, asked.draft_format, asked.threads
     if profile is not None:
@@ -59,7 +59,7 @@ def setup(manifest: Manifest, profile: Profile | None, asked: Asked) -> Setup:
     draft_provider = _draft_provider(asked, profile, provider, (target_format, draft_format))
     device, draft_device = Device(threads, provider), Device(threads, draft_provider)
     tuned = profile and profile.of(target_format, draft_format, device, draft_device)
-    return Setup(target_format, draft_format, device, draft_device, tuned)
+    return Choice(target_format, draft_format, device, draft_device, tuned)
 
 
 def _draft_provider(
