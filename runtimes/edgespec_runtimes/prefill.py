@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 __all__ = ["Cached", "Piece", "call_end", "kept", "making"]
 
-# A longer prompt is taken in pieces, which bounds the memory its attention scores need.
-LONGEST = 512
+# A longer prompt is taken in pieces, which bounds the memory its attention scores need. Scores of
+# so many positions are still in the processor's cache when they are read again (docs/speed.md).
+LONGEST = 256
 
 
 class Piece(NamedTuple):
