@@ -50,7 +50,7 @@ def server(
     served = _Served(pair, name, drafting)
     routes = [
         Route("/v1/models", served.models),
-        Route("/v1/models/{name:path}", served.models),
+        Route("/v1/models/{name:path}", served.model),
         Route("/v1/chat/completions", served.chat, methods=["POST"]),
         Route("/v1/completions", served.text, methods=["POST"]),
         Route("/health", lambda _: JSONResponse({"status": "ok"})),
@@ -93,12 +93,19 @@ class _Served:
     def __init__(self, pair: Pair, name: str, drafting: Mapping[str, Any]) -> None:
         self._pair = pair
         self._name = name
+        self._model = {"id": name, "object": "model", "created": 0, "owned_by": "edgespec"}
         self._drafting = drafting
         self._free = Lock()
 
     async def models(self, _: HttpRequest) -> Response:
-        model = {"id": self._name, "object": "model", "created": 0, "owned_by": "edgespec"}
-        return JSONResponse({"object": "list", "data": [model]})
+        return JSONResponse({"object": "list", "data": [self._model]})
+
+    async def model(self, http: HttpRequest) -> Response:
+        asked = http.path_params["name"]
+        if asked != self._name:
+            missing = UsageError(f"there is no model {asked!r:.80} here; there is: {self._name}")
+            return JSONResponse(_error(missing), status_code=404)
+        return JSONResponse(self._model)
 
     async def chat(self, http: HttpRequest) -> Response:
         return await self._answered(http, chat_request, chats=True)

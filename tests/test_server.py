@@ -161,6 +161,9 @@ def test_openais_own_client_is_served(pair):
     with served(pair, at) as port:
         client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none")
         assert [model.id for model in client.models.list()] == ["small"]
+        assert client.models.retrieve("small").object == "model"
+        with pytest.raises(openai.NotFoundError, match="there is no model 'large' here"):
+            client.models.retrieve("large")
         options = {"model": "small", "messages": [said(QUESTION)], **GREEDY}
         answer = client.chat.completions.create(**options)
         assert answer.choices[0].message.content == own(pair, **GREEDY).text
