@@ -108,7 +108,10 @@ def _request(body: Mapping[str, Any], what: str, given: Given, usual: Mapping[st
 
 
 def _message(message: Any) -> Message:
-    """Its content as one text; a developer is who writes the system prompt."""
+    """Its content as one text; a developer is who writes the system prompt.
+
+    Programs send an answer back with all the fields that it might have had, empty.
+    """
     if not isinstance(message, Mapping):
         raise UsageError(f"a message is {message!r:.80}; give a role and a content")
     role, content = message.get("role"), message.get("content")
@@ -119,7 +122,8 @@ def _message(message: Any) -> Message:
             raise UsageError(f"a message's content is {content!r:.80}; only text is known here")
         content = "".join(part["text"] for part in parts)
     role = "system" if role == "developer" else role
-    shown: dict[str, Any] = {**message, "role": role, "content": content}
+    said = {name: value for name, value in message.items() if value not in (None, [])}
+    shown: dict[str, Any] = {**said, "role": role, "content": content}
     return shown
 
 

@@ -124,9 +124,11 @@ def test_a_text_or_tokens_are_gone_on_from_without_a_chat_format(client, pair, g
 def test_a_conversation_goes_on_with_a_system_prompt_in_parts(client, pair):
     earlier = [{"role": "system", "content": "Be brief."}, said("Hi")]
     earlier.append({"role": "assistant", "content": own(pair, earlier, **GREEDY).text})
+    nothing = {"refusal": None, "annotations": [], "tool_calls": None}
     asked = [
         {"role": "developer", "content": [{"type": "text", "text": "Be "}, text("brief.")]},
-        *earlier[1:],
+        earlier[1],
+        {**earlier[2], **nothing},
         {"role": "user", "content": [text(QUESTION)]},
     ]
     answer = client.post(CHAT, json={"messages": asked, **GREEDY}).json()
@@ -247,6 +249,8 @@ def test_what_no_text_depends_on_may_be_said(client):
         ({"messages": ["hello"]}, "a message is 'hello'"),
         ({"messages": [{"role": "user"}]}, "message 1 is"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "message 1 is"),
+        ({"messages": [{**said("a"), "name": "me"}]}, "message 1 is"),
+        ({"messages": [{"role": "user", "content": None}]}, "message 1 is"),
         ({"messages": [said("a"), said("b")]}, "roles are user, user"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "only text"),
         ({"messages": [said("long " * 400)]}, "the cache holds"),
@@ -269,6 +273,13 @@ def test_a_prompt_that_is_none_is_refused(client, prompt):
 def test_what_is_no_json_is_refused(client, body):
     headers = {"content-type": "application/json"}
     assert "the request is" in refused(client, CHAT, content=body, headers=headers)
+
+
+def test_a_number_that_is_none_is_refused(client):
+    """Python's reader takes what JSON has no word for."""
+    body = json.dumps(chat(temperature=float("nan")))
+    headers = {"content-type": "application/json"}
+    assert "temperature is nan" in refused(client, CHAT, content=body, headers=headers)
 
 
 def test_a_page_in_a_browser_is_kept_out(client, pair):
