@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgespec.cli_options import CHAT
-from edgespec.errors import EdgespecError
+from edgespec.extras import needs_extra
 from edgespec.one_line import one_line_errors
 
 if TYPE_CHECKING:
@@ -63,15 +63,11 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
     checkpoint for `edgespec export`. An interrupted run goes on when it is called again.
     """
     with one_line_errors():
-        try:
+        with needs_extra("distill"):
             from transformers.utils import logging
 
             from edgespec_export.distill.plan import Plan
             from edgespec_export.distill.run import distill as run
-        except ModuleNotFoundError as error:
-            raise EdgespecError(
-                f"this needs the package {error.name!r}: pip install 'edgespec[distill]'"
-            ) from None
 
         # Its notes and bars would come between ours.
         logging.set_verbosity_error()  # type: ignore[no-untyped-call]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from edgespec import __version__
 from edgespec.contract import READER, Exported, Manifest, write_manifest
 from edgespec.device import Device
 from edgespec.errors import EdgespecError
+from edgespec.extras import needs_extra
 from edgespec.model import Model
 from edgespec.prompts import sample_texts
 from edgespec.quality import BehindTarget, Scorer, distance, samples_for
@@ -63,7 +63,7 @@ def export_pair(
     Raises:
         EdgespecError: one line that names what is wrong; `folder` is then as it was.
     """
-    with _export_extra():
+    with needs_extra("export"):
         from edgespec_export.checkpoint import open_checkpoint
         from edgespec_export.pair import write_pair
         from edgespec_export.sources import resolve
@@ -194,7 +194,7 @@ def _verify(
     device: Device,
     say: Callable[[str], object],
 ) -> None:
-    with _export_extra("torch"):
+    with needs_extra("torch"):
         from edgespec_export.verify import TOLERANCE, differences
 
     if any(READER in variant.graphs for variant in exported.variants.values()):
@@ -212,14 +212,3 @@ def _verify(
                 f"{name} differs from the original by {difference:.1e}, more than "
                 f"{TOLERANCE:.0e}; the export was not kept"
             )
-
-
-@contextmanager
-def _export_extra(extra: str = "export") -> Iterator[None]:
-    """Says how to install what a device does not need."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise EdgespecError(
-            f"this needs the package {error.name!r}: pip install 'edgespec[{extra}]'"
-        ) from None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from edgespec.choice import Asked, choose
 from edgespec.contract import Manifest, RowInvariance
-from edgespec.device import CPU, Device, placed
-from edgespec.other_providers import distance_from_processor, left_out_if_it_cannot
+from edgespec.device import Device, placed
+from edgespec.other_providers import left_out_if_it_cannot, say_how_far
 from edgespec.profile import Profile
 from edgespec.verdicts import known_verdict, measured_verdict
 
@@ -41,18 +42,13 @@ def measured_verdicts(
         what = f"target {placed(name, device.provider)}"
         with left_out_if_it_cannot(what, device.provider, say):
             found[name] = measured_verdict(folder, manifest, name, device)
-            if device.provider != CPU:
-                say(f"{what}: {distance_from_processor(folder, manifest, name, device)}")
+            say_how_far(folder, manifest, name, device, say)
     return found
 
 
 def _devices(manifest: Manifest, profile: Profile | None, asked: Asked) -> dict[str, Device]:
     """Where each variant would run."""
     return {
-        name: choose(
-            manifest,
-            profile,
-            Asked(asked.threads, target_format=name, provider=asked.provider),
-        ).device
+        name: choose(manifest, profile, replace(asked, target_format=name)).device
         for name in manifest.target.variants
     }

@@ -11,20 +11,33 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgespec.contract import Distance, Manifest
-from edgespec.device import CPU, Device
+from edgespec.device import CPU, Device, placed
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.prompts import sample_texts
 from edgespec.quality import distance, samples_for
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import load_tokenizer
 
-__all__ = ["distance_from_processor", "left_out_if_it_cannot"]
+__all__ = ["left_out_if_it_cannot", "say_how_far"]
 
 
-def distance_from_processor(
+def say_how_far(
+    folder: Path,
+    manifest: Manifest,
+    variant: str,
+    device: Device,
+    say: Callable[[str], object],
+) -> None:
+    """Says how far a target variant is from itself on the processor, unless it runs there."""
+    if device.provider != CPU:
+        far = _distance_from_processor(folder, manifest, variant, device)
+        say(f"target {placed(variant, device.provider)}: {far}")
+
+
+def _distance_from_processor(
     folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> Distance:
-    """Compares a target variant on a device with itself on the processor, on built-in texts."""
+    """On built-in texts."""
     target, tokenizer = manifest.target, load_tokenizer(folder)
     here, there = (
         open_model(folder, target, variant, device=where, min_rows=2)

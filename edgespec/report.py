@@ -163,22 +163,17 @@ def _verdict(measured: RowInvariance) -> str:
 
 def describe_tuning(tuning: Tuning) -> str:
     """A table, predicted beside measured, and what to do."""
-    widths = [
-        max(least, *map(len, texts))
-        for least, texts in (
-            (14, [row.target for row in tuning.candidates]),
-            (20, [row.tried for row in tuning.candidates]),
-        )
-    ]
+    target_width = max(14, *(len(row.target) for row in tuning.candidates))
+    draft_width = max(20, *(len(row.tried) for row in tuning.candidates))
     lines = [
         tuning.measured_on,
-        f"{'target':{widths[0]}} {'draft':{widths[1]}} "
+        f"{'target':{target_width}} {'draft':{draft_width}} "
         f"{'threads':>7} {'t(1) ms':>8} {'v(5)':>5} {'v(9)':>5} {'c':>5} {'α':>5} {'γ':>2} "
         f"{'predicted':>9} {'measured':>8} {'γ auto':>6} {'tokens/s':>9}",
     ]
     for row in tuning.candidates:
         mark = "  <- fastest" if row is tuning.best else ""
-        lines.append(_tuning_line(row, *widths) + mark)
+        lines.append(_tuning_line(row, target_width, draft_width) + mark)
     best = tuning.best
     if best.draft == "none":
         lines.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from edgespec.cli_options import DRAFTING, LOADING, PAIR, Loading, drafting, say
-from edgespec.errors import EdgespecError
+from edgespec.extras import needs_extra
 from edgespec.one_line import one_line_errors
 
 __all__ = ["serve"]
@@ -32,13 +32,9 @@ def serve(
     latest conversation stay in the cache.
     """
     with one_line_errors():
-        try:
+        with needs_extra("server"):
             from edgespec.server import in_url, listening, server
             from edgespec.server import serve as run
-        except ModuleNotFoundError as error:
-            raise EdgespecError(
-                f"{error.name} is missing; install it with: pip install 'edgespec[server]'"
-            ) from None
 
         options = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
         with listening(host, port) as at:

@@ -18,7 +18,7 @@ from edgespec.device import CPU, Device, placed
 from edgespec.distribution import Sampling
 from edgespec.errors import UsageError
 from edgespec.loading import load
-from edgespec.other_providers import distance_from_processor, left_out_if_it_cannot
+from edgespec.other_providers import left_out_if_it_cannot, say_how_far
 from edgespec.pair import Pair
 from edgespec.predict import (
     Trace,
@@ -62,12 +62,12 @@ def tune(
     drafts = list(manifest.draft.variants) if manifest.draft else []
     candidates: list[Candidate] = []
     counts = threads or sorted({1, os.cpu_count() or 1})
+    options = (prompts, process, max_new_tokens, chat)
     for provider, count in product(_providers(named, say), counts):
         for target_format in manifest.target.variants:
             what = f"target {placed(target_format, provider)}"
             with left_out_if_it_cannot(what, provider, say):
                 if _is_exact(folder, manifest, target_format, Device(count, provider), say):
-                    options = (prompts, process, max_new_tokens, chat)
                     run = _Run(folder, target_format, provider, count, *options)
                     candidates += _tried(run, drafts, say)
     if not candidates:
@@ -98,8 +98,7 @@ def _is_exact(
     if not verdict_here(folder, manifest, target_format, device, say).verdict:
         say(f"{what}: not row-invariant with {device.threads} threads, left out")
         return False
-    if device.provider != CPU:
-        say(f"{what}: {distance_from_processor(folder, manifest, target_format, device)}")
+    say_how_far(folder, manifest, target_format, device, say)
     return True
 
 

@@ -25,6 +25,7 @@ from edgespec.profile import PROFILE, Profile, read_profile, write_profile
 from edgespec.runtimes import describe, measure_row_invariance
 from edgespec.verdicts import VERDICTS, known_verdict
 from edgespec_runtimes import providers
+from profiles import profile
 
 PLUGIN = "cpu_ep"
 SUFFIX = "ExecutionProvider"
@@ -225,21 +226,17 @@ def test_inspect_measures_on_the_provider_that_is_named_what_runs_there(folder):
 # --- tuning --------------------------------------------------------------------------------------
 
 
-def profile(**changes) -> Profile:
-    usual = {
+def tuned_there(**changes) -> Profile:
+    """A target that was fastest on the plug-in, with its draft on the processor."""
+    found = {
         "target_format": "int8",
         "draft_format": "int8",
-        "draft": "model",
         "gamma": 2,
-        "threads": 1,
         "verify": [1.0, 1.1, 1.2],
-        "draft_cost": 0.1,
-        "step_ms": 1.0,
         "measured_on": describe(Device(1, PLUGIN), Device(1, CPU)),
         "provider": PLUGIN,
-        "draft_provider": CPU,
     }
-    return Profile(**{**usual, **changes})
+    return profile(**{**found, **changes})
 
 
 THERE = (Device(1, PLUGIN), Device(1, CPU))
@@ -248,7 +245,7 @@ HERE = (Device(1, CPU), Device(1, CPU))
 
 @pytest.mark.parametrize("asked", [{}, {"provider": PLUGIN}, {"provider": "cpu_ep:CPU"}], ids=str)
 def test_a_tuned_provider_is_used_from_then_on(folder, asked):
-    write_profile(profile(), folder)
+    write_profile(tuned_there(), folder)
     pair = edgespec.load(folder, **asked)
     assert pair.devices == THERE
     assert list(pair.costs["model"].verify[:3]) == [1.0, 1.1, 1.2]
@@ -268,7 +265,7 @@ def test_a_tuned_provider_is_used_from_then_on(folder, asked):
 )
 def test_what_was_tuned_of_another_setting_says_nothing(folder, asked, devices):
     """Not where a model is to run, either: on that provider it may not run at all."""
-    write_profile(profile(), folder)
+    write_profile(tuned_there(), folder)
     pair = edgespec.load(folder, **asked)
     assert pair.devices == devices
     assert pair.costs["model"].verify[1] != 1.1
@@ -277,7 +274,7 @@ def test_what_was_tuned_of_another_setting_says_nothing(folder, asked, devices):
 
 def test_a_draft_that_was_tuned_on_another_provider_is_not_taken_there_in_another_format(folder):
     measured_on = describe(Device(1, CPU), Device(1, PLUGIN))
-    found = profile(provider=CPU, draft_provider=PLUGIN, measured_on=measured_on)
+    found = tuned_there(provider=CPU, draft_provider=PLUGIN, measured_on=measured_on)
     write_profile(found, folder)
     assert edgespec.load(folder).devices == (Device(1, CPU), Device(1, PLUGIN))
     assert edgespec.load(folder, draft_format="fp32").devices == HERE
@@ -294,7 +291,7 @@ def test_a_draft_that_was_tuned_on_another_provider_is_not_taken_there_in_anothe
     ids=str,
 )
 def test_a_profile_of_other_providers_or_another_machine_is_not_used_and_says_so(folder, changes):
-    write_profile(profile(**changes), folder)
+    write_profile(tuned_there(**changes), folder)
     pair, said = load(folder)
     assert "was measured on another machine, or with other software, and is not used" in said[0]
     assert pair.devices == HERE
@@ -302,7 +299,7 @@ def test_a_profile_of_other_providers_or_another_machine_is_not_used_and_says_so
 
 
 def test_a_profile_from_before_there_was_a_choice_means_the_processor(folder):
-    write_profile(profile(measured_on=describe(Device(1))), folder)
+    write_profile(tuned_there(measured_on=describe(Device(1))), folder)
     data = json.loads((folder / PROFILE).read_text())
     del data["provider"], data["draft_provider"]
     (folder / PROFILE).write_text(json.dumps(data))

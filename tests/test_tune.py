@@ -19,15 +19,14 @@ from edgespec.cli import main
 from edgespec.contract import read_manifest, write_manifest
 from edgespec.costs import Costs
 from edgespec.decode import Round
-from edgespec.device import Device
 from edgespec.distribution import Sampling
 from edgespec.export import export_pair
-from edgespec.profile import PROFILE, Profile, read_profile, write_profile
+from edgespec.profile import PROFILE, read_profile, write_profile
 from edgespec.round_costs import round_costs
-from edgespec.runtimes import describe
 from edgespec.stats import Stats, counted
 from edgespec.tuning import Candidate, Tuning
 from edgespec.verdicts import VERDICTS
+from profiles import profile
 
 TEXTS = "\n".join(["a small text", "another one"])
 
@@ -73,21 +72,6 @@ def test_a_plot_is_drawn(own_pair, text, tmp_path):
     result = tuned(own_pair, text, "--dry-run", "--plot", tmp_path / "curves.png")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-
-
-def profile(**changes) -> Profile:
-    usual = {
-        "target_format": "fp32",
-        "draft_format": "fp32",
-        "draft": "model",
-        "gamma": 3,
-        "threads": 1,
-        "verify": [1.0, 1.1, 1.2, 1.3],
-        "draft_cost": 0.1,
-        "step_ms": 1.0,
-        "measured_on": describe(Device(1)),
-    }
-    return Profile(**{**usual, **changes})
 
 
 def test_generation_uses_the_profile(own_pair):

@@ -1,0 +1,25 @@
+"""Profiles, as tests write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgespec.device import Device
+from edgespec.profile import Profile
+from edgespec.runtimes import describe
+
+
+def profile(**changes: Any) -> Profile:
+    """What tuning might have found on this machine's processor."""
+    usual = {
+        "target_format": "fp32",
+        "draft_format": "fp32",
+        "draft": "model",
+        "gamma": 3,
+        "threads": 1,
+        "verify": [1.0, 1.1, 1.2, 1.3],
+        "draft_cost": 0.1,
+        "step_ms": 1.0,
+        "measured_on": describe(Device(1)),
+    }
+    return Profile(**{**usual, **changes})
