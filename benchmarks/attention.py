@@ -9,7 +9,6 @@ standard / fused. Calls of the two graphs alternate, so drift of the machine hit
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from pathlib import Path
@@ -25,7 +24,7 @@ from edgespec_export.fitted import fitted
 from edgespec_export.pair import write_graphs
 from edgespec_export.sources import resolve
 from edgespec_runtimes.ort import OrtModel
-from record import begin
+from record import begin, keep
 
 POSITIONS = (1, 2, 5, 9)
 CACHES = (16, 128, 1024, 4096)
@@ -96,9 +95,7 @@ def main() -> None:
                     f"cache {cached:5d}  m {positions:2d}  fused {ms['fused']:7.3f} ms  "
                     f"standard {ms['standard']:7.3f} ms  ratio {ratio:.2f}"
                 )
-    if options.json:
-        result = {"environment": record, "checkpoint": options.checkpoint, "n": REPEATS}
-        options.json.write_text(json.dumps({**result, "rows": rows}, indent=2) + "\n")
+    keep(options, record, checkpoint=options.checkpoint, n=REPEATS, rows=rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import tempfile
 import time
 from functools import partial
@@ -19,12 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from edgespec.contract import CACHE_FORMATS, Exported, cache_buffers
+from edgespec.device import Device
 from edgespec.export import export_pair
 from edgespec.model import Model
 from edgespec.quality import distance
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import load_tokenizer
-from record import begin
+from record import begin, keep
 
 POSITIONS = (1, 2, 5)  # a plain step is padded to two where one position is another kernel
 PREFILLS = 3
@@ -101,7 +101,7 @@ def main() -> None:
             folder,
             exported,
             capacity=CACHES[0] + ROOM,
-            threads=options.threads,
+            device=Device(options.threads),
             min_rows=2,
         )
         asked = list(exported.variants)[: len(CACHE_FORMATS)]
@@ -118,17 +118,13 @@ def main() -> None:
             far = distance(reference, model, sample, REFERENCE)
             found[name] = {"bytes": cache_bytes(exported, name), **dataclasses.asdict(far)}
             print(name, found[name])
-    if options.json:
-        result = {
-            "environment": record,
-            "checkpoint": options.checkpoint,
-            "format": options.target_format,
-            "texts": [str(path) for path in options.texts],
-            "n": options.repeats,
-            "rows": rows,
-            "caches": found,
-        }
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+    about = {
+        "checkpoint": options.checkpoint,
+        "format": options.target_format,
+        "texts": [str(path) for path in options.texts],
+        "n": options.repeats,
+    }
+    keep(options, record, **about, rows=rows, caches=found)
 
 
 if __name__ == "__main__":

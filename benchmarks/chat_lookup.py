@@ -11,14 +11,13 @@ own. Rows where speculation loses stay.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import edgespec
 from edgespec.prompts import CHAT
 from edgespec.text_file import read_lines
-from record import begin
+from record import begin, keep
 
 HELD_OUT = Path(__file__).parents[1] / "examples" / "smollm2_draft" / "held_out.txt"
 KINDS = {**CHAT, "held-out": read_lines(HELD_OUT)[:8]}
@@ -83,8 +82,7 @@ def main() -> None:
                         f"{row['tokens_per_target_call']:.2f} tokens a call  "
                         f"loop {row['loop_share']:.1%}"
                     )
-    if options.json:
-        options.json.write_text(json.dumps({"environment": record, "rows": rows}, indent=2) + "\n")
+    keep(options, record, rows=rows)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ tokens take that are given as one text, in long calls only. Greedy, γ auto.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from statistics import median
 
 import edgespec
-from record import begin
+from record import begin, keep
 
 QUESTIONS = (
     "Give me a recipe for pancakes.",
@@ -83,15 +82,8 @@ def main() -> None:
         print("  ".join(f"{name} {value:.0f}" for name, value in row.items()))
     same = all(text == texts[0] for text in texts)
     print(f"texts the same in {len(texts)} conversations: {same}")
-    if options.json:
-        data = {
-            "environment": record,
-            "target": pair.formats[0],
-            "repeats": options.repeats,
-            "texts_the_same": same,
-            "rows": rows,
-        }
-        options.json.write_text(json.dumps(data, indent=2) + "\n")
+    about = {"target": pair.formats[0], "repeats": options.repeats}
+    keep(options, record, **about, texts_the_same=same, rows=rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ over that. A process each time: two models in one process slow each other down.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 from edgespec.contract import read_manifest
 from edgespec.device import Device
 from edgespec.runtimes import open_model
-from record import begin
+from record import begin, keep
 
 POSITIONS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 17)
 CACHED, CALLS = 128, 40
@@ -61,14 +60,7 @@ def main() -> None:
         rows.append({"format": name, "step_ms": step, "v": v})
         costs = "  ".join(f"v({m}) {ratio:.2f}" for m, ratio in v.items() if m > 1)
         print(f"{name:13} t(1) {step:5.1f} ms  {costs}")
-    if options.json:
-        data = {
-            "environment": record,
-            "cached": CACHED,
-            "processes": options.processes,
-            "rows": rows,
-        }
-        options.json.write_text(json.dumps(data, indent=2) + "\n")
+    keep(options, record, cached=CACHED, processes=options.processes, rows=rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ other, and what pages cost is lost in that.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ import numpy as np
 
 import edgespec
 from edgespec_runtimes import session
-from record import begin
+from record import begin, keep
 
 POSITIONS = (2, 5, 9)
 WAYS = {
@@ -84,10 +83,9 @@ def main() -> None:
         rows.append({"what": what, **ms, "ratio": ms["huge"] / ms["small"]})
         print(f"{what:16} huge {ms['huge']:8.2f} ms  small {ms['small']:8.2f} ms", end="  ")
         print(f"ratio {rows[-1]['ratio']:.3f}")
-    if options.json:
-        n = {"processes": PROCESSES, "calls": CALLS, "texts": TEXTS}
-        result = {"environment": record, "pair": options.pair, "target": options.target_format}
-        options.json.write_text(json.dumps({**result, "n": n, "rows": rows}, indent=2) + "\n")
+    about = {"pair": options.pair, "target": options.target_format}
+    n = {"processes": PROCESSES, "calls": CALLS, "texts": TEXTS}
+    keep(options, record, **about, n=n, rows=rows)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ Speeds are those of decoding, without the prompt.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from statistics import median
 
 import edgespec
-from record import begin
+from record import begin, keep
 
 WAYS = {
     "plain": {"draft": False},
@@ -60,14 +59,7 @@ def main() -> None:
             }
             rows.append(row)
             print(row, flush=True)
-    if options.json:
-        data = {
-            "environment": record,
-            "target": pair.formats[0],
-            "repeats": options.repeats,
-            "rows": rows,
-        }
-        options.json.write_text(json.dumps(data, indent=2) + "\n")
+    keep(options, record, target=pair.formats[0], repeats=options.repeats, rows=rows)
 
 
 if __name__ == "__main__":

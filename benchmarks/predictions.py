@@ -12,7 +12,6 @@ Greedy. The rows where a prediction is far off stay.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from edgespec.prompts import prompts_for
 from edgespec.text_file import read_lines
 from edgespec.tune import tune
 from edgespec.tuning import Candidate
-from record import begin
+from record import begin, keep
 
 NEAR = 0.1
 TEXTS = 2  # of each file
@@ -79,8 +78,7 @@ def main() -> None:
                     print(rows[-1], flush=True)
     near = sum(abs(entry["off"]) <= NEAR for entry in rows)
     print(f"{near} of {len(rows)} within {NEAR:.0%}")
-    if options.json:
-        options.json.write_text(json.dumps({"environment": record, "rows": rows}, indent=1) + "\n")
+    keep(options, record, rows=rows)
 
 
 if __name__ == "__main__":

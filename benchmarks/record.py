@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import subprocess
@@ -44,6 +45,13 @@ def begin(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, dict[str
     record = environment(options.threads)
     print(describe(record))
     return options, record
+
+
+def keep(options: argparse.Namespace, record: dict[str, Any], **found: Any) -> None:
+    """Writes what was found, and where it comes from, if that was asked for."""
+    if options.json:
+        result = {"environment": record, **found}
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
 def describe(record: dict[str, Any]) -> str:

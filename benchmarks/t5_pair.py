@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import edgespec
-from record import begin
+from record import begin, keep
 
 MODELS = Path(__file__).parents[1] / "models"
 LIMIT = 128
@@ -156,8 +155,7 @@ def main() -> None:
             f"{name:42} {row['tokens_per_second']:7.0f} tokens/s  ×{row['over_own_plain']:.2f}  "
             f"equal texts {row['texts_equal_to_own_plain']}/{len(prompts)}"
         )
-    if options.json:
-        options.json.write_text(json.dumps({"environment": record, "rows": rows}, indent=2) + "\n")
+    keep(options, record, rows=rows)
 
 
 if __name__ == "__main__":
