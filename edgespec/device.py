@@ -28,7 +28,7 @@ class ProviderInfo:
     """Attributes:
     name: what users call an execution provider.
     title: what ONNX Runtime calls it.
-    version: of a plug-in; empty for what is built in.
+    version: of a plug-in, or of the kernels that the processor's has; empty for what is built in.
     hardware: what it runs on; empty where the runtime does not tell.
     """
 

@@ -16,11 +16,25 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec import contract
+from edgespec_export.attention_functions import (
+    BIASED_ATTENTION,
+    ROTARY_ATTENTION,
+    SOURCE_ATTENTION,
+)
 from edgespec_export.blocks import Positions
 from edgespec_export.cache import CACHES, Buffer, Cache, FullCache, Kept
 from edgespec_export.graph import Graph
 
-__all__ = ["Attention", "Fused", "Heads", "Mixed", "Standard", "attention_for", "source_shape"]
+__all__ = [
+    "Angles",
+    "Attention",
+    "Fused",
+    "Heads",
+    "Mixed",
+    "Standard",
+    "attention_for",
+    "source_shape",
+]
 
 
 @dataclass(frozen=True)
@@ -38,6 +52,15 @@ class Heads:
     scale: float
 
 
+@dataclass(frozen=True)
+class Angles:
+    """Rotary positions of a call: cosines and sines [1, m, size / 2]. Halves of a head are turned,
+    not neighbours."""
+
+    cos: ir.Value
+    sin: ir.Value
+
+
 class Attention(Protocol):
     """Queries are [m, count · size], keys and values [m, kv_count · size]; so is the result [m, …].
 
@@ -53,9 +76,13 @@ class Attention(Protocol):
         heads: Heads,
         layer: int,
         positions: Positions,
-        bias: ir.Value | None = None,
+        places: Angles | ir.Value,
     ) -> ir.Value:
-        """Causal self-attention of a decoder layer; adds the layer's cache to the graph."""
+        """Causal self-attention of a decoder layer; adds the layer's cache to the graph.
+
+        Args:
+            places: what tells positions apart, angles or a bias.
+        """
         ...
 
     def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
@@ -81,7 +108,7 @@ def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
 
 
 class Fused:
-    """`GroupQueryAttention` and `MultiHeadAttention` of ONNX Runtime."""
+    """Functions around `GroupQueryAttention` and `MultiHeadAttention` of ONNX Runtime."""
 
     def cached(
         self,
@@ -92,42 +119,35 @@ class Fused:
         heads: Heads,
         layer: int,
         positions: Positions,
-        bias: ir.Value | None = None,
+        places: Angles | ir.Value,
     ) -> ir.Value:
         last = g.op.Cast(g.op.Sub(positions.total, g.ints(1)), to=ir.DataType.INT32)  # [1]
         total = g.op.Cast(positions.end, to=ir.DataType.INT32)  # scalar
-        inputs: list[ir.Value | None] = [
-            *(_batched(g, x) for x in (q, k, v)),
-            *_past(g, heads, layer),
-            last,
-            total,
-        ]
-        if bias is not None:
-            inputs += [None, None, None, bias]  # rotary tables and position ids stay out
-        out, key, value = g.contrib(
-            "GroupQueryAttention",
-            inputs,
-            outputs=3,
-            num_heads=heads.count,
-            kv_num_heads=heads.kv_count,
-            scale=heads.scale,
-        )
+        inputs = [q, k, v, *_past(g, heads, layer), last, total]
+        if isinstance(places, Angles):
+            function, inputs = ROTARY_ATTENTION, [*inputs, places.cos, places.sin]
+        else:
+            function, inputs = BIASED_ATTENTION, [*inputs, places]
+        out, key, value = g.call(function, *inputs, **_attributes(heads))
         _present(g, key, value, heads, layer)
-        return _rows(g, out, heads)
+        return out
 
     def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
-        return self._multi_head(g, [_batched(g, q), *_cross_inputs(g, heads, layer)], heads)
+        keys, values = _cross_inputs(g, heads, layer)
+        (out,) = g.call(SOURCE_ATTENTION, q, keys, values, **_attributes(heads))
+        return out
 
     def full(
         self, g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, heads: Heads, bias: ir.Value
     ) -> ir.Value:
         no_biases = [None, None]  # of the projections, of the keys' padding
         batch = [_batched(g, x) for x in (q, k, v)]
-        return self._multi_head(g, [*batch, *no_biases, bias], heads)
-
-    def _multi_head(self, g: Graph, inputs: list[ir.Value | None], heads: Heads) -> ir.Value:
         (out,) = g.contrib(
-            "MultiHeadAttention", inputs, outputs=1, num_heads=heads.count, scale=heads.scale
+            "MultiHeadAttention",
+            [*batch, *no_biases, bias],
+            outputs=1,
+            num_heads=heads.count,
+            scale=heads.scale,
         )
         return _rows(g, out, heads)
 
@@ -147,16 +167,20 @@ class Standard:
         heads: Heads,
         layer: int,
         positions: Positions,
-        bias: ir.Value | None = None,
+        places: Angles | ir.Value,
     ) -> ir.Value:
+        bias = _causal_mask(g, positions)
+        if isinstance(places, Angles):
+            q = _rotated(g, q, heads.count, places, heads)
+            k = _rotated(g, k, heads.kv_count, places, heads)
+        else:
+            bias = g.op.Add(places, bias)
         names = zip(contract.past_names(layer), contract.present_names(layer), strict=True)
         buffers = [Buffer(past, present, _cache_shape(heads)) for past, present in names]
         keys, values = (
             self._cache.extended(g, buffer, _split(g, new, heads.kv_count, heads), positions)
             for buffer, new in zip(buffers, (k, v), strict=True)
         )
-        causal = _causal_mask(g, positions)
-        bias = causal if bias is None else g.op.Add(bias, causal)
         return _attend(g, _split(g, q, heads.count, heads), keys, values, heads, bias)
 
     def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
@@ -217,6 +241,17 @@ def _causal_mask(g: Graph, positions: Positions) -> ir.Value:
     seen = g.op.LessOrEqual(keys, g.op.Unsqueeze(positions.queries, g.ints(1)))  # [m, total]
     mask = g.op.Where(seen, g.constant(0, np.float32), g.constant(-1e30, np.float32))
     return g.op.Unsqueeze(mask, g.ints(0, 1))
+
+
+def _attributes(heads: Heads) -> dict[str, int | float]:
+    """Of the functions that attend."""
+    return {"num_heads": heads.count, "kv_num_heads": heads.kv_count, "scale": heads.scale}
+
+
+def _rotated(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:
+    """Rotary positions on [m, count · size]."""
+    turned = g.op.RotaryEmbedding(_batched(g, x), angles.cos, angles.sin, num_heads=count)
+    return g.op.Reshape(turned, g.ints(-1, count * heads.size))
 
 
 def _batched(g: Graph, x: ir.Value) -> ir.Value:

@@ -9,49 +9,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from edgespec import __version__
+from edgespec_export.functions import DOMAIN, Function
+from edgespec_export.nodes import OPSETS, Nodes
 from edgespec_export.weight_file import WeightFile
 
 __all__ = ["Graph"]
 
-CONTRIB = "com.microsoft"  # ONNX Runtime's own operators
-OPSET = 24
 IR_VERSION = 11
 
 
-class Operators:
-    """Every operator as a method: `op.Gather(table, places, axis=0)` emits a node.
-
-    Keyword arguments are the operator's attributes; `_domain` is its domain.
-    """
-
-    def __init__(self, tape: ir.tape.Tape) -> None:
-        self._tape = tape
-
-    def __getattr__(self, operator: str) -> Callable[..., ir.Value]:
-        def emit(*inputs: ir.Value | None, _domain: str = "", **attributes: Any) -> ir.Value:
-            return self._tape.op(operator, inputs, attributes, domain=_domain)
-
-        return emit
-
-
-class Graph:
+class Graph(Nodes):
     """One ONNX graph. Weights are initializers under the names their checkpoint gives them.
 
     Attributes:
-        op: emits nodes of any operator: `op.Gather(table, places, axis=0)`.
         weights: where tensors come from; graphs of one variant share it, and thereby the bytes.
     """
 
     def __init__(self, name: str, weights: WeightFile) -> None:
+        super().__init__()
         self.name = name
         self.weights = weights
-        self._tape = ir.tape.Tape()
-        self.op = Operators(self._tape)
         self._inputs: list[ir.Value] = []
         self._outputs: list[ir.Value] = []
         self._initializers: dict[str, ir.Value] = {}
+        self._functions: dict[str, ir.Function] = {}
 
     def input(self, name: str, dtype: Any, shape: Sequence[int | str]) -> ir.Value:
         value = ir.val(name, dtype=_dtype(dtype), shape=shape)
@@ -64,19 +48,12 @@ class Graph:
         value.shape = ir.Shape(shape)
         self._outputs.append(value)
 
-    def contrib(
-        self, operator: str, inputs: Sequence[ir.Value | None], outputs: int, **attributes: Any
-    ) -> Sequence[ir.Value]:
-        """Emits one of ONNX Runtime's own operators."""
+    def call(self, function: Function, *inputs: ir.Value, **attributes: Any) -> Sequence[ir.Value]:
+        """Emits one of edgespec's own operators; all calls in a graph give the same attributes."""
+        if function.name not in self._functions:
+            self._functions[function.name] = function.built(attributes)
         return self._tape.op_multi_out(
-            operator, inputs, attributes, num_outputs=outputs, domain=CONTRIB
-        )
-
-    def split(self, x: ir.Value, widths: Sequence[int]) -> Sequence[ir.Value]:
-        """The columns of x [m, Σ widths], some at a time."""
-        count = len(widths)
-        return self._tape.op_multi_out(
-            "Split", [x, self.ints(*widths)], {"axis": 1}, num_outputs=count
+            function.name, inputs, attributes, num_outputs=function.outputs, domain=DOMAIN
         )
 
     def weight(self, name: str) -> ir.Value:
@@ -98,22 +75,24 @@ class Graph:
             self._initializers[name] = self._tape.initializer(ir.tensor(array, name=name))
         return self._initializers[name]
 
-    def ints(self, *values: int) -> ir.Value:
-        """int64 [n], as shapes and slices want them."""
-        return self.constant(values, np.int64)
-
     def model(self) -> ir.Model:
         graph = ir.Graph(
             self._inputs,
             self._outputs,
             nodes=self._tape.nodes,
             initializers=self._tape.initializers,
-            opset_imports={"": OPSET, CONTRIB: 1},
+            opset_imports=OPSETS | {DOMAIN: 1},
             name=self.name,
         )
-        return ir.Model(
-            graph, ir_version=IR_VERSION, producer_name="edgespec", producer_version=__version__
+        model = ir.Model(
+            graph,
+            ir_version=IR_VERSION,
+            producer_name="edgespec",
+            producer_version=__version__,
+            functions=list(self._functions.values()),
         )
+        RemoveUnusedNodesPass()(model)  # what a format computed and found no use for
+        return model
 
 
 def _dtype(dtype: Any) -> ir.DataType:

@@ -8,6 +8,7 @@ export and written into the manifest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,12 @@ import onnx_ir as ir
 from edgespec.errors import EdgespecError
 from edgespec_export.blocks import FullPrecision, Numbers, rms_norm
 from edgespec_export.graph import Graph
+from edgespec_export.int8_products import (
+    NORMED_PRODUCT,
+    PRODUCT,
+    TABLE_PRODUCT,
+    TURNED_PRODUCT,
+)
 from edgespec_export.rotation import (
     INNER_BLOCK,
     STREAM_BLOCK,
@@ -62,11 +69,9 @@ class HalfStorage(Numbers):
 class Int8(Numbers):
     """Weights in 8 bits per output channel, activations in 8 bits per row (per token), both turned.
 
-    A row's scale is its own, so rows do not mix, unlike with the per-tensor scale of dynamic
-    quantization; what comes out of a norm has one scale for all rows, known beforehand. Scales are
-    applied behind the integer product as f · (s_a · s_b), the form that ONNX Runtime fuses.
-    Matrices with the same input share its quantization and are one product. What is turned and
-    why is in rotation.py: here are the places where a graph must turn with it.
+    A row's scale is its own; what comes out of a norm has one scale for all rows, known beforehand.
+    Matrices with the same input are one product (int8_products.py). What is turned and why is in
+    rotation.py: here are the places where a graph must turn with it.
     """
 
     # A norm's rows have root mean square 1, and turned ones are near to normally distributed: one
@@ -74,7 +79,7 @@ class Int8(Numbers):
     RANGE = 4
 
     def __init__(self) -> None:
-        self._quantized: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
+        self._normed: dict[ir.Value, _Normed] = {}
 
     def prepared(self, weights: Weights, residual: Residual) -> Weights:
         return Rotated(weights, residual)
@@ -91,28 +96,42 @@ class Int8(Numbers):
     def linears(
         self, g: Graph, x: ir.Value, names: Sequence[str], biases: Sequence[str] = ()
     ) -> Sequence[ir.Value]:
-        name, bias = "+".join(names), "+".join(biases)
-        quantized = cache(lambda: side_by_side(map(g.weights.checkpoint_tensor, names)))
-        matrix = g.stored(f"{name}.int8", lambda: quantized()[0])
-        scale = g.stored(f"{name}.scale", lambda: quantized()[1])
-        y = self._product(g, x, matrix, scale)
-        if biases:
-            added = g.stored(
-                bias, lambda: np.concatenate([g.weights.checkpoint_tensor(b) for b in biases])
+        weights = self._weights(g, names)
+        normed = self._normed.get(x)
+        if normed is None:
+            (y,) = g.call(PRODUCT, x, *weights)
+        else:
+            (y,) = g.call(
+                NORMED_PRODUCT,
+                normed.stream,
+                normed.norm,
+                *weights,
+                epsilon=normed.epsilon,
+                step=self.RANGE / 127,
             )
-            # Not `Add`: ONNX Runtime 1.31 moves one into its fused product, which then forgets it.
-            y = g.op.Sum(y, added)
+        y = _biased(g, y, biases)
         return g.split(y, [g.weights.shape(n)[0] for n in names]) if len(names) > 1 else [y]
 
     def inner(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
-        return self.linear(g, _turned(g, x, g.weights.shape(name)[1], INNER_BLOCK), name, bias)
+        width = g.weights.shape(name)[1]
+        size = block_size(width, INNER_BLOCK)
+        if size == 1:
+            return self.linear(g, x, name, bias)
+        (y,) = g.call(
+            TURNED_PRODUCT,
+            x,
+            g.constant(hadamard(size), np.float32),
+            *self._weights(g, [name]),
+            blocks=[-1, size],
+            rows=[-1, width],
+        )
+        return _biased(g, y, [bias] if bias else [])
 
     def norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
         y = rms_norm(g, x, name, epsilon)
         (width,) = g.weights.shape(name)
         if width <= self.RANGE**2 * block_size(width, STREAM_BLOCK):
-            scale = g.constant(self.RANGE / 127, np.float32)
-            self._quantized[y] = g.op.QuantizeLinear(y, scale, g.constant(128, np.uint8)), scale
+            self._normed[y] = _Normed(x, g.weight(name), epsilon)
         return y
 
     def unturned(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
@@ -128,9 +147,8 @@ class Int8(Numbers):
         return _turned(g, x, width, STREAM_BLOCK)
 
     def tied_head(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
-        """By the table itself; ONNX Runtime transposes it once, when it loads the graph."""
-        table, scale = self._table(g, name)
-        return self._product(g, x, g.op.Transpose(table, perm=[1, 0]), scale)
+        (y,) = g.call(TABLE_PRODUCT, x, *self._table(g, name))
+        return y
 
     def _table(self, g: Graph, name: str) -> tuple[ir.Value, ir.Value]:
         """The embedding [tokens, width], and the scale of each row."""
@@ -138,24 +156,31 @@ class Int8(Numbers):
         table = g.stored(f"{name}.int8", lambda: quantized()[0])
         return table, g.stored(f"{name}.scale", lambda: quantized()[1])
 
-    def _product(self, g: Graph, x: ir.Value, matrix: ir.Value, scale: ir.Value) -> ir.Value:
-        rows, row_scale = self._rows(g, x)
-        product = g.op.MatMulInteger(rows, matrix, g.constant(128, np.uint8))
-        product = g.op.Cast(product, to=ir.DataType.FLOAT)
-        return g.op.Mul(product, g.op.Mul(row_scale, scale))
+    def _weights(self, g: Graph, names: Sequence[str]) -> tuple[ir.Value, ir.Value]:
+        """Matrices side by side [in, Σ out], and the scale of each output."""
+        name = "+".join(names)
+        quantized = cache(lambda: side_by_side(map(g.weights.checkpoint_tensor, names)))
+        matrix = g.stored(f"{name}.int8", lambda: quantized()[0])
+        return matrix, g.stored(f"{name}.scale", lambda: quantized()[1])
 
-    def _rows(self, g: Graph, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """x as uint8 around 128, and the scale of each row: [m, in] and [m, 1]."""
-        if x not in self._quantized:
-            largest = g.op.ReduceMax(g.op.Abs(x), g.ints(-1), keepdims=1)
-            scale = g.op.Mul(largest, g.constant(1 / 127, np.float32))
-            scale = g.op.Max(scale, g.constant(1e-30, np.float32))  # a row may be all zeros
-            # Divided first: a scale for each row would want a zero point for each row.
-            rows = g.op.QuantizeLinear(
-                g.op.Div(x, scale), g.constant(1, np.float32), g.constant(128, np.uint8)
-            )
-            self._quantized[x] = rows, scale
-        return self._quantized[x]
+
+@dataclass(frozen=True)
+class _Normed:
+    """Where the rows of a norm come from: a product may make the norm its own."""
+
+    stream: ir.Value
+    norm: ir.Value
+    epsilon: float
+
+
+def _biased(g: Graph, y: ir.Value, biases: Sequence[str]) -> ir.Value:
+    if not biases:
+        return y
+    added = g.stored(
+        "+".join(biases), lambda: np.concatenate([g.weights.checkpoint_tensor(b) for b in biases])
+    )
+    # Not `Add`: ONNX Runtime 1.31 moves one into its fused product, which then forgets it.
+    return g.op.Sum(y, added)
 
 
 def _turned(g: Graph, x: ir.Value, width: int, most: int) -> ir.Value:

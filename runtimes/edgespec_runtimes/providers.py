@@ -17,9 +17,11 @@ import onnxruntime as ort
 
 from edgespec.device import CPU, ProviderInfo
 from edgespec.errors import UsageError
+from edgespec_runtimes.kernels import kernels_here
 
-__all__ = ["PROCESSOR", "Provider", "all_providers", "find_provider", "hindered_plugins"]
+__all__ = ["TITLE", "Provider", "all_providers", "find_provider", "hindered_plugins"]
 
+TITLE = "CPUExecutionProvider"  # the processor's
 SUFFIX = "executionprovider"  # of most titles
 LIBRARY = "library_path"  # in what the runtime knows of a plug-in's device
 REMOTE = "AzureExecutionProvider"  # hands its work to a server
@@ -53,7 +55,10 @@ class Provider:
         return (short,) if self.device is None else (short, f"{short}:{_kind(self.device)}")
 
 
-PROCESSOR = Provider(ProviderInfo(CPU, "CPUExecutionProvider", "", ""))
+def processor() -> Provider:
+    """ONNX Runtime's own provider, with edgespec's kernels where they are."""
+    kernels = kernels_here()
+    return Provider(ProviderInfo(CPU, TITLE, kernels.name if kernels else "", ""))
 
 
 def find_provider(name: str) -> Provider:
@@ -64,7 +69,7 @@ def find_provider(name: str) -> Provider:
     """
     wanted = name.lower() if isinstance(name, str) else name
     if wanted == CPU:
-        return PROCESSOR  # without a look at what nobody asked for
+        return processor()  # without a look at what nobody asked for
     here = all_providers()
     fitting = [one for one in here if wanted in one.names]
     if not fitting:
@@ -91,10 +96,10 @@ def all_providers() -> list[Provider]:
     ours = [
         _of_device(title, device, f":{kind}" if len(kinds) > 1 else "", packages)
         for title, kinds in found.items()
-        if title not in (PROCESSOR.title, REMOTE)
+        if title not in (TITLE, REMOTE)
         for kind, device in kinds.items()
     ]
-    return [PROCESSOR, *sorted(ours, key=lambda provider: provider.plugged_in)]
+    return [processor(), *sorted(ours, key=lambda provider: provider.plugged_in)]
 
 
 def hindered_plugins() -> list[str]:

@@ -13,7 +13,8 @@ import onnxruntime as ort
 from edgespec.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.huge_pages import on_huge_pages
-from edgespec_runtimes.providers import PROCESSOR, Provider, find_provider
+from edgespec_runtimes.kernels import kernels_here
+from edgespec_runtimes.providers import TITLE, Provider, find_provider
 
 __all__ = ["one_line_errors", "open_session", "operators_taken"]
 
@@ -47,8 +48,10 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
     options.log_severity_level = 4  # every failure below is raised, with a way out
     options.add_session_config_entry(*_spinning(version))
     failed = f"{graph} cannot be loaded"
-    if provider is PROCESSOR:
+    if provider.title == TITLE:
         with one_line_errors(failed), on_huge_pages():
+            if (kernels := kernels_here()) is not None:
+                options.register_custom_ops_library(str(kernels.library))
             return ort.InferenceSession(str(graph), options, providers=[provider.title], **FIRM)
     with one_line_errors(f"{failed} on {provider.name}", way_out="take another provider (cpu)"):
         return _elsewhere(graph, options, provider)
@@ -62,7 +65,7 @@ def _elsewhere(
     if provider.plugged_in:
         options.add_provider_for_devices([provider.device], {})
         return ort.InferenceSession(str(graph), options, **FIRM)
-    titles = [provider.title, PROCESSOR.title]
+    titles = [provider.title, TITLE]
     with warnings.catch_warnings(action="ignore"):  # where it cannot, the runtime goes on without
         session = ort.InferenceSession(str(graph), options, providers=titles, **FIRM)
     if provider.title not in session.get_providers():

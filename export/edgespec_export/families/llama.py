@@ -15,13 +15,13 @@ import onnx_ir as ir
 
 from edgespec import contract
 from edgespec.errors import EdgespecError
-from edgespec_export.attention import Attention, Heads
+from edgespec_export.attention import Angles, Attention, Heads
 from edgespec_export.blocks import (
     Numbers,
     Positions,
-    activation,
     asked_positions,
     decoder_positions,
+    gated,
     rms_norm,
 )
 from edgespec_export.families.config import Config
@@ -155,15 +155,13 @@ class Llama:
         attention: Attention,
     ) -> list[ir.Value]:
         """The residual stream [m, width] after each layer."""
-        cos, sin = self._rotation(g, positions)
+        angles = self._angles(g, positions)
         after = []
         for layer in range(self.layers):
             block = f"model.layers.{layer}"
             h = numbers.norm(g, x, f"{block}.input_layernorm.weight", self.epsilon)
             q, k, v = self._projections(g, h, f"{block}.self_attn", numbers)
-            q = self._rotate(g, q, cos, sin, self.heads.count)
-            k = self._rotate(g, k, cos, sin, self.heads.kv_count)
-            out = attention.cached(g, q, k, v, self.heads, layer, positions)
+            out = attention.cached(g, q, k, v, self.heads, layer, positions, angles)
             (out,) = _project(g, numbers, out, [f"{block}.self_attn.o_proj"], self.out_bias)
             x = g.op.Add(x, out)
             h = numbers.norm(g, x, f"{block}.post_attention_layernorm.weight", self.epsilon)
@@ -230,12 +228,12 @@ class Llama:
     def _feed_forward(self, g: Graph, h: ir.Value, mlp: str, numbers: Numbers) -> ir.Value:
         parts = [f"{mlp}.{part}_proj" for part in ("gate", "up")]
         gate, up = _project(g, numbers, h, parts, self.mlp_bias)
-        h = g.op.Mul(activation(g, gate, self.activation), up)
+        h = gated(g, gate, up, self.activation)
         bias = f"{mlp}.down_proj.bias" if self.mlp_bias else None
         return numbers.inner(g, h, f"{mlp}.down_proj.weight", bias)
 
-    def _rotation(self, g: Graph, positions: Positions) -> tuple[ir.Value, ir.Value]:
-        """cos and sin of every angle of this call: [1, m, head size / 2] each.
+    def _angles(self, g: Graph, positions: Positions) -> Angles:
+        """Of this call's positions.
 
         From tables of all positions, and one more: a padded call may look one behind the last.
         `Cos` and `Sin` of a call's own angles would round its last few numbers differently, so a
@@ -248,14 +246,7 @@ class Llama:
         rows = (
             g.op.Gather(table, positions.queries) for table in (g.op.Cos(angles), g.op.Sin(angles))
         )
-        cos, sin = (g.op.Unsqueeze(row, g.ints(0)) for row in rows)
-        return cos, sin
-
-    def _rotate(self, g: Graph, x: ir.Value, cos: ir.Value, sin: ir.Value, count: int) -> ir.Value:
-        """Rotary positions on [m, count · head size]; halves are rotated, not neighbours."""
-        batched = g.op.Unsqueeze(x, g.ints(0))
-        turned = g.op.RotaryEmbedding(batched, cos, sin, num_heads=count)
-        return g.op.Reshape(turned, g.ints(-1, count * self.heads.size))
+        return Angles(*(g.op.Unsqueeze(row, g.ints(0)) for row in rows))
 
 
 def _project(

@@ -23,6 +23,7 @@ from edgespec_export.blocks import (
     activation,
     asked_positions,
     decoder_positions,
+    gated,
 )
 from edgespec_export.families.config import Config
 from edgespec_export.graph import Graph
@@ -227,7 +228,7 @@ class T5:
         dense = f"{block}.DenseReluDense"
         if self.gated:
             gate, up = numbers.linears(g, h, [f"{dense}.{wi}.weight" for wi in self._wi])
-            h = g.op.Mul(activation(g, gate, self.activation), up)
+            h = gated(g, gate, up, self.activation)
         else:
             h = activation(g, numbers.linear(g, h, f"{dense}.wi.weight"), self.activation)
         return g.op.Add(x, numbers.inner(g, h, f"{dense}.wo.weight"))

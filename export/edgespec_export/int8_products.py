@@ -1,0 +1,73 @@
+"""Products of rows rounded to 8 bits with weights in 8 bits, as functions of their own.
+
+A row's scale is its own, so rows do not mix, unlike with the per-tensor scale of dynamic
+quantization. Scales are applied behind the integer product as f · (s_a · s_b), the form that ONNX
+Runtime fuses. Weights are int8 [in, out], scales float32 [out]; rows [m, in].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from edgespec_export.functions import Body, Function
+
+__all__ = ["NORMED_PRODUCT", "PRODUCT", "TABLE_PRODUCT", "TURNED_PRODUCT"]
+
+
+def _product(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
+    """Each row has the scale that makes its largest number ±127."""
+    largest = f.op.ReduceMax(f.op.Abs(x), f.ints(-1), keepdims=1)
+    row_scale = f.op.Mul(largest, f.constant(1 / 127, np.float32))
+    row_scale = f.op.Max(row_scale, f.constant(1e-30, np.float32))  # a row may be all zeros
+    # Divided first: a scale for each row would want a zero point for each row.
+    rows = f.op.QuantizeLinear(
+        f.op.Div(x, row_scale), f.constant(1, np.float32), f.constant(128, np.uint8)
+    )
+    return [_scaled(f, rows, row_scale, weights, scale)]
+
+
+def _table_product(f: Body, x: ir.Value, table: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
+    """Weights as an embedding has them, [out, in]; ONNX Runtime transposes them once, when it loads
+    the graph."""
+    return _product(f, x, f.op.Transpose(table, perm=[1, 0]), scale)
+
+
+def _normed_product(
+    f: Body, x: ir.Value, norm: ir.Value, weights: ir.Value, scale: ir.Value
+) -> Sequence[ir.Value]:
+    """x / √(mean(x²) + ε) · norm, rounded with one scale, `step`, for all rows."""
+    normed = f.op.RMSNormalization(x, norm, axis=-1, epsilon=f.given("epsilon"))
+    step = f.number("step")
+    rows = f.op.QuantizeLinear(normed, step, f.constant(128, np.uint8))
+    return [_scaled(f, rows, step, weights, scale)]
+
+
+def _turned_product(
+    f: Body, x: ir.Value, hadamard: ir.Value, weights: ir.Value, scale: ir.Value
+) -> Sequence[ir.Value]:
+    """Rows are turned first, block by block (`rotation.turned`); `blocks` and `rows` are the shapes
+    [-1, block] and [-1, in]."""
+    blocks = f.op.MatMul(f.op.Reshape(x, f.shape("blocks")), hadamard)
+    return _product(f, f.op.Reshape(blocks, f.shape("rows")), weights, scale)
+
+
+def _scaled(
+    f: Body, rows: ir.Value, row_scale: ir.Value, weights: ir.Value, scale: ir.Value
+) -> ir.Value:
+    """Rows are unsigned, around 128: products of these with signed weights are the fast ones."""
+    product = f.op.MatMulInteger(rows, weights, f.constant(128, np.uint8))
+    product = f.op.Cast(product, to=ir.DataType.FLOAT)
+    return f.op.Mul(product, f.op.Mul(row_scale, scale))
+
+
+PRODUCT = Function("Int8Product", ("x", "weights", "scale"), 1, _product)
+TABLE_PRODUCT = Function("Int8TableProduct", ("x", "table", "scale"), 1, _table_product)
+NORMED_PRODUCT = Function(
+    "NormedInt8Product", ("x", "norm", "weights", "scale"), 1, _normed_product
+)
+TURNED_PRODUCT = Function(
+    "TurnedInt8Product", ("x", "hadamard", "weights", "scale"), 1, _turned_product
+)

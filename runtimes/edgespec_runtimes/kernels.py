@@ -1,0 +1,43 @@
+"""Kernels for edgespec's own operators, from the package `edgespec-kernels`.
+
+A graph calls these operators and carries each as a function of standard ones, so that it runs
+without kernels, too (docs/decisions/0018-kernels.md).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+__all__ = ["Kernels", "kernels_here"]
+
+SWITCH = "EDGESPEC_KERNELS"  # "0" leaves them out
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Attributes:
+    name: of the package, with its version.
+    library: what a session registers.
+    """
+
+    name: str
+    library: Path
+
+
+def kernels_here() -> Kernels | None:
+    """What is installed and runs on this processor, unless it is switched off."""
+    return None if os.environ.get(SWITCH) == "0" else _installed()
+
+
+@cache
+def _installed() -> Kernels | None:
+    try:
+        import edgespec_kernels
+    except ImportError:
+        return None
+    if not edgespec_kernels.runs_here():
+        return None
+    return Kernels(f"edgespec-kernels {edgespec_kernels.__version__}", edgespec_kernels.library())

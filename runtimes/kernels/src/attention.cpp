@@ -1,0 +1,482 @@
+#include "attention.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "vector_math.h"
+
+namespace edgespec {
+namespace {
+
+constexpr int64_t kLanes = 16;
+constexpr int64_t kMostRegisters = 4;  // across, of one product
+constexpr int64_t kMostRows = 6;       // down: 24 sums stay in registers
+constexpr int64_t kKeyTile = 32;       // keys that are turned together: they stay in the cache
+constexpr int64_t kValueTile = 64;     // values that all queries meet together, likewise
+constexpr int64_t kChunk = 256;        // keys that are weighed together
+constexpr int64_t kBlock = 96;         // queries that share a read of the cache
+constexpr int64_t kEnoughTasks = 12;   // for the threads of a small machine
+constexpr int64_t kTinyWork = 60'000;  // cycles; less is not worth waking threads
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+int64_t rounded_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
+
+// Memory that a thread keeps from call to call.
+class Scratch {
+ public:
+  float* floats(int64_t count) {
+    const auto lines = static_cast<size_t>((count + kLanes - 1) / kLanes);
+    if (lines_.size() < lines) lines_.resize(lines);
+    return lines_.data()->numbers;
+  }
+
+ private:
+  struct alignas(64) Line {
+    float numbers[kLanes];
+  };
+  std::vector<Line> lines_ = std::vector<Line>(1);
+};
+
+// c [rows, columns] (+)= a [rows, depth] · b [depth, columns], one addition after the other along
+// `depth`. `last` are the lanes of a row's last register.
+struct Product {
+  const float* a;
+  int64_t a_stride;
+  const float* b;
+  int64_t b_stride;
+  int64_t depth;
+  float* c;
+  int64_t c_stride;
+  __mmask16 last;
+  bool fresh;  // c holds nothing yet
+};
+
+template <typename Body, size_t... i>
+[[gnu::always_inline]] inline void unrolled(Body body, std::index_sequence<i...>) {
+  (body(i), ...);
+}
+
+// body(0) … body(count - 1), unrolled before GCC decides which arrays can live in registers.
+template <size_t count, typename Body>
+[[gnu::always_inline]] inline void unrolled(Body body) {
+  unrolled(body, std::make_index_sequence<count>());
+}
+
+template <size_t rows, size_t registers>
+void multiply(const Product& product) {
+  __m512 sums[rows][registers];
+  unrolled<rows>([&](size_t r) {
+    const float* c = product.c + r * product.c_stride;
+    unrolled<registers>([&](size_t i) {
+      sums[r][i] = product.fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(c + i * kLanes);
+    });
+  });
+  const float* a = product.a;
+  const float* b = product.b;
+  for (int64_t k = 0; k < product.depth; ++k, ++a, b += product.b_stride) {
+    __m512 across[registers];
+    unrolled<registers>([&](size_t i) {
+      const __mmask16 lanes = i + 1 < registers ? first_lanes(kLanes) : product.last;
+      across[i] = _mm512_maskz_loadu_ps(lanes, b + i * kLanes);
+    });
+    unrolled<rows>([&](size_t r) {
+      const __m512 down = _mm512_set1_ps(a[r * product.a_stride]);
+      unrolled<registers>(
+          [&](size_t i) { sums[r][i] = _mm512_fmadd_ps(down, across[i], sums[r][i]); });
+    });
+  }
+  unrolled<rows>([&](size_t r) {
+    float* c = product.c + r * product.c_stride;
+    unrolled<registers>([&](size_t i) { _mm512_storeu_ps(c + i * kLanes, sums[r][i]); });
+  });
+}
+
+using Multiply = void (*)(const Product&);
+
+template <size_t rows, size_t... registers>
+constexpr std::array<Multiply, kMostRegisters> by_registers(std::index_sequence<registers...>) {
+  return {multiply<rows, registers + 1>...};
+}
+
+template <size_t... rows>
+constexpr std::array<std::array<Multiply, kMostRegisters>, kMostRows> by_rows(
+    std::index_sequence<rows...>) {
+  return {by_registers<rows + 1>(std::make_index_sequence<kMostRegisters>())...};
+}
+
+constexpr auto kMultiply = by_rows(std::make_index_sequence<kMostRows>());
+
+void multiply(int64_t rows, int64_t registers, const Product& product) {
+  kMultiply[rows - 1][registers - 1](product);
+}
+
+// Asks memory for one of `parts` parts of a tile.
+void fetch_part(const float* tile, int64_t floats, int64_t part, int64_t parts) {
+  const float* end = tile + (part + 1) * floats / parts;
+  for (const float* line = tile + part * floats / parts; line < end; line += kLanes) {
+    _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T0);
+  }
+}
+
+// Four numbers of each of four rows.
+__m512 gather_four(const float* a, const float* b, const float* c, const float* d) {
+  __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(a));
+  x = _mm512_insertf32x4(x, _mm_loadu_ps(b), 1);
+  x = _mm512_insertf32x4(x, _mm_loadu_ps(c), 2);
+  return _mm512_insertf32x4(x, _mm_loadu_ps(d), 3);
+}
+
+// Four numbers of each of 16 keys become four registers with a lane for each key.
+void turn_four(const float* const (&keys)[16], int64_t i, float* turned) {
+  __m512 x[4];
+  unrolled<4>([&](size_t k) {
+    x[k] = gather_four(keys[k] + i, keys[k + 4] + i, keys[k + 8] + i, keys[k + 12] + i);
+  });
+  unrolled<2>([&](size_t half) {
+    const auto pick = [&](__m512 a, __m512 b) {
+      return _mm512_castps_pd(half ? _mm512_unpackhi_ps(a, b) : _mm512_unpacklo_ps(a, b));
+    };
+    const __m512d a = pick(x[0], x[1]), b = pick(x[2], x[3]);
+    float* to = turned + 2 * half * kKeyTile;
+    _mm512_store_ps(to, _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)));
+    _mm512_store_ps(to + kKeyTile, _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  });
+}
+
+// Up to kKeyTile keys become columns. Columns without a key repeat the last one.
+void turn_keys(const float* keys, int64_t count, int64_t size, float* turned) {
+  for (int64_t first = 0; first < count; first += kLanes) {
+    const int64_t last = std::min(first + kLanes, count) - 1;
+    // Asked for in the order of memory, which the processor's own prefetching goes on with; the
+    // order below it does not recognise.
+    fetch_part(keys + first * size, (last + 1 - first) * size, 0, 1);
+    const float* columns[kLanes];
+    for (int64_t k = 0; k < kLanes; ++k) columns[k] = keys + std::min(first + k, last) * size;
+    for (int64_t i = 0; i < size; i += 4) turn_four(columns, i, turned + i * kKeyTile + first);
+  }
+}
+
+// What chunks of keys contribute to each query of a block, relative to the chunk's largest score.
+struct Partials {
+  float* values;   // [queries, chunks, width]
+  float* sums;     // [queries, padded chunks]
+  float* largest;  // [queries, padded chunks]
+  int64_t chunks, padded, width;
+
+  static int64_t floats(int64_t queries, int64_t chunks, int64_t width) {
+    return queries * (chunks * width + 2 * rounded_up(chunks, kLanes));
+  }
+  Partials(float* memory, int64_t queries, int64_t chunks, int64_t width)
+      : values(memory),
+        sums(values + queries * chunks * width),
+        largest(sums + queries * rounded_up(chunks, kLanes)),
+        chunks(chunks),
+        padded(rounded_up(chunks, kLanes)),
+        width(width) {}
+};
+
+// e^(x - largest), where nothing is left of a row that is hidden altogether.
+__m512 relative_exp(__m512 x, float largest) {
+  return exp(_mm512_sub_ps(x, _mm512_set1_ps(largest == -kInfinity ? 0.0f : largest)));
+}
+
+// Adds up a query's chunks; out = sum of weighted values / sum of weights.
+void combine(const Partials& parts, int64_t query, int64_t chunks, int64_t size, float* out) {
+  float* largest = parts.largest + query * parts.padded;
+  const float* sums = parts.sums + query * parts.padded;
+  __m512 most = _mm512_set1_ps(-kInfinity);
+  for (int64_t c = 0; c < chunks; c += kLanes) {
+    most = _mm512_mask_max_ps(most, first_lanes(chunks - c), most, _mm512_load_ps(largest + c));
+  }
+  const float most_of_all = _mm512_reduce_max_ps(most);
+  __m512 total = _mm512_setzero_ps();
+  float* weights = largest;  // in its place
+  for (int64_t c = 0; c < chunks; c += kLanes) {
+    const __mmask16 lanes = first_lanes(chunks - c);
+    const __m512 weight = relative_exp(_mm512_load_ps(largest + c), most_of_all);
+    total = _mm512_mask3_fmadd_ps(weight, _mm512_load_ps(sums + c), total, lanes);
+    _mm512_store_ps(weights + c, weight);
+  }
+  const __m512 divisor = _mm512_set1_ps(_mm512_reduce_add_ps(total));
+  const float* values = parts.values + query * parts.chunks * parts.width;
+  for (int64_t i = 0; i < size; i += kLanes) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t c = 0; c < chunks; ++c) {
+      sum = _mm512_fmadd_ps(_mm512_set1_ps(weights[c]),
+                            _mm512_load_ps(values + c * parts.width + i), sum);
+    }
+    _mm512_mask_storeu_ps(out + i, first_lanes(size - i), _mm512_div_ps(sum, divisor));
+  }
+}
+
+struct Call {
+  AttentionShape shape;
+  const float* queries;
+  int64_t query_stride;
+  const float* keys;
+  const float* values;
+  const float* bias;
+  float* out;
+
+  int64_t group;  // query heads of a key/value head
+  int64_t width;  // `size` in whole registers
+  int64_t rows_per_block;
+
+  int64_t seen(int64_t row) const { return shape.seen + row * shape.step; }
+  int64_t total() const { return seen(shape.rows - 1); }
+  int64_t blocks() const { return (shape.rows + rows_per_block - 1) / rows_per_block; }
+  int64_t chunks() const { return (total() + kChunk - 1) / kChunk; }
+};
+
+// The queries of some rows that share a key/value head: row by row, in a row head by head. A later
+// query sees as many keys or more.
+class Block {
+ public:
+  Block(const Call& call, int64_t kv_head, int64_t block)
+      : call_(call),
+        kv_head_(kv_head),
+        first_row_(block * call.rows_per_block),
+        rows_(std::min(call.rows_per_block, call.shape.rows - first_row_)),
+        size_(call.shape.size),
+        keys_(call.keys + kv_head * call.shape.stride * size_),
+        values_(call.values + kv_head * call.shape.stride * size_) {}
+
+  int64_t count() const { return rows_ * call_.group; }
+  int64_t chunks(int64_t query) const { return (seen(query) + kChunk - 1) / kChunk; }
+  int64_t chunks() const { return chunks(count() - 1); }
+
+  // Copies the queries, scaled.
+  void load_queries(float* queries) const {
+    const __m512 scale = _mm512_set1_ps(call_.shape.scale);
+    for (int64_t q = 0; q < count(); ++q) {
+      const float* from = call_.queries + row(q) * call_.query_stride + head(q) * size_;
+      for (int64_t i = 0; i < size_; i += kLanes) {
+        const __m512 part = _mm512_maskz_loadu_ps(first_lanes(size_ - i), from + i);
+        _mm512_store_ps(queries + q * call_.width + i, _mm512_mul_ps(part, scale));
+      }
+    }
+  }
+
+  // `scores` [count, kChunk] and `turned` [size, kKeyTile] are room to work in.
+  void attend_chunk(int64_t chunk, const float* queries, float* turned, float* scores,
+                    const Partials& parts) const {
+    const int64_t first = chunk * kChunk;
+    const int64_t keys = visible(count() - 1, first, kChunk);
+    for (int64_t tile = 0; tile < keys; tile += kKeyTile) {
+      turn_keys(keys_ + (first + tile) * size_, std::min(kKeyTile, keys - tile), size_, turned);
+      const bool more = tile + kKeyTile < keys;
+      const float* next = more ? keys_ + (first + tile + kKeyTile) * size_
+                               : values_ + first * size_;
+      score_tile(first + tile, queries, turned, scores + tile, next);
+    }
+    for (int64_t q = 0; q < count(); ++q) weigh(q, chunk, scores + q * kChunk, parts);
+    for (int64_t tile = 0; tile < keys; tile += kValueTile) {
+      add_values(chunk, tile, scores + tile, parts);
+    }
+  }
+
+  void finish(const Partials& parts) const {
+    for (int64_t q = 0; q < count(); ++q) {
+      float* out = call_.out + (row(q) * call_.shape.heads + head(q)) * size_;
+      combine(parts, q, chunks(q), size_, out);
+    }
+  }
+
+ private:
+  int64_t row(int64_t query) const { return first_row_ + query / call_.group; }
+  int64_t head(int64_t query) const { return kv_head_ * call_.group + query % call_.group; }
+  int64_t seen(int64_t query) const { return call_.seen(row(query)); }
+
+  // How many of `count` keys from `first` on a query sees.
+  int64_t visible(int64_t query, int64_t first, int64_t count) const {
+    return std::clamp<int64_t>(seen(query) - first, 0, count);
+  }
+
+  // Runs body(first, count, part, parts) over the queries in even parts of no more than kMostRows.
+  template <typename Body>
+  void by_parts(Body body) const {
+    const int64_t parts = (count() + kMostRows - 1) / kMostRows;
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t first = part * count() / parts;
+      body(first, (part + 1) * count() / parts - first, part, parts);
+    }
+  }
+
+  // Computing with several parts of queries leaves memory the time to bring what comes next.
+  void score_tile(int64_t first_key, const float* queries, const float* turned,
+                  float* scores, const float* next) const {
+    by_parts([&](int64_t q, int64_t rows, int64_t part, int64_t parts) {
+      if (parts > 1) fetch_part(next, kKeyTile * size_, part, parts);
+      const int64_t keys = visible(q + rows - 1, first_key, kKeyTile);
+      if (keys == 0) return;
+      multiply(rows, (keys + kLanes - 1) / kLanes,
+               {queries + q * call_.width, call_.width, turned, kKeyTile, size_,
+                scores + q * kChunk, kChunk, first_lanes(kLanes), true});
+    });
+  }
+
+  // Scores of the keys that a query sees become their exponentials.
+  void weigh(int64_t query, int64_t chunk, float* scores, const Partials& parts) const {
+    const int64_t keys = visible(query, chunk * kChunk, kChunk);
+    if (keys == 0) return;
+    if (call_.bias != nullptr) add_bias(query, chunk * kChunk, keys, scores);
+    __m512 most = _mm512_set1_ps(-kInfinity);
+    for (int64_t k = 0; k < keys; k += kLanes) {
+      most = _mm512_mask_max_ps(most, first_lanes(keys - k), most, _mm512_load_ps(scores + k));
+    }
+    const float largest = _mm512_reduce_max_ps(most);
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t k = 0; k < keys; k += kLanes) {
+      const __m512 weight = relative_exp(_mm512_load_ps(scores + k), largest);
+      sum = _mm512_mask_add_ps(sum, first_lanes(keys - k), sum, weight);
+      _mm512_store_ps(scores + k, weight);
+    }
+    parts.largest[query * parts.padded + chunk] = largest;
+    parts.sums[query * parts.padded + chunk] = _mm512_reduce_add_ps(sum);
+  }
+
+  void add_bias(int64_t query, int64_t first_key, int64_t keys, float* scores) const {
+    const float* bias = call_.bias + first_key +
+                        (head(query) * call_.shape.rows + row(query)) * call_.total();
+    for (int64_t k = 0; k < keys; k += kLanes) {
+      const __m512 part = _mm512_maskz_loadu_ps(first_lanes(keys - k), bias + k);
+      _mm512_store_ps(scores + k, _mm512_add_ps(_mm512_load_ps(scores + k), part));
+    }
+  }
+
+  // What one query does not see must not touch it, be its weight 0: the value may be no number.
+  void add_values(int64_t chunk, int64_t tile, const float* weights,
+                  const Partials& parts) const {
+    const int64_t first_key = chunk * kChunk + tile;
+    by_parts([&](int64_t q, int64_t rows, int64_t, int64_t) {
+      if (visible(q + rows - 1, first_key, kValueTile) == 0) return;
+      const int64_t shared = visible(q, first_key, kValueTile);
+      add_values(chunk, tile, q, rows, 0, shared, weights, parts);
+      for (int64_t i = q; i < q + rows; ++i) {
+        const int64_t own = visible(i, first_key, kValueTile);
+        if (own > shared) add_values(chunk, tile, i, 1, shared, own, weights, parts);
+      }
+    });
+  }
+
+  void add_values(int64_t chunk, int64_t tile, int64_t query, int64_t rows, int64_t begin,
+                  int64_t end, const float* weights, const Partials& parts) const {
+    const float* from = values_ + (chunk * kChunk + tile + begin) * size_;
+    float* to = parts.values + (query * parts.chunks + chunk) * parts.width;
+    for (int64_t i = 0; i < size_; i += kMostRegisters * kLanes) {
+      const int64_t registers = std::min(kMostRegisters, (size_ - i + kLanes - 1) / kLanes);
+      multiply(rows, registers,
+               {weights + query * kChunk + begin, kChunk, from + i, size_, end - begin, to + i,
+                parts.chunks * parts.width, first_lanes(size_ - i - (registers - 1) * kLanes),
+                tile == 0 && begin == 0});
+    }
+  }
+
+  const Call& call_;
+  int64_t kv_head_;
+  int64_t first_row_;
+  int64_t rows_;
+  int64_t size_;
+  const float* keys_;
+  const float* values_;
+};
+
+// A thread's room for one block: its queries, a tile of keys, scores.
+struct Workspace {
+  float* queries;
+  float* turned;
+  float* scores;
+
+  Workspace(const Call& call, const Block& block) {
+    thread_local Scratch scratch;
+    queries = scratch.floats(block.count() * (call.width + kChunk) + call.width * kKeyTile);
+    turned = queries + block.count() * call.width;
+    scores = turned + call.width * kKeyTile;
+    block.load_queries(queries);
+  }
+};
+
+// Many blocks: each goes through all of its keys. The last ones see most and come first.
+void attend_block(const Call& call, int64_t task) {
+  const int64_t kv_heads = call.shape.kv_heads;
+  const Block block(call, task % kv_heads, call.blocks() - 1 - task / kv_heads);
+  const Workspace work(call, block);
+  thread_local Scratch scratch;
+  const int64_t chunks = block.chunks();
+  const Partials parts(scratch.floats(Partials::floats(block.count(), chunks, call.width)),
+                       block.count(), chunks, call.width);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    block.attend_chunk(chunk, work.queries, work.turned, work.scores, parts);
+  }
+  block.finish(parts);
+}
+
+template <typename Body>
+void for_each(int64_t count, bool alone, ParallelFor run, void* context, Body body) {
+  if (alone) {
+    for (int64_t i = 0; i < count; ++i) body(i);
+  } else {
+    const auto call = [](void* data, size_t index) {
+      (*static_cast<Body*>(data))(static_cast<int64_t>(index));
+    };
+    run(context, call, static_cast<size_t>(count), &body);
+  }
+}
+
+// Few blocks: chunks of their keys are shared among threads.
+void attend_chunks(const Call& call, bool alone, ParallelFor run, void* context) {
+  thread_local Scratch scratch;
+  const int64_t chunks = call.chunks(), blocks = call.blocks() * call.shape.kv_heads;
+  const int64_t queries = call.rows_per_block * call.group;
+  const int64_t floats = Partials::floats(queries, chunks, call.width);
+  float* memory = scratch.floats(blocks * floats);
+  const auto block_at = [&](int64_t i) {
+    return Block(call, i % call.shape.kv_heads, i / call.shape.kv_heads);
+  };
+  const auto partials_at = [&](int64_t i) {
+    return Partials(memory + i * floats, queries, chunks, call.width);
+  };
+  for_each(blocks * chunks, alone, run, context, [&](int64_t task) {
+    const int64_t i = task / chunks, chunk = task % chunks;
+    const Block block = block_at(i);
+    if (chunk >= block.chunks()) return;
+    const Workspace work(call, block);
+    block.attend_chunk(chunk, work.queries, work.turned, work.scores, partials_at(i));
+  });
+  const bool little = blocks * floats < kTinyWork * kLanes;  // a cycle for each register
+  for_each(blocks, alone || little, run, context,
+           [&](int64_t i) { block_at(i).finish(partials_at(i)); });
+}
+
+// In cycles: reading keys and values, and two products of 16 numbers a cycle.
+int64_t cycles(const Call& call) {
+  const int64_t numbers = call.shape.kv_heads * call.total() * call.shape.size;
+  return numbers * (12 + call.shape.rows * call.group) / 8;
+}
+
+}  // namespace
+
+void attend(const AttentionShape& shape, const float* queries, int64_t query_stride,
+            const float* keys, const float* values, const float* bias, float* out,
+            ParallelFor run, void* context) {
+  if (shape.rows == 0) return;
+  const int64_t group = shape.heads / shape.kv_heads;
+  const int64_t rows_per_block = std::min(shape.rows, std::max<int64_t>(1, kBlock / group));
+  const Call call{shape, queries, query_stride, keys, values, bias, out, group,
+                  rounded_up(shape.size, kLanes), rows_per_block};
+  const int64_t blocks = call.blocks() * shape.kv_heads;
+  const bool alone = cycles(call) < kTinyWork;
+  if (call.chunks() > 1 && blocks < kEnoughTasks) {
+    attend_chunks(call, alone, run, context);
+  } else {
+    for_each(blocks, alone, run, context, [&](int64_t task) { attend_block(call, task); });
+  }
+}
+
+}  // namespace edgespec

@@ -1,0 +1,186 @@
+// Operators that attend: to a cache that they write their own positions into, or to a source.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "attention.h"
+#include "kernel.h"
+#include "rows.h"
+
+namespace edgespec {
+
+using ort::ElementType;
+
+// Heads and scale, as every operator here has them as attributes.
+struct Heads {
+  int64_t count, kv_count;
+  float scale;
+
+  explicit Heads(const Setup& setup)
+      : count(setup.attribute<int64_t>("num_heads")),
+        kv_count(setup.attribute<int64_t>("kv_num_heads")),
+        scale(setup.attribute<float>("scale")) {
+    if (kv_count < 1 || count < 1 || count % kv_count) {
+      throw Failure("heads must be a multiple of key heads");
+    }
+  }
+};
+
+// What a causal call is about: its rows, and where its cache is.
+class CachedCall {
+ public:
+  // Inputs: q [m, heads · size], k and v [m, kv_heads · size], past keys and values
+  // [1, kv_heads, capacity, size], the last valid position behind this call [1].
+  CachedCall(Call& call, const Heads& heads)
+      : heads_(heads),
+        q_(call.input<float>(0)),
+        k_(call.input<float>(1)),
+        v_(call.input<float>(2)),
+        rows_(q_.rows()),
+        size_(q_.last() / heads.count),
+        keys_(present(call, 3)),
+        values_(present(call, 4)) {
+    past_ = *call.input<int32_t>(5).data + 1 - rows_;
+    const int64_t width = heads.kv_count * size_;
+    if (q_.last() != heads.count * size_ || k_.last() != width || v_.last() != width) {
+      throw Failure("queries, keys and values do not fit the heads");
+    }
+    if (past_ < 0 || past_ + rows_ > capacity_) throw Failure("the cache has no such positions");
+  }
+
+  // Turns queries and keys by angles, cos and sin [1, m, size / 2]; keys go into the cache.
+  const float* rotate(const Tensor<const float>& cos, const Tensor<const float>& sin) {
+    if (cos.last() * 2 != size_ || cos.rows() != rows_ || sin.shape != cos.shape) {
+      throw Failure("there must be angles for each position");
+    }
+    thread_local std::vector<float> turned;
+    turned.resize(static_cast<size_t>(rows_ * q_.last()));
+    for (int64_t r = 0; r < rows_; ++r) {
+      const float *c = cos.data + r * size_ / 2, *s = sin.data + r * size_ / 2;
+      for (int64_t head = 0; head < heads_.count; ++head) {
+        const int64_t at = r * q_.last() + head * size_;
+        rotate_row(q_.data + at, c, s, size_ / 2, turned.data() + at);
+      }
+      for (int64_t head = 0; head < heads_.kv_count; ++head) {
+        rotate_row(k_.data + r * k_.last() + head * size_, c, s, size_ / 2,
+                   place(keys_, head, past_ + r));
+      }
+    }
+    return turned.data();
+  }
+
+  const float* queries() const { return q_.data; }
+  void write_keys() { write(k_, keys_); }
+
+  // Writes the values and attends: output 0. A bias is [1, heads, m, total].
+  void attend(Call& call, const float* queries, const float* bias) {
+    write(v_, values_);
+    const AttentionShape shape{rows_, heads_.count, heads_.kv_count, size_,      past_ + 1,
+                               1,     capacity_,    heads_.scale};
+    edgespec::attend(shape, queries, q_.last(), keys_, values_, bias, call.output(0, q_.shape),
+                     Call::run, &call);
+  }
+
+  int64_t total() const { return past_ + rows_; }
+  int64_t rows() const { return rows_; }
+
+ private:
+  // The buffer that output `input - 2` goes to. A caller binds it to that of the past; if it is
+  // another one, it begins with what was in that.
+  float* present(Call& call, size_t input) {
+    const auto past = call.input<float>(input);
+    if (past.shape.size() != 4 || past.shape[0] != 1 || past.shape[1] != heads_.kv_count ||
+        past.shape[3] != size_) {
+      throw Failure("the cache does not fit the heads");
+    }
+    capacity_ = past.shape[2];
+    float* now = call.output(input - 2, past.shape);
+    const auto count = static_cast<size_t>(heads_.kv_count * capacity_ * size_);
+    if (now != past.data) std::memcpy(now, past.data, count * sizeof(float));
+    return now;
+  }
+
+  float* place(float* buffer, int64_t head, int64_t position) const {
+    return buffer + (head * capacity_ + position) * size_;
+  }
+
+  void write(const Tensor<const float>& rows, float* buffer) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t head = 0; head < heads_.kv_count; ++head) {
+        std::copy_n(rows.data + r * rows.last() + head * size_, size_,
+                    place(buffer, head, past_ + r));
+      }
+    }
+  }
+
+  const Heads& heads_;
+  Tensor<const float> q_, k_, v_;
+  int64_t rows_, size_, capacity_ = 0, past_ = 0;
+  float *keys_, *values_;
+};
+
+// … , cos, sin: rotary positions.
+struct RotaryAttention {
+  static constexpr const char* name = "RotaryAttention";
+  static constexpr std::array inputs{
+      ElementType::float32, ElementType::float32, ElementType::float32,
+      ElementType::float32, ElementType::float32, ElementType::int32,
+      ElementType::int32,   ElementType::float32, ElementType::float32};
+  static constexpr size_t outputs = 3;
+  Heads heads;
+
+  explicit RotaryAttention(const Setup& setup) : heads(setup) {}
+  void compute(Call& call) {
+    CachedCall cached(call, heads);
+    const float* queries = cached.rotate(call.input<float>(7), call.input<float>(8));
+    cached.attend(call, queries, nullptr);
+  }
+};
+
+// … , bias [1, heads, m, total]: relative positions.
+struct BiasedAttention {
+  static constexpr const char* name = "BiasedAttention";
+  static constexpr std::array inputs{
+      ElementType::float32, ElementType::float32, ElementType::float32, ElementType::float32,
+      ElementType::float32, ElementType::int32,   ElementType::int32,   ElementType::float32};
+  static constexpr size_t outputs = 3;
+  Heads heads;
+
+  explicit BiasedAttention(const Setup& setup) : heads(setup) {}
+  void compute(Call& call) {
+    CachedCall cached(call, heads);
+    const auto bias = call.input<float>(7);
+    if (bias.shape != std::vector{int64_t{1}, heads.count, cached.rows(), cached.total()}) {
+      throw Failure("there must be a bias for each head, query and key");
+    }
+    cached.write_keys();
+    cached.attend(call, cached.queries(), bias.data);
+  }
+};
+
+// q [m, heads · size], keys and values of a source [1, heads, source, size].
+struct SourceAttention {
+  static constexpr const char* name = "SourceAttention";
+  static constexpr std::array inputs{ElementType::float32, ElementType::float32,
+                                     ElementType::float32};
+  static constexpr size_t outputs = 1;
+  Heads heads;
+
+  explicit SourceAttention(const Setup& setup) : heads(setup) {}
+  void compute(Call& call) {
+    const auto q = call.input<float>(0), k = call.input<float>(1), v = call.input<float>(2);
+    const int64_t size = q.last() / heads.count;
+    if (k.shape.size() != 4 || k.shape[1] != heads.kv_count || k.shape[2] < 1 ||
+        k.shape[3] != size || v.shape != k.shape) {
+      throw Failure("queries, keys and values do not fit the heads");
+    }
+    const AttentionShape shape{q.rows(),   heads.count, heads.kv_count, size,
+                               k.shape[2], 0,           k.shape[2],     heads.scale};
+    attend(shape, q.data, q.last(), k.data, v.data, nullptr, call.output(0, q.shape), Call::run,
+           &call);
+  }
+};
+
+}  // namespace edgespec

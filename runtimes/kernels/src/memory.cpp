@@ -1,0 +1,64 @@
+#include "memory.h"
+
+#include <cstdint>
+#include <mutex>
+#include <new>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#else
+#include <cstdlib>
+#include <cstring>
+#endif
+
+namespace edgespec {
+namespace {
+
+constexpr std::size_t kPage = std::size_t{1} << 21;
+constexpr std::size_t kRegion = 16 * kPage;  // matrices of small models share pages
+constexpr std::size_t kLine = 64;
+
+std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+#if defined(__linux__)
+Piece region(std::size_t bytes) {
+  const std::size_t mapped = bytes + kPage;
+  void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED) throw std::bad_alloc();
+  auto* aligned = reinterpret_cast<std::byte*>(
+      rounded_up(reinterpret_cast<std::uintptr_t>(start), kPage));
+  madvise(aligned, bytes, MADV_HUGEPAGE);  // a hint: a system may decline
+  return Piece(aligned, [start, mapped](std::byte*) { munmap(start, mapped); });
+}
+#else
+Piece region(std::size_t bytes) {
+  auto* start = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kLine}));
+  std::memset(start, 0, bytes);
+  return Piece(start, [](std::byte* p) { ::operator delete(p, std::align_val_t{kLine}); });
+}
+#endif
+
+}  // namespace
+
+Piece allocate(std::size_t bytes) {
+  static std::mutex mutex;
+  static std::weak_ptr<std::byte> current;  // weights of a model that is gone do not stay
+  static std::size_t used = 0;
+
+  const std::size_t size = rounded_up(bytes, kLine);
+  if (size >= kRegion) return region(rounded_up(size, kPage));
+  const std::lock_guard lock(mutex);
+  Piece shared = current.lock();
+  if (!shared || used + size > kRegion) {
+    shared = region(kRegion);
+    current = shared;
+    used = 0;
+  }
+  std::byte* start = shared.get() + used;
+  used += size;
+  return Piece(shared, start);
+}
+
+}  // namespace edgespec

@@ -1,0 +1,56 @@
+// Registers the operators with a session, and says whether this processor can run them.
+#include <mutex>
+
+#include "attentions.h"
+#include "products.h"
+
+namespace edgespec {
+namespace {
+
+constexpr const char* kDomain = "edgespec";
+
+template <typename Kernel>
+ort::Status* add(const ort::Api* api, ort::CustomOpDomain* domain) {
+  static const Operator<Kernel> described;
+  return ort::add_operator(api, domain, &described);
+}
+
+// The domain with all of them, or why the runtime does not take one. Sessions share it.
+template <typename... Kernels>
+ort::Status* operators(const ort::Api* api, ort::CustomOpDomain** domain) {
+  static ort::CustomOpDomain* made = nullptr;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  ort::Status* status = nullptr;
+  if (made == nullptr) {
+    status = ort::create_domain(api, kDomain, &made);
+    ((status = status ? status : add<Kernels>(api, made)), ...);
+  }
+  *domain = made;
+  return status;
+}
+
+}  // namespace
+}  // namespace edgespec
+
+extern "C" {
+
+// What ONNX Runtime calls when a session is given this library.
+__attribute__((visibility("default"))) edgespec::ort::Status* RegisterCustomOps(
+    edgespec::ort::SessionOptions* options, const edgespec::ort::ApiBase* base) {
+  using namespace edgespec;
+  const ort::Api* api = base->get_api(ort::kVersion);
+  ort::CustomOpDomain* domain = nullptr;
+  ort::Status* status = operators<Int8Product, Int8TableProduct, NormedInt8Product,
+                                  TurnedInt8Product, SiluGate, GeluGate, RotaryAttention,
+                                  BiasedAttention, SourceAttention>(api, &domain);
+  return status ? status : ort::add_domain(api, options, domain);
+}
+
+__attribute__((visibility("default"))) int edgespec_kernels_run_here() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+}

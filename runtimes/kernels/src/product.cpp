@@ -1,0 +1,140 @@
+#include "product.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "vector_math.h"
+
+namespace edgespec {
+namespace {
+
+constexpr int64_t kPanel = 32;  // outputs: two registers of 16 sums
+constexpr int64_t kStep = 4;    // inputs that one instruction adds up
+constexpr int64_t kMostRows = 8;  // whose sums stay in registers together
+constexpr int64_t kShare = 131072;  // bytes of weights that a thread takes at a time
+constexpr int64_t kAhead = 4096;  // bytes; the system's own prefetching ends at pages of 4 KB
+
+struct Call {
+  const std::byte* packed;
+  int64_t panel_bytes;
+  int64_t panels;
+  int64_t panels_a_share;
+  int64_t steps;
+  int64_t out;
+  const RoundedRows* rows;
+  const int32_t* corrections;
+  const float* scale;
+  float* y;
+};
+
+// Weights are packed as unsigned numbers, 128 too large; what that adds to a row's sums is taken
+// off at the start.
+int32_t correction(const RoundedRows& rows, int64_t r) {
+  __m512i sum = _mm512_setzero_si512();
+  const __m512i ones = _mm512_set1_epi8(1);
+  for (int64_t i = 0; i < rows.stride; i += 64) {
+    sum = _mm512_dpbusd_epi32(sum, ones, _mm512_loadu_si512(rows.row(r) + i));
+  }
+  return -128 * _mm512_reduce_add_epi32(sum);
+}
+
+template <int count>
+void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
+  __m512i low[count], high[count];  // sums of the panel's first and last 16 outputs
+#pragma GCC unroll 8
+  for (int r = 0; r < count; ++r) {
+    low[r] = high[r] = _mm512_set1_epi32(call.corrections[first_row + r]);
+  }
+  const std::byte* weights = call.packed + panel * call.panel_bytes;
+  const std::byte* end = weights + call.steps * 128;
+  const int8_t* inputs = call.rows->row(first_row);
+  const int64_t stride = call.rows->stride;
+  for (; weights != end; weights += 128, inputs += kStep) {
+    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + 64), _MM_HINT_T0);
+    const __m512i first = _mm512_load_si512(weights), second = _mm512_load_si512(weights + 64);
+#pragma GCC unroll 8
+    for (int r = 0; r < count; ++r) {
+      int32_t four;
+      std::memcpy(&four, inputs + r * stride, sizeof four);
+      low[r] = _mm512_dpbusd_epi32(low[r], first, _mm512_set1_epi32(four));
+      high[r] = _mm512_dpbusd_epi32(high[r], second, _mm512_set1_epi32(four));
+    }
+  }
+  for (int r = 0; r < count; ++r) {
+    const __m512 row_scale = _mm512_set1_ps(call.rows->scale[first_row + r]);
+    for (int half = 0; half < 2; ++half) {
+      const int64_t column = panel * kPanel + 16 * half;
+      if (column >= call.out) continue;
+      const __mmask16 lanes = first_lanes(call.out - column);
+      const __m512 scale =
+          _mm512_mul_ps(row_scale, _mm512_maskz_loadu_ps(lanes, call.scale + column));
+      _mm512_mask_storeu_ps(call.y + (first_row + r) * call.out + column, lanes,
+                            _mm512_mul_ps(_mm512_cvtepi32_ps(half ? high[r] : low[r]), scale));
+    }
+  }
+}
+
+using Multiply = void (*)(const Call&, int64_t panel, int64_t first_row);
+constexpr std::array<Multiply, kMostRows + 1> kMultiply = {
+    nullptr,           multiply_panel<1>, multiply_panel<2>, multiply_panel<3>, multiply_panel<4>,
+    multiply_panel<5>, multiply_panel<6>, multiply_panel<7>, multiply_panel<8>};
+
+// All rows of a call with some panels; each stays in the cache while rows come in even parts.
+void multiply_share(void* data, size_t share) {
+  const Call& call = *static_cast<const Call*>(data);
+  const int64_t count = call.rows->count;
+  const int64_t parts = (count + kMostRows - 1) / kMostRows;
+  const int64_t first_panel = static_cast<int64_t>(share) * call.panels_a_share;
+  const int64_t end_panel = std::min(first_panel + call.panels_a_share, call.panels);
+  for (int64_t panel = first_panel; panel < end_panel; ++panel) {
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t first = part * count / parts, end = (part + 1) * count / parts;
+      kMultiply[end - first](call, panel, first);
+    }
+  }
+}
+
+}  // namespace
+
+PackedMatrix::PackedMatrix(const int8_t* weights, int64_t in, int64_t out, int64_t in_step,
+                           int64_t out_step)
+    : in_(in), out_(out), panel_bytes_((in + kStep - 1) / kStep * kStep * kPanel) {
+  const int64_t panels = (out + kPanel - 1) / kPanel;
+  packed_ = allocate(panels * panel_bytes_ + 2 * kAhead);
+  auto* bytes = reinterpret_cast<uint8_t*>(packed_.get());
+  for (int64_t first = 0; first < out; first += kPanel, bytes += panel_bytes_) {
+    const int64_t count = std::min(kPanel, out - first);
+    for (int64_t i = 0; i < in; ++i) {
+      uint8_t* step = bytes + i / kStep * kStep * kPanel + i % kStep;
+      const int8_t* source = weights + i * in_step + first * out_step;
+      for (int64_t o = 0; o < count; ++o) step[o * kStep] = uint8_t(source[o * out_step] + 128);
+    }
+  }
+}
+
+void PackedMatrix::multiply(const RoundedRows& rows, const float* scale, float* y, ParallelFor run,
+                            void* context) const {
+  thread_local std::vector<int32_t> corrections;
+  corrections.resize(rows.count);
+  for (int64_t r = 0; r < rows.count; ++r) corrections[r] = correction(rows, r);
+  const int64_t panels = (out_ + kPanel - 1) / kPanel;
+  const int64_t panels_a_share = std::max<int64_t>(1, kShare / panel_bytes_);
+  Call call{packed_.get(),
+            panel_bytes_,
+            panels,
+            panels_a_share,
+            (in_ + kStep - 1) / kStep,
+            out_,
+            &rows,
+            corrections.data(),
+            scale,
+            y};
+  const int64_t shares = (panels + panels_a_share - 1) / panels_a_share;
+  run(context, multiply_share, static_cast<size_t>(shares), &call);
+}
+
+}  // namespace edgespec

@@ -1,0 +1,34 @@
+// The product of a few rows of 8-bit activations with a matrix of 8-bit weights.
+//
+// Decoding is bound by reading the weights. They are packed so that each thread reads one stream of
+// memory from its beginning to its end and meets every row of the call with what it has just read:
+// verifying some positions costs hardly more than decoding one.
+#pragma once
+
+#include <cstdint>
+
+#include "memory.h"
+#include "parallel.h"
+#include "rows.h"
+
+namespace edgespec {
+
+// Weights [in, out] in 8 bits, packed in panels of 32 outputs.
+class PackedMatrix {
+ public:
+  // Weight (i, o) is weights[i * in_step + o * out_step].
+  PackedMatrix(const int8_t* weights, int64_t in, int64_t out, int64_t in_step, int64_t out_step);
+
+  int64_t in() const { return in_; }
+  int64_t out() const { return out_; }
+
+  // y [rows, out] = (rows · weights) · (row's scale · output's scale), scale [out].
+  void multiply(const RoundedRows& rows, const float* scale, float* y, ParallelFor run,
+                void* context) const;
+
+ private:
+  int64_t in_, out_, panel_bytes_;
+  Piece packed_;
+};
+
+}  // namespace edgespec

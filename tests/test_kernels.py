@@ -1,0 +1,326 @@
+"""Claim: a kernel computes what its function in the graph says, and a row's bits are its own.
+
+Each operator runs twice, by its kernel and by its body of standard operators. Where both round rows
+to the same 8 bits, results differ by the last bit of a factor at most, for integer products are
+exact; elsewhere they are as near as rounding allows. A row's result never depends on the rows
+beside it.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from command import run
+from edgespec.contract import read_manifest
+from edgespec.device import Device
+from edgespec.errors import EdgespecError
+from edgespec.export import export_pair
+from edgespec.runtimes import describe, open_model
+from edgespec_export.attention_functions import (
+    BIASED_ATTENTION,
+    ROTARY_ATTENTION,
+    SOURCE_ATTENTION,
+)
+from edgespec_export.blocks import GATES
+from edgespec_export.graph import Graph
+from edgespec_export.int8_products import NORMED_PRODUCT, PRODUCT, TABLE_PRODUCT, TURNED_PRODUCT
+from edgespec_export.rotation import hadamard
+from edgespec_runtimes.kernels import SWITCH, kernels_here
+from edgespec_runtimes.session import open_session
+
+pytestmark = pytest.mark.skipif(kernels_here() is None, reason="there are no kernels here")
+
+MANY = 40  # rows: more than one thread prepares alone, and no multiple of what is computed together
+SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
+
+
+@pytest.fixture
+def called(tmp_path, monkeypatch):
+    """Calls a function on inputs, by its kernel or by its body.
+
+    What is in `fixed` is a constant of the graph; the kernel packs it when the graph is loaded.
+    """
+    sessions = {}
+
+    def call(function, inputs, fixed, *, kernel=True, threads=2, **attributes):
+        key = (kernel, threads, *(id(value) for value in fixed.values()))
+        if key not in sessions:
+            path = tmp_path / f"{len(sessions)}.onnx"
+            ir.save(one_call(function, inputs, fixed, attributes), path)
+            monkeypatch.setenv(SWITCH, "1" if kernel else "0")
+            sessions[key] = open_session(path, Device(threads)), fixed
+        return sessions[key][0].run(None, inputs)
+
+    return call
+
+
+def one_call(function, inputs, fixed, attributes) -> ir.Model:
+    g = Graph("one call", None)
+    values = {
+        name: g.input(name, value.dtype, [None] * value.ndim) for name, value in inputs.items()
+    }
+    values |= {name: g.constant(value, value.dtype) for name, value in fixed.items()}
+    results = g.call(function, *(values[name] for name in function.inputs), **attributes)
+    for place, result in enumerate(results):
+        g.output(f"result {place}", result, np.float32, [None] * (4 if place else 2))
+    return g.model()
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def rows_of(rng, count, width):
+    """Rows of very different sizes, one of them all zeros."""
+    rows = rng.normal(size=(count, width)) * 10.0 ** rng.integers(-3, 4, (count, 1))
+    rows[count // 2] = 0
+    return rows.astype(np.float32)
+
+
+def weights_of(rng, width, out):
+    return {
+        "weights": rng.integers(-128, 128, (width, out), dtype=np.int8),
+        "scale": rng.uniform(1e-4, 1e-2, out).astype(np.float32),
+    }
+
+
+@pytest.mark.parametrize(("width", "out"), SHAPES)
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 17, MANY])
+def test_a_product_is_that_of_the_standard_operators_but_for_the_last_bit(called, rng, width, out, count):
+    x, fixed = {"x": rows_of(rng, count, width)}, weights_of(rng, width, out)
+    (ours,) = called(PRODUCT, x, fixed)
+    (theirs,) = called(PRODUCT, x, fixed, kernel=False)
+    np.testing.assert_allclose(ours, theirs, rtol=2.5e-7, atol=0)
+
+
+def test_a_product_with_a_table_is_the_one_with_its_transpose(called, rng):
+    x, fixed = {"x": rows_of(rng, 5, 576)}, weights_of(rng, 576, 200)
+    table = {"table": np.ascontiguousarray(fixed["weights"].T), "scale": fixed["scale"]}
+    (ours,) = called(TABLE_PRODUCT, x, table)
+    (theirs,) = called(PRODUCT, x, fixed)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_row_that_is_no_numbers_stays_none(called, rng):
+    x = rows_of(rng, 5, 64)
+    x[3, 7] = np.nan
+    (y,) = called(PRODUCT, {"x": x}, weights_of(rng, 64, 48))
+    assert np.isnan(y[3]).all()
+    assert np.isfinite(np.delete(y, 3, axis=0)).all()
+
+
+@pytest.mark.parametrize(("width", "out"), SHAPES)
+def test_a_normed_product_is_near_that_of_the_standard_operators(called, rng, width, out):
+    """A number in the middle between two of 256 may be rounded either way; few are."""
+    x = {"x": rows_of(rng, 9, width)}
+    norm = {"norm": rng.uniform(0.5, 2, width).astype(np.float32)}
+    fixed = norm | weights_of(rng, width, out)
+    attributes = {"epsilon": 1e-5, "step": 4 / 127}
+    (ours,) = called(NORMED_PRODUCT, x, fixed, **attributes)
+    (theirs,) = called(NORMED_PRODUCT, x, fixed, kernel=False, **attributes)
+    largest_step = 4 / 127 * 128 * fixed["scale"]  # what one number rounded otherwise changes
+    assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
+    assert (ours == theirs).mean() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("width", "block"), [(64, 64), (1536, 64), (96, 32), (24, 8), (20, 4), (6, 2)]
+)
+def test_a_turned_product_is_near_that_of_the_standard_operators(called, rng, width, block):
+    x = {"x": rows_of(rng, 9, width)}
+    fixed = {"hadamard": hadamard(block)} | weights_of(rng, width, 70)
+    attributes = {"blocks": [-1, block], "rows": [-1, width]}
+    (ours,) = called(TURNED_PRODUCT, x, fixed, **attributes)
+    (theirs,) = called(TURNED_PRODUCT, x, fixed, kernel=False, **attributes)
+    largest = np.abs(x["x"]).max(axis=1, keepdims=True) * np.sqrt(block)
+    largest_step = largest / 127 * 128 * fixed["scale"]
+    assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
+    assert (np.isclose(ours, theirs, rtol=1e-5, atol=1e-6 * largest)).mean() > 0.6
+
+
+def test_a_rotation_that_is_none_is_refused(called, rng):
+    """The kernel knows the matrix and does not read it again."""
+    other = np.eye(64, dtype=np.float32)
+    fixed = {"hadamard": other} | weights_of(rng, 64, 8)
+    with pytest.raises(EdgespecError, match="Hadamard"):
+        called(TURNED_PRODUCT, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64])
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu_new"])
+@pytest.mark.parametrize("width", [3, 64, 1536])
+def test_a_gate_is_that_of_the_standard_operators(called, rng, activation, width):
+    gate = np.concatenate([rng.normal(size=(6, width)) * 5, np.full((2, width), 300)])
+    gate[-1] *= -1  # e^300 is beyond float32
+    x = {"gate": gate.astype(np.float32), "up": rng.normal(size=(8, width)).astype(np.float32)}
+    (ours,) = called(GATES[activation], x, {})
+    (theirs,) = called(GATES[activation], x, {}, kernel=False)
+    np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=2e-6)
+
+
+# --- Attention ---------------------------------------------------------------------------------
+
+
+HEADS = {
+    "SmolLM2": (9, 3, 64),
+    "T5": (6, 6, 64),
+    "one key head": (4, 1, 16),
+    "odd head": (2, 2, 24),
+    "large heads": (4, 2, 128),
+}
+
+
+def cached_inputs(rng, shape, count, past, capacity):
+    """Of a causal call; forgotten positions hold numbers that would be seen."""
+    heads, kv_heads, size = shape
+    new = [rng.normal(size=(count, n * size)) for n in (heads, kv_heads, kv_heads)]
+    old = [rng.normal(size=(1, kv_heads, capacity, size)) for _ in range(2)]
+    for buffer in old:
+        buffer[:, :, past:] = np.nan
+    names = ("q", "k", "v", "past_key", "past_value")
+    inputs = {n: v.astype(np.float32) for n, v in zip(names, new + old, strict=True)}
+    total = past + count
+    return inputs | {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
+
+
+def attributes_of(shape):
+    heads, kv_heads, size = shape
+    return {"num_heads": heads, "kv_num_heads": kv_heads, "scale": size**-0.5}
+
+
+def with_angles(rng, inputs, shape):
+    angles = rng.uniform(-9, 9, (1, len(inputs["q"]), shape[2] // 2)).astype(np.float32)
+    return inputs | {"cos": np.cos(angles), "sin": np.sin(angles)}
+
+
+def with_bias(rng, inputs, shape):
+    size = (1, shape[0], len(inputs["q"]), int(inputs["total"]))
+    return inputs | {"bias": rng.normal(size=size).astype(np.float32)}
+
+
+KINDS = {"rotary": (ROTARY_ATTENTION, with_angles), "biased": (BIASED_ATTENTION, with_bias)}
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("count", "past"), [(1, 0), (2, 5), (5, 700), (MANY, 0), (MANY, 530)])
+def test_cached_attention_is_that_of_the_standard_operators(called, rng, shape, kind, count, past):
+    function, complete = KINDS[kind]
+    inputs = complete(rng, cached_inputs(rng, shape, count, past, past + count + 3), shape)
+    ours, *our_cache = called(function, inputs, {}, **attributes_of(shape))
+    theirs, *their_cache = called(function, inputs, {}, kernel=False, **attributes_of(shape))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
+    for mine, other in zip(our_cache, their_cache, strict=True):
+        seen = np.s_[:, :, : past + count]
+        np.testing.assert_allclose(mine[seen], other[seen], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(6, 6, 64), (2, 2, 24)])
+@pytest.mark.parametrize("source", [1, 17, 600])
+def test_attention_to_a_source_is_that_of_the_standard_operators(called, rng, shape, source):
+    heads, _, size = shape
+    inputs = {"q": rng.normal(size=(7, heads * size)).astype(np.float32)}
+    for name in ("key", "value"):
+        inputs[name] = rng.normal(size=(1, heads, source, size)).astype(np.float32)
+    (ours,) = called(SOURCE_ATTENTION, inputs, {}, **attributes_of(shape))
+    (theirs,) = called(SOURCE_ATTENTION, inputs, {}, kernel=False, **attributes_of(shape))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
+
+
+# --- Rows are apart ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["plain", "normed", "turned"])
+def test_a_row_of_a_product_does_not_depend_on_the_others(called, rng, name, threads):
+    fixed = weights_of(rng, 576, 200)
+    function, more, attributes = {
+        "plain": (PRODUCT, {}, {}),
+        "normed": (
+            NORMED_PRODUCT,
+            {"norm": np.ones(576, np.float32)},
+            {"epsilon": 1e-5, "step": 4 / 127},
+        ),
+        "turned": (
+            TURNED_PRODUCT,
+            {"hadamard": hadamard(64)},
+            {"blocks": [-1, 64], "rows": [-1, 576]},
+        ),
+    }[name]
+    fixed = more | fixed
+    x = rows_of(rng, MANY, 576)
+    (whole,) = called(function, {"x": x}, fixed, **attributes)
+    for count in range(1, 18):
+        (part,) = called(function, {"x": x[3 : 3 + count]}, fixed, threads=threads, **attributes)
+        np.testing.assert_array_equal(part, whole[3 : 3 + count])
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("past", [0, 500, 2000])
+def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, kind, past):
+    """One call of many, and the same positions in calls of 1, 2, 5, 9 and what is left."""
+    function, complete = KINDS[kind]
+    whole = complete(rng, cached_inputs(rng, shape, MANY, past, past + MANY), shape)
+    expected, *cache = called(function, whole, {}, **attributes_of(shape))
+    keys, values = whole["past_key"], whole["past_value"]
+    for place, (start, end) in enumerate(pairwise([0, 1, 3, 8, 17, MANY])):
+        part = {name: whole[name][start:end] for name in "qkv"}
+        part |= {"past_key": keys, "past_value": values}
+        part |= {"last": np.array([past + end - 1], np.int32)}
+        part |= {"total": np.array(past + end, np.int32)}
+        if kind == "rotary":
+            part |= {name: whole[name][:, start:end] for name in ("cos", "sin")}
+        else:
+            part["bias"] = np.ascontiguousarray(whole["bias"][:, :, start:end, : past + end])
+        threads = 1 + place % 2
+        out, keys, values = called(function, part, {}, threads=threads, **attributes_of(shape))
+        np.testing.assert_array_equal(out, expected[start:end])
+    np.testing.assert_array_equal(keys, cache[0])
+    np.testing.assert_array_equal(values, cache[1])
+
+
+# --- Whole models ------------------------------------------------------------------------------
+
+
+def test_kernels_are_another_machine_to_a_verdict(monkeypatch):
+    with_kernels = describe(Device(1))
+    monkeypatch.setenv(SWITCH, "0")
+    assert describe(Device(1)) != with_kernels
+    assert kernels_here() is None
+
+
+def test_providers_names_them(monkeypatch):
+    name = kernels_here().name
+    assert name in run("providers").output
+    monkeypatch.setenv(SWITCH, "0")
+    assert name not in run("providers").output
+
+
+def test_plain_steps_of_an_int8_target_need_no_padding(own_checkpoints, tmp_path):
+    """ONNX Runtime's own attention has another kernel for one position, and so a step takes two."""
+    target, draft = map(str, own_checkpoints)
+    export_pair(target, draft, tmp_path / "pair", target_formats=["int8"], threads=1)
+    found = read_manifest(tmp_path / "pair").target.variants["int8"].row_invariance
+    assert found.verdict
+    assert found.min_rows == 1
+
+
+@pytest.mark.parametrize("format_", ["fp32", "int8"])
+def test_a_model_is_the_same_but_for_rounding(own_checkpoints, tmp_path, monkeypatch, format_):
+    target, draft = own_checkpoints
+    export_pair(str(target), str(draft), tmp_path / "pair", target_formats=[format_], measure=False)
+    tokens = list(b"As near as rounding allows.")
+    logits = []
+    for switch in "10":
+        monkeypatch.setenv(SWITCH, switch)
+        manifest = read_manifest(tmp_path / "pair")
+        model = open_model(tmp_path / "pair", manifest.target, format_, device=Device(1))
+        logits.append(model.score(tokens))
+    ours, theirs = logits
+    near = 1e-4 if format_ == "fp32" else 0.05
+    assert np.abs(ours - theirs).max() < near * np.abs(theirs).max()
