@@ -83,4 +83,5 @@ def chat_folder(tmp_path_factory) -> Path:
     (target / "tokenizer_config.json").write_text(json.dumps({"chat_template": DEFAULT_SYSTEM}))
     draft = write_noisy(target, folder / "draft", noise=0.05)
     export_pair(str(target), str(draft), folder / "pair", target_formats=["fp32", "int8"])
+    edgespec.load(folder / "pair", threads=1)
     return folder / "pair"

@@ -44,10 +44,11 @@ def test_export_generate_inspect(tiny_checkpoints, tmp_path):
     folder = tmp_path / "pair"
     exported = run("export", *tiny_checkpoints, "-o", folder, "--threads", 1)
     assert exported.stdout == ""
+    least = read_manifest(folder).target.variants["fp32"].row_invariance.min_rows
     assert exported.stderr.splitlines() == [
         f"target: {tiny_checkpoints[0]}",
         f"draft: {tiny_checkpoints[1]}",
-        "target fp32: row-invariant, calls of 2 to 17 positions",
+        f"target fp32: row-invariant, calls of {least} to 17 positions",
         f"{folder}: ready; try: edgespec generate {folder} PROMPT",
     ]
     assert run("generate", folder, "abc").stdout

@@ -91,7 +91,7 @@ def weights_of(rng, width, out):
 
 @pytest.mark.parametrize(("width", "out"), SHAPES)
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 17, MANY])
-def test_a_product_is_that_of_the_standard_operators_but_for_the_last_bit(called, rng, width, out, count):
+def test_a_product_is_the_standard_one_to_the_last_bit(called, rng, width, out, count):
     x, fixed = {"x": rows_of(rng, count, width)}, weights_of(rng, width, out)
     (ours,) = called(PRODUCT, x, fixed)
     (theirs,) = called(PRODUCT, x, fixed, kernel=False)

@@ -60,7 +60,7 @@ def load(folder, **options):
 
 def test_the_processor_comes_first_and_plug_ins_are_found_by_their_packages(exported):
     first, *others = run("providers").stdout.splitlines()
-    assert first.split() == [CPU, "CPUExecutionProvider"]
+    assert first.split()[:2] == [CPU, "CPUExecutionProvider"]
     assert any(line.startswith(f"{PLUGIN} ") for line in others)
     data = json.loads(run("providers", "--json").stdout)["providers"]
     (plugin,) = (one for one in data if one["name"] == PLUGIN)

@@ -22,8 +22,8 @@ from edgespec.export import export_pair
 from edgespec.runtimes import open_model
 from edgespec_export.blocks import FullPrecision
 from edgespec_export.families.llama import Llama
-from edgespec_export.quantize import FORMATS, Int8
-from edgespec_export.rotation import block_size, hadamard, turned
+from edgespec_export.quantize import FORMATS, Int8, turned_rows
+from edgespec_export.rotation import INNER_BLOCK, block_size, hadamard, turned
 
 SIZES = {
     "vocab_size": 272,
@@ -45,6 +45,10 @@ class Turned(Int8):
     linears = FullPrecision.linears
     norm = FullPrecision.norm
     tied_head = FullPrecision.linear
+
+    def inner(self, g, x, name, bias=None):
+        rows = turned_rows(g, x, g.weights.shape(name)[1], INNER_BLOCK)
+        return FullPrecision.linear(self, g, rows, name, bias)
 
 
 def with_outliers(folder, embedding):

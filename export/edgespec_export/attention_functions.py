@@ -1,8 +1,8 @@
 """Attention by ONNX Runtime's fused operators, as functions of their own.
 
-Queries are [m, num_heads · size], keys and values [m, kv_num_heads · size]; so is the result [m, …].
-Past and present are a layer's cache buffers; `last` is int32 [1], the last position of the call, and
-`total` int32, all positions until then.
+Queries and results are [m, num_heads · size], keys and values [m, kv_num_heads · size]. Past and
+present are a layer's cache buffers; `last` is int32 [1], the last position of the call, and `total`
+int32, all positions until then.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from edgespec_export.rotation import (
 )
 from edgespec_export.weights import Weights
 
-__all__ = ["FORMATS", "per_block", "per_channel", "per_row", "side_by_side"]
+__all__ = ["FORMATS", "per_block", "per_channel", "per_row", "side_by_side", "turned_rows"]
 
 Float = npt.NDArray[np.float32]
 
@@ -135,7 +135,7 @@ class Int8(Numbers):
         return y
 
     def unturned(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
-        return _turned(g, x, width, STREAM_BLOCK)
+        return turned_rows(g, x, width, STREAM_BLOCK)
 
     def tied_norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
         """The stream is turned back for the norm's weights, and forth again.
@@ -143,8 +143,8 @@ class Int8(Numbers):
         Other readers take these weights into themselves; a table that is looked up in cannot.
         """
         (width,) = g.weights.shape(name)
-        x = rms_norm(g, _turned(g, x, width, STREAM_BLOCK), name, epsilon)
-        return _turned(g, x, width, STREAM_BLOCK)
+        x = rms_norm(g, turned_rows(g, x, width, STREAM_BLOCK), name, epsilon)
+        return turned_rows(g, x, width, STREAM_BLOCK)
 
     def tied_head(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
         (y,) = g.call(TABLE_PRODUCT, x, *self._table(g, name))
@@ -183,7 +183,7 @@ def _biased(g: Graph, y: ir.Value, biases: Sequence[str]) -> ir.Value:
     return g.op.Sum(y, added)
 
 
-def _turned(g: Graph, x: ir.Value, width: int, most: int) -> ir.Value:
+def turned_rows(g: Graph, x: ir.Value, width: int, most: int) -> ir.Value:
     """`rotation.turned` in a graph: [m, width], block by block."""
     size = block_size(width, most)
     if size == 1:
