@@ -17,6 +17,7 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama
 from command import EDGESPEC, run
 from edgespec.cli import main
+from edgespec.contract import read_manifest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
 from make_help import HELP, REGENERATE, help_text

@@ -41,8 +41,14 @@ int32_t correction(const RoundedRows& rows, int64_t r) {
   return -128 * _mm512_reduce_add_epi32(sum);
 }
 
+// What is read after the weights at hand, and how fast: bytes for each step.
+struct Ahead {
+  const std::byte* start;
+  int64_t step;
+};
+
 template <int count>
-void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
+void multiply_panel(const Call& call, int64_t panel, int64_t first_row, Ahead ahead) {
   __m512i low[count], high[count];  // sums of the panel's first and last 16 outputs
 #pragma GCC unroll 8
   for (int r = 0; r < count; ++r) {
@@ -53,8 +59,9 @@ void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
   const int8_t* inputs = call.rows->row(first_row);
   const int64_t stride = call.rows->stride;
   for (; weights != end; weights += 128, inputs += kStep) {
-    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead), _MM_HINT_T0);
-    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + 64), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(ahead.start), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(ahead.start + 64), _MM_HINT_T0);
+    ahead.start += ahead.step;
     const __m512i first = _mm512_load_si512(weights), second = _mm512_load_si512(weights + 64);
 #pragma GCC unroll 8
     for (int r = 0; r < count; ++r) {
@@ -78,10 +85,18 @@ void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
   }
 }
 
-using Multiply = void (*)(const Call&, int64_t panel, int64_t first_row);
+using Multiply = void (*)(const Call&, int64_t panel, int64_t first_row, Ahead);
 constexpr std::array<Multiply, kMostRows + 1> kMultiply = {
     nullptr,           multiply_panel<1>, multiply_panel<2>, multiply_panel<3>, multiply_panel<4>,
     multiply_panel<5>, multiply_panel<6>, multiply_panel<7>, multiply_panel<8>};
+
+// Rows in one part find their weights on the way; of several parts, the first two fetch the next
+// panel, for memory would rest while they compute.
+Ahead ahead_of(const Call& call, int64_t panel, int64_t part, int64_t parts) {
+  const std::byte* start = call.packed + panel * call.panel_bytes;
+  if (parts == 1) return {start + kAhead, 128};
+  return {start + call.panel_bytes + part * call.panel_bytes / 2, 64};
+}
 
 // All rows of a call with some panels; each stays in the cache while rows come in even parts.
 void multiply_share(void* data, size_t share) {
@@ -93,7 +108,7 @@ void multiply_share(void* data, size_t share) {
   for (int64_t panel = first_panel; panel < end_panel; ++panel) {
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t first = part * count / parts, end = (part + 1) * count / parts;
-      kMultiply[end - first](call, panel, first);
+      kMultiply[end - first](call, panel, first, ahead_of(call, panel, part, parts));
     }
   }
 }
@@ -104,7 +119,7 @@ PackedMatrix::PackedMatrix(const int8_t* weights, int64_t in, int64_t out, int64
                            int64_t out_step)
     : in_(in), out_(out), panel_bytes_((in + kStep - 1) / kStep * kStep * kPanel) {
   const int64_t panels = (out + kPanel - 1) / kPanel;
-  packed_ = allocate(panels * panel_bytes_ + 2 * kAhead);
+  packed_ = allocate(panels * panel_bytes_);
   auto* bytes = reinterpret_cast<uint8_t*>(packed_.get());
   for (int64_t first = 0; first < out; first += kPanel, bytes += panel_bytes_) {
     const int64_t count = std::min(kPanel, out - first);
