@@ -15,7 +15,7 @@ constexpr int64_t kPanel = 32;  // outputs: two registers of 16 sums
 constexpr int64_t kStep = 4;    // inputs that one instruction adds up
 constexpr int64_t kMostRows = 8;  // whose sums stay in registers together
 constexpr int64_t kShare = 131072;  // bytes of weights that a thread takes at a time
-constexpr int64_t kAhead = 4096;  // bytes; the system's own prefetching ends at pages of 4 KB
+constexpr int64_t kAhead = 16384;  // bytes; the processor's own prefetching ends at each page of 4 KB
 
 struct Call {
   const std::byte* packed;
@@ -41,14 +41,8 @@ int32_t correction(const RoundedRows& rows, int64_t r) {
   return -128 * _mm512_reduce_add_epi32(sum);
 }
 
-// What is read after the weights at hand, and how fast: bytes for each step.
-struct Ahead {
-  const std::byte* start;
-  int64_t step;
-};
-
 template <int count>
-void multiply_panel(const Call& call, int64_t panel, int64_t first_row, Ahead ahead) {
+void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
   __m512i low[count], high[count];  // sums of the panel's first and last 16 outputs
 #pragma GCC unroll 8
   for (int r = 0; r < count; ++r) {
@@ -59,9 +53,8 @@ void multiply_panel(const Call& call, int64_t panel, int64_t first_row, Ahead ah
   const int8_t* inputs = call.rows->row(first_row);
   const int64_t stride = call.rows->stride;
   for (; weights != end; weights += 128, inputs += kStep) {
-    _mm_prefetch(reinterpret_cast<const char*>(ahead.start), _MM_HINT_T0);
-    _mm_prefetch(reinterpret_cast<const char*>(ahead.start + 64), _MM_HINT_T0);
-    ahead.start += ahead.step;
+    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + 64), _MM_HINT_T0);
     const __m512i first = _mm512_load_si512(weights), second = _mm512_load_si512(weights + 64);
 #pragma GCC unroll 8
     for (int r = 0; r < count; ++r) {
@@ -85,18 +78,10 @@ void multiply_panel(const Call& call, int64_t panel, int64_t first_row, Ahead ah
   }
 }
 
-using Multiply = void (*)(const Call&, int64_t panel, int64_t first_row, Ahead);
+using Multiply = void (*)(const Call&, int64_t panel, int64_t first_row);
 constexpr std::array<Multiply, kMostRows + 1> kMultiply = {
     nullptr,           multiply_panel<1>, multiply_panel<2>, multiply_panel<3>, multiply_panel<4>,
     multiply_panel<5>, multiply_panel<6>, multiply_panel<7>, multiply_panel<8>};
-
-// Rows in one part find their weights on the way; of several parts, the first two fetch the next
-// panel, for memory would rest while they compute.
-Ahead ahead_of(const Call& call, int64_t panel, int64_t part, int64_t parts) {
-  const std::byte* start = call.packed + panel * call.panel_bytes;
-  if (parts == 1) return {start + kAhead, 128};
-  return {start + call.panel_bytes + part * call.panel_bytes / 2, 64};
-}
 
 // All rows of a call with some panels; each stays in the cache while rows come in even parts.
 void multiply_share(void* data, size_t share) {
@@ -108,7 +93,7 @@ void multiply_share(void* data, size_t share) {
   for (int64_t panel = first_panel; panel < end_panel; ++panel) {
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t first = part * count / parts, end = (part + 1) * count / parts;
-      kMultiply[end - first](call, panel, first, ahead_of(call, panel, part, parts));
+      kMultiply[end - first](call, panel, first);
     }
   }
 }
