@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "vector_math.h"
 
@@ -13,7 +14,8 @@ namespace {
 
 constexpr int64_t kPanel = 32;  // outputs: two registers of 16 sums
 constexpr int64_t kStep = 4;    // inputs that one instruction adds up
-constexpr int64_t kMostRows = 8;  // whose sums stay in registers together
+constexpr int64_t kMostRows = 9;  // whose sums stay in registers together, with nothing to spare
+constexpr int64_t kPartRows = 8;  // of more than these, faster parts
 constexpr int64_t kShare = 131072;  // bytes of weights that a thread takes at a time
 constexpr int64_t kAhead = 16384;  // bytes; the processor's own prefetching ends at each page of 4 KB
 
@@ -44,7 +46,7 @@ int32_t correction(const RoundedRows& rows, int64_t r) {
 template <int count>
 void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
   __m512i low[count], high[count];  // sums of the panel's first and last 16 outputs
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < count; ++r) {
     low[r] = high[r] = _mm512_set1_epi32(call.corrections[first_row + r]);
   }
@@ -53,10 +55,10 @@ void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
   const int8_t* inputs = call.rows->row(first_row);
   const int64_t stride = call.rows->stride;
   for (; weights != end; weights += 128, inputs += kStep) {
-    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead), _MM_HINT_T0);
-    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + 64), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + 64), _MM_HINT_T1);
     const __m512i first = _mm512_load_si512(weights), second = _mm512_load_si512(weights + 64);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int r = 0; r < count; ++r) {
       int32_t four;
       std::memcpy(&four, inputs + r * stride, sizeof four);
@@ -79,21 +81,25 @@ void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
 }
 
 using Multiply = void (*)(const Call&, int64_t panel, int64_t first_row);
-constexpr std::array<Multiply, kMostRows + 1> kMultiply = {
-    nullptr,           multiply_panel<1>, multiply_panel<2>, multiply_panel<3>, multiply_panel<4>,
-    multiply_panel<5>, multiply_panel<6>, multiply_panel<7>, multiply_panel<8>};
+template <size_t... count>
+constexpr std::array<Multiply, sizeof...(count)> panels_by_rows(std::index_sequence<count...>) {
+  return {multiply_panel<count + 1>...};
+}
+
+// By the number of rows, less one.
+constexpr auto kMultiply = panels_by_rows(std::make_index_sequence<kMostRows>());
 
 // All rows of a call with some panels; each stays in the cache while rows come in even parts.
 void multiply_share(void* data, size_t share) {
   const Call& call = *static_cast<const Call*>(data);
   const int64_t count = call.rows->count;
-  const int64_t parts = (count + kMostRows - 1) / kMostRows;
+  const int64_t parts = count <= kMostRows ? 1 : (count + kPartRows - 1) / kPartRows;
   const int64_t first_panel = static_cast<int64_t>(share) * call.panels_a_share;
   const int64_t end_panel = std::min(first_panel + call.panels_a_share, call.panels);
   for (int64_t panel = first_panel; panel < end_panel; ++panel) {
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t first = part * count / parts, end = (part + 1) * count / parts;
-      kMultiply[end - first](call, panel, first);
+      kMultiply[end - first - 1](call, panel, first);
     }
   }
 }

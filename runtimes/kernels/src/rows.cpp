@@ -68,7 +68,8 @@ __m512 times_sigmoid(__m512 numerator, __m512 x) {
 void RoundedRows::resize(int64_t rows, int64_t columns) {
   count = rows;
   width = columns;
-  stride = (columns + kLine - 1) / kLine * kLine;
+  // An odd number of lines: rows that lie a page apart would share one place in the cache.
+  stride = ((columns + kLine - 1) / kLine | 1) * kLine;
   values.resize(static_cast<size_t>(rows * stride));
   scale.resize(static_cast<size_t>(rows));
   for (int64_t r = 0; r < rows; ++r) std::fill(row(r) + columns, row(r) + stride, int8_t{0});
