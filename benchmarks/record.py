@@ -14,6 +14,7 @@ from typing import Any
 
 PACKAGES = (
     "edgespec",
+    "edgespec-kernels",
     "onnxruntime",
     "numpy",
     "tokenizers",
