@@ -29,7 +29,7 @@ from edgespec_export.blocks import GATES
 from edgespec_export.graph import Graph
 from edgespec_export.int8_products import NORMED_PRODUCT, PRODUCT, TABLE_PRODUCT, TURNED_PRODUCT
 from edgespec_export.rotation import hadamard
-from edgespec_runtimes.kernels import SWITCH, kernels_here
+from edgespec_runtimes.kernels import SWITCH, _installed, kernels_here
 from edgespec_runtimes.session import open_session
 
 pytestmark = pytest.mark.skipif(kernels_here() is None, reason="there are no kernels here")
@@ -98,6 +98,11 @@ def test_a_product_is_the_standard_one_to_the_last_bit(called, rng, width, out, 
     np.testing.assert_allclose(ours, theirs, rtol=2.5e-7, atol=0)
 
 
+def test_no_rows_are_no_product(called, rng):
+    (y,) = called(PRODUCT, {"x": np.zeros((0, 64), np.float32)}, weights_of(rng, 64, 48))
+    assert y.shape == (0, 48)
+
+
 def test_a_product_with_a_table_is_the_one_with_its_transpose(called, rng):
     x, fixed = {"x": rows_of(rng, 5, 576)}, weights_of(rng, 576, 200)
     table = {"table": np.ascontiguousarray(fixed["weights"].T), "scale": fixed["scale"]}
@@ -110,6 +115,16 @@ def test_a_row_that_is_no_numbers_stays_none(called, rng):
     x = rows_of(rng, 5, 64)
     x[3, 7] = np.nan
     (y,) = called(PRODUCT, {"x": x}, weights_of(rng, 64, 48))
+    assert np.isnan(y[3]).all()
+    assert np.isfinite(np.delete(y, 3, axis=0)).all()
+
+
+@pytest.mark.parametrize("strange", [np.nan, np.inf, 1e30])
+def test_a_row_that_cannot_be_normed_is_none(called, rng, strange):
+    x = rng.normal(size=(5, 64)).astype(np.float32)
+    x[3, 7] = strange
+    fixed = {"norm": np.ones(64, np.float32)} | weights_of(rng, 64, 48)
+    (y,) = called(NORMED_PRODUCT, {"x": x}, fixed, epsilon=1e-5, step=4 / 127)
     assert np.isnan(y[3]).all()
     assert np.isfinite(np.delete(y, 3, axis=0)).all()
 
@@ -219,6 +234,30 @@ def test_cached_attention_is_that_of_the_standard_operators(called, rng, shape, 
         np.testing.assert_allclose(mine[seen], other[seen], rtol=1e-6, atol=1e-6)
 
 
+PAST = ("past_key", "past_value")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"past_value": np.zeros((1, 3, 5, 64), np.float32)}, "differ in shape"),
+        ({n: np.zeros((1, 2, 9, 64), np.float32) for n in PAST}, "does not fit the heads"),
+        ({"past_key": np.zeros((1, 3, 0, 64), np.float32)}, "differ in shape"),
+        ({"v": np.zeros((1, 192), np.float32)}, "for each query"),
+        ({"last": np.array([], np.int32)}, "one last position"),
+        ({"last": np.array([9], np.int32)}, "no such positions"),
+        ({"last": np.array([0], np.int32)}, "no such positions"),
+        ({"k": np.zeros((2, 64), np.float32)}, "do not fit the heads"),
+        ({"cos": np.zeros((1, 2, 16), np.float32)}, "angles for each position"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_touches_no_memory(called, rng, wrong, said):
+    shape = HEADS["SmolLM2"]
+    inputs = with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape) | wrong
+    with pytest.raises(Exception, match=said):
+        called(ROTARY_ATTENTION, inputs, {}, **attributes_of(shape))
+
+
 @pytest.mark.parametrize("shape", [(6, 6, 64), (2, 2, 24)])
 @pytest.mark.parametrize("source", [1, 17, 600])
 def test_attention_to_a_source_is_that_of_the_standard_operators(called, rng, shape, source):
@@ -292,6 +331,16 @@ def test_kernels_are_another_machine_to_a_verdict(monkeypatch):
     monkeypatch.setenv(SWITCH, "0")
     assert describe(Device(1)) != with_kernels
     assert kernels_here() is None
+
+
+def test_a_library_of_another_system_is_none(monkeypatch):
+    import edgespec_kernels
+
+    def fail():
+        raise OSError("wrong ELF class")
+
+    monkeypatch.setattr(edgespec_kernels, "runs_here", fail)
+    assert _installed.__wrapped__() is None
 
 
 def test_providers_names_them(monkeypatch):

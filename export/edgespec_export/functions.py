@@ -3,6 +3,7 @@
 A graph that calls one is complete by itself: a runtime without a kernel for it executes the body,
 which ONNX calls a model-local function. Where the package `edgespec-kernels` is installed, ONNX
 Runtime finds a kernel under the name and never looks at the body (docs/decisions/0018-kernels.md).
+So a body that comes to mean something else takes another name.
 """
 
 from __future__ import annotations

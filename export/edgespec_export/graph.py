@@ -49,7 +49,7 @@ class Graph(Nodes):
         self._outputs.append(value)
 
     def call(self, function: Function, *inputs: ir.Value, **attributes: Any) -> Sequence[ir.Value]:
-        """Emits one of edgespec's own operators; all calls in a graph give the same attributes."""
+        """Emits one of edgespec's own operators; all calls in a graph name the same attributes."""
         if function.name not in self._functions:
             self._functions[function.name] = function.built(attributes)
         return self._tape.op_multi_out(

@@ -6,6 +6,7 @@ without kernels, too (docs/decisions/0018-kernels.md).
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +20,7 @@ SWITCH = "EDGESPEC_KERNELS"  # "0" leaves them out
 @dataclass(frozen=True)
 class Kernels:
     """Attributes:
-    name: of the package, with its version.
+    name: of the package, with its version and a digest: another build may round otherwise.
     library: what a session registers.
     """
 
@@ -36,8 +37,11 @@ def kernels_here() -> Kernels | None:
 def _installed() -> Kernels | None:
     try:
         import edgespec_kernels
-    except ImportError:
+
+        if not edgespec_kernels.runs_here():
+            return None
+        library = edgespec_kernels.library()
+        build = hashlib.sha256(library.read_bytes()).hexdigest()[:8]
+    except (ImportError, OSError):  # not there, or made for another system
         return None
-    if not edgespec_kernels.runs_here():
-        return None
-    return Kernels(f"edgespec-kernels {edgespec_kernels.__version__}", edgespec_kernels.library())
+    return Kernels(f"edgespec-kernels {edgespec_kernels.__version__} #{build}", library)

@@ -28,6 +28,15 @@ struct Heads {
   }
 };
 
+// Of queries [m, heads · size]; the kernel takes sizes of whole groups of eight numbers.
+inline int64_t head_size(const Tensor<const float>& queries, const Heads& heads) {
+  const int64_t size = queries.last() / heads.count;
+  if (queries.shape.size() != 2 || size < 8 || size % 8 || queries.last() != size * heads.count) {
+    throw Failure("queries do not fit the heads, of 8, 16, 24 … numbers");
+  }
+  return size;
+}
+
 // What a causal call is about: its rows, and where its cache is.
 class CachedCall {
  public:
@@ -39,15 +48,27 @@ class CachedCall {
         k_(call.input<float>(1)),
         v_(call.input<float>(2)),
         rows_(q_.rows()),
-        size_(q_.last() / heads.count),
-        keys_(present(call, 3)),
-        values_(present(call, 4)) {
-    past_ = *call.input<int32_t>(5).data + 1 - rows_;
+        size_(head_size(q_, heads)) {
     const int64_t width = heads.kv_count * size_;
-    if (q_.last() != heads.count * size_ || k_.last() != width || v_.last() != width) {
+    if (k_.last() != width || v_.last() != width) {
       throw Failure("queries, keys and values do not fit the heads");
     }
+    if (k_.rows() != rows_ || v_.rows() != rows_) {
+      throw Failure("there must be a key and a value for each query");
+    }
+    const auto last = call.input<int32_t>(5);
+    if (last.shape != std::vector<int64_t>{1}) throw Failure("there must be one last position");
+    const auto keys = call.input<float>(3), values = call.input<float>(4);
+    if (keys.shape != values.shape) throw Failure("keys and values differ in shape");
+    if (keys.shape.size() != 4 || keys.shape[0] != 1 || keys.shape[1] != heads.kv_count ||
+        keys.shape[3] != size_) {
+      throw Failure("the cache does not fit the heads");
+    }
+    capacity_ = keys.shape[2];
+    past_ = *last.data + int64_t{1} - rows_;
     if (past_ < 0 || past_ + rows_ > capacity_) throw Failure("the cache has no such positions");
+    keys_ = present(call, keys, 1);
+    values_ = present(call, values, 2);
   }
 
   // Turns queries and keys by angles, cos and sin [1, m, size / 2]; keys go into the cache.
@@ -87,17 +108,11 @@ class CachedCall {
   int64_t rows() const { return rows_; }
 
  private:
-  // The buffer that output `input - 2` goes to. A caller binds it to that of the past; if it is
-  // another one, it begins with what was in that.
-  float* present(Call& call, size_t input) {
-    const auto past = call.input<float>(input);
-    if (past.shape.size() != 4 || past.shape[0] != 1 || past.shape[1] != heads_.kv_count ||
-        past.shape[3] != size_) {
-      throw Failure("the cache does not fit the heads");
-    }
-    capacity_ = past.shape[2];
-    float* now = call.output(input - 2, past.shape);
-    const auto count = static_cast<size_t>(heads_.kv_count * capacity_ * size_);
+  // The buffer of an output. A caller binds it to that of the past; if it is another one, it begins
+  // with what was in that.
+  static float* present(Call& call, const Tensor<const float>& past, size_t output) {
+    float* now = call.output(output, past.shape);
+    const auto count = static_cast<size_t>(past.rows() * past.last());
     if (now != past.data) std::memcpy(now, past.data, count * sizeof(float));
     return now;
   }
@@ -118,7 +133,7 @@ class CachedCall {
   const Heads& heads_;
   Tensor<const float> q_, k_, v_;
   int64_t rows_, size_, capacity_ = 0, past_ = 0;
-  float *keys_, *values_;
+  float *keys_ = nullptr, *values_ = nullptr;
 };
 
 // … , cos, sin: rotary positions.
@@ -171,8 +186,8 @@ struct SourceAttention {
   explicit SourceAttention(const Setup& setup) : heads(setup) {}
   void compute(Call& call) {
     const auto q = call.input<float>(0), k = call.input<float>(1), v = call.input<float>(2);
-    const int64_t size = q.last() / heads.count;
-    if (k.shape.size() != 4 || k.shape[1] != heads.kv_count || k.shape[2] < 1 ||
+    const int64_t size = head_size(q, heads);
+    if (k.shape.size() != 4 || k.shape[0] != 1 || k.shape[1] != heads.kv_count || k.shape[2] < 1 ||
         k.shape[3] != size || v.shape != k.shape) {
       throw Failure("queries, keys and values do not fit the heads");
     }

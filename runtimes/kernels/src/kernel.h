@@ -1,9 +1,10 @@
 // What an operator sees of ONNX Runtime: tensors by number, and threads.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -105,10 +106,26 @@ class Call {
   // A `ParallelFor` on the session's threads; its context is a call.
   static void run(void* call, void (*body)(void*, size_t), size_t count, void* data) {
     const auto& self = *static_cast<Call*>(call);
-    check(ort::parallel_for(self.api_, self.context_, body, count, data));
+    Shared shared{body, data};
+    const auto guarded = [](void* all, size_t index) {
+      auto& work = *static_cast<Shared*>(all);
+      try {
+        work.body(work.data, index);
+      } catch (...) {  // may not leave a thread of the runtime's; only memory can be missing
+        work.failed = true;
+      }
+    };
+    check(ort::parallel_for(self.api_, self.context_, guarded, count, &shared));
+    if (shared.failed) throw std::bad_alloc();
   }
 
  private:
+  struct Shared {
+    void (*body)(void*, size_t);
+    void* data;
+    std::atomic<bool> failed = false;
+  };
+
   const ort::Api* api_;
   ort::KernelContext* context_;
 };

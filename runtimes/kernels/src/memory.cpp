@@ -1,15 +1,10 @@
 #include "memory.h"
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <mutex>
 #include <new>
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#else
-#include <cstdlib>
-#include <cstring>
-#endif
 
 namespace edgespec {
 namespace {
@@ -22,7 +17,6 @@ std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-#if defined(__linux__)
 Piece region(std::size_t bytes) {
   const std::size_t mapped = bytes + kPage;
   void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -32,13 +26,6 @@ Piece region(std::size_t bytes) {
   madvise(aligned, bytes, MADV_HUGEPAGE);  // a hint: a system may decline
   return Piece(aligned, [start, mapped](std::byte*) { munmap(start, mapped); });
 }
-#else
-Piece region(std::size_t bytes) {
-  auto* start = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kLine}));
-  std::memset(start, 0, bytes);
-  return Piece(start, [](std::byte* p) { ::operator delete(p, std::align_val_t{kLine}); });
-}
-#endif
 
 }  // namespace
 

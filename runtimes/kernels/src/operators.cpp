@@ -1,4 +1,5 @@
 // Registers the operators with a session, and says whether this processor can run them.
+#include <map>
 #include <mutex>
 
 #include "attentions.h"
@@ -15,18 +16,19 @@ ort::Status* add(const ort::Api* api, ort::CustomOpDomain* domain) {
   return ort::add_operator(api, domain, &described);
 }
 
-// The domain with all of them, or why the runtime does not take one. Sessions share it.
+// The domain with all of them, or why the runtime does not take one. Sessions of a runtime share it.
 template <typename... Kernels>
 ort::Status* operators(const ort::Api* api, ort::CustomOpDomain** domain) {
-  static ort::CustomOpDomain* made = nullptr;
+  static std::map<const ort::Api*, ort::CustomOpDomain*> made;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  ort::Status* status = nullptr;
-  if (made == nullptr) {
-    status = ort::create_domain(api, kDomain, &made);
-    ((status = status ? status : add<Kernels>(api, made)), ...);
+  if (const auto found = made.find(api); found != made.end()) {
+    *domain = found->second;
+    return nullptr;
   }
-  *domain = made;
+  ort::Status* status = ort::create_domain(api, kDomain, domain);
+  ((status = status ? status : add<Kernels>(api, *domain)), ...);
+  if (status == nullptr) made[api] = *domain;
   return status;
 }
 
@@ -40,6 +42,7 @@ __attribute__((visibility("default"))) edgespec::ort::Status* RegisterCustomOps(
     edgespec::ort::SessionOptions* options, const edgespec::ort::ApiBase* base) {
   using namespace edgespec;
   const ort::Api* api = base->get_api(ort::kVersion);
+  if (api == nullptr) return ort::failure(base->get_api(1), "these kernels need ONNX Runtime 1.21");
   ort::CustomOpDomain* domain = nullptr;
   ort::Status* status = operators<Int8Product, Int8TableProduct, NormedInt8Product,
                                   TurnedInt8Product, SiluGate, GeluGate, RotaryAttention,

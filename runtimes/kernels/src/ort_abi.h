@@ -76,10 +76,6 @@ inline Status* failure(const Api* api, const char* message) {
   return function<Status*(int, const char*)>(api, 0)(kFail, message);
 }
 
-inline void release(const Api* api, Status* status) {
-  function<void(Status*)>(api, 93)(status);
-}
-
 inline Status* create_domain(const Api* api, const char* name, CustomOpDomain** domain) {
   return function<Status*(const char*, CustomOpDomain**)>(api, 26)(name, domain);
 }
@@ -140,12 +136,12 @@ inline Status* dimensions(const Api* api, const TensorInfo* info, int64_t* shape
   return function<Status*(const TensorInfo*, int64_t*, size_t)>(api, 62)(info, shape, count);
 }
 
-// Runs body(data, i) for i in 0 … count - 1 on the session's threads, a share of them each.
+// Runs body(data, i) for i in 0 … count - 1 on the session's threads, each index by who is free.
 inline Status* parallel_for(const Api* api, const KernelContext* context,
                             void (*body)(void* data, size_t index), size_t count, void* data) {
-  constexpr size_t kAsManyAsThreads = 0;
+  constexpr size_t kNoBatches = 0;
   return function<Status*(const KernelContext*, void (*)(void*, size_t), size_t, size_t, void*)>(
-      api, 274)(context, body, count, kAsManyAsThreads, data);
+      api, 274)(context, body, count, kNoBatches, data);
 }
 
 }  // namespace edgespec::ort

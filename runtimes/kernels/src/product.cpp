@@ -124,6 +124,7 @@ PackedMatrix::PackedMatrix(const int8_t* weights, int64_t in, int64_t out, int64
 
 void PackedMatrix::multiply(const RoundedRows& rows, const float* scale, float* y, ParallelFor run,
                             void* context) const {
+  if (rows.count == 0) return;
   thread_local std::vector<int32_t> corrections;
   corrections.resize(rows.count);
   for (int64_t r = 0; r < rows.count; ++r) corrections[r] = correction(rows, r);

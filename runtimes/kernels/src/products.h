@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "kernel.h"
 #include "product.h"
@@ -42,7 +43,7 @@ class Weights {
   // Rounds the rows of x by round(row of x, rounded, r) and multiplies them: output 0.
   template <typename Round>
   void multiply(Call& call, const Tensor<const float>& x, Round round) const {
-    if (x.last() != matrix_.in()) throw Failure("rows and weights differ in width");
+    if (x.shape.empty() || x.last() != matrix_.in()) throw Failure("rows and weights differ in width");
     thread_local RoundedRows rounded;
     RoundedRows& rows = rounded;  // the calling thread's, also for the others
     rows.resize(x.rows(), x.last());
@@ -56,6 +57,7 @@ class Weights {
   static PackedMatrix packed(const Tensor<const int8_t>& weights, bool table) {
     if (weights.shape.size() != 2) throw Failure("weights must have two dimensions");
     const int64_t first = weights.shape[0], second = weights.shape[1];
+    if (first < 1 || second < 1) throw Failure("there must be weights");
     return table ? PackedMatrix(weights.data, second, first, 1, second)
                  : PackedMatrix(weights.data, first, second, second, 1);
   }
@@ -114,8 +116,9 @@ struct NormedInt8Product {
     if (norm.last() != x.last()) throw Failure("rows and the norm's weight differ in width");
     weights.multiply(call, x, [&](const float* row, RoundedRows& rows, int64_t r) {
       float* normed = scratch(rows.width);
-      norm_row(row, norm.data, epsilon, rows.width, normed);
+      const bool numbers = norm_row(row, norm.data, epsilon, rows.width, normed);
       round_row(normed, step, rows, r);
+      if (!numbers) rows.scale[r] = std::numeric_limits<float>::quiet_NaN();
     });
   }
 };

@@ -21,10 +21,13 @@ void by_sixteen(int64_t width, Body body) {
 
 // Halves to even, like ONNX's QuantizeLinear; what lies beyond 8 bits is cut off.
 void round_by(const float* x, float scale, int64_t width, int8_t* y) {
-  const __m512 divisor = _mm512_set1_ps(scale);
+  const __m512 divisor = _mm512_set1_ps(scale), most = _mm512_set1_ps(1000.0f);
   by_sixteen(width, [&](int64_t i, __mmask16 lanes) {
     const __m512 ratio = _mm512_div_ps(_mm512_maskz_loadu_ps(lanes, x + i), divisor);
-    _mm_mask_storeu_epi8(y + i, lanes, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(ratio)));
+    // First to where 32 bits hold it, for what they cannot hold becomes their smallest number.
+    const __m512 bounded = _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), most),
+                                         _mm512_min_ps(most, ratio));
+    _mm_mask_storeu_epi8(y + i, lanes, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(bounded)));
   });
 }
 
@@ -94,7 +97,7 @@ void round_row_by_largest(const float* x, RoundedRows& rows, int64_t r) {
   round_by(x, scale, rows.width, rows.row(r));
 }
 
-void norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y) {
+bool norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y) {
   __m512 squares = _mm512_setzero_ps();
   by_sixteen(width, [&](int64_t i, __mmask16 lanes) {
     const __m512 part = _mm512_maskz_loadu_ps(lanes, x + i);
@@ -107,6 +110,7 @@ void norm_row(const float* x, const float* weight, float epsilon, int64_t width,
     const __m512 weighted = _mm512_mul_ps(normed, _mm512_maskz_loadu_ps(lanes, weight + i));
     _mm512_mask_storeu_ps(y + i, lanes, weighted);
   });
+  return std::isfinite(mean);
 }
 
 void turn_row(const float* x, int64_t block, int64_t width, float* y) {

@@ -26,8 +26,8 @@ void round_row(const float* x, float step, RoundedRows& rows, int64_t r);
 // The row's own scale: its largest number becomes ±127.
 void round_row_by_largest(const float* x, RoundedRows& rows, int64_t r);
 
-// x / √(mean(x²) + ε) · weight.
-void norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y);
+// x / √(mean(x²) + ε) · weight; false if the row is no numbers, or too large to be squared.
+bool norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y);
 
 // x · Q, Q made of Hadamard blocks of `block` numbers, a power of two up to 64.
 void turn_row(const float* x, int64_t block, int64_t width, float* y);
