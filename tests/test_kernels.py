@@ -323,6 +323,44 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
     np.testing.assert_array_equal(values, cache[1])
 
 
+# --- Names ---------------------------------------------------------------------------------------
+
+
+ROUNDED = "Abs ReduceMax Mul Max Div QuantizeLinear"
+SCALED = "MatMulInteger Cast Mul Mul"
+BODIES = [
+    (PRODUCT, {}, f"{ROUNDED} {SCALED}"),
+    (TABLE_PRODUCT, {}, f"Transpose {ROUNDED} {SCALED}"),
+    (NORMED_PRODUCT, {"epsilon": 1e-5, "step": 0.1}, f"RMSNormalization QuantizeLinear {SCALED}"),
+    (
+        TURNED_PRODUCT,
+        {"blocks": [-1, 2], "rows": [-1, 4]},
+        f"Reshape MatMul Reshape {ROUNDED} {SCALED}",
+    ),
+    (
+        ROTARY_ATTENTION,
+        attributes_of((2, 1, 16)),
+        "Unsqueeze Unsqueeze Unsqueeze RotaryEmbedding RotaryEmbedding GroupQueryAttention Squeeze",
+    ),
+    (
+        BIASED_ATTENTION,
+        attributes_of((2, 1, 16)),
+        "Unsqueeze Unsqueeze Unsqueeze GroupQueryAttention Squeeze",
+    ),
+    (SOURCE_ATTENTION, attributes_of((2, 2, 16)), "Unsqueeze MultiHeadAttention Squeeze"),
+    (GATES["silu"], {}, "Sigmoid Mul Mul"),
+    (GATES["gelu_new"], {}, "Gelu Mul"),
+]
+
+
+@pytest.mark.parametrize(("function", "attributes", "body"), BODIES, ids=lambda v: str(v)[:20])
+def test_a_body_that_changes_needs_another_name(function, attributes, body):
+    """A kernel is found by its name alone, and an older one would go on with the old meaning: give
+    the function another name, write its kernel, and then change this list."""
+    nodes = (node.op_type for node in function.built(attributes))
+    assert " ".join(node for node in nodes if node != "Constant") == body
+
+
 # --- Whole models ------------------------------------------------------------------------------
 
 
