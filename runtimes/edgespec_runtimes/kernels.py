@@ -44,4 +44,4 @@ def _installed() -> Kernels | None:
         build = hashlib.sha256(library.read_bytes()).hexdigest()[:8]
     except (ImportError, OSError):  # not there, or made for another system
         return None
-    return Kernels(f"edgespec-kernels {edgespec_kernels.__version__} #{build}", library)
+    return Kernels(f"edgespec-kernels {edgespec_kernels.__version__}+{build}", library)
