@@ -7,6 +7,9 @@ nothing else. Encoder-decoder and decoder-only, fused and standard attention, ev
 
 from __future__ import annotations
 
+import mmap
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -19,6 +22,7 @@ from edgespec.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
+from edgespec_runtimes.cache_memory import lazy_zeros
 
 CAPACITY = 24
 VOCAB = 11
@@ -144,3 +148,23 @@ def test_a_rewind_to_nowhere_is_refused(models, length):
     model.prefill([3, 4, 5])
     with pytest.raises(EdgespecError, match=f"cannot rewind to {length}"):
         model.rewind(length)
+
+
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+ASKED_FOR = HUGE_PAGES.exists() and "[always]" not in HUGE_PAGES.read_text()
+
+
+@pytest.mark.skipif(not ASKED_FOR, reason="this system makes pages as it likes")
+def test_a_cache_takes_memory_as_it_is_written():
+    """numpy's own zeros ask for pages of 2 MB, of which one position of a head fills one."""
+    before = resident()
+    heads = lazy_zeros((1, 64, 8192, 64), np.float32)
+    heads[:, :, 0] = 1
+    assert resident() - before < 64 * 2**20  # 64 heads, 2 MB each
+    assert heads.shape == (1, 64, 8192, 64)
+    assert heads[:, :, :2].sum() == 64 * 64
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE

@@ -18,6 +18,7 @@ import onnxruntime as ort
 from edgespec import contract
 from edgespec.device import CPU, HERE, Device
 from edgespec.errors import EdgespecError, UsageError
+from edgespec_runtimes.cache_memory import lazy_zeros
 from edgespec_runtimes.prefill import Cached, call_end, kept, making
 from edgespec_runtimes.session import one_line_errors, open_session, operators_taken
 
@@ -89,11 +90,15 @@ class OrtModel:
         shape = (1, exported.kv_heads, self.capacity + padding)
         try:  # zeros are not touched until written: an unused capacity costs no memory
             self._cache = {
-                buffer: np.zeros((*shape, buffer.width), buffer.dtype) for buffer in buffers
+                buffer: lazy_zeros((*shape, buffer.width), buffer.dtype) for buffer in buffers
             }
             if exported.features and not reads:
-                self.features = np.zeros((self.capacity, exported.features), np.float32)
-        except (MemoryError, ValueError):  # more than there is, more than can be addressed
+                self.features = lazy_zeros((self.capacity, exported.features), np.float32)
+        except (
+            OSError,
+            OverflowError,
+            ValueError,
+        ):  # more than there is, more than can be addressed
             raise UsageError(
                 f"there is no memory for a cache of {self.capacity} positions; give less capacity"
             ) from None
