@@ -88,17 +88,13 @@ class OrtModel:
         self.features: npt.NDArray[np.float32] | None = None
         padding = min_rows - 1
         shape = (1, exported.kv_heads, self.capacity + padding)
-        try:  # zeros are not touched until written: an unused capacity costs no memory
+        try:
             self._cache = {
                 buffer: lazy_zeros((*shape, buffer.width), buffer.dtype) for buffer in buffers
             }
             if exported.features and not reads:
                 self.features = lazy_zeros((self.capacity, exported.features), np.float32)
-        except (
-            OSError,
-            OverflowError,
-            ValueError,
-        ):  # more than there is, more than can be addressed
+        except (OSError, OverflowError, ValueError):  # more than there is or can be addressed
             raise UsageError(
                 f"there is no memory for a cache of {self.capacity} positions; give less capacity"
             ) from None
