@@ -80,11 +80,12 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def serve(application: Starlette, at: socket.socket) -> None:
-    """Until it is interrupted."""
+    """Until it is interrupted, which is then raised, as by the keyboard."""
     config = uvicorn.Config(
         application, log_level="warning", lifespan="off", timeout_graceful_shutdown=FAREWELL
     )
     uvicorn.Server(config).run(sockets=[at])
+    raise KeyboardInterrupt  # uvicorn hands the signal on itself, but seldom too late to be heard
 
 
 class _Served:
