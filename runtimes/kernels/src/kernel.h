@@ -76,8 +76,6 @@ class Setup {
     return tensor<T>(api_, value);
   }
 
-  const ort::Api* api() const { return api_; }
-
  private:
   const ort::Api* api_;
   const ort::KernelInfo* info_;

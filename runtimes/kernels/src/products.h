@@ -73,27 +73,26 @@ inline float* scratch(int64_t width) {
   return row.data();
 }
 
-// x, weights [in, out], scale [out].
-struct Int8Product {
-  static constexpr const char* name = "Int8Product";
+// x, weights, scale [out]; weights are [in, out], or as a table [out, in].
+template <bool table>
+struct PlainProduct {
   static constexpr std::array inputs{ElementType::float32, ElementType::int8,
                                      ElementType::float32};
   static constexpr size_t outputs = 1;
   Weights weights;
 
-  explicit Int8Product(const Setup& setup) : weights(setup, 1, false) {}
+  explicit PlainProduct(const Setup& setup) : weights(setup, 1, table) {}
   void compute(Call& call) { weights.multiply(call, call.input<float>(0), round_row_by_largest); }
 };
 
-// x, table [out, in], scale [out].
-struct Int8TableProduct {
-  static constexpr const char* name = "Int8TableProduct";
-  static constexpr std::array inputs = Int8Product::inputs;
-  static constexpr size_t outputs = 1;
-  Weights weights;
+struct Int8Product : PlainProduct<false> {
+  static constexpr const char* name = "Int8Product";
+  using PlainProduct::PlainProduct;
+};
 
-  explicit Int8TableProduct(const Setup& setup) : weights(setup, 1, true) {}
-  void compute(Call& call) { weights.multiply(call, call.input<float>(0), round_row_by_largest); }
+struct Int8TableProduct : PlainProduct<true> {
+  static constexpr const char* name = "Int8TableProduct";
+  using PlainProduct::PlainProduct;
 };
 
 // x, the norm's weight, weights, scale; all rows are rounded by `step`.
