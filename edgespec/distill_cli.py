@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from edgespec.cli_options import CHAT
+from edgespec.errors import UsageError
 from edgespec.extras import needs_extra
 from edgespec.one_line import one_line_errors
 
@@ -37,6 +39,10 @@ BY_HEART = 0.05  # more acceptance on known texts than on others: worth a word
     "--eagle",
     is_flag=True,
     help="A draft that reads its target's hidden states; one layer is enough. Llama-like targets.",
+)
+@click.option(
+    "--start",
+    help="Go on from a finished draft, whose shape is kept, with new prompts (your own).",
 )
 @click.option("--encoder-layers", type=int, help="Of its encoder, if it has one; default: as many.")
 @click.option("--width", type=int, help="A multiple of 16; default: the target's and its layers.")
@@ -66,9 +72,11 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
         with needs_extra("distill"):
             from transformers.utils import logging
 
-            from edgespec_export.distill.plan import Plan
+            from edgespec_export.distill.plan import SHAPE, Plan
             from edgespec_export.distill.run import distill as run
 
+        if plan["start"] is not None:
+            _check_no_shape(SHAPE)
         # Its notes and bars would come between ours.
         logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -93,6 +101,15 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
                 "would help more than more steps",
                 err=True,
             )
+
+
+def _check_no_shape(shape: Sequence[str]) -> None:
+    """Raises UsageError if a shape is asked for beside a draft that has one."""
+    context = click.get_current_context()
+    for name in shape:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"{option} is given with --start, whose shape is kept; leave it out")
 
 
 @contextmanager

@@ -61,7 +61,7 @@ class SharedTokens:
 class SomeTokens:
     """The draft has some of the target's tokens, under numbers of its own.
 
-    Args:
+    Attributes:
         outputs: [draft's tokens] which of the target's tokens each is, increasing.
         inputs: [target's tokens] which of the draft's tokens stands for each.
 
@@ -70,27 +70,27 @@ class SomeTokens:
     """
 
     def __init__(self, outputs: Sequence[int], inputs: Sequence[int]) -> None:
-        self._outputs = np.array(outputs, np.int64)
-        self._inputs = np.array(inputs, np.int64)
-        size = len(self._outputs)
-        if not size or self._outputs[0] < 0 or np.any(np.diff(self._outputs) <= 0):
+        self.outputs = np.array(outputs, np.int64)
+        self.inputs = np.array(inputs, np.int64)
+        size = len(self.outputs)
+        if not size or self.outputs[0] < 0 or np.any(np.diff(self.outputs) <= 0):
             raise ValueError("outputs do not increase")
-        if self._outputs[-1] >= len(self._inputs):
+        if self.outputs[-1] >= len(self.inputs):
             raise ValueError("outputs name tokens that the target lacks")
-        if self._inputs.min() < 0 or self._inputs.max() >= size:
+        if self.inputs.min() < 0 or self.inputs.max() >= size:
             raise ValueError("inputs name tokens that the draft lacks")
 
     def shown(self, tokens: Sequence[int]) -> list[int]:
-        shown: list[int] = self._inputs[tokens].tolist()
+        shown: list[int] = self.inputs[tokens].tolist()
         return shown
 
     def said(self, tokens: Sequence[int]) -> list[int]:
-        said: list[int] = self._outputs[tokens].tolist()
+        said: list[int] = self.outputs[tokens].tolist()
         return said
 
     def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
         q = process(logits)
-        return Distribution(self._outputs[q.tokens], q.probabilities)
+        return Distribution(self.outputs[q.tokens], q.probabilities)
 
 
 def open_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:

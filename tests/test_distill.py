@@ -53,6 +53,8 @@ VOCABULARY = 272
 TEXTS = [Text([5, 6, 7], [8, 9, 1]), Text([5], [4, 3]), Text([9, 8, 7, 6, 5], [11, 12, 13, 14])]
 PLAN = Plan(layers=1, width=32, steps=120, max_new_tokens=12, positions=512, rate=5e-3)
 
+LATER = {"layers": 1, "steps": 1, "max_new_tokens": 12, "positions": 512, "rate": 1e-9}
+
 
 @pytest.fixture(scope="module")
 def t5_folder(tmp_path_factory) -> Path:
@@ -666,6 +668,64 @@ def test_the_same_seed_and_steps_give_the_same_bytes(llama_folder, prompts, tmp_
         distill(str(llama_folder), prompts, tmp_path / name, plan)
     one, other = ((tmp_path / name / "model.safetensors").read_bytes() for name in "ab")
     assert one == other
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        ("t5", {"width": 32, "vocabulary": 90}),
+        ("llama", {"width": 32}),
+        ("llama", {"eagle": True, "width": None, "vocabulary": 200}),
+    ],
+)
+def test_a_training_that_starts_from_a_draft_begins_where_that_ended(
+    kind, shape, t5_folder, llama_folder, prompts, tmp_path
+):
+    target = str(t5_folder if kind == "t5" else llama_folder)
+    first, second = tmp_path / "first", tmp_path / "second"
+    plan = dataclasses.replace(PLAN, steps=40, **shape)
+    one = distill(target, prompts, first, plan)
+    other = distill(target, prompts, second, Plan(**{**LATER, "start": str(first)}))
+    assert other.before.sampled == pytest.approx(one.after.sampled, abs=2e-3)  # kept in fp16
+    assert one.before.sampled < one.after.sampled - 0.01
+    assert other.draft_parameters == one.draft_parameters
+    assert "began as those of the draft first" in (second / "README.md").read_text()
+    names = {"config.json", "model.safetensors", "distillation.json", "tokenizer.json"}
+    assert names <= {file.name for file in second.iterdir()}
+
+
+def test_only_a_distilled_draft_of_the_same_target_can_be_started_from(
+    llama_folder, t5_folder, prompts, tmp_path
+):
+    with pytest.raises(UsageError, match="which is no draft that edgespec distill wrote"):
+        distill(str(llama_folder), prompts, tmp_path / "d", Plan(**LATER, start=str(llama_folder)))
+    of_t5 = tmp_path / "of-t5"
+    distill(str(t5_folder), prompts, of_t5, dataclasses.replace(PLAN, steps=1))
+    record = json.loads((of_t5 / "distillation.json").read_text())
+    record["plan"]["encoder_layers"] = None
+    (of_t5 / "distillation.json").write_text(json.dumps(record))
+    with pytest.raises(UsageError, match="start from a draft of the same target"):
+        distill(str(llama_folder), prompts, tmp_path / "d", Plan(**LATER, start=str(of_t5)))
+
+
+def test_a_run_that_started_from_another_draft_is_not_gone_on_with(llama_folder, tmp_path):
+    start = tmp_path / "start"
+    start.mkdir()
+    plan = dataclasses.replace(PLAN, start=str(start))
+    source = resolve(str(llama_folder))
+    empty = recipe_of(source, [[1]], plan)
+    (start / "model.safetensors").write_bytes(b"weights")
+    assert recipe_of(source, [[1]], plan) != empty
+
+
+@pytest.mark.parametrize("option", [["--layers", "2"], ["--vocabulary", "90"], ["--eagle"]])
+def test_a_shape_is_not_asked_for_beside_a_start(option, llama_folder, prompts, tmp_path):
+    command = ["distill", str(llama_folder), "--text", str(prompts), "--steps", "1", "-o"]
+    given = [*command, str(tmp_path / "draft"), "--start", str(tmp_path), *option]
+    run = CliRunner().invoke(main, given)
+    assert run.exit_code == 2
+    message = f"{option[0]} is given with --start, whose shape is kept; leave it out"
+    assert run.stderr == f"edgespec: {message}\n"
 
 
 @pytest.mark.parametrize("eagle", [False, True])

@@ -44,6 +44,10 @@ def _shape(plan: Plan) -> str:
     return shape
 
 
+def _began(plan: Plan) -> str:
+    return "the target's" if plan.start is None else f"those of the draft {Path(plan.start).name}"
+
+
 def _layers(count: int, which: str) -> str:
     return f"{count} {which}layer" + ("" if count == 1 else "s")
 
@@ -55,7 +59,7 @@ def _card(target: str, plan: Plan, found: Distillation) -> str:
 
 It proposes tokens that the target checks, so that the target's own text comes sooner; by itself it
 is a poor model. Made by `edgespec distill`, edgespec {__version__}. Its weights
-began as the target's and follow the target's licence. Pair it with its target:
+began as {_began(plan)} and follow the target's licence. Pair it with its target:
 
     edgespec export TARGET THIS_FOLDER -o PAIR
 

@@ -14,7 +14,9 @@ from edgespec_export.families import Family
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
 
-__all__ = ["Distillation", "Plan", "check_plan", "plan_for"]
+__all__ = ["SHAPE", "Distillation", "Plan", "check_plan", "plan_for"]
+
+SHAPE = ("layers", "eagle", "encoder_layers", "width", "vocabulary")  # a draft's, of the plan
 
 LEAST = {
     "steps": 1,
@@ -46,6 +48,8 @@ class Plan:
         rate: the highest learning rate.
         chat: put the target's chat format around the prompts; None if it has one.
         seed: of everything that is drawn.
+        start: the folder of a finished draft to go on from, instead of from the target's weights;
+            the draft is then of its shape, whatever the plan says of that.
     """
 
     layers: int
@@ -63,6 +67,7 @@ class Plan:
     rate: float = 1e-3
     chat: bool | None = None
     seed: int = 0
+    start: str | None = None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from edgespec_export.distill.outputs import (
     written_with_laws,
 )
 from edgespec_export.distill.plan import Distillation, Plan, check_plan, plan_for
+from edgespec_export.distill.start import shaped, started, vocabulary_of
 from edgespec_export.distill.student import last, small_model, spread
 from edgespec_export.distill.target import open_target
 from edgespec_export.distill.training import Report, Training
@@ -78,6 +79,7 @@ def distill(
     Raises:
         EdgespecError: one line that names what is wrong; `folder` is then as it was.
     """
+    plan = shaped(plan)
     check_plan(plan)
     keep_freed_memory()
     source = resolve(target)
@@ -174,6 +176,7 @@ class _Run:
     def _draft(self, vocabulary: Vocabulary, examples: Sequence[Example]) -> Trained:
         """The draft before its training."""
         plan, target = self._plan, self._target
+        start = None if plan.start is None else Path(plan.start)
         body = small_model(
             target.model,
             layers=plan.layers,
@@ -183,11 +186,16 @@ class _Run:
             seed=plan.seed,
             keep=spread if self._features is None else last,
         )
+        if self._features is not None:
+            body = Eagle(body, self._features.layers, target.model.config.hidden_size)
+        if start is not None:
+            started(body, start)
+        model = _beside(target.model, body)
         if self._features is None:
-            return target.draft(_beside(target.model, body), vocabulary)
-        reading = Eagle(body, self._features.layers, target.model.config.hidden_size)
-        draft = Reading(_beside(target.model, reading), vocabulary, self._features)
-        draft.begin(_from_all_over(examples, STARTERS))
+            return target.draft(model, vocabulary)
+        draft = Reading(model, vocabulary, self._features)
+        if start is None:
+            draft.begin(_from_all_over(examples, STARTERS))
         return draft
 
     def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
@@ -216,9 +224,12 @@ class _Run:
             self._features.add(texts, file)
 
     def _vocabulary(self, examples: Sequence[Text]) -> Vocabulary:
-        """The draft's tokens: the most frequent ones of what the target reads and writes."""
+        """The draft's tokens: those it started with, or the most frequent ones of what the target
+        reads and writes."""
         model, size = self._target.model, self._plan.vocabulary
         embeddings = model.get_input_embeddings().weight.detach().cpu()
+        if self._plan.start is not None:
+            return vocabulary_of(Path(self._plan.start), size, len(embeddings))
         if size is None or size >= len(embeddings):
             return whole(len(embeddings))
         file = self._work / "vocabulary.pt"

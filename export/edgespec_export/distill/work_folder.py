@@ -30,7 +30,8 @@ def recipe_of(source: Source, prompts: Sequence[Sequence[int]], plan: Plan) -> s
     """
     words = hashlib.sha256(json.dumps(prompts).encode()).hexdigest()
     kept = {name: value for name, value in asdict(plan).items() if name not in ("minutes", "steps")}
-    return json.dumps([stamps(source.path), words, kept])
+    begun = [] if plan.start is None else [stamps(Path(plan.start))]
+    return json.dumps([stamps(source.path), words, kept, *begun])
 
 
 def work_folder(folder: Path, recipe: str) -> Path:

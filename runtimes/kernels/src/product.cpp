@@ -16,14 +16,15 @@ constexpr int64_t kPanel = 32;  // outputs: two registers of 16 sums
 constexpr int64_t kStep = 4;    // inputs that one instruction adds up
 constexpr int64_t kMostRows = 9;  // whose sums stay in registers together, with nothing to spare
 constexpr int64_t kPartRows = 8;  // of more than these, faster parts
-constexpr int64_t kShare = 131072;  // bytes of weights that a thread takes at a time
+constexpr int64_t kShare = 131072;  // bytes of weights that a thread takes at a time, at most
+constexpr int64_t kEven = 4;  // shares: of so many, or twice as many …, two or four threads get alike
 constexpr int64_t kAhead = 16384;  // bytes; the processor's own prefetching ends at each page of 4 KB
 
 struct Call {
   const std::byte* packed;
   int64_t panel_bytes;
   int64_t panels;
-  int64_t panels_a_share;
+  int64_t shares;
   int64_t steps;
   int64_t out;
   const RoundedRows* rows;
@@ -94,8 +95,8 @@ void multiply_share(void* data, size_t share) {
   const Call& call = *static_cast<const Call*>(data);
   const int64_t count = call.rows->count;
   const int64_t parts = count <= kMostRows ? 1 : (count + kPartRows - 1) / kPartRows;
-  const int64_t first_panel = static_cast<int64_t>(share) * call.panels_a_share;
-  const int64_t end_panel = std::min(first_panel + call.panels_a_share, call.panels);
+  const auto part_of = [&](size_t n) { return static_cast<int64_t>(n) * call.panels / call.shares; };
+  const int64_t first_panel = part_of(share), end_panel = part_of(share + 1);
   for (int64_t panel = first_panel; panel < end_panel; ++panel) {
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t first = part * count / parts, end = (part + 1) * count / parts;
@@ -129,18 +130,18 @@ void PackedMatrix::multiply(const RoundedRows& rows, const float* scale, float* 
   corrections.resize(rows.count);
   for (int64_t r = 0; r < rows.count; ++r) corrections[r] = correction(rows, r);
   const int64_t panels = (out_ + kPanel - 1) / kPanel;
-  const int64_t panels_a_share = std::max<int64_t>(1, kShare / panel_bytes_);
+  const int64_t fewest = (panels * panel_bytes_ + kShare - 1) / kShare;
+  const int64_t shares = std::min(panels, (fewest + kEven - 1) / kEven * kEven);
   Call call{packed_.get(),
             panel_bytes_,
             panels,
-            panels_a_share,
+            shares,
             (in_ + kStep - 1) / kStep,
             out_,
             &rows,
             corrections.data(),
             scale,
             y};
-  const int64_t shares = (panels + panels_a_share - 1) / panels_a_share;
   run(context, multiply_share, static_cast<size_t>(shares), &call);
 }
 
