@@ -15,6 +15,7 @@ from edgespec_export.functions import Body, Function
 
 __all__ = ["BIASED_ATTENTION", "ROTARY_ATTENTION", "SOURCE_ATTENTION"]
 
+HEADS = ("num_heads", "kv_num_heads", "scale")
 CACHED = ("q", "k", "v", "past_key", "past_value", "last", "total")
 
 
@@ -72,6 +73,6 @@ def _unbatched(f: Body, x: ir.Value) -> ir.Value:
     return f.op.Squeeze(x, f.ints(0))
 
 
-ROTARY_ATTENTION = Function("RotaryAttention", (*CACHED, "cos", "sin"), 3, _rotary_attention)
-BIASED_ATTENTION = Function("BiasedAttention", (*CACHED, "bias"), 3, _biased_attention)
-SOURCE_ATTENTION = Function("SourceAttention", ("q", "key", "value"), 1, _source_attention)
+ROTARY_ATTENTION = Function("RotaryAttention", (*CACHED, "cos", "sin"), 3, _rotary_attention, HEADS)
+BIASED_ATTENTION = Function("BiasedAttention", (*CACHED, "bias"), 3, _biased_attention, HEADS)
+SOURCE_ATTENTION = Function("SourceAttention", ("q", "key", "value"), 1, _source_attention, HEADS)

@@ -9,9 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec import contract
-from edgespec_export.functions import Body, Function
+from edgespec_export.activations import GATES, activation
 from edgespec_export.graph import Graph
-from edgespec_export.nodes import Nodes
 from edgespec_export.rotation import Residual
 from edgespec_export.weights import Weights
 
@@ -19,7 +18,6 @@ __all__ = [
     "FullPrecision",
     "Numbers",
     "Positions",
-    "activation",
     "asked_positions",
     "decoder_positions",
     "gated",
@@ -90,37 +88,12 @@ def rms_norm(g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
     return g.op.RMSNormalization(x, g.weight(name), axis=-1, epsilon=epsilon)
 
 
-def activation(g: Nodes, x: ir.Value, name: str) -> ir.Value:
-    """The activations that checkpoints name."""
-    if name == "relu":
-        return g.op.Relu(x)
-    if name == "silu":
-        return g.op.Mul(x, g.op.Sigmoid(x))
-    approximate = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}[name]
-    return g.op.Gelu(x, approximate=approximate)
-
-
 def gated(g: Graph, gate: ir.Value, up: ir.Value, name: str) -> ir.Value:
     """activation(gate) · up, [m, width]."""
     if name in GATES:
         (y,) = g.call(GATES[name], gate, up)
         return y
     return g.op.Mul(activation(g, gate, name), up)
-
-
-def _gate(kernel: str, name: str) -> Function:
-    def emit(f: Body, gate: ir.Value, up: ir.Value) -> Sequence[ir.Value]:
-        return [f.op.Mul(activation(f, gate, name), up)]
-
-    return Function(kernel, ("gate", "up"), 1, emit)
-
-
-GELU_GATE = _gate("GeluGate", "gelu_new")
-GATES = {
-    "silu": _gate("SiluGate", "silu"),
-    "gelu_new": GELU_GATE,
-    "gelu_pytorch_tanh": GELU_GATE,
-}
 
 
 class Positions:

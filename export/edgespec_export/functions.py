@@ -45,8 +45,16 @@ class Body(Nodes):
         """An attribute of the call that is a list of integers, as a tensor."""
         return self.op.Constant(value_ints=self.given(name, "value_ints"))
 
+    def call(self, function: Function, *inputs: ir.Value) -> Sequence[ir.Value]:
+        """Emits another of edgespec's operators, with the attributes that the call was given."""
+        given = {name: self.given(name) for name in function.attributes}
+        return self._tape.op_multi_out(
+            function.name, inputs, given, num_outputs=function.outputs, domain=DOMAIN
+        )
+
     def graph(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Graph:
-        return ir.Graph(inputs, outputs, nodes=self._tape.nodes, opset_imports=OPSETS)
+        opsets = OPSETS | {DOMAIN: 1}
+        return ir.Graph(inputs, outputs, nodes=self._tape.nodes, opset_imports=opsets)
 
 
 @dataclass(frozen=True)
@@ -57,15 +65,18 @@ class Function:
     outputs: how many there are.
     emit: emits the body, from the inputs to the outputs. Only `Body.given` may differ from call to
         call, for it is emitted once.
+    attributes: their names.
     """
 
     name: str
     inputs: tuple[str, ...]
     outputs: int
     emit: Callable[..., Sequence[ir.Value]]
+    attributes: tuple[str, ...] = ()
 
     def built(self, attributes: Mapping[str, Any]) -> ir.Function:
         """Its body, for calls with these attributes and others of the same types."""
+        assert set(attributes) == set(self.attributes)
         typed = {
             name: ir.convenience.convert_attribute(name, attributes[name]) for name in attributes
         }

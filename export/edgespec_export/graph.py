@@ -13,6 +13,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from edgespec import __version__
 from edgespec_export.functions import DOMAIN, Function
+from edgespec_export.half_layers import join_half_layers
 from edgespec_export.nodes import OPSETS, Nodes
 from edgespec_export.weight_file import WeightFile
 
@@ -84,6 +85,7 @@ class Graph(Nodes):
             opset_imports=OPSETS | {DOMAIN: 1},
             name=self.name,
         )
+        join_half_layers(graph, self._functions)
         model = ir.Model(
             graph,
             ir_version=IR_VERSION,

@@ -66,8 +66,16 @@ def _scaled(
 PRODUCT = Function("Int8Product", ("x", "weights", "scale"), 1, _product)
 TABLE_PRODUCT = Function("Int8TableProduct", ("x", "table", "scale"), 1, _table_product)
 NORMED_PRODUCT = Function(
-    "NormedInt8Product", ("x", "norm", "weights", "scale"), 1, _normed_product
+    "NormedInt8Product",
+    ("x", "norm", "weights", "scale"),
+    1,
+    _normed_product,
+    ("epsilon", "step"),
 )
 TURNED_PRODUCT = Function(
-    "TurnedInt8Product", ("x", "hadamard", "weights", "scale"), 1, _turned_product
+    "TurnedInt8Product",
+    ("x", "hadamard", "weights", "scale"),
+    1,
+    _turned_product,
+    ("blocks", "rows"),
 )

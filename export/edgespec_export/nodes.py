@@ -61,7 +61,8 @@ class Nodes(ABC):
 
     def split(self, x: ir.Value, widths: Sequence[int]) -> Sequence[ir.Value]:
         """The columns of x [m, Σ widths], some at a time."""
-        count = len(widths)
-        return self._tape.op_multi_out(
-            "Split", [x, self.ints(*widths)], {"axis": 1}, num_outputs=count
-        )
+        return self.columns(x, self.ints(*widths), len(widths))
+
+    def columns(self, x: ir.Value, widths: ir.Value, count: int) -> Sequence[ir.Value]:
+        """The same where the widths are a tensor [count]."""
+        return self._tape.op_multi_out("Split", [x, widths], {"axis": 1}, num_outputs=count)

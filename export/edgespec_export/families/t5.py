@@ -17,10 +17,10 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec import contract
+from edgespec_export.activations import activation
 from edgespec_export.attention import Attention, Heads, source_shape
 from edgespec_export.blocks import (
     Numbers,
-    activation,
     asked_positions,
     decoder_positions,
     gated,

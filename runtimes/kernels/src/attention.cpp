@@ -22,7 +22,6 @@ constexpr int64_t kValueTile = 64;     // values that all queries meet together,
 constexpr int64_t kChunk = 256;        // keys that are weighed together
 constexpr int64_t kBlock = 96;         // queries that share a read of the cache
 constexpr int64_t kEnoughTasks = 12;   // for the threads of a small machine
-constexpr int64_t kTinyWork = 60'000;  // cycles; less is not worth waking threads
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 int64_t rounded_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
@@ -417,20 +416,8 @@ void attend_block(const Call& call, int64_t task) {
   block.finish(parts);
 }
 
-template <typename Body>
-void for_each(int64_t count, bool alone, ParallelFor run, void* context, Body body) {
-  if (alone) {
-    for (int64_t i = 0; i < count; ++i) body(i);
-  } else {
-    const auto call = [](void* data, size_t index) {
-      (*static_cast<Body*>(data))(static_cast<int64_t>(index));
-    };
-    run(context, call, static_cast<size_t>(count), &body);
-  }
-}
-
 // Few blocks: chunks of their keys are shared among threads.
-void attend_chunks(const Call& call, bool alone, ParallelFor run, void* context) {
+void attend_chunks(const Call& call, int64_t cycles, const Threads& threads) {
   thread_local Scratch scratch;
   const int64_t chunks = call.chunks(), blocks = call.blocks() * call.shape.kv_heads;
   const int64_t queries = call.rows_per_block * call.group;
@@ -442,16 +429,16 @@ void attend_chunks(const Call& call, bool alone, ParallelFor run, void* context)
   const auto partials_at = [&](int64_t i) {
     return Partials(memory + i * floats, queries, chunks, call.width);
   };
-  for_each(blocks * chunks, alone, run, context, [&](int64_t task) {
+  threads.each(blocks * chunks, cycles, [&](int64_t task) {
     const int64_t i = task / chunks, chunk = task % chunks;
     const Block block = block_at(i);
     if (chunk >= block.chunks()) return;
     const Workspace work(call, block);
     block.attend_chunk(chunk, work.queries, work.turned, work.scores, partials_at(i));
   });
-  const bool little = blocks * floats < kTinyWork * kLanes;  // a cycle for each register
-  for_each(blocks, alone || little, run, context,
-           [&](int64_t i) { block_at(i).finish(partials_at(i)); });
+  // A cycle for each register.
+  threads.each(blocks, blocks * floats / kLanes,
+               [&](int64_t i) { block_at(i).finish(partials_at(i)); });
 }
 
 // In cycles: reading keys and values, and two products of 16 numbers a cycle.
@@ -464,18 +451,17 @@ int64_t cycles(const Call& call) {
 
 void attend(const AttentionShape& shape, const float* queries, int64_t query_stride,
             const float* keys, const float* values, const float* bias, float* out,
-            ParallelFor run, void* context) {
+            const Threads& threads) {
   if (shape.rows == 0) return;
   const int64_t group = shape.heads / shape.kv_heads;
   const int64_t rows_per_block = std::min(shape.rows, std::max<int64_t>(1, kBlock / group));
   const Call call{shape, queries, query_stride, keys, values, bias, out, group,
                   rounded_up(shape.size, kLanes), rows_per_block};
   const int64_t blocks = call.blocks() * shape.kv_heads;
-  const bool alone = cycles(call) < kTinyWork;
   if (call.chunks() > 1 && blocks < kEnoughTasks) {
-    attend_chunks(call, alone, run, context);
+    attend_chunks(call, cycles(call), threads);
   } else {
-    for_each(blocks, alone, run, context, [&](int64_t task) { attend_block(call, task); });
+    threads.each(blocks, cycles(call), [&](int64_t task) { attend_block(call, task); });
   }
 }
 

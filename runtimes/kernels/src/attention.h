@@ -30,6 +30,6 @@ struct AttentionShape {
 // [heads, rows, seen + (rows - 1) * step]. A row from which a bias of -∞ hides every key is NaN.
 void attend(const AttentionShape& shape, const float* queries, int64_t query_stride,
             const float* keys, const float* values, const float* bias, float* out,
-            ParallelFor run, void* context);
+            const Threads& threads);
 
 }  // namespace edgespec

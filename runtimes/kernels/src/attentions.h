@@ -29,36 +29,40 @@ struct Heads {
 };
 
 // Of queries [m, heads · size]; the kernel takes sizes of whole groups of eight numbers.
-inline int64_t head_size(const Tensor<const float>& queries, const Heads& heads) {
-  const int64_t size = queries.last() / heads.count;
-  if (queries.shape.size() != 2 || size < 8 || size % 8 || queries.last() != size * heads.count) {
+inline int64_t head_size(int64_t width, const Heads& heads) {
+  const int64_t size = width / heads.count;
+  if (size < 8 || size % 8 || width != size * heads.count) {
     throw Failure("queries do not fit the heads, of 8, 16, 24 … numbers");
   }
   return size;
 }
 
+// Rows of numbers, each `stride` behind the one before.
+struct Rows {
+  const float* data;
+  int64_t count, width, stride;
+
+  static Rows of(const Tensor<const float>& x) { return {x.data, x.rows(), x.last(), x.last()}; }
+  const float* at(int64_t r) const { return data + r * stride; }
+};
+
 // What a causal call is about: its rows, and where its cache is.
 class CachedCall {
  public:
-  // Inputs: q [m, heads · size], k and v [m, kv_heads · size], past keys and values
-  // [1, kv_heads, capacity, size], the last valid position behind this call [1].
-  CachedCall(Call& call, const Heads& heads)
-      : heads_(heads),
-        q_(call.input<float>(0)),
-        k_(call.input<float>(1)),
-        v_(call.input<float>(2)),
-        rows_(q_.rows()),
-        size_(head_size(q_, heads)) {
+  // q [m, heads · size], k and v [m, kv_heads · size]. From the input `first` on: past keys and
+  // values [1, kv_heads, capacity, size], the last valid position behind this call [1].
+  CachedCall(Call& call, const Heads& heads, Rows q, Rows k, Rows v, size_t first)
+      : heads_(heads), q_(q), k_(k), v_(v), rows_(q.count), size_(head_size(q.width, heads)) {
     const int64_t width = heads.kv_count * size_;
-    if (k_.last() != width || v_.last() != width) {
+    if (k.width != width || v.width != width) {
       throw Failure("queries, keys and values do not fit the heads");
     }
-    if (k_.rows() != rows_ || v_.rows() != rows_) {
+    if (k.count != rows_ || v.count != rows_) {
       throw Failure("there must be a key and a value for each query");
     }
-    const auto last = call.input<int32_t>(5);
+    const auto last = call.input<int32_t>(first + 2);
     if (last.shape != std::vector<int64_t>{1}) throw Failure("there must be one last position");
-    const auto keys = call.input<float>(3), values = call.input<float>(4);
+    const auto keys = call.input<float>(first), values = call.input<float>(first + 1);
     if (keys.shape != values.shape) throw Failure("keys and values differ in shape");
     if (keys.shape.size() != 4 || keys.shape[0] != 1 || keys.shape[1] != heads.kv_count ||
         keys.shape[3] != size_) {
@@ -71,37 +75,39 @@ class CachedCall {
     values_ = present(call, values, 2);
   }
 
+  // Of an operator whose first inputs are q, k, v.
+  CachedCall(Call& call, const Heads& heads)
+      : CachedCall(call, heads, Rows::of(call.input<float>(0)), Rows::of(call.input<float>(1)),
+                   Rows::of(call.input<float>(2)), 3) {}
+
   // Turns queries and keys by angles, cos and sin [1, m, size / 2]; keys go into the cache.
-  const float* rotate(const Tensor<const float>& cos, const Tensor<const float>& sin) {
+  void rotate(const Tensor<const float>& cos, const Tensor<const float>& sin) {
     if (cos.last() * 2 != size_ || cos.rows() != rows_ || sin.shape != cos.shape) {
       throw Failure("there must be angles for each position");
     }
     thread_local std::vector<float> turned;
-    turned.resize(static_cast<size_t>(rows_ * q_.last()));
+    turned.resize(static_cast<size_t>(rows_ * q_.width));
     for (int64_t r = 0; r < rows_; ++r) {
       const float *c = cos.data + r * size_ / 2, *s = sin.data + r * size_ / 2;
       for (int64_t head = 0; head < heads_.count; ++head) {
-        const int64_t at = r * q_.last() + head * size_;
-        rotate_row(q_.data + at, c, s, size_ / 2, turned.data() + at);
+        const int64_t at = head * size_;
+        rotate_row(q_.at(r) + at, c, s, size_ / 2, turned.data() + r * q_.width + at);
       }
       for (int64_t head = 0; head < heads_.kv_count; ++head) {
-        rotate_row(k_.data + r * k_.last() + head * size_, c, s, size_ / 2,
-                   place(keys_, head, past_ + r));
+        rotate_row(k_.at(r) + head * size_, c, s, size_ / 2, place(keys_, head, past_ + r));
       }
     }
-    return turned.data();
+    q_ = {turned.data(), rows_, q_.width, q_.width};
   }
 
-  const float* queries() const { return q_.data; }
   void write_keys() { write(k_, keys_); }
 
-  // Writes the values and attends: output 0. A bias is [1, heads, m, total].
-  void attend(Call& call, const float* queries, const float* bias) {
+  // Writes the values and attends: out [m, heads · size]. A bias is [1, heads, m, total].
+  void attend(const float* bias, float* out, const Threads& threads) {
     write(v_, values_);
     const AttentionShape shape{rows_, heads_.count, heads_.kv_count, size_,      past_ + 1,
                                1,     capacity_,    heads_.scale};
-    edgespec::attend(shape, queries, q_.last(), keys_, values_, bias, call.output(0, q_.shape),
-                     Call::run, &call);
+    edgespec::attend(shape, q_.data, q_.stride, keys_, values_, bias, out, threads);
   }
 
   int64_t total() const { return past_ + rows_; }
@@ -121,17 +127,16 @@ class CachedCall {
     return buffer + (head * capacity_ + position) * size_;
   }
 
-  void write(const Tensor<const float>& rows, float* buffer) {
+  void write(const Rows& rows, float* buffer) {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t head = 0; head < heads_.kv_count; ++head) {
-        std::copy_n(rows.data + r * rows.last() + head * size_, size_,
-                    place(buffer, head, past_ + r));
+        std::copy_n(rows.at(r) + head * size_, size_, place(buffer, head, past_ + r));
       }
     }
   }
 
   const Heads& heads_;
-  Tensor<const float> q_, k_, v_;
+  Rows q_, k_, v_;
   int64_t rows_, size_, capacity_ = 0, past_ = 0;
   float *keys_ = nullptr, *values_ = nullptr;
 };
@@ -149,8 +154,8 @@ struct RotaryAttention {
   explicit RotaryAttention(const Setup& setup) : heads(setup) {}
   void compute(Call& call) {
     CachedCall cached(call, heads);
-    const float* queries = cached.rotate(call.input<float>(7), call.input<float>(8));
-    cached.attend(call, queries, nullptr);
+    cached.rotate(call.input<float>(7), call.input<float>(8));
+    cached.attend(nullptr, call.output(0, call.input<float>(0).shape), call.threads());
   }
 };
 
@@ -171,7 +176,7 @@ struct BiasedAttention {
       throw Failure("there must be a bias for each head, query and key");
     }
     cached.write_keys();
-    cached.attend(call, cached.queries(), bias.data);
+    cached.attend(bias.data, call.output(0, call.input<float>(0).shape), call.threads());
   }
 };
 
@@ -186,15 +191,15 @@ struct SourceAttention {
   explicit SourceAttention(const Setup& setup) : heads(setup) {}
   void compute(Call& call) {
     const auto q = call.input<float>(0), k = call.input<float>(1), v = call.input<float>(2);
-    const int64_t size = head_size(q, heads);
+    const int64_t size = head_size(q.last(), heads);
     if (k.shape.size() != 4 || k.shape[0] != 1 || k.shape[1] != heads.kv_count || k.shape[2] < 1 ||
         k.shape[3] != size || v.shape != k.shape) {
       throw Failure("queries, keys and values do not fit the heads");
     }
     const AttentionShape shape{q.rows(),   heads.count, heads.kv_count, size,
                                k.shape[2], 0,           k.shape[2],     heads.scale};
-    attend(shape, q.data, q.last(), k.data, v.data, nullptr, call.output(0, q.shape), Call::run,
-           &call);
+    attend(shape, q.data, q.last(), k.data, v.data, nullptr, call.output(0, q.shape),
+           call.threads());
   }
 };
 

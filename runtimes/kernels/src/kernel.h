@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ort_abi.h"
+#include "parallel.h"
 
 namespace edgespec {
 
@@ -101,7 +102,12 @@ class Call {
     return static_cast<float*>(data);
   }
 
-  // A `ParallelFor` on the session's threads; its context is a call.
+  // The session's.
+  Threads threads() { return {run, this, kWake}; }
+
+ private:
+  static constexpr int64_t kWake = 60'000;  // cycles that it takes to wake them
+
   static void run(void* call, void (*body)(void*, size_t), size_t count, void* data) {
     const auto& self = *static_cast<Call*>(call);
     Shared shared{body, data};
@@ -117,7 +123,6 @@ class Call {
     if (shared.failed) throw std::bad_alloc();
   }
 
- private:
   struct Shared {
     void (*body)(void*, size_t);
     void* data;

@@ -2,8 +2,7 @@
 #include <map>
 #include <mutex>
 
-#include "attentions.h"
-#include "products.h"
+#include "layers.h"
 
 namespace edgespec {
 namespace {
@@ -46,7 +45,8 @@ __attribute__((visibility("default"))) edgespec::ort::Status* RegisterCustomOps(
   ort::CustomOpDomain* domain = nullptr;
   ort::Status* status = operators<Int8Product, Int8TableProduct, NormedInt8Product,
                                   TurnedInt8Product, SiluGate, GeluGate, RotaryAttention,
-                                  BiasedAttention, SourceAttention>(api, &domain);
+                                  BiasedAttention, SourceAttention, RotarySelfAttention,
+                                  SiluFeedForward>(api, &domain);
   return status ? status : ort::add_domain(api, options, domain);
 }
 

@@ -30,6 +30,7 @@ struct Call {
   const RoundedRows* rows;
   const int32_t* corrections;
   const float* scale;
+  const float* added;
   float* y;
 };
 
@@ -75,8 +76,10 @@ void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
       const __mmask16 lanes = first_lanes(call.out - column);
       const __m512 scale =
           _mm512_mul_ps(row_scale, _mm512_maskz_loadu_ps(lanes, call.scale + column));
-      _mm512_mask_storeu_ps(call.y + (first_row + r) * call.out + column, lanes,
-                            _mm512_mul_ps(_mm512_cvtepi32_ps(half ? high[r] : low[r]), scale));
+      __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(half ? high[r] : low[r]), scale);
+      const int64_t place = (first_row + r) * call.out + column;
+      if (call.added) y = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, call.added + place), y);
+      _mm512_mask_storeu_ps(call.y + place, lanes, y);
     }
   }
 }
@@ -91,12 +94,11 @@ constexpr std::array<Multiply, sizeof...(count)> panels_by_rows(std::index_seque
 constexpr auto kMultiply = panels_by_rows(std::make_index_sequence<kMostRows>());
 
 // All rows of a call with some panels; each stays in the cache while rows come in even parts.
-void multiply_share(void* data, size_t share) {
-  const Call& call = *static_cast<const Call*>(data);
+void multiply_share(const Call& call, int64_t share) {
   const int64_t count = call.rows->count;
   const int64_t parts = count <= kMostRows ? 1 : (count + kPartRows - 1) / kPartRows;
-  const auto part_of = [&](size_t n) { return static_cast<int64_t>(n) * call.panels / call.shares; };
-  const int64_t first_panel = part_of(share), end_panel = part_of(share + 1);
+  const int64_t first_panel = share * call.panels / call.shares;
+  const int64_t end_panel = (share + 1) * call.panels / call.shares;
   for (int64_t panel = first_panel; panel < end_panel; ++panel) {
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t first = part * count / parts, end = (part + 1) * count / parts;
@@ -123,8 +125,8 @@ PackedMatrix::PackedMatrix(const int8_t* weights, int64_t in, int64_t out, int64
   }
 }
 
-void PackedMatrix::multiply(const RoundedRows& rows, const float* scale, float* y, ParallelFor run,
-                            void* context) const {
+void PackedMatrix::multiply(const RoundedRows& rows, const float* scale, const float* added,
+                            float* y, const Threads& threads) const {
   if (rows.count == 0) return;
   thread_local std::vector<int32_t> corrections;
   corrections.resize(rows.count);
@@ -141,8 +143,9 @@ void PackedMatrix::multiply(const RoundedRows& rows, const float* scale, float* 
             &rows,
             corrections.data(),
             scale,
+            added,
             y};
-  run(context, multiply_share, static_cast<size_t>(shares), &call);
+  threads.each(shares, [&](int64_t share) { multiply_share(call, share); });
 }
 
 }  // namespace edgespec

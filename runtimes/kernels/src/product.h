@@ -22,9 +22,10 @@ class PackedMatrix {
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 
-  // y [rows, out] = (rows · weights) · (row's scale · output's scale), scale [out].
-  void multiply(const RoundedRows& rows, const float* scale, float* y, ParallelFor run,
-                void* context) const;
+  // y [rows, out] = (rows · weights) · (row's scale · output's scale), scale [out]; plus `added`
+  // [rows, out], if there is any.
+  void multiply(const RoundedRows& rows, const float* scale, const float* added, float* y,
+                const Threads& threads) const;
 
  private:
   int64_t in_, out_, panel_bytes_;

@@ -13,20 +13,6 @@ namespace edgespec {
 
 using ort::ElementType;
 
-// Fewer rows are prepared on the calling thread: to wake another would take as long.
-constexpr int64_t kManyRows = 32;
-
-// Prepares every row with prepare(r), on several threads where they are many.
-template <typename Prepare>
-void each_row(Call& call, int64_t count, Prepare prepare) {
-  if (count < kManyRows) {
-    for (int64_t r = 0; r < count; ++r) prepare(r);
-    return;
-  }
-  Call::run(&call, [](void* data, size_t r) { (*static_cast<Prepare*>(data))(int64_t(r)); },
-            static_cast<size_t>(count), &prepare);
-}
-
 // Weights and their scales, inputs `first` and `first + 1` of an operator.
 class Weights {
  public:
@@ -40,17 +26,32 @@ class Weights {
     scale_.assign(scale.data, scale.data + matrix_.out());
   }
 
-  // Rounds the rows of x by round(row of x, rounded, r) and multiplies them: output 0.
+  int64_t in() const { return matrix_.in(); }
+  int64_t out() const { return matrix_.out(); }
+
+  // y [count, out] = rows · weights + `added`, if there is any; round(rows, r) makes row r.
   template <typename Round>
-  void multiply(Call& call, const Tensor<const float>& x, Round round) const {
-    if (x.shape.empty() || x.last() != matrix_.in()) throw Failure("rows and weights differ in width");
+  void multiply(int64_t count, Round round, const float* added, float* y,
+                const Threads& threads) const {
     thread_local RoundedRows rounded;
     RoundedRows& rows = rounded;  // the calling thread's, also for the others
-    rows.resize(x.rows(), x.last());
-    each_row(call, rows.count, [&](int64_t r) { round(x.data + r * rows.width, rows, r); });
+    rows.resize(count, in());
+    threads.each(count, count * in(), [&](int64_t r) { round(rows, r); });  // a cycle a number
+    matrix_.multiply(rows, scale_.data(), added, y, threads);
+  }
+
+  // The rows of x, made by round(row of x, rows, r), times the weights: output 0.
+  template <typename Round>
+  void multiply(Call& call, const Tensor<const float>& x, Round round) const {
+    check_width(x);
     std::vector<int64_t> shape = x.shape;
-    shape.back() = matrix_.out();
-    matrix_.multiply(rows, scale_.data(), call.output(0, shape), Call::run, &call);
+    shape.back() = out();
+    const auto from_x = [&](RoundedRows& rows, int64_t r) { round(x.data + r * in(), rows, r); };
+    multiply(x.rows(), from_x, nullptr, call.output(0, shape), call.threads());
+  }
+
+  void check_width(const Tensor<const float>& x) const {
+    if (x.shape.empty() || x.last() != in()) throw Failure("rows and weights differ in width");
   }
 
  private:
@@ -66,12 +67,74 @@ class Weights {
   std::vector<float> scale_;
 };
 
-// A row of scratch, of the thread that asks.
-inline float* scratch(int64_t width) {
-  thread_local std::vector<float> row;
-  if (row.size() < static_cast<size_t>(width)) row.resize(static_cast<size_t>(width));
-  return row.data();
+// Room for numbers that the calling thread keeps from call to call; a `Use` each.
+template <typename Use>
+float* kept(int64_t count) {
+  thread_local std::vector<float> numbers;
+  if (numbers.size() < static_cast<size_t>(count)) numbers.resize(static_cast<size_t>(count));
+  return numbers.data();
 }
+
+// Rows normed by `norm` [width], all of them rounded by `step`.
+struct NormedRows {
+  const float* norm;
+  float epsilon, step;
+
+  void operator()(const float* row, RoundedRows& rows, int64_t r) const {
+    struct Normed;
+    float* normed = kept<Normed>(rows.width);
+    const bool numbers = norm_row(row, norm, epsilon, rows.width, normed);
+    round_row(normed, step, rows, r);
+    if (!numbers) rows.scale[r] = std::numeric_limits<float>::quiet_NaN();
+  }
+};
+
+// Rows turned by a Hadamard matrix of `block` rows, each rounded by its largest number.
+struct TurnedRows {
+  int64_t block;
+
+  // Of an operator that is given the matrix: the fast transform knows it, and another one would be
+  // another function.
+  static TurnedRows by(const Tensor<const float>& matrix) {
+    const int64_t size = matrix.last();
+    bool fits = matrix.shape.size() == 2 && matrix.shape[0] == size && size >= 1 && size <= 64 &&
+                (size & (size - 1)) == 0;
+    const float entry = 1.0f / std::sqrt(static_cast<float>(size));
+    for (int64_t i = 0; fits && i < size * size; ++i) {
+      const bool minus = __builtin_parityll(static_cast<uint64_t>(i / size & i % size));
+      fits = std::abs(matrix.data[i] - (minus ? -entry : entry)) < 1e-6f;
+    }
+    if (!fits) throw Failure("the rotation must be a Hadamard matrix of at most 64 rows");
+    return {size};
+  }
+
+  void check_width(int64_t width) const {
+    if (width % block != 0) throw Failure("rows are not made of whole blocks");
+  }
+
+  void operator()(const float* row, RoundedRows& rows, int64_t r) const {
+    struct Turned;
+    float* turned = kept<Turned>(rows.width);
+    turn_row(row, block, rows.width, turned);
+    round_row_by_largest(turned, rows, r);
+  }
+};
+
+// Weights behind a norm.
+struct NormedWeights {
+  Weights weights;
+  float epsilon, step;
+
+  NormedWeights(const Setup& setup, size_t first)
+      : weights(setup, first, false),
+        epsilon(setup.attribute<float>("epsilon")),
+        step(setup.attribute<float>("step")) {}
+
+  NormedRows rows(const Tensor<const float>& norm) const {
+    if (norm.last() != weights.in()) throw Failure("weights and the norm's weight differ in width");
+    return {norm.data, epsilon, step};
+  }
+};
 
 // x, weights, scale [out]; weights are [in, out], or as a table [out, in].
 template <bool table>
@@ -95,30 +158,18 @@ struct Int8TableProduct : PlainProduct<true> {
   using PlainProduct::PlainProduct;
 };
 
-// x, the norm's weight, weights, scale; all rows are rounded by `step`.
+// x, the norm's weight, weights, scale.
 struct NormedInt8Product {
   static constexpr const char* name = "NormedInt8Product";
   static constexpr std::array inputs{ElementType::float32, ElementType::float32, ElementType::int8,
                                      ElementType::float32};
   static constexpr size_t outputs = 1;
-  Weights weights;
-  float epsilon, step;
+  NormedWeights normed;
 
-  explicit NormedInt8Product(const Setup& setup)
-      : weights(setup, 2, false),
-        epsilon(setup.attribute<float>("epsilon")),
-        step(setup.attribute<float>("step")) {}
-
+  explicit NormedInt8Product(const Setup& setup) : normed(setup, 2) {}
   void compute(Call& call) {
-    const auto norm = call.input<float>(1);
     const auto x = call.input<float>(0);
-    if (norm.last() != x.last()) throw Failure("rows and the norm's weight differ in width");
-    weights.multiply(call, x, [&](const float* row, RoundedRows& rows, int64_t r) {
-      float* normed = scratch(rows.width);
-      const bool numbers = norm_row(row, norm.data, epsilon, rows.width, normed);
-      round_row(normed, step, rows, r);
-      if (!numbers) rows.scale[r] = std::numeric_limits<float>::quiet_NaN();
-    });
+    normed.weights.multiply(call, x, normed.rows(call.input<float>(1)));
   }
 };
 
@@ -128,35 +179,14 @@ struct TurnedInt8Product {
   static constexpr std::array inputs = NormedInt8Product::inputs;
   static constexpr size_t outputs = 1;
   Weights weights;
-  int64_t block;
+  TurnedRows turned;
 
   explicit TurnedInt8Product(const Setup& setup)
-      : weights(setup, 2, false), block(checked(setup.constant<float>(1, "the Hadamard matrix"))) {}
-
-  void compute(Call& call) {
-    const auto x = call.input<float>(0);
-    if (x.last() % block != 0) throw Failure("rows are not made of whole blocks");
-    weights.multiply(call, x, [&](const float* row, RoundedRows& rows, int64_t r) {
-      float* turned = scratch(rows.width);
-      turn_row(row, block, rows.width, turned);
-      round_row_by_largest(turned, rows, r);
-    });
+      : weights(setup, 2, false),
+        turned(TurnedRows::by(setup.constant<float>(1, "the Hadamard matrix"))) {
+    turned.check_width(weights.in());
   }
-
- private:
-  // The fast transform knows the matrix; another one would be another function.
-  static int64_t checked(const Tensor<const float>& matrix) {
-    const int64_t size = matrix.last();
-    bool fits = matrix.shape.size() == 2 && matrix.shape[0] == size && size >= 1 && size <= 64 &&
-                (size & (size - 1)) == 0;
-    const float entry = 1.0f / std::sqrt(static_cast<float>(size));
-    for (int64_t i = 0; fits && i < size * size; ++i) {
-      const bool minus = __builtin_parityll(static_cast<uint64_t>(i / size & i % size));
-      fits = std::abs(matrix.data[i] - (minus ? -entry : entry)) < 1e-6f;
-    }
-    if (!fits) throw Failure("the rotation must be a Hadamard matrix of at most 64 rows");
-    return size;
-  }
+  void compute(Call& call) { weights.multiply(call, call.input<float>(0), turned); }
 };
 
 // gate and up: activation(gate) · up.
@@ -171,7 +201,7 @@ struct Gate {
     if (gate.shape != up.shape) throw Failure("gate and up differ in shape");
     float* y = call.output(0, gate.shape);
     const int64_t width = gate.last();
-    each_row(call, gate.rows(), [&](int64_t r) {
+    call.threads().each(gate.rows(), gate.rows() * width, [&](int64_t r) {
       gate_row(gate.data + r * width, up.data + r * width, width, y + r * width);
     });
   }
