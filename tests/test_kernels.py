@@ -20,13 +20,14 @@ from edgespec.device import Device
 from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
 from edgespec.runtimes import describe, open_model
+from edgespec_export.activations import GATES, RELU
 from edgespec_export.attention_functions import (
     BIASED_ATTENTION,
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
-from edgespec_export.blocks import GATES
 from edgespec_export.graph import Graph
+from edgespec_export.half_layers import HALF_LAYERS
 from edgespec_export.int8_products import NORMED_PRODUCT, PRODUCT, TABLE_PRODUCT, TURNED_PRODUCT
 from edgespec_export.rotation import hadamard
 from edgespec_runtimes.kernels import SWITCH, _installed, kernels_here
@@ -217,6 +218,7 @@ def with_bias(rng, inputs, shape):
     return inputs | {"bias": rng.normal(size=size).astype(np.float32)}
 
 
+KINDS_OF_ATTENTION = (ROTARY_ATTENTION, BIASED_ATTENTION)
 KINDS = {"rotary": (ROTARY_ATTENTION, with_angles), "biased": (BIASED_ATTENTION, with_bias)}
 
 
@@ -268,6 +270,145 @@ def test_attention_to_a_source_is_that_of_the_standard_operators(called, rng, sh
     (ours,) = called(SOURCE_ATTENTION, inputs, {}, **attributes_of(shape))
     (theirs,) = called(SOURCE_ATTENTION, inputs, {}, kernel=False, **attributes_of(shape))
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
+
+
+# --- Half layers -------------------------------------------------------------------------------
+
+
+STREAM = 96  # columns
+
+
+def cached_parts(rng, count, shape, complete):
+    """What self-attention needs behind its queries, keys and values."""
+    inputs = complete(rng, cached_inputs(rng, shape, count, 70, 70 + count + 3), shape)
+    return {name: value for name, value in inputs.items() if name not in ("q", "k", "v")}
+
+
+def half_layer(rng, inner, count):
+    """Inputs, constants and attributes of the half layer around an operator."""
+    half = HALF_LAYERS[inner]
+    inputs = {"x": rows_of(rng, count, STREAM)}
+    attributes = {"epsilon": 1e-5, "step": 4 / 127}
+    if half.closing is PRODUCT:
+        shape = (4, 2, 16) if inner == "RotaryAttention" else (4, 4, 16)
+        heads, kv_heads, size = shape
+        attributes |= attributes_of(shape)
+        widths, middle = [heads * size, kv_heads * size, kv_heads * size], heads * size
+        if inner == "SourceAttention":
+            widths = widths[:1]
+            for name in ("key", "value"):
+                inputs[name] = rng.normal(size=(1, heads, 9, size)).astype(np.float32)
+        else:
+            complete = with_angles if inner == "RotaryAttention" else with_bias
+            inputs |= cached_parts(rng, count, shape, complete)
+    else:
+        middle = 192
+        widths = [middle] * half.columns
+        attributes |= {"blocks": [-1, 64], "rows": [-1, middle]}
+    if len(widths) > 1:
+        attributes["widths"] = widths
+    fixed = {"norm": rng.uniform(0.5, 2, STREAM).astype(np.float32)}
+    fixed |= weights_of(rng, STREAM, sum(widths))
+    closing = weights_of(rng, middle, STREAM)
+    if half.closing is TURNED_PRODUCT:
+        closing = {"hadamard": hadamard(64)} | closing
+    fixed |= {f"closing_{name}": value for name, value in closing.items()}
+    return half, inputs, fixed, attributes
+
+
+INNER = {
+    f.name: f
+    for f in (*KINDS_OF_ATTENTION, SOURCE_ATTENTION, GATES["silu"], GATES["gelu_new"], RELU)
+}
+
+
+def by_parts(g, half, inner, values, attributes):
+    """The half layer as a family and a format emit it; what stands between is an output, too."""
+
+    def call(function, *given):
+        return g.call(function, *given, **{name: attributes[name] for name in function.attributes})
+
+    ordered = [values[name] for name in half.whole.inputs]
+    opening, rest = ordered[:4], ordered[4:]
+    (y,) = call(NORMED_PRODUCT, *opening)
+    parts = g.split(y, attributes["widths"]) if half.columns > 1 else [y]
+    split = len(half.closing.inputs) - 1
+    middle, *others = call(inner, *parts, *rest[:-split])
+    (closed,) = call(half.closing, middle, *rest[-split:])
+    return [g.op.Add(opening[0], closed), *others, middle]
+
+
+def run_by_parts(folder, half, inner, inputs, fixed, attributes, *, seen):
+    """Outputs of the half layer, and the operators that its graph is made of.
+
+    Args:
+        seen: the graph has one more output: what stands in the middle.
+    """
+    g = Graph("by parts", None)
+    values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
+    values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
+    results = by_parts(g, half, inner, values, attributes)
+    for place, result in enumerate(results if seen else results[:-1]):
+        g.output(
+            f"result {place}",
+            result,
+            np.float32,
+            [None] * (4 if 0 < place < half.whole.outputs else 2),
+        )
+    model = g.model()
+    ir.save(model, folder / "parts.onnx")
+    operators = [node.op_type for node in model.graph]
+    outputs = open_session(folder / "parts.onnx", Device(2)).run(None, inputs)
+    return outputs[: half.whole.outputs], operators
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("count", [1, 2, 5, 17, MANY])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_half_a_layer_has_the_bits_of_its_parts(called, rng, tmp_path, inner, count, threads):
+    half, inputs, fixed, attributes = half_layer(rng, inner, count)
+    parts, operators = run_by_parts(
+        tmp_path, half, INNER[inner], inputs, fixed, attributes, seen=True
+    )
+    assert inner in operators
+    for _ in range(3):  # threads do not always meet in the same way
+        whole = called(half.whole, inputs, fixed, threads=threads, **attributes)
+        for ours, theirs in zip(whole, parts, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_half_a_layer_is_near_that_of_the_standard_operators(rng, tmp_path, inner, monkeypatch):
+    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
+    given = (tmp_path, half, INNER[inner], inputs, fixed, attributes)
+    (ours, *_), _ = run_by_parts(*given, seen=False)
+    monkeypatch.setenv(SWITCH, "0")
+    (theirs, *_), _ = run_by_parts(*given, seen=False)
+    added, expected = ours - inputs["x"], theirs - inputs["x"]
+    # A number between two of 8 bits may be rounded to either, and then is off by one in 127.
+    assert np.abs(added - expected).max() < 0.03 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_parts_behind_each_other_become_half_a_layer(rng, tmp_path, inner):
+    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
+    given = (tmp_path, half, INNER[inner], inputs, fixed, attributes)
+    joined, operators = run_by_parts(*given, seen=False)
+    assert operators == [half.whole.name]
+    parts, _ = run_by_parts(*given, seen=True)
+    for ours, theirs in zip(joined, parts, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
+    half, inputs, fixed, attributes = half_layer(rng, "SiluGate", 5)
+    wrong = fixed | weights_of(rng, STREAM, 300)
+    with pytest.raises(EdgespecError, match="the weights of the feed-forward do not fit"):
+        called(half.whole, inputs, wrong, **attributes)
+    half, inputs, fixed, attributes = half_layer(rng, "RotaryAttention", 5)
+    wrong = fixed | weights_of(rng, STREAM, 136)
+    with pytest.raises(EdgespecError, match="do not fit the heads"):
+        called(half.whole, inputs, wrong, **attributes)
 
 
 # --- Rows are apart ----------------------------------------------------------------------------
@@ -350,6 +491,15 @@ BODIES = [
     (SOURCE_ATTENTION, attributes_of((2, 2, 16)), "Unsqueeze MultiHeadAttention Squeeze"),
     (GATES["silu"], {}, "Sigmoid Mul Mul"),
     (GATES["gelu_new"], {}, "Gelu Mul"),
+    (RELU, {}, "Relu"),
+    *(
+        (
+            half.whole,
+            {n: [1] * half.columns if n == "widths" else 1.0 for n in half.whole.attributes},
+            f"NormedInt8Product {'Split ' * (half.columns > 1)}{inner} {half.closing.name} Add",
+        )
+        for inner, half in HALF_LAYERS.items()
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Activations by the names that checkpoints have for them, and gates made with them."""
+"""Activations by the names that checkpoints have for them, and functions made of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import onnx_ir as ir
 from edgespec_export.functions import Body, Function
 from edgespec_export.nodes import Nodes
 
-__all__ = ["GATES", "GELU_GATE", "SILU_GATE", "activation"]
+__all__ = ["GATES", "GELU_GATE", "RELU", "SILU_GATE", "activation"]
 
 
 def activation(g: Nodes, x: ir.Value, name: str) -> ir.Value:
@@ -31,5 +31,10 @@ def _gate(kernel: str, name: str) -> Function:
     return Function(kernel, ("gate", "up"), 1, emit)
 
 
+def _relu(f: Body, x: ir.Value) -> Sequence[ir.Value]:
+    return [activation(f, x, "relu")]
+
+
+RELU = Function("Relu", ("x",), 1, _relu)
 SILU_GATE, GELU_GATE = _gate("SiluGate", "silu"), _gate("GeluGate", "gelu_new")
 GATES = {"silu": SILU_GATE, "gelu_new": GELU_GATE, "gelu_pytorch_tanh": GELU_GATE}

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec import contract
-from edgespec_export.activations import GATES, activation
+from edgespec_export.activations import GATES, RELU, activation
 from edgespec_export.graph import Graph
 from edgespec_export.rotation import Residual
 from edgespec_export.weights import Weights
@@ -18,6 +18,7 @@ __all__ = [
     "FullPrecision",
     "Numbers",
     "Positions",
+    "activated",
     "asked_positions",
     "decoder_positions",
     "gated",
@@ -86,6 +87,14 @@ class FullPrecision(Numbers):
 def rms_norm(g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
     """x / √(mean(x²) + ε) · weight, over the last axis."""
     return g.op.RMSNormalization(x, g.weight(name), axis=-1, epsilon=epsilon)
+
+
+def activated(g: Graph, x: ir.Value, name: str) -> ir.Value:
+    """activation(x)."""
+    if name == "relu":
+        (y,) = g.call(RELU, x)
+        return y
+    return activation(g, x, name)
 
 
 def gated(g: Graph, gate: ir.Value, up: ir.Value, name: str) -> ir.Value:

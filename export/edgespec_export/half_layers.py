@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from edgespec_export.activations import SILU_GATE
+from edgespec_export.activations import GELU_GATE, RELU, SILU_GATE
 from edgespec_export.attention_functions import (
+    BIASED_ATTENTION,
     ROTARY_ATTENTION,
+    SOURCE_ATTENTION,
 )
 from edgespec_export.functions import DOMAIN, Body, Function
 from edgespec_export.int8_products import NORMED_PRODUCT, PRODUCT, TURNED_PRODUCT
@@ -65,7 +67,11 @@ HALF_LAYERS = {
     inner.name: _half_layer(name, columns, inner, closing)
     for name, columns, inner, closing in (
         ("RotarySelfAttention", 3, ROTARY_ATTENTION, PRODUCT),
+        ("BiasedSelfAttention", 3, BIASED_ATTENTION, PRODUCT),
+        ("CrossAttention", 1, SOURCE_ATTENTION, PRODUCT),
         ("SiluFeedForward", 2, SILU_GATE, TURNED_PRODUCT),
+        ("GeluFeedForward", 2, GELU_GATE, TURNED_PRODUCT),
+        ("ReluFeedForward", 1, RELU, TURNED_PRODUCT),
     )
 }
 
@@ -101,18 +107,22 @@ def _parts(inner: ir.Node, half: HalfLayer) -> _Parts | None:
 
 
 def _maker(values: Sequence[ir.Value | None], operator: str) -> ir.Node | None:
-    """The operator whose outputs are these values, if nothing else uses them."""
+    """The operator whose outputs are these values, if they have no other use."""
     node = values[0].producer() if values[0] is not None else None
-    alone = all(value is not None and len(value.uses()) == 1 for value in values)
-    if node is None or node.op_type != operator or tuple(values) != node.outputs or not alone:
+    if node is None or node.op_type != operator or tuple(values) != node.outputs:
         return None
-    return node
+    return node if all(map(_user_of, node.outputs)) else None
 
 
 def _user(value: ir.Value, operator: str) -> ir.Node | None:
-    """The operator that uses this value, if it is the only one."""
+    """The operator that uses this value, if it has no other use."""
+    node = _user_of(value)
+    return node if node is not None and node.op_type == operator else None
+
+
+def _user_of(value: ir.Value) -> ir.Node | None:
     users = [use.node for use in value.uses()]
-    return users[0] if len(users) == 1 and users[0].op_type == operator else None
+    return users[0] if len(users) == 1 and not value.is_graph_output() else None
 
 
 def _join(

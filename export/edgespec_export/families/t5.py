@@ -17,10 +17,10 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec import contract
-from edgespec_export.activations import activation
 from edgespec_export.attention import Attention, Heads, source_shape
 from edgespec_export.blocks import (
     Numbers,
+    activated,
     asked_positions,
     decoder_positions,
     gated,
@@ -230,7 +230,7 @@ class T5:
             gate, up = numbers.linears(g, h, [f"{dense}.{wi}.weight" for wi in self._wi])
             h = gated(g, gate, up, self.activation)
         else:
-            h = activation(g, numbers.linear(g, h, f"{dense}.wi.weight"), self.activation)
+            h = activated(g, numbers.linear(g, h, f"{dense}.wi.weight"), self.activation)
         return g.op.Add(x, numbers.inner(g, h, f"{dense}.wo.weight"))
 
     def _encoder_bias(self, g: Graph, tokens: ir.Value) -> ir.Value:

@@ -102,7 +102,7 @@ class CachedCall {
 
   void write_keys() { write(k_, keys_); }
 
-  // Writes the values and attends: out [m, heads · size]. A bias is [1, heads, m, total].
+  // Writes the values and attends: out [m, heads · size]. A bias fits, or is null.
   void attend(const float* bias, float* out, const Threads& threads) {
     write(v_, values_);
     const AttentionShape shape{rows_, heads_.count, heads_.kv_count, size_,      past_ + 1,
@@ -110,8 +110,13 @@ class CachedCall {
     edgespec::attend(shape, q_.data, q_.stride, keys_, values_, bias, out, threads);
   }
 
-  int64_t total() const { return past_ + rows_; }
-  int64_t rows() const { return rows_; }
+  // A bias [1, heads, m, total].
+  const float* fitting(const Tensor<const float>& bias) const {
+    if (bias.shape != std::vector{int64_t{1}, heads_.count, rows_, past_ + rows_}) {
+      throw Failure("there must be a bias for each head, query and key");
+    }
+    return bias.data;
+  }
 
  private:
   // The buffer of an output. A caller binds it to that of the past; if it is another one, it begins
@@ -171,16 +176,39 @@ struct BiasedAttention {
   explicit BiasedAttention(const Setup& setup) : heads(setup) {}
   void compute(Call& call) {
     CachedCall cached(call, heads);
-    const auto bias = call.input<float>(7);
-    if (bias.shape != std::vector{int64_t{1}, heads.count, cached.rows(), cached.total()}) {
-      throw Failure("there must be a bias for each head, query and key");
-    }
+    const float* bias = cached.fitting(call.input<float>(7));
     cached.write_keys();
-    cached.attend(bias.data, call.output(0, call.input<float>(0).shape), call.threads());
+    cached.attend(bias, call.output(0, call.input<float>(0).shape), call.threads());
   }
 };
 
-// q [m, heads · size], keys and values of a source [1, heads, source, size].
+// A call about a source.
+class SourceCall {
+ public:
+  // q [m, heads · size]; from the input `first` on: keys and values [1, heads, source, size].
+  SourceCall(const Call& call, const Heads& heads, Rows q, size_t first)
+      : q_(q), keys_(call.input<float>(first)), values_(call.input<float>(first + 1)) {
+    const int64_t size = head_size(q.width, heads);
+    const auto& shape = keys_.shape;
+    if (shape.size() != 4 || shape[0] != 1 || shape[1] != heads.kv_count || shape[2] < 1 ||
+        shape[3] != size || values_.shape != shape) {
+      throw Failure("queries, keys and values do not fit the heads");
+    }
+    shape_ = {q.count,  heads.count, heads.kv_count, size,
+              shape[2], 0,           shape[2],       heads.scale};
+  }
+
+  // out [m, heads · size]
+  void attend(float* out, const Threads& threads) const {
+    edgespec::attend(shape_, q_.data, q_.stride, keys_.data, values_.data, nullptr, out, threads);
+  }
+
+ private:
+  Rows q_;
+  Tensor<const float> keys_, values_;
+  AttentionShape shape_;
+};
+
 struct SourceAttention {
   static constexpr const char* name = "SourceAttention";
   static constexpr std::array inputs{ElementType::float32, ElementType::float32,
@@ -190,16 +218,9 @@ struct SourceAttention {
 
   explicit SourceAttention(const Setup& setup) : heads(setup) {}
   void compute(Call& call) {
-    const auto q = call.input<float>(0), k = call.input<float>(1), v = call.input<float>(2);
-    const int64_t size = head_size(q.last(), heads);
-    if (k.shape.size() != 4 || k.shape[0] != 1 || k.shape[1] != heads.kv_count || k.shape[2] < 1 ||
-        k.shape[3] != size || v.shape != k.shape) {
-      throw Failure("queries, keys and values do not fit the heads");
-    }
-    const AttentionShape shape{q.rows(),   heads.count, heads.kv_count, size,
-                               k.shape[2], 0,           k.shape[2],     heads.scale};
-    attend(shape, q.data, q.last(), k.data, v.data, nullptr, call.output(0, q.shape),
-           call.threads());
+    const auto q = call.input<float>(0);
+    const SourceCall source(call, heads, Rows::of(q), 1);
+    source.attend(call.output(0, q.shape), call.threads());
   }
 };
 

@@ -1,5 +1,5 @@
 // Operators that are half a layer: what is added to the residual stream, from its norm to its sum.
-// Each computes what the operators of which it consists would, bit by bit; but threads come once.
+// Each computes what the operators that it consists of would, bit by bit; but threads come once.
 #pragma once
 
 #include <array>
@@ -10,59 +10,145 @@
 
 namespace edgespec {
 
-// x, the norm's weight, weights and scale of queries, keys and values side by side, past keys and
-// values, last and total, cos and sin, the output's weights and scale.
-struct RotarySelfAttention {
+// From the stream to attention and back to it. Inputs: x, the norm's weight, weights and scale of
+// what asks, what attention needs besides (from kMore on), weights and scale of what answers.
+struct Attending {
+  static constexpr size_t kMore = 4;
+  Heads heads;
+  NormedWeights asking;
+  Weights answering;
+
+  Attending(const Setup& setup, size_t inputs)
+      : heads(setup), asking(setup, 2), answering(setup, inputs - 2, false) {
+    if (asking.weights.in() != answering.out()) throw Failure("the output does not fit the stream");
+  }
+
+  // `attend(threads)` makes answers [m, heads · size] of what was asked, [m, asking.out()].
+  template <typename Attend>
+  void compute(Call& call, const Tensor<const float>& x, float* asked, const float* answers,
+               Attend attend) const {
+    const NormedRows normed = asking.rows(call.input<float>(1));
+    float* y = call.output(0, x.shape);
+    Team::together(call.threads(), [&](const Threads& threads) {
+      const auto from_x = [&](RoundedRows& rows, int64_t r) {
+        normed(x.data + r * x.last(), rows, r);
+      };
+      asking.weights.multiply(x.rows(), from_x, nullptr, asked, threads);
+      attend(threads);
+      const auto from_answers = [&](RoundedRows& rows, int64_t r) {
+        round_row_by_largest(answers + r * rows.width, rows, r);
+      };
+      answering.multiply(x.rows(), from_answers, x.data, y, threads);
+    });
+  }
+
+  Tensor<const float> stream(const Call& call) const {
+    auto x = call.input<float>(0);
+    asking.weights.check_width(x);
+    return x;
+  }
+
+  // Room for what is asked and for answers, of the thread that calls.
+  float* asked(int64_t rows) const {
+    struct Asked;
+    return kept<Asked>(rows * asking.weights.out());
+  }
+  float* answers(int64_t rows) const {
+    struct Answers;
+    return kept<Answers>(rows * answering.in());
+  }
+};
+
+// Attention to the text so far; queries, keys and values are asked for side by side.
+struct SelfAttending : Attending {
+  SelfAttending(const Setup& setup, size_t inputs) : Attending(setup, inputs) {
+    const int64_t queries = answering.in();
+    if (asking.weights.out() * heads.count != queries * (heads.count + 2 * heads.kv_count)) {
+      throw Failure("the weights of queries, keys, values and output do not fit the heads");
+    }
+  }
+
+  // `prepare(cached)` writes the keys; returns the bias, if there is one.
+  template <typename Prepare>
+  void compute(Call& call, Prepare prepare) const {
+    const auto x = stream(call);
+    const int64_t rows = x.rows(), width = asking.weights.out(), queries = answering.in();
+    const int64_t keys = (width - queries) / 2;
+    float *asked = this->asked(rows), *answers = this->answers(rows);
+    const auto part = [&](int64_t first, int64_t count) {
+      return Rows{asked + first, rows, count, width};
+    };
+    CachedCall cached(call, heads, part(0, queries), part(queries, keys),
+                      part(queries + keys, keys), kMore);
+    Attending::compute(call, x, asked, answers, [&](const Threads& threads) {
+      const float* bias = prepare(cached);
+      cached.attend(bias, answers, threads);
+    });
+  }
+};
+
+// … , past keys and values, last, total, cos, sin, … : rotary positions.
+struct RotarySelfAttention : SelfAttending {
   static constexpr const char* name = "RotarySelfAttention";
   static constexpr std::array inputs{
       ElementType::float32, ElementType::float32, ElementType::int8,    ElementType::float32,
       ElementType::float32, ElementType::float32, ElementType::int32,   ElementType::int32,
       ElementType::float32, ElementType::float32, ElementType::int8,    ElementType::float32};
   static constexpr size_t outputs = 3;
-  Heads heads;
-  NormedWeights asking;
-  Weights answering;
 
-  explicit RotarySelfAttention(const Setup& setup)
-      : heads(setup), asking(setup, 2), answering(setup, 10, false) {
-    if (asking.weights.in() != answering.out() ||
-        asking.weights.out() * heads.count != answering.in() * (heads.count + 2 * heads.kv_count)) {
-      throw Failure("the weights of queries, keys, values and output do not fit the heads");
-    }
-  }
-
+  explicit RotarySelfAttention(const Setup& setup) : SelfAttending(setup, inputs.size()) {}
   void compute(Call& call) {
-    const auto x = call.input<float>(0);
-    asking.weights.check_width(x);
-    const NormedRows normed = asking.rows(call.input<float>(1));
-    const int64_t rows = x.rows(), width = asking.weights.out(), queries = answering.in();
-    const int64_t keys = (width - queries) / 2;
-    struct Asked;
-    struct Answer;
-    float *asked = kept<Asked>(rows * width), *answer = kept<Answer>(rows * queries);
-    CachedCall cached(call, heads, {asked, rows, queries, width},
-                      {asked + queries, rows, keys, width},
-                      {asked + queries + keys, rows, keys, width}, 4);
     const auto cos = call.input<float>(8), sin = call.input<float>(9);
-    float* y = call.output(0, x.shape);
-    Team::together(call.threads(), [&](const Threads& threads) {
-      const auto from_x = [&](RoundedRows& to, int64_t r) {
-        normed(x.data + r * x.last(), to, r);
-      };
-      asking.weights.multiply(rows, from_x, nullptr, asked, threads);
+    SelfAttending::compute(call, [&](CachedCall& cached) -> const float* {
       cached.rotate(cos, sin);
-      cached.attend(nullptr, answer, threads);
-      const auto from_answer = [&](RoundedRows& to, int64_t r) {
-        round_row_by_largest(answer + r * queries, to, r);
-      };
-      answering.multiply(rows, from_answer, x.data, y, threads);
+      return nullptr;
     });
   }
 };
 
-// x, the norm's weight, weights and scale of gate and up side by side, a Hadamard matrix, the
-// output's weights and scale.
-template <void (*gate_row)(const float*, const float*, int64_t, float*)>
+// … , past keys and values, last, total, bias, … : relative positions.
+struct BiasedSelfAttention : SelfAttending {
+  static constexpr const char* name = "BiasedSelfAttention";
+  static constexpr std::array inputs{
+      ElementType::float32, ElementType::float32, ElementType::int8,  ElementType::float32,
+      ElementType::float32, ElementType::float32, ElementType::int32, ElementType::int32,
+      ElementType::float32, ElementType::int8,    ElementType::float32};
+  static constexpr size_t outputs = 3;
+
+  explicit BiasedSelfAttention(const Setup& setup) : SelfAttending(setup, inputs.size()) {}
+  void compute(Call& call) {
+    const auto bias = call.input<float>(8);
+    SelfAttending::compute(call, [&](CachedCall& cached) {
+      cached.write_keys();
+      return cached.fitting(bias);
+    });
+  }
+};
+
+// … , keys and values of a source, … .
+struct CrossAttention : Attending {
+  static constexpr const char* name = "CrossAttention";
+  static constexpr std::array inputs{
+      ElementType::float32, ElementType::float32, ElementType::int8, ElementType::float32,
+      ElementType::float32, ElementType::float32, ElementType::int8, ElementType::float32};
+  static constexpr size_t outputs = 1;
+
+  explicit CrossAttention(const Setup& setup) : Attending(setup, inputs.size()) {
+    if (asking.weights.out() != answering.in()) throw Failure("queries and output do not fit");
+  }
+  void compute(Call& call) {
+    const auto x = stream(call);
+    float *asked = this->asked(x.rows()), *answers = this->answers(x.rows());
+    const Rows queries{asked, x.rows(), answering.in(), answering.in()};
+    const SourceCall source(call, heads, queries, kMore);
+    Attending::compute(call, x, asked, answers,
+                       [&](const Threads& threads) { source.attend(answers, threads); });
+  }
+};
+
+// Inputs: x, the norm's weight, weights and scale of what opens, a Hadamard matrix, weights and scale
+// of what closes. `activate` makes a closing row of an opening one, which is `parts` times as wide.
+template <void (*activate)(const float*, int64_t, float*), int64_t parts>
 struct FeedForward {
   static constexpr std::array inputs{
       ElementType::float32, ElementType::float32, ElementType::int8,   ElementType::float32,
@@ -77,8 +163,8 @@ struct FeedForward {
         turned(TurnedRows::by(setup.constant<float>(4, "the Hadamard matrix"))),
         closing(setup, 5, false) {
     turned.check_width(closing.in());
-    if (opening.weights.in() != closing.out() || opening.weights.out() != 2 * closing.in()) {
-      throw Failure("the weights of gate, up and output do not fit");
+    if (opening.weights.in() != closing.out() || opening.weights.out() != parts * closing.in()) {
+      throw Failure("the weights of the feed-forward do not fit");
     }
   }
 
@@ -86,29 +172,44 @@ struct FeedForward {
     const auto x = call.input<float>(0);
     opening.weights.check_width(x);
     const NormedRows normed = opening.rows(call.input<float>(1));
-    const int64_t rows = x.rows(), width = closing.in();
+    const int64_t width = closing.in();
     struct Opened;
-    float* opened = kept<Opened>(rows * 2 * width);
+    float* opened = kept<Opened>(x.rows() * parts * width);
     float* y = call.output(0, x.shape);
     Team::together(call.threads(), [&](const Threads& threads) {
-      const auto from_x = [&](RoundedRows& to, int64_t r) {
-        normed(x.data + r * x.last(), to, r);
+      const auto from_x = [&](RoundedRows& rows, int64_t r) {
+        normed(x.data + r * x.last(), rows, r);
       };
-      opening.weights.multiply(rows, from_x, nullptr, opened, threads);
-      const auto from_gate = [&](RoundedRows& to, int64_t r) {
-        const float* gate = opened + r * 2 * width;
-        struct Gated;
-        float* gated = kept<Gated>(width);
-        gate_row(gate, gate + width, width, gated);
-        turned(gated, to, r);
+      opening.weights.multiply(x.rows(), from_x, nullptr, opened, threads);
+      const auto from_opened = [&](RoundedRows& rows, int64_t r) {
+        struct Activated;
+        float* activated = kept<Activated>(width);
+        activate(opened + r * parts * width, width, activated);
+        turned(activated, rows, r);
       };
-      closing.multiply(rows, from_gate, x.data, y, threads);
+      closing.multiply(x.rows(), from_opened, x.data, y, threads);
     });
   }
 };
 
-struct SiluFeedForward : FeedForward<silu_gate_row> {
+// Of gate and up side by side.
+template <void (*gate_row)(const float*, const float*, int64_t, float*)>
+void gate_columns(const float* gate, int64_t width, float* y) {
+  gate_row(gate, gate + width, width, y);
+}
+
+struct SiluFeedForward : FeedForward<gate_columns<silu_gate_row>, 2> {
   static constexpr const char* name = "SiluFeedForward";
+  using FeedForward::FeedForward;
+};
+
+struct GeluFeedForward : FeedForward<gate_columns<gelu_gate_row>, 2> {
+  static constexpr const char* name = "GeluFeedForward";
+  using FeedForward::FeedForward;
+};
+
+struct ReluFeedForward : FeedForward<relu_row, 1> {
+  static constexpr const char* name = "ReluFeedForward";
   using FeedForward::FeedForward;
 };
 

@@ -46,7 +46,8 @@ __attribute__((visibility("default"))) edgespec::ort::Status* RegisterCustomOps(
   ort::Status* status = operators<Int8Product, Int8TableProduct, NormedInt8Product,
                                   TurnedInt8Product, SiluGate, GeluGate, RotaryAttention,
                                   BiasedAttention, SourceAttention, RotarySelfAttention,
-                                  SiluFeedForward>(api, &domain);
+                                  BiasedSelfAttention, CrossAttention, SiluFeedForward,
+                                  GeluFeedForward, ReluFeedForward>(api, &domain);
   return status ? status : ort::add_domain(api, options, domain);
 }
 

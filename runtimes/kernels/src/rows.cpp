@@ -140,6 +140,15 @@ void rotate_row(const float* x, const float* cos, const float* sin, int64_t half
   });
 }
 
+void relu_row(const float* x, int64_t width, float* y) {
+  const __m512 zero = _mm512_setzero_ps();
+  by_sixteen(width, [&](int64_t i, __mmask16 lanes) {
+    // The second operand is the result where one is no number.
+    const __m512 larger = _mm512_max_ps(zero, _mm512_maskz_loadu_ps(lanes, x + i));
+    _mm512_mask_storeu_ps(y + i, lanes, larger);
+  });
+}
+
 void silu_gate_row(const float* gate, const float* up, int64_t width, float* y) {
   by_sixteen(width, [&](int64_t i, __mmask16 lanes) {
     const __m512 x = _mm512_maskz_loadu_ps(lanes, gate + i);

@@ -35,6 +35,9 @@ void turn_row(const float* x, int64_t block, int64_t width, float* y);
 // Rotary positions on a head: halves of it are turned, by the cosines and sines of `half` angles.
 void rotate_row(const float* x, const float* cos, const float* sin, int64_t half, float* y);
 
+// max(x, 0)
+void relu_row(const float* x, int64_t width, float* y);
+
 // silu(gate) · up, and gelu(gate) · up in the form of gelu by tanh.
 void silu_gate_row(const float* gate, const float* up, int64_t width, float* y);
 void gelu_gate_row(const float* gate, const float* up, int64_t width, float* y);
