@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
+from edgespec.arithmetic import arithmetic_for
 from edgespec.distribution import Distribution
 from edgespec.randomness import Randomness
 
@@ -74,11 +73,8 @@ def residual(p: Distribution, q: Distribution, weight: Any = 1) -> Distribution:
 
 def _excess(p: Distribution, q: Distribution, weight: Any) -> Any:
     """max(0, weight · p − q) over the tokens of p: [k]."""
-    places, shared = p.places(q.tokens)
-    left = weight * p.probabilities
-    left = left.astype(np.result_type(left, q.probabilities), copy=False)  # one may be 0 and 1
-    left[places[shared]] -= q.probabilities[shared]
-    return np.maximum(left, 0, out=left)
+    arithmetic = arithmetic_for(p.probabilities)
+    return arithmetic.excess(p.probabilities, weight, q.probabilities, p.places(q.tokens))
 
 
 def token_rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:

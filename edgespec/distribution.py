@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgespec.arithmetic import arithmetic_for
 from edgespec.errors import EdgespecError, UsageError
 
 __all__ = ["Distribution", "Process", "Sampling", "one_hot"]
@@ -49,13 +50,13 @@ class Distribution:
         place = min(int(self.tokens.searchsorted(token)), last) if last else 0
         return self.probabilities[place] if self.tokens[place] == token else 0
 
-    def places(self, tokens: Tokens) -> tuple[Tokens, npt.NDArray[np.bool_]]:
-        """Where each of `tokens` ([n]) stands in this support, and whether it does: [n] and [n]."""
+    def places(self, tokens: Tokens) -> Tokens:
+        """Where each of `tokens` ([n]) stands in this support: [n]; behind its end if nowhere."""
         last = len(self.tokens) - 1
         if self.tokens[last] == last:  # all tokens up to this one: each stands at its own number
-            return np.minimum(tokens, last), tokens <= last
+            return tokens
         places = np.minimum(np.searchsorted(self.tokens, tokens), last)
-        return places, self.tokens[places] == tokens
+        return np.where(self.tokens[places] == tokens, places, last + 1)
 
 
 # One row of logits ([vocabulary], float32) to its law: `Sampling`, or a test's own.
@@ -116,8 +117,8 @@ class Sampling:
 
     def __call__(self, logits: Logits) -> Distribution:
         """The distribution of one row of logits ([vocabulary], float32)."""
-        best = int(logits.argmax())
-        highest = logits[best]
+        best = arithmetic_for(logits).largest(logits)
+        highest = float(logits[best])
         if not math.isfinite(highest):  # numpy's takes as long for a number as for a row
             raise EdgespecError(
                 f"the model returned {highest} as its largest logit, so no token can be chosen; "
@@ -137,27 +138,27 @@ class Sampling:
             tokens, kept = tokens[places], kept[places]
         if self.top_p < 1:
             tokens, kept = self._heavy(memory, tokens, kept, highest, total)
-        weights = np.subtract(kept, highest)
-        weights *= np.float32(1 / self.temperature)
-        np.exp(weights, out=weights)
+        weights = np.empty(len(kept), np.float32)
+        left = arithmetic_for(kept).weigh(kept, highest, self.temperature, weights)
         if self.top_p < 1:
             tokens, weights = _nucleus(tokens, weights, self.top_p * total)
         if self.min_p > 0:
             likely = weights >= self.min_p  # the most probable token weighs exp(0) = 1
             tokens, weights = tokens[likely], weights[likely]
-        # In float64: a float32 sum of a vocabulary would be the largest error here.
-        weights *= np.float32(1 / weights.sum(dtype=np.float64))
+        if len(weights) < len(kept):
+            left = weights.sum(dtype=np.float64)
+        weights *= np.float32(1 / left)
         return Distribution(tokens, weights)
 
     def _heavy(
-        self, memory: _Memory, tokens: Tokens, logits: Logits, highest: np.float32, total: float
+        self, memory: _Memory, tokens: Tokens, logits: Logits, highest: float, total: float
     ) -> tuple[Tokens, Logits]:
         """The largest logits that hold top_p together: sorting a whole vocabulary is dear."""
         # A little more than top_p, so that rounding takes nothing from the exact cut.
         enough = self.top_p + min(1e-3, (1 - self.top_p) / 2)
         reach = 4.0  # how many e-folds below the largest weight
         while True:
-            places = memory.above(logits, highest - np.float32(self.temperature * reach))
+            places = memory.above(logits, highest - self.temperature * reach)
             few = logits[places]
             mass = memory.total(few, highest, self.temperature)
             if mass > enough * total or len(few) == len(logits):
@@ -182,11 +183,10 @@ class _Memory:
         self._numbers = np.empty(count, np.float32)
         self._flags = np.empty(count, np.bool_)
 
-    def total(self, logits: Logits, highest: np.float32, temperature: float) -> float:
+    def total(self, logits: Logits, highest: float, temperature: float) -> float:
         """Σ exp((logit - highest) / temperature)."""
-        terms = np.subtract(logits, highest, out=self._numbers[: len(logits)])
-        terms *= np.float32(1 / temperature)
-        return float(np.exp(terms, out=terms).sum())
+        terms = self._numbers[: len(logits)]
+        return arithmetic_for(logits).weigh(logits, highest, temperature, terms)
 
     def largest(self, logits: Logits, count: int) -> tuple[Tokens, Logits]:
         """The places of the `count` largest logits, increasing, and their logits; ties are kept."""
@@ -196,7 +196,7 @@ class _Memory:
         places = self.above(logits, sorted_in_part[len(logits) - count])
         return places, logits[places]
 
-    def above(self, logits: Logits, lowest: np.float32) -> Tokens:
+    def above(self, logits: Logits, lowest: float) -> Tokens:
         """The places of the logits that are at least `lowest`, increasing."""
         flags = np.greater_equal(logits, np.float32(lowest), out=self._flags[: len(logits)])
         return np.flatnonzero(flags)

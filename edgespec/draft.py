@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from edgespec.accept import Proposal
+from edgespec.arithmetic import arithmetic_for
 from edgespec.distribution import Distribution, Logits, Process, one_hot
 from edgespec.model import Model
 from edgespec.randomness import Randomness
@@ -121,8 +122,8 @@ def _confidence(logits: Logits, q: Distribution, token: int) -> float:
     """How sure a draft is of a token: its probability, before the arg-max where that was taken."""
     if len(q.tokens) > 1:
         return float(q.of(token))
-    terms = np.subtract(logits, logits.max())
-    return 1 / float(np.exp(terms, out=terms).sum())
+    weights = np.empty_like(logits)
+    return 1 / arithmetic_for(logits).weigh(logits, float(logits.max()), 1.0, weights)
 
 
 class PromptLookup:

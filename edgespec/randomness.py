@@ -11,15 +11,12 @@ import secrets
 from numbers import Integral
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from edgespec.arithmetic import arithmetic_for
 from edgespec.distribution import Distribution
 from edgespec.errors import UsageError
 
 __all__ = ["Randomness", "Seeded"]
 
-BLOCK = 256
 SEED_BITS = 53  # what readers of JSON that know only doubles keep
 
 
@@ -74,20 +71,4 @@ class Seeded:
         tokens, weights = distribution.tokens, distribution.probabilities
         if len(tokens) == 1:
             return int(tokens[0])
-        # Along a large vocabulary, first to the block of weights, then within it.
-        starts = np.arange(0, len(weights), BLOCK)
-        sums = np.cumsum(np.add.reduceat(weights, starts, dtype=np.float64))
-        point = self._uniform() * sums[-1]
-        block = _first_above(sums, point)
-        start = int(starts[block])
-        before = sums[block - 1] if block else 0
-        inside = np.cumsum(weights[start : start + BLOCK], dtype=np.float64)
-        return int(tokens[start + _first_above(inside, point - before)])
-
-
-def _first_above(cumulative: npt.NDArray[np.float64], point: float) -> int:
-    """Where a running sum first exceeds `point`; rounding can put the point on the total itself,
-    which belongs to the last place that has any weight."""
-    place = np.searchsorted(cumulative, point, "right")
-    last = np.searchsorted(cumulative, cumulative[-1])
-    return int(min(place, last))
+        return int(tokens[arithmetic_for(weights).draw(weights, self._uniform())])

@@ -90,7 +90,8 @@ class SomeTokens:
 
     def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
         q = process(logits)
-        return Distribution(self.outputs[q.tokens], q.probabilities)
+        every = len(q.tokens) == len(self.outputs)
+        return Distribution(self.outputs if every else self.outputs[q.tokens], q.probabilities)
 
 
 def open_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:

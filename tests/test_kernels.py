@@ -8,17 +8,23 @@ beside it.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import onnx_ir as ir
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from command import run
+from edgespec.arithmetic import InNumpy, arithmetic_for
 from edgespec.contract import read_manifest
 from edgespec.device import Device
 from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
+from edgespec.kernels import SWITCH, _installed, kernels_here
 from edgespec.runtimes import describe, open_model
 from edgespec_export.activations import GATES, RELU
 from edgespec_export.attention_functions import (
@@ -30,8 +36,10 @@ from edgespec_export.graph import Graph
 from edgespec_export.half_layers import HALF_LAYERS
 from edgespec_export.int8_products import NORMED_PRODUCT, PRODUCT, TABLE_PRODUCT, TURNED_PRODUCT
 from edgespec_export.rotation import hadamard
-from edgespec_runtimes.kernels import SWITCH, _installed, kernels_here
 from edgespec_runtimes.session import open_session
+
+if kernels_here() is not None:
+    from edgespec_kernels.laws import Laws
 
 pytestmark = pytest.mark.skipif(kernels_here() is None, reason="there are no kernels here")
 
@@ -462,6 +470,74 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
         np.testing.assert_array_equal(out, expected[start:end])
     np.testing.assert_array_equal(keys, cache[0])
     np.testing.assert_array_equal(values, cache[1])
+
+
+# --- Laws --------------------------------------------------------------------------------------
+
+
+ROWS = arrays.arrays(
+    np.float32,
+    st.integers(1, 700),
+    elements=st.one_of(
+        st.integers(-160, 160).map(lambda n: n / 16), st.sampled_from([-np.inf, 1e-30, 88.0])
+    ),
+)
+
+
+@given(ROWS)
+def test_the_largest_number_is_the_first_of_them(row):
+    assert Laws().largest(row) == int(row.argmax())
+
+
+@given(ROWS, st.integers(0, 699))
+def test_a_number_that_is_none_is_found(row, place):
+    row[place % len(row)] = np.nan
+    assert Laws().largest(row) == int(row.argmax())
+
+
+@given(ROWS.filter(lambda row: np.isfinite(row.max())), st.sampled_from([0.3, 1.0, 2.5]))
+def test_weights_are_numpys_but_for_rounding(row, temperature):
+    ours, theirs = np.empty_like(row), np.empty_like(row)
+    totals = [
+        arithmetic.weigh(row, float(row.max()), temperature, out)
+        for arithmetic, out in ((Laws(), ours), (InNumpy(), theirs))
+    ]
+    np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-37)
+    assert totals[0] == pytest.approx(float(ours.sum(dtype=np.float64)), rel=1e-12)
+    assert totals[0] == pytest.approx(totals[1], rel=2e-5)
+
+
+WEIGHTS = arrays.arrays(
+    np.float32, st.integers(1, 700), elements=st.sampled_from([0.0, 0.0, 1.0, 3.0, 0.125])
+).filter(lambda row: row.any())
+
+
+@given(WEIGHTS, st.floats(0, 1, exclude_max=True))
+def test_a_draw_is_the_one_that_numpy_makes(weights, uniform):
+    """All of these sums are exact, so no draw falls between two roundings."""
+    assert Laws().draw(weights, uniform) == InNumpy().draw(weights, uniform)
+
+
+def test_a_draw_at_the_very_end_is_the_last_place_with_weight():
+    weights = np.zeros(1000, np.float32)
+    weights[[3, 600]] = [0.1, 0.2]
+    assert Laws().draw(weights, float(np.nextafter(1.0, 0))) == 600
+    assert Laws().draw(weights, 1.0) == 600
+
+
+@given(WEIGHTS, WEIGHTS, st.sampled_from([1.0, 0.5]), st.randoms(use_true_random=False))
+def test_an_excess_is_numpys(p, q, factor, chance):
+    places = np.array(sorted(chance.sample(range(1400), len(q))), np.int64)
+    np.testing.assert_array_equal(
+        Laws().excess(p, factor, q, places), InNumpy().excess(p, factor, q, places)
+    )
+
+
+def test_other_numbers_than_floats_are_left_to_numpy(rng):
+    row = rng.normal(size=64).astype(np.float32)
+    assert isinstance(arithmetic_for(row), Laws)
+    for other in (row.astype(np.float64), row[::2], np.array([Fraction(1, 3)])):
+        assert isinstance(arithmetic_for(other), InNumpy)
 
 
 # --- Names ---------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import onnxruntime as ort
 
 from edgespec.device import CPU, ProviderInfo
 from edgespec.errors import UsageError
-from edgespec_runtimes.kernels import kernels_here
+from edgespec.kernels import kernels_here
 
 __all__ = ["TITLE", "Provider", "all_providers", "find_provider", "hindered_plugins"]
 

@@ -12,8 +12,8 @@ import onnxruntime as ort
 
 from edgespec.device import Device
 from edgespec.errors import EdgespecError, UsageError
+from edgespec.kernels import kernels_here
 from edgespec_runtimes.huge_pages import on_huge_pages
-from edgespec_runtimes.kernels import kernels_here
 from edgespec_runtimes.providers import TITLE, Provider, find_provider
 
 __all__ = ["one_line_errors", "open_session", "operators_taken"]

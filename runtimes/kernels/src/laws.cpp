@@ -1,0 +1,121 @@
+// Arithmetic over a vocabulary, for the loop around the models: called by Python, on one thread.
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "vector_math.h"
+
+namespace edgespec {
+namespace {
+
+constexpr int64_t kBlock = 256;  // weights that are added up before a draw looks at each
+
+// Σ of 16 numbers at a time, in 64 bits.
+struct Sum {
+  __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
+
+  void add(__m512 x) {
+    low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
+    high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)));
+  }
+  double total() const { return _mm512_reduce_add_pd(_mm512_add_pd(low, high)); }
+};
+
+double sum(const float* x, int64_t count) {
+  Sum sum;
+  for (int64_t i = 0; i < count; i += 16) {
+    sum.add(_mm512_maskz_loadu_ps(first_lanes(count - i), x + i));
+  }
+  return sum.total();
+}
+
+}  // namespace
+}  // namespace edgespec
+
+using namespace edgespec;
+
+extern "C" {
+
+// The first place of the largest of `count` numbers, at least one; the first that is no number, if
+// there is any.
+__attribute__((visibility("default"))) int64_t edgespec_largest(const float* x, int64_t count) {
+  __m512 largest = _mm512_set1_ps(x[0]);
+  __m512i place = _mm512_setzero_si512(), here = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+                                                                    11, 12, 13, 14, 15);
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 lanes = first_lanes(count - i);
+    const __m512 part = _mm512_mask_loadu_ps(largest, lanes, x + i);
+    const __mmask16 strange = _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
+    if (strange) return i + __builtin_ctz(strange);
+    const __mmask16 larger = _mm512_cmp_ps_mask(part, largest, _CMP_GT_OQ);
+    largest = _mm512_mask_mov_ps(largest, larger, part);
+    place = _mm512_mask_mov_epi32(place, larger, here);
+    here = _mm512_add_epi32(here, _mm512_set1_epi32(16));
+  }
+  // Of lanes that have it, the one that had it first.
+  const __m512 best = _mm512_set1_ps(_mm512_reduce_max_ps(largest));
+  const __mmask16 equal = _mm512_cmp_ps_mask(largest, best, _CMP_EQ_OQ);
+  return _mm512_mask_reduce_min_epi32(equal, place);
+}
+
+// weights = e^((x - highest) · sharpness); returns their sum.
+__attribute__((visibility("default"))) double edgespec_weigh(const float* x, int64_t count,
+                                                             float highest, float sharpness,
+                                                             float* weights) {
+  const __m512 top = _mm512_set1_ps(highest), factor = _mm512_set1_ps(sharpness);
+  Sum sum;
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 lanes = first_lanes(count - i);
+    const __m512 below = _mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, x + i), top);
+    const __m512 weight = _mm512_maskz_mov_ps(lanes, exp(_mm512_mul_ps(below, factor)));
+    sum.add(weight);
+    _mm512_mask_storeu_ps(weights + i, lanes, weight);
+  }
+  return sum.total();
+}
+
+// The first place up to which more than `uniform` of all weight lies; never behind the last weight.
+__attribute__((visibility("default"))) int64_t edgespec_draw(const float* weights, int64_t count,
+                                                             double uniform) {
+  const double point = uniform * sum(weights, count);
+  double before = 0;
+  int64_t last = 0;
+  for (int64_t start = 0; start < count; start += kBlock) {
+    const int64_t size = std::min(kBlock, count - start);
+    const double block = sum(weights + start, size);
+    if (block > 0 && before + block > point) {
+      double reached = before;
+      for (int64_t i = start; i < start + size; ++i) {
+        reached += weights[i];
+        if (reached > point) return i;
+        if (weights[i] > 0) last = i;
+      }
+      before = reached;  // rounding: the point was the block's end
+    } else {
+      before += block;
+      if (block > 0) {
+        for (last = start + size - 1; !(weights[last] > 0); --last) {
+        }
+      }
+    }
+  }
+  return last;
+}
+
+// left = max(0, factor · p - q): q [shared] stands at `places` of p, where these are below `count`.
+__attribute__((visibility("default"))) void edgespec_excess(const float* p, int64_t count,
+                                                            float factor, const float* q,
+                                                            const int64_t* places, int64_t shared,
+                                                            float* left) {
+  const __m512 times = _mm512_set1_ps(factor);
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 lanes = first_lanes(count - i);
+    _mm512_mask_storeu_ps(left + i, lanes,
+                          _mm512_mul_ps(times, _mm512_maskz_loadu_ps(lanes, p + i)));
+  }
+  for (int64_t i = 0; i < shared; ++i) {
+    if (places[i] < count) left[places[i]] = std::max(0.0f, left[places[i]] - q[i]);
+  }
+}
+}
