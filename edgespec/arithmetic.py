@@ -20,6 +20,7 @@ Floats = npt.NDArray[np.float32]
 Places = npt.NDArray[np.int64]
 Weights = npt.NDArray[Any]  # floats, or a test's fractions
 
+FLOAT32 = np.dtype(np.float32)
 BLOCK = 256  # weights that are added up before a draw looks at each
 
 
@@ -77,7 +78,7 @@ IN_NUMPY = InNumpy()
 
 def arithmetic_for(row: Weights) -> Arithmetic:
     """What computes with this row: kernels know float32 without gaps."""
-    if row.dtype == np.float32 and row.flags.c_contiguous:
+    if row.dtype == FLOAT32 and row.flags.c_contiguous:
         return _of_floats()
     return IN_NUMPY
 

@@ -1,8 +1,8 @@
-// Arithmetic over a vocabulary, for the loop around the models: called by Python, on one thread.
+#include "laws.h"
+
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cstdint>
 
 #include "vector_math.h"
 
@@ -31,18 +31,11 @@ double sum(const float* x, int64_t count) {
 }
 
 }  // namespace
-}  // namespace edgespec
 
-using namespace edgespec;
-
-extern "C" {
-
-// The first place of the largest of `count` numbers, at least one; the first that is no number, if
-// there is any.
-__attribute__((visibility("default"))) int64_t edgespec_largest(const float* x, int64_t count) {
+int64_t largest(const float* x, int64_t count) {
   __m512 largest = _mm512_set1_ps(x[0]);
-  __m512i place = _mm512_setzero_si512(), here = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
-                                                                    11, 12, 13, 14, 15);
+  __m512i place = _mm512_setzero_si512();
+  __m512i here = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   for (int64_t i = 0; i < count; i += 16) {
     const __mmask16 lanes = first_lanes(count - i);
     const __m512 part = _mm512_mask_loadu_ps(largest, lanes, x + i);
@@ -59,10 +52,7 @@ __attribute__((visibility("default"))) int64_t edgespec_largest(const float* x, 
   return _mm512_mask_reduce_min_epi32(equal, place);
 }
 
-// weights = e^((x - highest) · sharpness); returns their sum.
-__attribute__((visibility("default"))) double edgespec_weigh(const float* x, int64_t count,
-                                                             float highest, float sharpness,
-                                                             float* weights) {
+double weigh(const float* x, int64_t count, float highest, float sharpness, float* weights) {
   const __m512 top = _mm512_set1_ps(highest), factor = _mm512_set1_ps(sharpness);
   Sum sum;
   for (int64_t i = 0; i < count; i += 16) {
@@ -75,9 +65,7 @@ __attribute__((visibility("default"))) double edgespec_weigh(const float* x, int
   return sum.total();
 }
 
-// The first place up to which more than `uniform` of all weight lies; never behind the last weight.
-__attribute__((visibility("default"))) int64_t edgespec_draw(const float* weights, int64_t count,
-                                                             double uniform) {
+int64_t draw(const float* weights, int64_t count, double uniform) {
   const double point = uniform * sum(weights, count);
   double before = 0;
   int64_t last = 0;
@@ -103,11 +91,8 @@ __attribute__((visibility("default"))) int64_t edgespec_draw(const float* weight
   return last;
 }
 
-// left = max(0, factor · p - q): q [shared] stands at `places` of p, where these are below `count`.
-__attribute__((visibility("default"))) void edgespec_excess(const float* p, int64_t count,
-                                                            float factor, const float* q,
-                                                            const int64_t* places, int64_t shared,
-                                                            float* left) {
+void excess(const float* p, int64_t count, float factor, const float* q, const int64_t* places,
+            int64_t shared, float* left) {
   const __m512 times = _mm512_set1_ps(factor);
   for (int64_t i = 0; i < count; i += 16) {
     const __mmask16 lanes = first_lanes(count - i);
@@ -118,4 +103,5 @@ __attribute__((visibility("default"))) void edgespec_excess(const float* p, int6
     if (places[i] < count) left[places[i]] = std::max(0.0f, left[places[i]] - q[i]);
   }
 }
-}
+
+}  // namespace edgespec

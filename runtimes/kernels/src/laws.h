@@ -1,0 +1,22 @@
+// Arithmetic over a vocabulary, for the loop around the models: on one thread.
+#pragma once
+
+#include <cstdint>
+
+namespace edgespec {
+
+// The first place of the largest of `count` numbers, at least one; the first that is no number, if
+// there is any.
+int64_t largest(const float* x, int64_t count);
+
+// weights = e^((x - highest) · sharpness); returns their sum.
+double weigh(const float* x, int64_t count, float highest, float sharpness, float* weights);
+
+// The first place up to which more than `uniform` of all weight lies; never behind the last weight.
+int64_t draw(const float* weights, int64_t count, double uniform);
+
+// left = max(0, factor · p - q): q [shared] stands at `places` of p, nowhere if behind its end.
+void excess(const float* p, int64_t count, float factor, const float* q, const int64_t* places,
+            int64_t shared, float* left);
+
+}  // namespace edgespec

@@ -1,0 +1,100 @@
+// The module `edgespec_kernels._laws`: laws.h for Python, on anything that has a buffer. Through
+// ctypes, a call takes longer than what it computes.
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstring>
+
+#include "laws.h"
+
+namespace {
+
+// A contiguous buffer of numbers of one kind; `held` says whether it is.
+template <typename T>
+class Buffer {
+ public:
+  Buffer(PyObject* object, const char* formats, int flags = PyBUF_SIMPLE) {
+    if (PyObject_GetBuffer(object, &view_, flags | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) return;
+    held = std::strlen(view_.format) == 1 && std::strchr(formats, *view_.format) &&
+           view_.itemsize == sizeof(T);
+    if (held) return;
+    PyErr_Format(PyExc_TypeError, "numbers are '%s', not '%s'", view_.format, formats);
+    PyBuffer_Release(&view_);
+  }
+  ~Buffer() {
+    if (held) PyBuffer_Release(&view_);
+  }
+  Buffer(const Buffer&) = delete;
+
+  T* data() const { return static_cast<T*>(view_.buf); }
+  int64_t count() const { return view_.len / static_cast<int64_t>(sizeof(T)); }
+
+  bool held = false;
+
+ private:
+  Py_buffer view_;
+};
+
+struct Floats : Buffer<float> {
+  explicit Floats(PyObject* object, int flags = PyBUF_SIMPLE) : Buffer(object, "f", flags) {}
+};
+
+PyObject* wrong_call() {
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "rows do not fit each other, or are empty");
+  return nullptr;
+}
+
+PyObject* largest(PyObject*, PyObject* row) {
+  const Floats x(row);
+  if (!x.held || !x.count()) return wrong_call();
+  return PyLong_FromLongLong(edgespec::largest(x.data(), x.count()));
+}
+
+PyObject* weigh(PyObject*, PyObject* arguments) {
+  PyObject *row, *out;
+  float highest, sharpness;
+  if (!PyArg_ParseTuple(arguments, "OffO", &row, &highest, &sharpness, &out)) return nullptr;
+  const Floats x(row), weights(out, PyBUF_WRITABLE);
+  if (!x.held || !weights.held || weights.count() != x.count()) return wrong_call();
+  return PyFloat_FromDouble(
+      edgespec::weigh(x.data(), x.count(), highest, sharpness, weights.data()));
+}
+
+PyObject* draw(PyObject*, PyObject* arguments) {
+  PyObject* row;
+  double uniform;
+  if (!PyArg_ParseTuple(arguments, "Od", &row, &uniform)) return nullptr;
+  const Floats weights(row);
+  if (!weights.held || !weights.count()) return wrong_call();
+  return PyLong_FromLongLong(edgespec::draw(weights.data(), weights.count(), uniform));
+}
+
+PyObject* excess(PyObject*, PyObject* arguments) {
+  PyObject *all, *some, *where, *out;
+  float factor;
+  if (!PyArg_ParseTuple(arguments, "OfOOO", &all, &factor, &some, &where, &out)) return nullptr;
+  const Floats p(all), q(some), left(out, PyBUF_WRITABLE);
+  const Buffer<int64_t> places(where, "lq");
+  if (!p.held || !q.held || !left.held || !places.held || left.count() != p.count() ||
+      places.count() != q.count()) {
+    return wrong_call();
+  }
+  edgespec::excess(p.data(), p.count(), factor, q.data(), places.data(), q.count(), left.data());
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"largest", largest, METH_O, "largest(row): its first place"},
+    {"weigh", weigh, METH_VARARGS, "weigh(row, highest, sharpness, out): the sum of out"},
+    {"draw", draw, METH_VARARGS, "draw(weights, uniform): a place"},
+    {"excess", excess, METH_VARARGS, "excess(p, factor, q, places, out)"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "edgespec_kernels._laws", nullptr, 0, methods, {}, {}, {}, {}};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__laws() { return PyModule_Create(&module); }
