@@ -47,8 +47,10 @@ class Distribution:
     def of(self, token: int) -> Any:
         """The probability of one token, 0 outside the support."""
         last = len(self.tokens) - 1
+        if token <= last and self.tokens[last] == last:  # as in `places`
+            return self.probabilities.item(token)
         place = min(int(self.tokens.searchsorted(token)), last) if last else 0
-        return self.probabilities[place] if self.tokens[place] == token else 0
+        return self.probabilities.item(place) if self.tokens[place] == token else 0
 
     def places(self, tokens: Tokens) -> Tokens:
         """Where each of `tokens` ([n]) stands in this support: [n]; behind its end if nowhere."""
