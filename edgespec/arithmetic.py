@@ -89,7 +89,7 @@ def _of_floats() -> Arithmetic:
         return IN_NUMPY
     try:
         from edgespec_kernels.laws import Laws
-    except ImportError:  # an older build
+    except ImportError:  # built without Python's headers
         return IN_NUMPY
     return Laws()
 
