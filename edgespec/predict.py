@@ -148,5 +148,6 @@ def _expected_round(drafted: Sequence[float], left: int, costs: Costs, gamma: in
 
 
 def _overlap(p: Distribution, q: Distribution) -> float:
-    places, shared = p.places(q.tokens)
+    places = p.places(q.tokens)
+    shared = places < len(p.tokens)
     return float(np.minimum(p.probabilities[places[shared]], q.probabilities[shared]).sum())

@@ -36,5 +36,6 @@ def _relu(f: Body, x: ir.Value) -> Sequence[ir.Value]:
 
 
 RELU = Function("Relu", ("x",), 1, _relu)
-SILU_GATE, GELU_GATE = _gate("SiluGate", "silu"), _gate("GeluGate", "gelu_new")
+SILU_GATE = _gate("SiluGate", "silu")
+GELU_GATE = _gate("GeluGate", "gelu_new")
 GATES = {"silu": SILU_GATE, "gelu_new": GELU_GATE, "gelu_pytorch_tanh": GELU_GATE}

@@ -18,7 +18,18 @@ constexpr int64_t kMostRows = 9;  // whose sums stay in registers together, with
 constexpr int64_t kPartRows = 8;  // of more than these, faster parts
 constexpr int64_t kShare = 131072;  // bytes of weights that a thread takes at a time, at most
 constexpr int64_t kEven = 4;  // shares: of so many, or twice as many …, two or four threads get alike
-constexpr int64_t kAhead = 16384;  // bytes; the processor's own prefetching ends at each page of 4 KB
+constexpr int64_t kFewRows = 6;  // are done with weights before the next ones are there
+
+// Asks memory for the weights to come: the processor's own prefetching ends at each page of 4 KB.
+// For few rows past the second cache, where they would push out what is needed again; more rows take
+// longer with each line than the first cache can hold lines waiting.
+template <int rows>
+void prefetch(const std::byte* weights) {
+  constexpr int64_t kAhead = rows <= kFewRows ? 8192 : 16384;
+  constexpr auto kHint = rows <= kFewRows ? _MM_HINT_NTA : _MM_HINT_T1;
+  _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead), kHint);
+  _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + 64), kHint);
+}
 
 struct Call {
   const std::byte* packed;
@@ -57,8 +68,7 @@ void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
   const int8_t* inputs = call.rows->row(first_row);
   const int64_t stride = call.rows->stride;
   for (; weights != end; weights += 128, inputs += kStep) {
-    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead), _MM_HINT_T1);
-    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + 64), _MM_HINT_T1);
+    prefetch<count>(weights);
     const __m512i first = _mm512_load_si512(weights), second = _mm512_load_si512(weights + 64);
 #pragma GCC unroll 16
     for (int r = 0; r < count; ++r) {
