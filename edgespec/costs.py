@@ -81,26 +81,41 @@ class Costs:
         return [self.round(gamma) for gamma in range(self.longest + 1)]
 
 
-# What a position beyond a plain step's costs, and a draft's call beyond reading its weights, as was
-# measured for SmolLM2-135M and the T5 pair on two cores of two machines (docs/speed.md).
+# What a position beyond a plain step's costs, as was measured for SmolLM2-135M and the T5 pair on
+# two cores of two machines (docs/speed.md). With kernels a plain step of `int8` is one position.
 FURTHER = {"int8": 0.06, "int8-weights": 0.12, "int4-weights": 0.17}
 FURTHER_ELSE = 0.045
-CALL = 0.03
+FURTHER_WITH_KERNELS = 0.035
+CALL = 0.03  # of a draft, beyond reading its weights
+LOOP = 0.03
+CACHED = 16_000_000  # bytes of a draft that are still in the processor's cache at its next call
 
 
 def estimated_costs(
-    draft_share: float, longest: int, target_format: str = "fp32", min_rows: int = 1
+    target_bytes: int,
+    draft_bytes: int,
+    longest: int,
+    target_format: str = "fp32",
+    min_rows: int = 1,
 ) -> Costs:
     """A guess for a device that was not measured; `edgespec tune` replaces it by measurements.
 
-    Decoding is bound by reading the weights, so c is the ratio of their sizes and what any call
-    costs; a further position adds a little arithmetic.
+    Decoding is bound by reading the weights, so a draft's call costs as much of a target's as it is
+    smaller, and what any call costs. A small draft reads them once in a round: verification sweeps
+    the caches, its own calls do not.
 
     Args:
-        draft_share: size of the draft over that of the target; 0 for prompt lookup.
+        target_bytes, draft_bytes: sizes of the two; no draft model is prompt lookup.
         longest: the largest γ.
         min_rows: positions that the target is called with at least: what a plain step pays.
     """
     slope = FURTHER.get(target_format, FURTHER_ELSE)
+    if target_format == "int8" and min_rows == 1:
+        slope = FURTHER_WITH_KERNELS
     verify = [1 + slope * max(0, gamma + 1 - min_rows) for gamma in range(longest + 1)]
-    return Costs(verify, draft_share + CALL if draft_share else 0.0, overhead=0.03)
+    if not draft_bytes:
+        return Costs(verify, 0.0, overhead=LOOP)
+    reading = draft_bytes / target_bytes
+    if draft_bytes > CACHED:
+        return Costs(verify, reading + CALL, overhead=LOOP)
+    return Costs(verify, CALL, overhead=LOOP + reading)

@@ -144,11 +144,14 @@ def _costs(
     min_rows, max_rows = _rows(invariance)
     longest = max_rows - 1
     guess = partial(
-        estimated_costs, longest=longest, target_format=target_format, min_rows=min_rows
+        estimated_costs,
+        manifest.bytes("target", target_format),
+        longest=longest,
+        target_format=target_format,
+        min_rows=min_rows,
     )
-    costs = {"lookup": guess(0.0)}
+    costs = {"lookup": guess(0)}
     if draft_format is not None:
-        share = manifest.bytes("draft", draft_format) / manifest.bytes("target", target_format)
-        costs["model"] = guess(share)
+        costs["model"] = guess(manifest.bytes("draft", draft_format))
     known = tuned.known_costs() if tuned else {}
     return costs | {kind: found.up_to(longest) for kind, found in known.items()}

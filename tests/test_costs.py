@@ -139,19 +139,31 @@ def test_a_draft_that_becomes_good_is_found_out():
 @pytest.mark.parametrize("gamma", [-1, "x", 1.5, "1.5", 17])
 def test_a_gamma_that_cannot_be_is_refused(gamma):
     with pytest.raises(UsageError, match="gamma is"):
-        controller(gamma, estimated_costs(0.1, 16))
+        controller(gamma, estimated_costs(100, 10, 16))
 
 
 def test_where_a_plain_step_pays_for_two_positions_one_drafted_token_is_verified_for_nothing():
-    alone, padded = (estimated_costs(0.1, 4, "int8", rows) for rows in (1, 2))
+    alone, padded = (estimated_costs(100, 10, 4, "bf16", rows) for rows in (1, 2))
     assert padded.verify[:2] == [1, 1]
     assert padded.verify[1:] == pytest.approx(alone.verify[:-1])
-    assert padded.draft > 0.1
-    assert estimated_costs(0.0, 4).draft == 0
+
+
+def test_a_draft_costs_what_it_reads_once_a_round_if_it_stays_in_the_cache():
+    small, large = (estimated_costs(10 * size, size, 4) for size in (10**6, 10**9))
+    assert small.round(1) == pytest.approx(large.round(1))
+    assert small.round(3) - small.round(2) < large.round(3) - large.round(2) - 0.09
+    lookup = estimated_costs(10**6, 0, 4)
+    assert lookup.draft == 0
+    assert lookup.round(1) < small.round(1) - 0.1
+
+
+def test_with_kernels_a_further_position_of_int8_costs_less():
+    kernels, without = (estimated_costs(100, 10, 4, "int8", rows) for rows in (1, 2))
+    assert kernels.verify[1] - kernels.verify[0] < without.verify[2] - without.verify[1]
 
 
 def test_a_hopeless_draft_costs_at_most_3_percent_where_its_first_token_is_free():
-    costs = estimated_costs(0.0, 16, "int8", 2)
+    costs = estimated_costs(100, 0, 16, "int8", 2)
     tokens, cost = drive(Adaptive(costs), costs, 0.0, 128, np.random.default_rng(0))
     assert cost <= 1.03 * tokens
 
