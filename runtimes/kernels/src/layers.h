@@ -30,10 +30,7 @@ struct Attending {
     const NormedRows normed = asking.rows(call.input<float>(1));
     float* y = call.output(0, x.shape);
     Team::together(call.threads(), [&](const Threads& threads) {
-      const auto from_x = [&](RoundedRows& rows, int64_t r) {
-        normed(x.data + r * x.last(), rows, r);
-      };
-      asking.weights.multiply(x.rows(), from_x, nullptr, asked, threads);
+      asking.multiply(x, normed, asked, threads);
       attend(threads);
       const auto from_answers = [&](RoundedRows& rows, int64_t r) {
         round_row_by_largest(answers + r * rows.width, rows, r);
@@ -177,10 +174,7 @@ struct FeedForward {
     float* opened = kept<Opened>(x.rows() * parts * width);
     float* y = call.output(0, x.shape);
     Team::together(call.threads(), [&](const Threads& threads) {
-      const auto from_x = [&](RoundedRows& rows, int64_t r) {
-        normed(x.data + r * x.last(), rows, r);
-      };
-      opening.weights.multiply(x.rows(), from_x, nullptr, opened, threads);
+      opening.multiply(x, normed, opened, threads);
       const auto from_opened = [&](RoundedRows& rows, int64_t r) {
         struct Activated;
         float* activated = kept<Activated>(width);

@@ -134,6 +134,15 @@ struct NormedWeights {
     if (norm.last() != weights.in()) throw Failure("weights and the norm's weight differ in width");
     return {norm.data, epsilon, step};
   }
+
+  // y = (rows of x, made by `normed`) · weights
+  void multiply(const Tensor<const float>& x, const NormedRows& normed, float* y,
+                const Threads& threads) const {
+    const auto from_x = [&](RoundedRows& rows, int64_t r) {
+      normed(x.data + r * rows.width, rows, r);
+    };
+    weights.multiply(x.rows(), from_x, nullptr, y, threads);
+  }
 };
 
 // x, weights, scale [out]; weights are [in, out], or as a table [out, in].
