@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from edgespec.arithmetic import arithmetic_for
 from edgespec.distribution import Distribution
+from edgespec.errors import EdgespecError
 from edgespec.randomness import Randomness
 
 __all__ = ["RULES", "Laws", "Proposal", "Rule", "Verdict", "block_rule", "residual", "token_rule"]
@@ -73,8 +74,19 @@ def residual(p: Distribution, q: Distribution, weight: Any = 1) -> Distribution:
 
 def _excess(p: Distribution, q: Distribution, weight: Any) -> Any:
     """max(0, weight · p − q) over the tokens of p: [k]."""
-    arithmetic = arithmetic_for(p.probabilities)
+    arithmetic = arithmetic_for(p.probabilities, q.probabilities)
     return arithmetic.excess(p.probabilities, weight, q.probabilities, p.places(q.tokens))
+
+
+def _ratio(p: Distribution, q: Distribution, token: int) -> Any:
+    """p(token) / q(token)."""
+    chance = q.of(token)
+    if not chance:
+        raise EdgespecError(
+            f"the draft proposed token {token}, to which its law gives no probability; a draft "
+            "must report the law that it drew from"
+        )
+    return p.of(token) / chance
 
 
 def token_rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:
@@ -84,7 +96,7 @@ def token_rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:
     token is a bonus from p_{γ+1}.
     """
     for i, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
-        if not randomness.bernoulli(p[i].of(token) / q.of(token)):
+        if not randomness.bernoulli(_ratio(p[i], q, token)):
             return Verdict(accepted=i, evaluated=i + 1, next=residual(p[i], q))
     drafted = len(proposal.tokens)
     return Verdict(accepted=drafted, evaluated=drafted, next=p[drafted])
@@ -101,7 +113,7 @@ def block_rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:
     drafted = len(proposal.tokens)
     w: list[Any] = [1]
     for i, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
-        w.append(min(w[i] * p[i].of(token) / q.of(token), 1))
+        w.append(min(w[i] * _ratio(p[i], q, token), 1))
     if randomness.bernoulli(w[drafted]):
         return Verdict(accepted=drafted, evaluated=drafted, next=p[drafted])
     for i in range(drafted - 1, 0, -1):

@@ -76,17 +76,17 @@ class InNumpy:
 IN_NUMPY = InNumpy()
 
 
-def arithmetic_for(row: Weights) -> Arithmetic:
-    """What computes with this row: kernels know float32 without gaps."""
-    if row.dtype == FLOAT32 and row.flags.c_contiguous:
+def arithmetic_for(row: Weights, *others: Weights) -> Arithmetic:
+    """What computes with this row: kernels know float32 without gaps, and no others that float32
+    would round."""
+    exact = all(other.dtype == FLOAT32 or other.dtype.kind == "i" for other in others)
+    if row.dtype == FLOAT32 and row.flags.c_contiguous and exact and kernels_here() is not None:
         return _of_floats()
     return IN_NUMPY
 
 
 @cache
 def _of_floats() -> Arithmetic:
-    if kernels_here() is None:
-        return IN_NUMPY
     try:
         from edgespec_kernels.laws import Laws
     except ImportError:  # built without Python's headers

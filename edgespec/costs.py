@@ -82,10 +82,10 @@ class Costs:
 
 
 # What a position beyond a plain step's costs, as was measured for SmolLM2-135M and the T5 pair on
-# two cores of two machines (docs/speed.md). With kernels a plain step of `int8` is one position.
+# two cores of two machines (docs/speed.md).
 FURTHER = {"int8": 0.06, "int8-weights": 0.12, "int4-weights": 0.17}
 FURTHER_ELSE = 0.045
-FURTHER_WITH_KERNELS = 0.035
+FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.035}
 CALL = 0.03  # of a draft, beyond reading its weights
 LOOP = 0.03
 CACHED = 16_000_000  # bytes of a draft that are still in the processor's cache at its next call
@@ -97,6 +97,7 @@ def estimated_costs(
     longest: int,
     target_format: str = "fp32",
     min_rows: int = 1,
+    kernels: bool = False,
 ) -> Costs:
     """A guess for a device that was not measured; `edgespec tune` replaces it by measurements.
 
@@ -108,10 +109,10 @@ def estimated_costs(
         target_bytes, draft_bytes: sizes of the two; no draft model is prompt lookup.
         longest: the largest γ.
         min_rows: positions that the target is called with at least: what a plain step pays.
+        kernels: run the target (`edgespec.kernels`).
     """
-    slope = FURTHER.get(target_format, FURTHER_ELSE)
-    if target_format == "int8" and min_rows == 1:
-        slope = FURTHER_WITH_KERNELS
+    further = FURTHER_WITH_KERNELS if kernels else FURTHER
+    slope = further.get(target_format, FURTHER_ELSE)
     verify = [1 + slope * max(0, gamma + 1 - min_rows) for gamma in range(longest + 1)]
     if not draft_bytes:
         return Costs(verify, 0.0, overhead=LOOP)

@@ -9,10 +9,10 @@ from pathlib import Path
 from edgespec.choice import Asked, Choice, choose, profile_of_this_machine
 from edgespec.contract import MAX_ROWS, Manifest, RowInvariance, read_manifest
 from edgespec.costs import Costs, estimated_costs
-from edgespec.device import placed
+from edgespec.device import CPU, placed
+from edgespec.kernels import kernels_here
 from edgespec.model import Model
 from edgespec.pair import Pair
-from edgespec.profile import Profile
 from edgespec.runtimes import open_model
 from edgespec.tokenizer import load_tokenizer
 from edgespec.verdicts import known_verdict, verdict_here
@@ -69,7 +69,7 @@ def load(
         target,
         draft,
         vocabulary=open_vocabulary(folder, manifest),
-        costs=_costs(manifest, formats, invariance, chosen.tuned),
+        costs=_costs(manifest, chosen, invariance),
         formats=formats,
         devices=(chosen.device, chosen.draft_device),
         tuned=chosen.tuned,
@@ -134,13 +134,10 @@ def _usual_capacity(manifest: Manifest) -> int:
 
 
 def _costs(
-    manifest: Manifest,
-    formats: tuple[str, str | None],
-    invariance: RowInvariance | None,
-    tuned: Profile | None,
+    manifest: Manifest, chosen: Choice, invariance: RowInvariance | None
 ) -> dict[str, Costs]:
     """Of rounds by kind of draft: as tuned, or guessed from the sizes of the models."""
-    target_format, draft_format = formats
+    target_format, draft_format, tuned = chosen.target_format, chosen.draft_format, chosen.tuned
     min_rows, max_rows = _rows(invariance)
     longest = max_rows - 1
     guess = partial(
@@ -149,6 +146,7 @@ def _costs(
         longest=longest,
         target_format=target_format,
         min_rows=min_rows,
+        kernels=chosen.device.provider == CPU and kernels_here() is not None,
     )
     costs = {"lookup": guess(0)}
     if draft_format is not None:

@@ -375,6 +375,16 @@ def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, ga
     assert result.stats.drafted > 0
 
 
+@pytest.mark.parametrize("rule", ["token", "block"])
+def test_a_draft_whose_law_lacks_its_own_token_is_refused(pair, rule):
+    class Untrue(Wild):
+        def propose(self, text, gamma, randomness) -> Proposal:
+            return Proposal([9], [Distribution(np.array([3, 4]), np.array([0.5, 0.5]))])
+
+    with pytest.raises(EdgespecError, match="proposed token 9, to which its law gives no prob"):
+        pair.generate(ENGLISH, draft=Untrue(40), temperature=1.0, rule=rule)
+
+
 @pytest.mark.parametrize(
     ("asked", "ran"),
     [

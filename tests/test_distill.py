@@ -43,6 +43,7 @@ from edgespec_export.distill.outputs import (
 )
 from edgespec_export.distill.plan import Distillation, Plan
 from edgespec_export.distill.run import distill
+from edgespec_export.distill.start import shaped
 from edgespec_export.distill.student import last, small_model
 from edgespec_export.distill.vocabulary import Vocabulary, frequent, whole
 from edgespec_export.distill.wide_head import head_loss
@@ -690,12 +691,14 @@ def test_a_training_that_starts_from_a_draft_begins_where_that_ended(
     assert one.before.sampled < one.after.sampled - 0.01
     assert other.draft_parameters == one.draft_parameters
     assert "began as those of the draft first" in (second / "README.md").read_text()
+    record = json.loads((second / "distillation.json").read_text())
+    assert record["plan"]["start"] == "first"  # where it lies is nobody's concern
     names = {"config.json", "model.safetensors", "distillation.json", "tokenizer.json"}
     assert names <= {file.name for file in second.iterdir()}
 
 
 def test_only_a_distilled_draft_of_the_same_target_can_be_started_from(
-    llama_folder, t5_folder, prompts, tmp_path
+    llama_folder, t5_folder, prompts, tmp_path, monkeypatch
 ):
     with pytest.raises(UsageError, match="which is no draft that edgespec distill wrote"):
         distill(str(llama_folder), prompts, tmp_path / "d", Plan(**LATER, start=str(llama_folder)))
@@ -704,18 +707,32 @@ def test_only_a_distilled_draft_of_the_same_target_can_be_started_from(
     record = json.loads((of_t5 / "distillation.json").read_text())
     record["plan"]["encoder_layers"] = None
     (of_t5 / "distillation.json").write_text(json.dumps(record))
+    monkeypatch.delattr(run_module, "written_with_laws")  # before the target writes for an hour
     with pytest.raises(UsageError, match="start from a draft of the same target"):
         distill(str(llama_folder), prompts, tmp_path / "d", Plan(**LATER, start=str(of_t5)))
 
 
-def test_a_run_that_started_from_another_draft_is_not_gone_on_with(llama_folder, tmp_path):
+def test_a_run_that_started_from_another_draft_is_not_gone_on_with(
+    llama_folder, tmp_path, monkeypatch
+):
     start = tmp_path / "start"
     start.mkdir()
     plan = dataclasses.replace(PLAN, start=str(start))
     source = resolve(str(llama_folder))
     empty = recipe_of(source, [[1]], plan)
     (start / "model.safetensors").write_bytes(b"weights")
-    assert recipe_of(source, [[1]], plan) != empty
+    filled = recipe_of(source, [[1]], plan)
+    assert filled != empty
+    monkeypatch.chdir(tmp_path)
+    assert recipe_of(source, [[1]], dataclasses.replace(plan, start="start")) == filled
+
+
+@pytest.mark.parametrize("name", ["en-de-draft", "smollm2-draft"])
+def test_the_shipped_drafts_can_be_started_from(name):
+    folder = Path(__file__).parents[1] / "models" / name
+    plan = shaped(Plan(layers=7, steps=1, start=str(folder)))
+    assert plan.layers == 1
+    assert plan.eagle == (name == "smollm2-draft")
 
 
 @pytest.mark.parametrize("option", [["--layers", "2"], ["--vocabulary", "90"], ["--eagle"]])

@@ -407,6 +407,18 @@ def test_parts_behind_each_other_become_half_a_layer(rng, tmp_path, inner):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_a_key_that_somebody_reads_before_the_end_is_no_part_of_a_whole(rng, tmp_path):
+    half, inputs, fixed, attributes = half_layer(rng, "RotaryAttention", 5)
+    g = Graph("key seen", None)
+    values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
+    values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
+    out, key, value, _ = by_parts(g, half, INNER["RotaryAttention"], values, attributes)
+    results = ((out, 2), (key, 4), (value, 4), (g.op.Identity(key), 4))
+    for place, (result, rank) in enumerate(results):
+        g.output(f"result {place}", result, np.float32, [None] * rank)
+    assert half.whole.name not in [node.op_type for node in g.model().graph]
+
+
 def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
     half, inputs, fixed, attributes = half_layer(rng, "SiluGate", 5)
     wrong = fixed | weights_of(rng, STREAM, 300)
@@ -541,11 +553,27 @@ def test_an_excess_is_numpys(p, q, factor, chance):
 
 
 @with_laws
+def test_tokens_of_any_integers_have_an_excess():
+    p, q = np.full(40, 0.025, np.float32), np.full(3, 0.1, np.float32)
+    for places in (np.array([1, 5, 9], np.int32), np.arange(6)[::2]):
+        expected = InNumpy().excess(p, 1, q, places)
+        np.testing.assert_array_equal(arithmetic_for(p, q).excess(p, 1, q, places), expected)
+
+
+@with_laws
+def test_laws_by_kernels_are_switched_off_with_the_others(monkeypatch):
+    monkeypatch.setenv(SWITCH, "0")
+    assert isinstance(arithmetic_for(np.zeros(4, np.float32)), InNumpy)
+
+
+@with_laws
 def test_other_numbers_than_floats_are_left_to_numpy(rng):
     row = rng.normal(size=64).astype(np.float32)
     assert isinstance(arithmetic_for(row), Laws)
     for other in (row.astype(np.float64), row[::2], np.array([Fraction(1, 3)])):
         assert isinstance(arithmetic_for(other), InNumpy)
+    assert isinstance(arithmetic_for(row, row.astype(np.float64)), InNumpy)
+    assert isinstance(arithmetic_for(row, np.ones(1, np.int64)), Laws)  # of a determined token
 
 
 # --- Names ---------------------------------------------------------------------------------------

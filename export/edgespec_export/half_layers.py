@@ -103,6 +103,8 @@ def _parts(inner: ir.Node, half: HalfLayer) -> _Parts | None:
     add = closing and _user(closing.outputs[0], "Add")
     if not (opening and closing and add and add.inputs[0] is opening.inputs[0]):
         return None
+    if any(other.uses() for other in inner.outputs[1:]):  # it would come behind who uses them
+        return None
     return _Parts(opening, split, inner, closing, add)
 
 

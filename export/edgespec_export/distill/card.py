@@ -17,7 +17,8 @@ RECORD = "distillation.json"
 
 def write_card(folder: Path, source: Source, plan: Plan, found: Distillation) -> None:
     """Writes README.md and distillation.json into a finished checkpoint."""
-    record = {"edgespec": __version__, "target": _name(source), "plan": asdict(plan)}
+    planned = {**asdict(plan), "start": _start(plan)}
+    record = {"edgespec": __version__, "target": _name(source), "plan": planned}
     (folder / RECORD).write_text(
         json.dumps({**record, "result": asdict(found)}, indent=2) + "\n", encoding="utf-8"
     )
@@ -44,8 +45,12 @@ def _shape(plan: Plan) -> str:
     return shape
 
 
+def _start(plan: Plan) -> str | None:
+    return None if plan.start is None else Path(plan.start).resolve().name
+
+
 def _began(plan: Plan) -> str:
-    return "the target's" if plan.start is None else f"those of the draft {Path(plan.start).name}"
+    return "the target's" if plan.start is None else f"those of the draft {_start(plan)}"
 
 
 def _layers(count: int, which: str) -> str:

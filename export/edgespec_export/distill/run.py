@@ -36,7 +36,7 @@ from edgespec_export.distill.outputs import (
     written_with_laws,
 )
 from edgespec_export.distill.plan import Distillation, Plan, check_plan, plan_for
-from edgespec_export.distill.start import shaped, started, vocabulary_of
+from edgespec_export.distill.start import shaped, take_weights, vocabulary_of
 from edgespec_export.distill.student import last, small_model, spread
 from edgespec_export.distill.target import open_target
 from edgespec_export.distill.training import Report, Training
@@ -130,12 +130,13 @@ class _Run:
 
     def train(self) -> tuple[Trained, Distillation]:
         plan = self._plan
+        # First of all: one that does not fit is not found out after an hour of writing.
+        started = None if plan.start is None else self._started(Path(plan.start))
         greedy, sampled = (self._held_out_texts(temperature) for temperature in (0.0, 1.0))
         examples = [] if plan.on_policy else list(self._cached())
-        vocabulary = self._vocabulary(examples)
+        draft = started or self._fresh(examples)
+        vocabulary, model = draft.vocabulary, draft.model
         self._tell_coverage(vocabulary, [*greedy, *sampled])
-        draft = self._draft(vocabulary, examples)
-        model = draft.model
         held_out = HeldOut(self._target, vocabulary, greedy, sampled)
         share = _parameters(model) / _parameters(self._target.model)
         self._say(f"draft: {_parameters(model) / 1e6:.1f}M parameters, {share:.1%} of the target")
@@ -173,12 +174,26 @@ class _Run:
             draft_parameters=_parameters(model),
         )
 
-    def _draft(self, vocabulary: Vocabulary, examples: Sequence[Example]) -> Trained:
-        """The draft before its training."""
-        plan, target = self._plan, self._target
-        start = None if plan.start is None else Path(plan.start)
+    def _started(self, start: Path) -> Trained:
+        """The draft as another training left it."""
+        size = len(self._target.model.get_input_embeddings().weight)
+        vocabulary = vocabulary_of(start, self._plan.vocabulary, size)
+        body = self._body(vocabulary)
+        take_weights(body, start)
+        return self._trained(body, vocabulary)
+
+    def _fresh(self, examples: Sequence[Example]) -> Trained:
+        """The draft before any training."""
+        vocabulary = self._vocabulary(examples)
+        draft = self._trained(self._body(vocabulary), vocabulary)
+        if isinstance(draft, Reading):
+            draft.begin(_from_all_over(examples, STARTERS))
+        return draft
+
+    def _body(self, vocabulary: Vocabulary) -> Any:
+        plan, model = self._plan, self._target.model
         body = small_model(
-            target.model,
+            model,
             layers=plan.layers,
             encoder_layers=plan.encoder_layers,
             width=plan.width,
@@ -186,17 +201,15 @@ class _Run:
             seed=plan.seed,
             keep=spread if self._features is None else last,
         )
-        if self._features is not None:
-            body = Eagle(body, self._features.layers, target.model.config.hidden_size)
-        if start is not None:
-            started(body, start)
-        model = _beside(target.model, body)
         if self._features is None:
-            return target.draft(model, vocabulary)
-        draft = Reading(model, vocabulary, self._features)
-        if start is None:
-            draft.begin(_from_all_over(examples, STARTERS))
-        return draft
+            return body
+        return Eagle(body, self._features.layers, model.config.hidden_size)
+
+    def _trained(self, body: Any, vocabulary: Vocabulary) -> Trained:
+        model = _beside(self._target.model, body)
+        if self._features is None:
+            return self._target.draft(model, vocabulary)
+        return Reading(model, vocabulary, self._features)
 
     def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
         return Manner(self._plan.max_new_tokens, self._ends, temperature, enough)
@@ -224,12 +237,9 @@ class _Run:
             self._features.add(texts, file)
 
     def _vocabulary(self, examples: Sequence[Text]) -> Vocabulary:
-        """The draft's tokens: those it started with, or the most frequent ones of what the target
-        reads and writes."""
+        """The draft's tokens: the most frequent ones of what the target reads and writes."""
         model, size = self._target.model, self._plan.vocabulary
         embeddings = model.get_input_embeddings().weight.detach().cpu()
-        if self._plan.start is not None:
-            return vocabulary_of(Path(self._plan.start), size, len(embeddings))
         if size is None or size >= len(embeddings):
             return whole(len(embeddings))
         file = self._work / "vocabulary.pt"

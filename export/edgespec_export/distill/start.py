@@ -17,7 +17,7 @@ from edgespec_export.distill.plan import SHAPE, Plan
 from edgespec_export.distill.vocabulary import Vocabulary, whole
 from edgespec_export.safetensors_file import Safetensors
 
-__all__ = ["shaped", "started", "vocabulary_of"]
+__all__ = ["shaped", "take_weights", "vocabulary_of"]
 
 WEIGHTS = "model.safetensors"
 
@@ -32,7 +32,9 @@ def shaped(plan: Plan) -> Plan:
         return plan
     try:
         record = json.loads((Path(plan.start) / RECORD).read_text(encoding="utf-8"))
-        return dataclasses.replace(plan, **{name: record["plan"][name] for name in SHAPE})
+        shape = Plan(layers=record["plan"]["layers"])  # older records know fewer choices
+        known = {name: record["plan"].get(name, getattr(shape, name)) for name in SHAPE}
+        return dataclasses.replace(plan, **known)
     except (OSError, ValueError, TypeError, KeyError):
         raise UsageError(
             f"start is {plan.start}, which is no draft that edgespec distill wrote (no {RECORD} of "
@@ -48,7 +50,7 @@ def vocabulary_of(start: Path, draft_size: int | None, target_size: int) -> Voca
     return Vocabulary(torch.from_numpy(maps.outputs), torch.from_numpy(maps.inputs))
 
 
-def started(model: Any, start: Path) -> None:
+def take_weights(model: Any, start: Path) -> None:
     """Gives a draft of the same shape the weights of the finished one.
 
     Raises:

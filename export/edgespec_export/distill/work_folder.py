@@ -26,10 +26,12 @@ def recipe_of(source: Source, prompts: Sequence[Sequence[int]], plan: Plan) -> s
     """What a training is made from: where it is the same, an interrupted run may go on.
 
     The version of edgespec is no part of it: a release that mends something else would throw an
-    hour's work away. Nor is how long: an interrupted run may be given more time.
+    hour's work away. Nor is how long: an interrupted run may be given more time. Of a draft that it
+    starts from, the files count, not how they are called.
     """
     words = hashlib.sha256(json.dumps(prompts).encode()).hexdigest()
-    kept = {name: value for name, value in asdict(plan).items() if name not in ("minutes", "steps")}
+    left_out = ("minutes", "steps", "start")
+    kept = {name: value for name, value in asdict(plan).items() if name not in left_out}
     begun = [] if plan.start is None else [stamps(Path(plan.start))]
     return json.dumps([stamps(source.path), words, kept, *begun])
 

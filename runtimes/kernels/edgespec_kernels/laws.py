@@ -33,5 +33,6 @@ class Laws:
     def excess(self, p: Floats, factor: Any, q: npt.NDArray[Any], places: Places) -> Floats:
         """max(0, factor · p - q): q stands at these places of p, nowhere if they are behind it."""
         left = np.empty_like(p)
-        _laws.excess(p, factor, np.ascontiguousarray(q, np.float32), places, left)
+        some, where = np.ascontiguousarray(q, np.float32), np.ascontiguousarray(places, np.int64)
+        _laws.excess(p, factor, some, where, left)
         return left

@@ -100,7 +100,7 @@ void excess(const float* p, int64_t count, float factor, const float* q, const i
                           _mm512_mul_ps(times, _mm512_maskz_loadu_ps(lanes, p + i)));
   }
   for (int64_t i = 0; i < shared; ++i) {
-    if (places[i] < count) left[places[i]] = std::max(0.0f, left[places[i]] - q[i]);
+    if (places[i] >= 0 && places[i] < count) left[places[i]] = std::max(0.0f, left[places[i]] - q[i]);
   }
 }
 

@@ -116,8 +116,9 @@ struct BiasedSelfAttention : SelfAttending {
   void compute(Call& call) {
     const auto bias = call.input<float>(8);
     SelfAttending::compute(call, [&](CachedCall& cached) {
+      const float* fitting = cached.fitting(bias);
       cached.write_keys();
-      return cached.fitting(bias);
+      return fitting;
     });
   }
 };

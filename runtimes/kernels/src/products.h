@@ -131,7 +131,9 @@ struct NormedWeights {
         step(setup.attribute<float>("step")) {}
 
   NormedRows rows(const Tensor<const float>& norm) const {
-    if (norm.last() != weights.in()) throw Failure("weights and the norm's weight differ in width");
+    if (norm.shape != std::vector<int64_t>{weights.in()}) {
+      throw Failure("weights and the norm's weight differ in width");
+    }
     return {norm.data, epsilon, step};
   }
 

@@ -6,6 +6,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -23,7 +24,8 @@ class Team {
   // the others that have come. None is waited for.
   template <typename Program>
   static void together(const Threads& threads, Program program) {
-    static const int64_t most = std::thread::hardware_concurrency();  // asks the system each time
+    // Asks the system each time, which takes longer than a step; 0 is not known.
+    static const int64_t most = std::max(1u, std::thread::hardware_concurrency());
     Team team;
     std::exception_ptr failure;
     threads.each(most, [&](int64_t) {
