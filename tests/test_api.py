@@ -18,6 +18,7 @@ import edgespec
 from checkpoints import byte_tokenizer, word_tokenizer, write_circle, write_llama, write_noisy
 from edgespec.accept import Proposal
 from edgespec.distribution import Distribution
+from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
 from edgespec.generation import Ending
 from edgespec.tokenizer import GrowingText
