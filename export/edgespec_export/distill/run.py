@@ -130,8 +130,10 @@ class _Run:
 
     def train(self) -> tuple[Trained, Distillation]:
         plan = self._plan
-        # First of all: one that does not fit is not found out after an hour of writing.
-        started = None if plan.start is None else self._started(Path(plan.start))
+        # First of all: one that does not fit is not found out after an hour of writing. And aside:
+        # what the target draws is the same whatever the draft begins with.
+        with torch.random.fork_rng():
+            started = None if plan.start is None else self._started(Path(plan.start))
         greedy, sampled = (self._held_out_texts(temperature) for temperature in (0.0, 1.0))
         examples = [] if plan.on_policy else list(self._cached())
         draft = started or self._fresh(examples)
