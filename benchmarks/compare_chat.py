@@ -389,7 +389,8 @@ def main() -> None:
         contest = CONTESTS[name].among(options.peers)
         with Running(contest, places, options.threads, ends[0]) as running:
             take_turns(name, contest, running, prompts, repeats, longest, ends, log)
-            contests.append(report(name, contest, running, log))
+            reported = report(name, contest, running, log)
+            contests.append({"commit": record["commit"], **reported})
             for ready in running.ready.values():
                 record["versions"] |= ready["versions"]
     if options.json:

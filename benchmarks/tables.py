@@ -59,7 +59,7 @@ def compare_tables(contests: list[dict[str, Any]]) -> list[str]:
     for contest in contests:
         kinds = list(dict.fromkeys(row["prompts"] for row in contest["rows"]))
         lines += [
-            f"**{contest['contest']}** (load {contest['load']:.2f})",
+            f"**{contest['contest']}** (commit {contest['commit']}, load {contest['load']:.2f})",
             "",
             f"| way | MB | {' | '.join(kinds)} | {contest['ours']} over it | "
             "decoding only | texts as own plain |",
