@@ -30,12 +30,9 @@ struct Attending {
     const NormedRows normed = asking.rows(call.input<float>(1));
     float* y = call.output(0, x.shape);
     Team::together(call.threads(), [&](const Threads& threads) {
-      asking.multiply(x, normed, asked, threads);
+      asking.weights.multiply_rows(x.data, x.rows(), normed, nullptr, asked, threads);
       attend(threads);
-      const auto from_answers = [&](RoundedRows& rows, int64_t r) {
-        round_row_by_largest(answers + r * rows.width, rows, r);
-      };
-      answering.multiply(x.rows(), from_answers, x.data, y, threads);
+      answering.multiply_rows(answers, x.rows(), round_row_by_largest, x.data, y, threads);
     });
   }
 
@@ -175,7 +172,7 @@ struct FeedForward {
     float* opened = kept<Opened>(x.rows() * parts * width);
     float* y = call.output(0, x.shape);
     Team::together(call.threads(), [&](const Threads& threads) {
-      opening.multiply(x, normed, opened, threads);
+      opening.weights.multiply_rows(x.data, x.rows(), normed, nullptr, opened, threads);
       const auto from_opened = [&](RoundedRows& rows, int64_t r) {
         struct Activated;
         float* activated = kept<Activated>(width);

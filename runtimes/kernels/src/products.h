@@ -40,14 +40,21 @@ class Weights {
     matrix_.multiply(rows, scale_.data(), added, y, threads);
   }
 
+  // The same of rows that lie behind each other, x [count, in]: round(row of x, rows, r) makes row r.
+  template <typename Round>
+  void multiply_rows(const float* x, int64_t count, Round round, const float* added, float* y,
+                     const Threads& threads) const {
+    const auto from_x = [&](RoundedRows& rows, int64_t r) { round(x + r * in(), rows, r); };
+    multiply(count, from_x, added, y, threads);
+  }
+
   // The rows of x, made by round(row of x, rows, r), times the weights: output 0.
   template <typename Round>
   void multiply(Call& call, const Tensor<const float>& x, Round round) const {
     check_width(x);
     std::vector<int64_t> shape = x.shape;
     shape.back() = out();
-    const auto from_x = [&](RoundedRows& rows, int64_t r) { round(x.data + r * in(), rows, r); };
-    multiply(x.rows(), from_x, nullptr, call.output(0, shape), call.threads());
+    multiply_rows(x.data, x.rows(), round, nullptr, call.output(0, shape), call.threads());
   }
 
   void check_width(const Tensor<const float>& x) const {
@@ -135,15 +142,6 @@ struct NormedWeights {
       throw Failure("weights and the norm's weight differ in width");
     }
     return {norm.data, epsilon, step};
-  }
-
-  // y = (rows of x, made by `normed`) · weights
-  void multiply(const Tensor<const float>& x, const NormedRows& normed, float* y,
-                const Threads& threads) const {
-    const auto from_x = [&](RoundedRows& rows, int64_t r) {
-      normed(x.data + r * rows.width, rows, r);
-    };
-    weights.multiply(x.rows(), from_x, nullptr, y, threads);
   }
 };
 
