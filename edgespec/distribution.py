@@ -47,18 +47,24 @@ class Distribution:
     def of(self, token: int) -> Any:
         """The probability of one token, 0 outside the support."""
         last = len(self.tokens) - 1
-        if token <= last and self.tokens[last] == last:  # as in `places`
+        if token <= last and self._whole:
             return self.probabilities.item(token)
         place = min(int(self.tokens.searchsorted(token)), last) if last else 0
         return self.probabilities.item(place) if self.tokens[place] == token else 0
 
     def places(self, tokens: Tokens) -> Tokens:
         """Where each of `tokens` ([n]) stands in this support: [n]; behind its end if nowhere."""
-        last = len(self.tokens) - 1
-        if self.tokens[last] == last:  # all tokens up to this one: each stands at its own number
+        if self._whole:
             return tokens
+        last = len(self.tokens) - 1
         places = np.minimum(np.searchsorted(self.tokens, tokens), last)
         return np.where(self.tokens[places] == tokens, places, last + 1)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether these are all tokens up to the last: each then stands at its own number."""
+        last = len(self.tokens) - 1
+        return bool(self.tokens[last] == last)
 
 
 # One row of logits ([vocabulary], float32) to its law: `Sampling`, or a test's own.
