@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.accept import Rule
 from edgespec.controller import Controller
-from edgespec.distribution import Distribution, Process
+from edgespec.distribution import Process
 from edgespec.draft import Draft
+from edgespec.laws import score_of
 from edgespec.model import Model
 from edgespec.randomness import Randomness
 
@@ -34,28 +34,15 @@ class Round:
         tokens: emitted, at least one; the first `accepted` were drafted, a following one is the
             target's correction or bonus.
         drafted, evaluated, accepted: proposed tokens, those the rule looked at, those emitted.
-        logits: the target's rows: `logits[i]` is for `tokens[i]`; valid until the next round.
+        logits: the target's rows, if they were asked for: `logits[i]` is for `tokens[i]`; valid
+            until the next round.
     """
 
     tokens: Sequence[int]
     drafted: int
     evaluated: int
     accepted: int
-    logits: npt.NDArray[np.float32]
-
-
-class _Laws:
-    """The target's distributions, made from its logits one row at a time, when asked for."""
-
-    def __init__(self, logits: npt.NDArray[Any], process: Process) -> None:
-        self._logits = logits
-        self._process = process
-        self._made: dict[int, Distribution] = {}
-
-    def __getitem__(self, row: int) -> Distribution:
-        if row not in self._made:
-            self._made[row] = self._process(self._logits[row])
-        return self._made[row]
+    logits: npt.NDArray[np.float32] | None
 
 
 def plain(
@@ -67,18 +54,20 @@ def plain(
     randomness: Randomness,
     max_new_tokens: int,
     ends: Ends,
+    logits: bool = False,
 ) -> Iterator[Round]:
     """One target call a token. This is the law that `speculate` keeps.
 
     `ends` is told every emitted token once, in order, and says whether the text ends with it;
-    `answers` are a conversation's, see `Model.prefill`.
+    `answers` are a conversation's, see `Model.prefill`; `logits` asks for these in each round.
     """
+    score = score_of(target, process, logits)
     pending = target.prefill(prompt, answers)
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
-        logits = target.score([pending])
-        pending = randomness.at(emitted).categorical(process(logits[0]))
+        laws = score([pending])
+        pending = randomness.at(emitted).categorical(laws[0])
         ended = ends(pending)
-        yield Round([pending], drafted=0, evaluated=0, accepted=0, logits=logits)
+        yield Round([pending], drafted=0, evaluated=0, accepted=0, logits=laws.logits)
         if ended:
             return
 
@@ -95,11 +84,13 @@ def speculate(
     randomness: Randomness,
     max_new_tokens: int,
     ends: Ends,
+    logits: bool = False,
 ) -> Iterator[Round]:
     """One target call a round: the draft proposes γ tokens, the target scores γ + 1 positions.
 
     Leviathan, Kalman and Matias (2022), Algorithm 1, with the rule of `edgespec.accept`.
     """
+    score = score_of(target, process, logits)
     text = [target.prefill(prompt, answers)]
     draft.begin(prompt)
     left = min(max_new_tokens, target.capacity - target.length)
@@ -108,8 +99,8 @@ def speculate(
         most = min(gamma.gamma(), left - 1)
         proposal = draft.propose(text, most, draws).first(most)
         start = target.length
-        logits = target.score([text[-1], *proposal.tokens])
-        verdict = rule(proposal, _Laws(logits, process), draws)
+        laws = score([text[-1], *proposal.tokens])
+        verdict = rule(proposal, laws, draws)
         run = [*proposal.tokens[: verdict.accepted], draws.categorical(verdict.next)]
         tokens, ended = _until_end(run, ends)
         target.rewind(start + len(tokens))
@@ -118,7 +109,7 @@ def speculate(
         accepted = min(verdict.accepted, len(tokens))
         gamma.observe(len(proposal.tokens), verdict.evaluated, verdict.accepted)
         evaluated = min(verdict.evaluated, len(tokens))
-        yield Round(tokens, len(proposal.tokens), evaluated, accepted, logits)
+        yield Round(tokens, len(proposal.tokens), evaluated, accepted, laws.logits)
         if ended:
             return
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from edgespec.arithmetic import arithmetic_for
 from edgespec.errors import EdgespecError, UsageError
 
-__all__ = ["Distribution", "Process", "Sampling", "one_hot"]
+__all__ = ["Distribution", "Process", "Sampling", "certain", "one_hot"]
 
 COLDEST = 1e-6  # a lower temperature is greedy, but for float32's range
 
@@ -79,6 +79,16 @@ def one_hot(token: int) -> Distribution:
     return Distribution(np.array([token]), _CERTAIN)
 
 
+def certain(token: int, logit: float) -> Distribution:
+    """The law of greedy decoding, of the token that has the largest logit."""
+    if not math.isfinite(logit):  # numpy's takes as long for a number as for a row
+        raise EdgespecError(
+            f"the model returned {logit} as its largest logit, so no token can be chosen; "
+            "export it again with --verify, or use another format"
+        )
+    return one_hot(token)
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How logits become a distribution. The same object serves the target and the draft.
@@ -127,13 +137,9 @@ class Sampling:
         """The distribution of one row of logits ([vocabulary], float32)."""
         best = arithmetic_for(logits).largest(logits)
         highest = float(logits[best])
-        if not math.isfinite(highest):  # numpy's takes as long for a number as for a row
-            raise EdgespecError(
-                f"the model returned {highest} as its largest logit, so no token can be chosen; "
-                "export it again with --verify, or use another format"
-            )
+        arg_max = certain(best, highest)
         if self.greedy:
-            return one_hot(best)
+            return arg_max
         memory = self._memory_for(len(logits))
         tokens, kept = memory.tokens, logits
         if 0 < self.top_k < len(logits):

@@ -167,6 +167,7 @@ def stream_of(
 
 def _logprobs(round_: Round) -> list[float]:
     """log p(token) of each emitted token: log-softmax of the target's logits."""
+    assert round_.logits is not None
     rows = round_.logits[: len(round_.tokens)].astype(np.float64)
     highest = rows.max(axis=-1)
     totals = np.log(np.exp(rows - highest[:, None]).sum(axis=-1))

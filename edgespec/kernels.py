@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Kernels", "kernels_here"]
+from edgespec.device import CPU, Device
+
+__all__ = ["Kernels", "kernels_for", "kernels_here"]
 
 SWITCH = "EDGESPEC_KERNELS"  # "0" leaves them out
 
@@ -31,6 +33,11 @@ class Kernels:
 def kernels_here() -> Kernels | None:
     """What is installed and runs on this processor, unless it is switched off."""
     return None if os.environ.get(SWITCH) == "0" else _installed()
+
+
+def kernels_for(device: Device) -> Kernels | None:
+    """What sessions on this device take: kernels are the processor's."""
+    return kernels_here() if device.provider == CPU else None
 
 
 @cache

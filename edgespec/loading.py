@@ -9,8 +9,8 @@ from pathlib import Path
 from edgespec.choice import Asked, Choice, choose, profile_of_this_machine
 from edgespec.contract import MAX_ROWS, Manifest, RowInvariance, read_manifest
 from edgespec.costs import Costs, estimated_costs
-from edgespec.device import CPU, placed
-from edgespec.kernels import kernels_here
+from edgespec.device import placed
+from edgespec.kernels import kernels_for
 from edgespec.model import Model
 from edgespec.pair import Pair
 from edgespec.runtimes import open_model
@@ -146,7 +146,7 @@ def _costs(
         longest=longest,
         target_format=target_format,
         min_rows=min_rows,
-        kernels=chosen.device.provider == CPU and kernels_here() is not None,
+        kernels=kernels_for(chosen.device) is not None,
     )
     costs = {"lookup": guess(0)}
     if draft_format is not None:

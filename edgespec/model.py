@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Model"]
+__all__ = ["Chooser", "Model"]
 
 
 class Model(Protocol):
@@ -59,4 +59,26 @@ class Model(Protocol):
 
     def rewind(self, length: int) -> None:
         """Forgets every position from `length` on; costs nothing."""
+        ...
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """A model that need not compute the logits where only their arg-max is asked for.
+
+    Attributes:
+        chooses: that is faster here.
+    """
+
+    @property
+    def chooses(self) -> bool: ...
+
+    def choose(
+        self, tokens: Sequence[int]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """Appends `tokens` to the cache; returns, of the logits that `Model.score` would have
+        returned, the first place of each row's largest one, and that one: [len(tokens)] each.
+
+        The arrays are valid until the next call.
+        """
         ...

@@ -155,6 +155,7 @@ class Pair:
             "max_new_tokens": limit,
             "ends": ending,
             "answers": answers,
+            "logits": logprobs,
         }
         drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers)
         if drafter is None:

@@ -54,7 +54,7 @@ def pair(request, folder) -> edgespec.Pair:
 def computed(model, monkeypatch):
     """Collects how many positions of prompts each call computes."""
     calls: list[int] = []
-    run = model._run
+    run = model._logits
 
     def counting(tokens, prefill=False):
         if prefill:
@@ -62,7 +62,7 @@ def computed(model, monkeypatch):
         return run(tokens, prefill)
 
     with monkeypatch.context() as patch:
-        patch.setattr(model, "_run", counting)
+        patch.setattr(model, "_logits", counting)
         yield calls
 
 
@@ -126,16 +126,16 @@ def test_an_empty_answer_changes_no_answer(pair):
 
 def rough(model, monkeypatch):
     """Long calls that leave other keys and values than short ones, as they may."""
-    run = model._run
+    run = model._logits
 
     def roughly(tokens, prefill=False):
-        start, logits = model.length, run(tokens, prefill)
+        start, call = model.length, run(tokens, prefill)
         if len(tokens) > MAX_ROWS:
             for array in model._cache.values():
                 array[:, :, start : start + len(tokens)] *= 1.05
-        return logits
+        return call
 
-    monkeypatch.setattr(model, "_run", roughly)
+    monkeypatch.setattr(model, "_logits", roughly)
 
 
 def by_tokens_alone(cached, anew):

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import onnx_ir as ir
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -34,7 +34,12 @@ from edgespec_export.attention_functions import (
 )
 from edgespec_export.graph import Graph
 from edgespec_export.half_layers import HALF_LAYERS
-from edgespec_export.int8_products import NORMED_PRODUCT, PRODUCT, TABLE_PRODUCT, TURNED_PRODUCT
+from edgespec_export.int8_products import (
+    HEAD,
+    NORMED_PRODUCT,
+    PRODUCT,
+    TURNED_PRODUCT,
+)
 from edgespec_export.rotation import hadamard
 from edgespec_runtimes.session import open_session
 
@@ -73,8 +78,10 @@ def one_call(function, inputs, fixed, attributes) -> ir.Model:
     }
     values |= {name: g.constant(value, value.dtype) for name, value in fixed.items()}
     results = g.call(function, *(values[name] for name in function.inputs), **attributes)
-    for place, result in enumerate(results):
-        g.output(f"result {place}", result, np.float32, [None] * (4 if place else 2))
+    types = [np.float32, np.int64, np.float32] if function is HEAD else [np.float32] * 3
+    for place, (result, dtype) in enumerate(zip(results, types, strict=False)):
+        width = 1 if place and function is HEAD else 4 if place else 2
+        g.output(f"result {place}", result, dtype, [None] * width)
     return g.model()
 
 
@@ -109,14 +116,6 @@ def test_a_product_is_the_standard_one_to_the_last_bit(called, rng, width, out, 
 def test_no_rows_are_no_product(called, rng):
     (y,) = called(PRODUCT, {"x": np.zeros((0, 64), np.float32)}, weights_of(rng, 64, 48))
     assert y.shape == (0, 48)
-
-
-def test_a_product_with_a_table_is_the_one_with_its_transpose(called, rng):
-    x, fixed = {"x": rows_of(rng, 5, 576)}, weights_of(rng, 576, 200)
-    table = {"table": np.ascontiguousarray(fixed["weights"].T), "scale": fixed["scale"]}
-    (ours,) = called(TABLE_PRODUCT, x, table)
-    (theirs,) = called(PRODUCT, x, fixed)
-    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_row_that_is_no_numbers_stays_none(called, rng):
@@ -172,6 +171,144 @@ def test_a_rotation_that_is_none_is_refused(called, rng):
     fixed = {"hadamard": other} | weights_of(rng, 64, 8)
     with pytest.raises(EdgespecError, match="Hadamard"):
         called(TURNED_PRODUCT, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64])
+
+
+# --- The head ----------------------------------------------------------------------------------
+
+
+def head_of(rng, width, out, block):
+    return {
+        "norm": rng.uniform(0.5, 2, width).astype(np.float32),
+        "hadamard": hadamard(block),
+        "table": rng.integers(-128, 128, (out, width), dtype=np.int8),
+        "scale": rng.uniform(1e-4, 1e-2, out).astype(np.float32),
+    }
+
+
+@pytest.fixture
+def head(called):
+    """Logits, or tokens and their logits."""
+
+    def call(x, fixed, *, choose, **how):
+        width, block = fixed["table"].shape[1], len(fixed["hadamard"])
+        attributes = {"epsilon": 1e-5, "blocks": [-1, block], "rows": [-1, width]}
+        inputs = {"x": x, "choose": np.array([choose], np.int64)}
+        logits, *chosen = called(HEAD, inputs, fixed, **attributes, **how)
+        empty = chosen if not choose else [logits]
+        assert all(len(rows) == 0 for rows in empty)
+        return chosen if choose else logits
+
+    return call
+
+
+HEAD_SHAPES = [(64, 48, 64), (512, 300, 512), (576, 200, 64), (100, 33, 4), (4, 1, 1)]
+
+
+@pytest.mark.parametrize(("width", "out", "block"), HEAD_SHAPES)
+def test_a_head_is_near_that_of_the_standard_operators(head, rng, width, out, block):
+    x, fixed = rows_of(rng, 9, width), head_of(rng, width, out, block)
+    ours = head(x, fixed, choose=0)
+    theirs = head(x, fixed, choose=0, kernel=False)
+    largest = 2 * np.sqrt(width)  # of a normed row, turned
+    largest_step = largest / 127 * 128 * fixed["scale"]
+    assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
+    tokens, highest = head(x, fixed, choose=1, kernel=False)
+    np.testing.assert_array_equal(tokens, theirs.argmax(axis=1))
+    np.testing.assert_array_equal(highest, theirs.max(axis=1))
+
+
+def like_a_vocabulary(rng, fixed, x):
+    """Makes one output of each row stand out, as in a model that is sure of itself."""
+    blocks = x.reshape(len(x), -1, len(fixed["hadamard"]))
+    normed = (blocks @ fixed["hadamard"]).reshape(x.shape) * fixed["norm"]
+    turned = (normed.reshape(blocks.shape) @ fixed["hadamard"]).reshape(x.shape)
+    turned /= np.maximum(np.abs(turned).max(axis=1, keepdims=True), 1e-9)
+    table = np.clip(rng.normal(size=fixed["table"].shape) * 30, -128, 127)
+    places = rng.choice(len(table), len(x), replace=False)
+    table[places] = np.clip(turned * 90 + rng.normal(size=x.shape), -128, 127)
+    return fixed | {"table": table.astype(np.int8)}
+
+
+def all_alike(rng, fixed, x):
+    """Outputs of which all but the last bits are the same."""
+    table = np.repeat(fixed["table"][:1] & -8, len(fixed["table"]), axis=0)
+    return fixed | {"table": table | rng.integers(0, 8, table.shape, np.int8)}
+
+
+def twins(rng, fixed, x):
+    """The first of equal numbers is the one that counts."""
+    table, scale = like_a_vocabulary(rng, fixed, x)["table"], fixed["scale"].copy()
+    half = len(table) // 2
+    table[half:] = table[: len(table) - half]
+    scale[half:] = scale[: len(scale) - half]
+    return fixed | {"table": table, "scale": scale}
+
+
+def strange_scales(rng, fixed, x):
+    """Negative ones, zeros and one that is too large."""
+    scale = fixed["scale"] * rng.choice([-1, 0, 1], len(fixed["scale"]))
+    scale[len(scale) // 3] = 3e38
+    return fixed | {"scale": scale.astype(np.float32)}
+
+
+TABLES = (lambda rng, fixed, x: fixed, like_a_vocabulary, all_alike, twins, strange_scales)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=["any", *(table.__name__ for table in TABLES[1:])])
+@pytest.mark.parametrize("count", [1, 4, 9, 17])
+@pytest.mark.parametrize(("width", "out", "block"), [(192, 9001, 64), (100, 5003, 4)])
+def test_chosen_tokens_are_the_arg_max_to_the_last_bit(head, rng, table, count, width, out, block):
+    x = rng.normal(size=(count, width)).astype(np.float32)
+    if count == 17:
+        x[7] = 0  # all logits are the same
+    fixed = table(rng, head_of(rng, width, out, block), x)
+    logits = head(x, fixed, choose=0)
+    for _ in range(2):  # behind a table that leaves too much open, the second call goes another way
+        tokens, highest = head(x, fixed, choose=1)
+        np.testing.assert_array_equal(tokens, logits.argmax(axis=1))
+        np.testing.assert_array_equal(highest, logits.max(axis=1))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_chosen_tokens_are_those_of_a_search_without_bounds(head, data):
+    """Whatever the numbers: tables whose rows differ in a bit are in here."""
+    width, out, count = (data.draw(st.integers(1, most)) for most in (40, 80, 12))
+    seed = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    spread = data.draw(st.sampled_from([1, 2, 8, 64, 256]))
+    x = seed.normal(size=(count, width)).astype(np.float32)
+    fixed = head_of(seed, width, out, 1)
+    row = seed.integers(-128, 129 - spread, width)
+    fixed["table"] = (row + seed.integers(0, spread, (out, width))).astype(np.int8)
+    logits = head(x, fixed, choose=0)
+    tokens, highest = head(x, fixed, choose=1)
+    np.testing.assert_array_equal(tokens, logits.argmax(axis=1))
+    np.testing.assert_array_equal(highest, logits.max(axis=1))
+
+
+def test_a_token_is_chosen_alike_whatever_is_beside_it(head, rng):
+    x = rows_of(rng, MANY, 576)
+    fixed = like_a_vocabulary(rng, head_of(rng, 576, 3001, 64), x)
+    together, _ = head(x, fixed, choose=1)
+    alone = [head(row[None], fixed, choose=1, threads=1)[0] for row in x]
+    np.testing.assert_array_equal(together, np.concatenate(alone))
+
+
+def test_of_a_row_that_is_no_numbers_the_largest_is_none(head, rng):
+    x = rows_of(rng, 5, 64)
+    x[3, 7] = np.nan
+    tokens, highest = head(x, head_of(rng, 64, 48, 64), choose=1)
+    assert tokens[3] == 0
+    assert np.isnan(highest[3])
+    assert np.isfinite(np.delete(highest, 3)).all()
+
+
+def test_no_rows_have_no_tokens(head, rng):
+    tokens, highest = head(np.zeros((0, 64), np.float32), head_of(rng, 64, 48, 64), choose=1)
+    assert tokens.shape == highest.shape == (0,)
+
+
+# --- Gates -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("activation", ["silu", "gelu_new"])
@@ -583,12 +720,17 @@ ROUNDED = "Abs ReduceMax Mul Max Div QuantizeLinear"
 SCALED = "MatMulInteger Cast Mul Mul"
 BODIES = [
     (PRODUCT, {}, f"{ROUNDED} {SCALED}"),
-    (TABLE_PRODUCT, {}, f"Transpose {ROUNDED} {SCALED}"),
     (NORMED_PRODUCT, {"epsilon": 1e-5, "step": 0.1}, f"RMSNormalization QuantizeLinear {SCALED}"),
     (
         TURNED_PRODUCT,
         {"blocks": [-1, 2], "rows": [-1, 4]},
         f"Reshape MatMul Reshape {ROUNDED} {SCALED}",
+    ),
+    (
+        HEAD,
+        {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},
+        "Reshape MatMul Reshape RMSNormalization Transpose Reshape MatMul Reshape "
+        f"{ROUNDED} {SCALED} Shape Mul Slice Slice ArgMax ReduceMax",
     ),
     (
         ROTARY_ATTENTION,

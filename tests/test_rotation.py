@@ -20,10 +20,11 @@ from edgespec.contract import read_manifest
 from edgespec.device import Device
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
-from edgespec_export.blocks import FullPrecision
+from edgespec_export.blocks import FullPrecision, rms_norm
 from edgespec_export.families.llama import Llama
-from edgespec_export.quantize import FORMATS, Int8, turned_rows
-from edgespec_export.rotation import INNER_BLOCK, block_size, hadamard, turned
+from edgespec_export.int8_products import PRODUCT
+from edgespec_export.quantize import FORMATS, Int8, per_channel, turned_rows
+from edgespec_export.rotation import INNER_BLOCK, STREAM_BLOCK, block_size, hadamard, turned
 
 SIZES = {
     "vocab_size": 272,
@@ -44,7 +45,12 @@ class Turned(Int8):
     linear = FullPrecision.linear
     linears = FullPrecision.linears
     norm = FullPrecision.norm
-    tied_head = FullPrecision.linear
+
+    def tied_head(self, g, x, name, norm, epsilon, factor=1.0):
+        (width,) = g.weights.shape(norm)
+        rows = rms_norm(g, turned_rows(g, x, width, STREAM_BLOCK), norm, epsilon)
+        rows = g.op.Mul(turned_rows(g, rows, width, STREAM_BLOCK), g.constant(factor, np.float32))
+        return FullPrecision.linear(self, g, rows, name)
 
     def inner(self, g, x, name, bias=None):
         rows = turned_rows(g, x, g.weights.shape(name)[1], INNER_BLOCK)
@@ -146,7 +152,13 @@ class Unturned(Int8):
     prepared = FullPrecision.prepared
     inner = Int8.linear
     norm = FullPrecision.norm
-    tied_norm = FullPrecision.tied_norm
+
+    def tied_head(self, g, x, name, norm, epsilon, factor=1.0):
+        rows = g.op.Mul(rms_norm(g, x, norm, epsilon), g.constant(factor, np.float32))
+        matrix, scale = per_channel(g.weights.checkpoint_tensor(name))
+        weights = g.stored(f"{name}.head", lambda: matrix), g.stored("head.scale", lambda: scale)
+        (y,) = g.call(PRODUCT, rows, *weights)
+        return y
 
 
 @pytest.mark.parametrize("case", ["t5 v1.0", "t5 v1.1", "llama", "llama, tied head", "qwen2"])

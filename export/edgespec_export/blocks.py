@@ -64,13 +64,14 @@ class Numbers(Protocol):
         """The residual stream [m, width] as the checkpoint's own model would have it."""
         return x
 
-    def tied_norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
-        """`rms_norm` in front of `tied_head`."""
-        return rms_norm(g, x, name, epsilon)
-
-    def tied_head(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
-        """`linear` for the matrix that is also the embedding's `table`."""
-        return self.linear(g, x, name)
+    def tied_head(
+        self, g: Graph, x: ir.Value, name: str, norm: str, epsilon: float, factor: float = 1.0
+    ) -> ir.Value:
+        """factor · `rms_norm`, and `linear` for the matrix that is also the embedding's `table`."""
+        normed = rms_norm(g, x, norm, epsilon)
+        if factor != 1:
+            normed = g.op.Mul(normed, g.constant(factor, np.float32))
+        return self.linear(g, normed, name)
 
 
 class FullPrecision(Numbers):

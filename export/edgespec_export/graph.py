@@ -43,6 +43,13 @@ class Graph(Nodes):
         self._inputs.append(value)
         return value
 
+    def default_input(self, name: str, values: npt.ArrayLike, dtype: Any) -> ir.Value:
+        """An input that callers may leave out: it has these values then."""
+        array = np.array(values, dtype)
+        value = self._tape.initializer(ir.tensor(array, name=name))
+        self._inputs.append(value)
+        return value
+
     def output(self, name: str, value: ir.Value, dtype: Any, shape: Sequence[int | str]) -> None:
         value.name = name
         value.dtype = _dtype(dtype)

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from edgespec_export.functions import Body, Function
 
-__all__ = ["NORMED_PRODUCT", "PRODUCT", "TABLE_PRODUCT", "TURNED_PRODUCT"]
+__all__ = ["HEAD", "NORMED_PRODUCT", "PRODUCT", "TURNED_PRODUCT"]
 
 
 def _product(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
@@ -29,10 +29,35 @@ def _product(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequen
     return [_scaled(f, rows, row_scale, weights, scale)]
 
 
-def _table_product(f: Body, x: ir.Value, table: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
-    """Weights as an embedding has them, [out, in]; ONNX Runtime transposes them once, when it loads
-    the graph."""
-    return _product(f, x, f.op.Transpose(table, perm=[1, 0]), scale)
+def _head(
+    f: Body,
+    x: ir.Value,
+    norm: ir.Value,
+    hadamard: ir.Value,
+    table: ir.Value,
+    scale: ir.Value,
+    choose: ir.Value,
+) -> Sequence[ir.Value]:
+    """Logits behind a norm, or their arg-max; weights are as an embedding has them, [V, width].
+
+    The stream is turned back for the norm's weights, and forth again: other readers of a norm take
+    its weights into themselves, a table that is looked up in cannot. Where `choose` is 1 there are
+    the tokens [rows] of the largest logits and these [rows], where it is 0 all logits [rows, V];
+    what is not asked for has no rows.
+    """
+    normed = f.op.RMSNormalization(
+        _turned(f, x, hadamard), norm, axis=-1, epsilon=f.given("epsilon")
+    )
+    # ONNX Runtime transposes the table once, when it loads the graph.
+    weights = f.op.Transpose(table, perm=[1, 0])
+    (logits,) = _product(f, _turned(f, normed, hadamard), weights, scale)
+    count = f.op.Mul(choose, f.op.Shape(logits, start=0, end=1))
+    chosen = f.op.Slice(logits, f.ints(0), count, f.ints(0))
+    return [
+        f.op.Slice(logits, count, f.ints(np.iinfo(np.int64).max), f.ints(0)),
+        f.op.ArgMax(chosen, axis=1, keepdims=0),
+        f.op.ReduceMax(chosen, f.ints(1), keepdims=0),
+    ]
 
 
 def _normed_product(
@@ -48,10 +73,15 @@ def _normed_product(
 def _turned_product(
     f: Body, x: ir.Value, hadamard: ir.Value, weights: ir.Value, scale: ir.Value
 ) -> Sequence[ir.Value]:
-    """Rows are turned first, block by block (`rotation.turned`); `blocks` and `rows` are the shapes
-    [-1, block] and [-1, in]."""
+    """Rows are turned first."""
+    return _product(f, _turned(f, x, hadamard), weights, scale)
+
+
+def _turned(f: Body, x: ir.Value, hadamard: ir.Value) -> ir.Value:
+    """Block by block (`rotation.turned`); `blocks` and `rows` are the shapes [-1, block] and
+    [-1, in]."""
     blocks = f.op.MatMul(f.op.Reshape(x, f.shape("blocks")), hadamard)
-    return _product(f, f.op.Reshape(blocks, f.shape("rows")), weights, scale)
+    return f.op.Reshape(blocks, f.shape("rows"))
 
 
 def _scaled(
@@ -64,7 +94,13 @@ def _scaled(
 
 
 PRODUCT = Function("Int8Product", ("x", "weights", "scale"), 1, _product)
-TABLE_PRODUCT = Function("Int8TableProduct", ("x", "table", "scale"), 1, _table_product)
+HEAD = Function(
+    "Int8TableHead",
+    ("x", "norm", "hadamard", "table", "scale", "choose"),
+    3,
+    _head,
+    ("epsilon", "blocks", "rows"),
+)
 NORMED_PRODUCT = Function(
     "NormedInt8Product",
     ("x", "norm", "weights", "scale"),

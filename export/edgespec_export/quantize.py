@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from edgespec import contract
 from edgespec.errors import EdgespecError
 from edgespec_export.blocks import FullPrecision, Numbers, rms_norm
 from edgespec_export.graph import Graph
 from edgespec_export.int8_products import (
+    HEAD,
     NORMED_PRODUCT,
     PRODUCT,
-    TABLE_PRODUCT,
     TURNED_PRODUCT,
 )
 from edgespec_export.rotation import (
@@ -137,18 +138,26 @@ class Int8(Numbers):
     def unturned(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
         return turned_rows(g, x, width, STREAM_BLOCK)
 
-    def tied_norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
-        """The stream is turned back for the norm's weights, and forth again.
-
-        Other readers take these weights into themselves; a table that is looked up in cannot.
-        """
-        (width,) = g.weights.shape(name)
-        x = rms_norm(g, turned_rows(g, x, width, STREAM_BLOCK), name, epsilon)
-        return turned_rows(g, x, width, STREAM_BLOCK)
-
-    def tied_head(self, g: Graph, x: ir.Value, name: str) -> ir.Value:
-        (y,) = g.call(TABLE_PRODUCT, x, *self._table(g, name))
-        return y
+    def tied_head(
+        self, g: Graph, x: ir.Value, name: str, norm: str, epsilon: float, factor: float = 1.0
+    ) -> ir.Value:
+        """For greedy calls the arg-max comes from the graph, without the logits."""
+        (width,) = g.weights.shape(norm)
+        size = block_size(width, STREAM_BLOCK)
+        logits, tokens, highest = g.call(
+            HEAD,
+            x,
+            _scaled_norm(g, norm, factor),
+            g.constant(hadamard(size), np.float32),
+            *self._table(g, name),
+            g.default_input(contract.CHOOSE, [0], np.int64),
+            epsilon=epsilon,
+            blocks=[-1, size],
+            rows=[-1, width],
+        )
+        g.output(contract.CHOSEN, tokens, np.int64, ["chosen"])
+        g.output(contract.CHOSEN_LOGITS, highest, np.float32, ["chosen"])
+        return logits
 
     def _table(self, g: Graph, name: str) -> tuple[ir.Value, ir.Value]:
         """The embedding [tokens, width], and the scale of each row."""
@@ -171,6 +180,13 @@ class _Normed:
     stream: ir.Value
     norm: ir.Value
     epsilon: float
+
+
+def _scaled_norm(g: Graph, name: str, factor: float) -> ir.Value:
+    if factor == 1:
+        return g.weight(name)
+    scale = np.float32(factor)
+    return g.stored(f"{name}*{scale}", lambda: g.weights.checkpoint_tensor(name) * scale)
 
 
 def _biased(g: Graph, y: ir.Value, biases: Sequence[str]) -> ir.Value:

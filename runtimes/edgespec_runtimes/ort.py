@@ -18,6 +18,7 @@ import onnxruntime as ort
 from edgespec import contract
 from edgespec.device import CPU, HERE, Device
 from edgespec.errors import EdgespecError, UsageError
+from edgespec.kernels import kernels_for
 from edgespec_runtimes.cache_memory import lazy_zeros
 from edgespec_runtimes.prefill import Cached, call_end, kept, making
 from edgespec_runtimes.session import one_line_errors, open_session, operators_taken
@@ -42,6 +43,8 @@ class OrtModel:
             that is not known, as of drafts.
 
     Attributes:
+        chooses: greedy calls are faster without the logits: the graph can leave them out, and there
+            is a kernel that does. See `edgespec.model.Chooser`.
         features: [capacity, F] what a target shows of each position that it has scored, for a draft
             that reads it; None where its graph shows nothing.
         operators: how many of the decoder's operators the device's provider runs, and of how many;
@@ -78,6 +81,7 @@ class OrtModel:
         encoder = graphs.get(contract.ENCODER)
         self._encoder = open_session(folder / encoder, device) if encoder else None
         self._further = _further(self._decoder)
+        self.chooses = kernels_for(device) is not None and _can_choose(self._decoder)
         reads = contract.READER in graphs
         shown = self._further.get(contract.FEATURES, 0)
         if not reads and shown != exported.features:
@@ -99,7 +103,8 @@ class OrtModel:
                 f"there is no memory for a cache of {self.capacity} positions; give less capacity"
             ) from None
         self._cross: dict[str, ort.OrtValue] = {}
-        self._calls: dict[tuple[int, int], Call] = {}
+        self._calls: dict[tuple[int, int], LogitsCall] = {}
+        self._choices: dict[int, ChoiceCall] = {}
 
     @property
     def length(self) -> int:
@@ -128,7 +133,7 @@ class OrtModel:
         self.rewind(0 if answers is None else kept(self._cached, anew))
         while self.length < len(known):
             end = call_end(self.length, made, self._max_rows or 1)
-            self._run(known[self.length : end], prefill=True)
+            self._logits(known[self.length : end], prefill=True)
             self._cached += anew[self.length : end]
         return prompt[-1]
 
@@ -137,20 +142,36 @@ class OrtModel:
         return tokens
 
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-        room = self.capacity - self.length
-        if not 0 < len(tokens) <= room:
-            raise EdgespecError(
-                f"asked to score {len(tokens)} positions with room for {room} of {self.capacity}"
-                f"{self._more_room()}"
-            )
-        logits = self._run(tokens)
+        self._check_room(len(tokens))
+        logits = self._logits(tokens).logits
         self._cached += [(token, None) for token in tokens]
         return logits[: len(tokens)]
+
+    def choose(
+        self, tokens: Sequence[int]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        self._check_room(len(tokens))
+        rows = max(len(tokens), self._min_rows)
+        call = self._choices.get(rows)
+        if call is None:
+            with one_line_errors():
+                self._choices[rows] = call = ChoiceCall(self, rows)
+        self._run(call, tokens)
+        self._cached += [(token, None) for token in tokens]
+        return call.chosen[: len(tokens)], call.logits[: len(tokens)]
 
     def rewind(self, length: int) -> None:
         if not 0 <= length <= self.length:
             raise EdgespecError(f"cannot rewind to {length} from {self.length} positions")
         del self._cached[length:]
+
+    def _check_room(self, count: int) -> None:
+        room = self.capacity - self.length
+        if not 0 < count <= room:
+            raise EdgespecError(
+                f"asked to score {count} positions with room for {room} of {self.capacity}"
+                f"{self._more_room()}"
+            )
 
     def _more_room(self) -> str:
         """What a message may advise where a larger cache is possible."""
@@ -179,22 +200,25 @@ class OrtModel:
         self.seconds += time.perf_counter() - began
         self._cross = dict(zip(names, values, strict=True))
 
-    def _run(self, tokens: Sequence[int], prefill: bool = False) -> npt.NDArray[np.float32]:
+    def _logits(self, tokens: Sequence[int], prefill: bool = False) -> LogitsCall:
         rows = max(len(tokens), self._min_rows)
         skip = rows - 1 if prefill else 0  # a row of logits is the least a graph computes
         call = self._calls.get((rows, skip))
         if call is None:
             with one_line_errors():
-                call = Call(self, rows, skip)
+                call = LogitsCall(self, rows, skip)
             if rows <= contract.MAX_ROWS:  # longer ones, of prompts, seldom come again
                 self._calls[rows, skip] = call
+        self._run(call, tokens)
+        return call
+
+    def _run(self, call: Call, tokens: Sequence[int]) -> None:
         self._fill(call, tokens)
         began = time.perf_counter()
         with one_line_errors():
             self._decoder.run_with_iobinding(call.binding)
         self.seconds += time.perf_counter() - began
         self._keep(call, len(tokens))
-        return call.logits
 
     def _fill(self, call: Call, tokens: Sequence[int]) -> None:
         """Puts into a call what these tokens need."""
@@ -230,8 +254,13 @@ def _further(decoder: ort.InferenceSession) -> dict[str, int]:
     return {value.name: value.shape[1] for value in values if value.name in names}
 
 
+def _can_choose(decoder: ort.InferenceSession) -> bool:
+    return contract.CHOSEN in {output.name for output in decoder.get_outputs()}
+
+
 class Call:
-    """The buffers of decoder calls with a given number of positions, bound once.
+    """The buffers of decoder calls with a given number of positions, bound once; what comes out of
+    the head is a subclass's.
 
     Attributes:
         rows: what `_further` names: [positions, width] each.
@@ -241,7 +270,6 @@ class Call:
         self.tokens = np.zeros(rows, np.int64)
         self.past_length = np.zeros(1, np.int64)
         self.skip = np.array([skip], np.int64)
-        self.logits = np.empty((rows - skip, model.vocab_size), np.float32)
         self.binding = model._decoder.io_binding()
         self._bind_input(contract.TOKENS, self.tokens)
         self._bind_input(contract.PAST_LENGTH, self.past_length)
@@ -249,7 +277,6 @@ class Call:
         for buffer, array in model._cache.items():
             self._bind_input(buffer.past, array)
             self._bind_output(buffer.present, array)
-        self._bind_output(contract.LOGITS, self.logits)
         self.rows = {
             name: np.zeros((rows, width), np.float32) for name, width in model._further.items()
         }
@@ -269,3 +296,25 @@ class Call:
 
     def _bind_output(self, name: str, array: npt.NDArray[Any]) -> None:
         self.binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+
+class LogitsCall(Call):
+    """Logits of all positions but the first `skip`."""
+
+    def __init__(self, model: OrtModel, rows: int, skip: int) -> None:
+        super().__init__(model, rows, skip)
+        self.logits = np.empty((rows - skip, model.vocab_size), np.float32)
+        self._bind_output(contract.LOGITS, self.logits)
+
+
+class ChoiceCall(Call):
+    """Of each position the token of its largest logit."""
+
+    def __init__(self, model: OrtModel, rows: int) -> None:
+        super().__init__(model, rows, skip=0)
+        self.choose = np.ones(1, np.int64)
+        self.chosen = np.empty(rows, np.int64)
+        self.logits = np.empty(rows, np.float32)
+        self._bind_input(contract.CHOOSE, self.choose)
+        self._bind_output(contract.CHOSEN, self.chosen)
+        self._bind_output(contract.CHOSEN_LOGITS, self.logits)

@@ -206,8 +206,7 @@ class Llama:
 
     def _head(self, g: Graph, x: ir.Value, numbers: Numbers) -> ir.Value:
         if self.tied_head:
-            x = numbers.tied_norm(g, x, LAST_NORM, self.epsilon)
-            return numbers.tied_head(g, x, EMBEDDING)
+            return numbers.tied_head(g, x, EMBEDDING, LAST_NORM, self.epsilon)
         return numbers.linear(g, numbers.norm(g, x, LAST_NORM, self.epsilon), HEAD)
 
     def _projections(

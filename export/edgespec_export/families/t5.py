@@ -215,12 +215,12 @@ class T5:
         return ("wi_0", "wi_1") if self.gated else ("wi",)
 
     def _head(self, g: Graph, x: ir.Value, numbers: Numbers) -> ir.Value:
-        norm = numbers.tied_norm if self.tied_head else numbers.norm
-        x = norm(g, x, LAST_NORM, self.epsilon)
-        if self.scale_outputs:
-            x = g.op.Mul(x, g.constant(self.width**-0.5, np.float32))
+        factor = self.width**-0.5 if self.scale_outputs else 1.0
         if self.tied_head:
-            return numbers.tied_head(g, x, EMBEDDING)
+            return numbers.tied_head(g, x, EMBEDDING, LAST_NORM, self.epsilon, factor)
+        x = numbers.norm(g, x, LAST_NORM, self.epsilon)
+        if self.scale_outputs:
+            x = g.op.Mul(x, g.constant(factor, np.float32))
         return numbers.linear(g, x, HEAD)
 
     def _feed_forward(self, g: Graph, x: ir.Value, block: str, numbers: Numbers) -> ir.Value:

@@ -153,7 +153,8 @@ struct RotaryAttention {
       ElementType::float32, ElementType::float32, ElementType::float32,
       ElementType::float32, ElementType::float32, ElementType::int32,
       ElementType::int32,   ElementType::float32, ElementType::float32};
-  static constexpr size_t outputs = 3;
+  static constexpr std::array outputs{ElementType::float32, ElementType::float32,
+                                      ElementType::float32};
   Heads heads;
 
   explicit RotaryAttention(const Setup& setup) : heads(setup) {}
@@ -170,7 +171,8 @@ struct BiasedAttention {
   static constexpr std::array inputs{
       ElementType::float32, ElementType::float32, ElementType::float32, ElementType::float32,
       ElementType::float32, ElementType::int32,   ElementType::int32,   ElementType::float32};
-  static constexpr size_t outputs = 3;
+  static constexpr std::array outputs{ElementType::float32, ElementType::float32,
+                                      ElementType::float32};
   Heads heads;
 
   explicit BiasedAttention(const Setup& setup) : heads(setup) {}
@@ -213,7 +215,7 @@ struct SourceAttention {
   static constexpr const char* name = "SourceAttention";
   static constexpr std::array inputs{ElementType::float32, ElementType::float32,
                                      ElementType::float32};
-  static constexpr size_t outputs = 1;
+  static constexpr std::array outputs{ElementType::float32};
   Heads heads;
 
   explicit SourceAttention(const Setup& setup) : heads(setup) {}

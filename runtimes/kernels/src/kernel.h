@@ -94,12 +94,13 @@ class Call {
     return tensor<T>(api_, value);
   }
 
-  float* output(size_t index, const std::vector<int64_t>& shape) {
+  template <typename T = float>
+  T* output(size_t index, const std::vector<int64_t>& shape) {
     ort::Value* value = nullptr;
     check(ort::output(api_, context_, index, shape.data(), shape.size(), &value));
     void* data = nullptr;
     check(ort::data(api_, value, &data));
-    return static_cast<float*>(data);
+    return static_cast<T*>(data);
   }
 
   // The session's.
@@ -133,8 +134,8 @@ class Call {
   ort::KernelContext* context_;
 };
 
-// Describes a kernel class to the runtime. `Kernel` has a name, the types of its inputs and the
-// number of its float outputs as static members, a constructor from `Setup` and `compute(Call&)`.
+// Describes a kernel class to the runtime. `Kernel` has a name and the types of its inputs and
+// outputs as static members, a constructor from `Setup` and `compute(Call&)`.
 template <typename Kernel>
 struct Operator : ort::CustomOp {
   Operator() : ort::CustomOp{} {
@@ -144,8 +145,8 @@ struct Operator : ort::CustomOp {
     provider = [](Self) -> const char* { return nullptr; };  // the processor's
     input_count = [](Self) { return Kernel::inputs.size(); };
     input_type = [](Self, size_t index) { return Kernel::inputs[index]; };
-    output_count = [](Self) { return Kernel::outputs; };
-    output_type = [](Self, size_t) { return ort::ElementType::float32; };
+    output_count = [](Self) { return Kernel::outputs.size(); };
+    output_type = [](Self, size_t index) { return Kernel::outputs[index]; };
     input_presence = [](Self, size_t) { return ort::Presence::required; };
     output_presence = [](Self, size_t) { return ort::Presence::required; };
     input_memory = [](Self, size_t) { return 0; };

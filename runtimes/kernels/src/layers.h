@@ -19,7 +19,7 @@ struct Attending {
   Weights answering;
 
   Attending(const Setup& setup, size_t inputs)
-      : heads(setup), asking(setup, 2), answering(setup, inputs - 2, false) {
+      : heads(setup), asking(setup, 2), answering(setup, inputs - 2) {
     if (asking.weights.in() != answering.out()) throw Failure("the output does not fit the stream");
   }
 
@@ -88,7 +88,8 @@ struct RotarySelfAttention : SelfAttending {
       ElementType::float32, ElementType::float32, ElementType::int8,    ElementType::float32,
       ElementType::float32, ElementType::float32, ElementType::int32,   ElementType::int32,
       ElementType::float32, ElementType::float32, ElementType::int8,    ElementType::float32};
-  static constexpr size_t outputs = 3;
+  static constexpr std::array outputs{ElementType::float32, ElementType::float32,
+                                      ElementType::float32};
 
   explicit RotarySelfAttention(const Setup& setup) : SelfAttending(setup, inputs.size()) {}
   void compute(Call& call) {
@@ -107,7 +108,8 @@ struct BiasedSelfAttention : SelfAttending {
       ElementType::float32, ElementType::float32, ElementType::int8,  ElementType::float32,
       ElementType::float32, ElementType::float32, ElementType::int32, ElementType::int32,
       ElementType::float32, ElementType::int8,    ElementType::float32};
-  static constexpr size_t outputs = 3;
+  static constexpr std::array outputs{ElementType::float32, ElementType::float32,
+                                      ElementType::float32};
 
   explicit BiasedSelfAttention(const Setup& setup) : SelfAttending(setup, inputs.size()) {}
   void compute(Call& call) {
@@ -126,7 +128,7 @@ struct CrossAttention : Attending {
   static constexpr std::array inputs{
       ElementType::float32, ElementType::float32, ElementType::int8, ElementType::float32,
       ElementType::float32, ElementType::float32, ElementType::int8, ElementType::float32};
-  static constexpr size_t outputs = 1;
+  static constexpr std::array outputs{ElementType::float32};
 
   explicit CrossAttention(const Setup& setup) : Attending(setup, inputs.size()) {
     if (asking.weights.out() != answering.in()) throw Failure("queries and output do not fit");
@@ -148,7 +150,7 @@ struct FeedForward {
   static constexpr std::array inputs{
       ElementType::float32, ElementType::float32, ElementType::int8,   ElementType::float32,
       ElementType::float32, ElementType::int8,    ElementType::float32};
-  static constexpr size_t outputs = 1;
+  static constexpr std::array outputs{ElementType::float32};
   NormedWeights opening;
   TurnedRows turned;
   Weights closing;
@@ -156,7 +158,7 @@ struct FeedForward {
   explicit FeedForward(const Setup& setup)
       : opening(setup, 2),
         turned(TurnedRows::by(setup.constant<float>(4, "the Hadamard matrix"))),
-        closing(setup, 5, false) {
+        closing(setup, 5) {
     turned.check_width(closing.in());
     if (opening.weights.in() != closing.out() || opening.weights.out() != parts * closing.in()) {
       throw Failure("the weights of the feed-forward do not fit");

@@ -3,39 +3,17 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <utility>
 
+#include "panels.h"
 #include "vector_math.h"
 
 namespace edgespec {
 namespace {
 
-constexpr int64_t kPanel = 32;  // outputs: two registers of 16 sums
-constexpr int64_t kStep = 4;    // inputs that one instruction adds up
-constexpr int64_t kMostRows = 9;  // whose sums stay in registers together, with nothing to spare
-constexpr int64_t kPartRows = 8;  // of more than these, faster parts
-constexpr int64_t kShare = 131072;  // bytes of weights that a thread takes at a time, at most
-constexpr int64_t kEven = 4;  // shares: of so many, or twice as many …, two or four threads get alike
-constexpr int64_t kFewRows = 6;  // are done with weights before the next ones are there
-
-// Asks memory for the weights to come: the processor's own prefetching ends at each page of 4 KB.
-// For few rows past the second cache, where they would push out what is needed again; more rows take
-// longer with each line than the first cache can hold lines waiting.
-template <int rows>
-void prefetch(const std::byte* weights) {
-  constexpr int64_t kAhead = rows <= kFewRows ? 8192 : 16384;
-  constexpr auto kHint = rows <= kFewRows ? _MM_HINT_NTA : _MM_HINT_T1;
-  _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead), kHint);
-  _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + 64), kHint);
-}
-
 struct Call {
   const std::byte* packed;
   int64_t panel_bytes;
-  int64_t panels;
-  int64_t shares;
   int64_t steps;
   int64_t out;
   const RoundedRows* rows;
@@ -56,8 +34,14 @@ int32_t correction(const RoundedRows& rows, int64_t r) {
   return -128 * _mm512_reduce_add_epi32(sum);
 }
 
+// A panel for `count` rows.
 template <int count>
-void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
+struct MultiplyPanel {
+  static void run(int64_t first_row, const Call& call, const int64_t& panel);
+};
+
+template <int count>
+void MultiplyPanel<count>::run(int64_t first_row, const Call& call, const int64_t& panel) {
   __m512i low[count], high[count];  // sums of the panel's first and last 16 outputs
 #pragma GCC unroll 16
   for (int r = 0; r < count; ++r) {
@@ -68,7 +52,7 @@ void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
   const int8_t* inputs = call.rows->row(first_row);
   const int64_t stride = call.rows->stride;
   for (; weights != end; weights += 128, inputs += kStep) {
-    prefetch<count>(weights);
+    prefetch<count, 128>(weights);
     const __m512i first = _mm512_load_si512(weights), second = _mm512_load_si512(weights + 64);
 #pragma GCC unroll 16
     for (int r = 0; r < count; ++r) {
@@ -94,36 +78,12 @@ void multiply_panel(const Call& call, int64_t panel, int64_t first_row) {
   }
 }
 
-using Multiply = void (*)(const Call&, int64_t panel, int64_t first_row);
-template <size_t... count>
-constexpr std::array<Multiply, sizeof...(count)> panels_by_rows(std::index_sequence<count...>) {
-  return {multiply_panel<count + 1>...};
-}
-
-// By the number of rows, less one.
-constexpr auto kMultiply = panels_by_rows(std::make_index_sequence<kMostRows>());
-
-// All rows of a call with some panels; each stays in the cache while rows come in even parts.
-void multiply_share(const Call& call, int64_t share) {
-  const int64_t count = call.rows->count;
-  const int64_t parts = count <= kMostRows ? 1 : (count + kPartRows - 1) / kPartRows;
-  const int64_t first_panel = share * call.panels / call.shares;
-  const int64_t end_panel = (share + 1) * call.panels / call.shares;
-  for (int64_t panel = first_panel; panel < end_panel; ++panel) {
-    for (int64_t part = 0; part < parts; ++part) {
-      const int64_t first = part * count / parts, end = (part + 1) * count / parts;
-      kMultiply[end - first - 1](call, panel, first);
-    }
-  }
-}
-
 }  // namespace
 
 PackedMatrix::PackedMatrix(const int8_t* weights, int64_t in, int64_t out, int64_t in_step,
                            int64_t out_step)
     : in_(in), out_(out), panel_bytes_((in + kStep - 1) / kStep * kStep * kPanel) {
-  const int64_t panels = (out + kPanel - 1) / kPanel;
-  packed_ = allocate(panels * panel_bytes_);
+  packed_ = allocate(panels_of(out) * panel_bytes_);
   auto* bytes = reinterpret_cast<uint8_t*>(packed_.get());
   for (int64_t first = 0; first < out; first += kPanel, bytes += panel_bytes_) {
     const int64_t count = std::min(kPanel, out - first);
@@ -141,21 +101,22 @@ void PackedMatrix::multiply(const RoundedRows& rows, const float* scale, const f
   thread_local std::vector<int32_t> corrections;
   corrections.resize(rows.count);
   for (int64_t r = 0; r < rows.count; ++r) corrections[r] = correction(rows, r);
-  const int64_t panels = (out_ + kPanel - 1) / kPanel;
-  const int64_t fewest = (panels * panel_bytes_ + kShare - 1) / kShare;
-  const int64_t shares = std::min(panels, (fewest + kEven - 1) / kEven * kEven);
-  Call call{packed_.get(),
-            panel_bytes_,
-            panels,
-            shares,
-            (in_ + kStep - 1) / kStep,
-            out_,
-            &rows,
-            corrections.data(),
-            scale,
-            added,
-            y};
-  threads.each(shares, [&](int64_t share) { multiply_share(call, share); });
+  const Call call{packed_.get(),
+                  panel_bytes_,
+                  (in_ + kStep - 1) / kStep,
+                  out_,
+                  &rows,
+                  corrections.data(),
+                  scale,
+                  added,
+                  y};
+  const Shares shares(panels_of(out_), panel_bytes_);
+  threads.each(shares.count(), [&](int64_t share) {
+    // Each panel stays in the cache while all rows pass.
+    for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1); ++panel) {
+      by_parts<MultiplyPanel>(rows.count, call, panel);
+    }
+  });
 }
 
 }  // namespace edgespec

@@ -13,12 +13,11 @@ namespace edgespec {
 
 using ort::ElementType;
 
-// Weights and their scales, inputs `first` and `first + 1` of an operator.
+// Weights [in, out] and their scales [out], inputs `first` and `first + 1` of an operator.
 class Weights {
  public:
-  // Weights are [in, out], or as a table [out, in].
-  Weights(const Setup& setup, size_t first, bool table)
-      : matrix_(packed(setup.constant<int8_t>(first, "weights"), table)) {
+  Weights(const Setup& setup, size_t first)
+      : matrix_(packed(setup.constant<int8_t>(first, "weights"))) {
     const auto scale = setup.constant<float>(first + 1, "scale");
     if (scale.shape != std::vector<int64_t>{matrix_.out()}) {
       throw Failure("there must be a scale for each output");
@@ -62,12 +61,11 @@ class Weights {
   }
 
  private:
-  static PackedMatrix packed(const Tensor<const int8_t>& weights, bool table) {
+  static PackedMatrix packed(const Tensor<const int8_t>& weights) {
     if (weights.shape.size() != 2) throw Failure("weights must have two dimensions");
-    const int64_t first = weights.shape[0], second = weights.shape[1];
-    if (first < 1 || second < 1) throw Failure("there must be weights");
-    return table ? PackedMatrix(weights.data, second, first, 1, second)
-                 : PackedMatrix(weights.data, first, second, second, 1);
+    const int64_t in = weights.shape[0], out = weights.shape[1];
+    if (in < 1 || out < 1) throw Failure("there must be weights");
+    return PackedMatrix(weights.data, in, out, out, 1);
   }
 
   PackedMatrix matrix_;
@@ -104,14 +102,14 @@ struct TurnedRows {
   // another function.
   static TurnedRows by(const Tensor<const float>& matrix) {
     const int64_t size = matrix.last();
-    bool fits = matrix.shape.size() == 2 && matrix.shape[0] == size && size >= 1 && size <= 64 &&
-                (size & (size - 1)) == 0;
+    bool fits = matrix.shape.size() == 2 && matrix.shape[0] == size && size >= 1 &&
+                size <= kMostTurned && (size & (size - 1)) == 0;
     const float entry = 1.0f / std::sqrt(static_cast<float>(size));
     for (int64_t i = 0; fits && i < size * size; ++i) {
       const bool minus = __builtin_parityll(static_cast<uint64_t>(i / size & i % size));
       fits = std::abs(matrix.data[i] - (minus ? -entry : entry)) < 1e-6f;
     }
-    if (!fits) throw Failure("the rotation must be a Hadamard matrix of at most 64 rows");
+    if (!fits) throw Failure("the rotation must be a Hadamard matrix of at most 512 rows");
     return {size};
   }
 
@@ -133,7 +131,7 @@ struct NormedWeights {
   float epsilon, step;
 
   NormedWeights(const Setup& setup, size_t first)
-      : weights(setup, first, false),
+      : weights(setup, first),
         epsilon(setup.attribute<float>("epsilon")),
         step(setup.attribute<float>("step")) {}
 
@@ -145,26 +143,16 @@ struct NormedWeights {
   }
 };
 
-// x, weights, scale [out]; weights are [in, out], or as a table [out, in].
-template <bool table>
-struct PlainProduct {
+// x, weights, scale.
+struct Int8Product {
+  static constexpr const char* name = "Int8Product";
   static constexpr std::array inputs{ElementType::float32, ElementType::int8,
                                      ElementType::float32};
-  static constexpr size_t outputs = 1;
+  static constexpr std::array outputs{ElementType::float32};
   Weights weights;
 
-  explicit PlainProduct(const Setup& setup) : weights(setup, 1, table) {}
+  explicit Int8Product(const Setup& setup) : weights(setup, 1) {}
   void compute(Call& call) { weights.multiply(call, call.input<float>(0), round_row_by_largest); }
-};
-
-struct Int8Product : PlainProduct<false> {
-  static constexpr const char* name = "Int8Product";
-  using PlainProduct::PlainProduct;
-};
-
-struct Int8TableProduct : PlainProduct<true> {
-  static constexpr const char* name = "Int8TableProduct";
-  using PlainProduct::PlainProduct;
 };
 
 // x, the norm's weight, weights, scale.
@@ -172,7 +160,7 @@ struct NormedInt8Product {
   static constexpr const char* name = "NormedInt8Product";
   static constexpr std::array inputs{ElementType::float32, ElementType::float32, ElementType::int8,
                                      ElementType::float32};
-  static constexpr size_t outputs = 1;
+  static constexpr std::array outputs{ElementType::float32};
   NormedWeights normed;
 
   explicit NormedInt8Product(const Setup& setup) : normed(setup, 2) {}
@@ -186,12 +174,12 @@ struct NormedInt8Product {
 struct TurnedInt8Product {
   static constexpr const char* name = "TurnedInt8Product";
   static constexpr std::array inputs = NormedInt8Product::inputs;
-  static constexpr size_t outputs = 1;
+  static constexpr std::array outputs{ElementType::float32};
   Weights weights;
   TurnedRows turned;
 
   explicit TurnedInt8Product(const Setup& setup)
-      : weights(setup, 2, false),
+      : weights(setup, 2),
         turned(TurnedRows::by(setup.constant<float>(1, "the Hadamard matrix"))) {
     turned.check_width(weights.in());
   }
@@ -202,7 +190,7 @@ struct TurnedInt8Product {
 template <void (*gate_row)(const float*, const float*, int64_t, float*)>
 struct Gate {
   static constexpr std::array inputs{ElementType::float32, ElementType::float32};
-  static constexpr size_t outputs = 1;
+  static constexpr std::array outputs{ElementType::float32};
 
   explicit Gate(const Setup&) {}
   void compute(Call& call) {

@@ -116,7 +116,7 @@ bool norm_row(const float* x, const float* weight, float epsilon, int64_t width,
 void turn_row(const float* x, int64_t block, int64_t width, float* y) {
   const int64_t registers = std::max<int64_t>(1, block / 16);
   const __m512 factor = _mm512_set1_ps(1.0f / std::sqrt(static_cast<float>(block)));
-  __m512 parts[4];
+  __m512 parts[kMostTurned / 16];
   for (int64_t start = 0; start < width; start += 16 * registers) {
     const __mmask16 lanes = first_lanes(width - start);
     for (int64_t i = 0; i < registers; ++i) {

@@ -29,7 +29,8 @@ void round_row_by_largest(const float* x, RoundedRows& rows, int64_t r);
 // x / √(mean(x²) + ε) · weight; false if the row is no numbers, or too large to be squared.
 bool norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y);
 
-// x · Q, Q made of Hadamard blocks of `block` numbers, a power of two up to 64.
+// x · Q, Q made of Hadamard blocks of `block` numbers, a power of two.
+constexpr int64_t kMostTurned = 512;  // numbers of a block
 void turn_row(const float* x, int64_t block, int64_t width, float* y);
 
 // Rotary positions on a head: halves of it are turned, by the cosines and sines of `half` angles.

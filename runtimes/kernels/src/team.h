@@ -1,7 +1,9 @@
 // Threads that stay together from one step of an operator to the next.
 //
 // An operator of several steps would wake the session's threads for each and wait for them after
-// it; here they come once and wait awake for what is next, which takes a tenth of the time.
+// it; here they come once and wait awake for what is next, which takes a tenth of the time. Each
+// begins with pieces of its own that lie behind each other, so that it reads one stream of memory;
+// who has done these takes from the others'.
 #pragma once
 
 #include <immintrin.h>
@@ -26,16 +28,17 @@ class Team {
   static void together(const Threads& threads, Program program) {
     // Asks the system each time, which takes longer than a step; 0 is not known.
     static const int64_t most = std::max(1u, std::thread::hardware_concurrency());
-    Team team;
+    Team team(most);
     std::exception_ptr failure;
     threads.each(most, [&](int64_t) {
-      if (team.led_.exchange(true)) return team.help();
+      const int64_t member = team.come_.fetch_add(1, std::memory_order_relaxed);
+      if (member != 0) return team.help(member);
       try {
         program(Threads{run, &team, kCall});
       } catch (...) {
         failure = std::current_exception();
       }
-      team.state_.store(kOver, std::memory_order_release);
+      team.over_.store(true, std::memory_order_release);
     });
     if (failure) std::rethrow_exception(failure);
   }
@@ -59,11 +62,21 @@ class Team {
     std::atomic<uint64_t> left = 0;
   };
 
-  // The step's number and, in the low half, its next piece.
+  // The pieces that a member begins with: in which step, and in the low half the next of them.
+  struct alignas(64) Range {
+    std::atomic<uint64_t> next = 0;  // of step 0, which has no pieces
+  };
+
   static constexpr int64_t kCall = 2'000;  // cycles, until the others see a step
+  static constexpr int64_t kMostRanges = 8;
   static constexpr int kPieceBits = 32;
-  static constexpr uint64_t kOver = ~uint64_t{0};
   static constexpr int kPatience = 4096;  // looks, before others may have the processor
+
+  explicit Team(int64_t members) : range_count_(std::min(members, kMostRanges)) {}
+
+  uint64_t first_piece(int64_t range, uint64_t count) const {
+    return range * count / range_count_;
+  }
 
   void share(void (*body)(void*, size_t), size_t count, void* data) {
     Step& step = steps_[++number_ % 2];
@@ -71,18 +84,19 @@ class Team {
     step.data = data;
     step.count.store(count, std::memory_order_relaxed);
     step.left.store(count, std::memory_order_relaxed);
-    state_.store(number_ << kPieceBits, std::memory_order_release);
-    while (take_piece(state_.load(std::memory_order_acquire))) {
+    for (int64_t range = 0; range < range_count_; ++range) {
+      const uint64_t next = number_ << kPieceBits | first_piece(range, count);
+      ranges_[range].next.store(next, std::memory_order_release);
+    }
+    while (take_piece(0)) {
     }
     for (int looks = 0; step.left.load(std::memory_order_acquire) != 0;) wait(looks);
     if (failed_.load(std::memory_order_relaxed)) throw std::bad_alloc();
   }
 
-  void help() {
-    for (int looks = 0;;) {
-      const uint64_t state = state_.load(std::memory_order_acquire);
-      if (state == kOver) return;
-      if (take_piece(state)) {
+  void help(int64_t member) {
+    for (int looks = 0; !over_.load(std::memory_order_acquire);) {
+      if (take_piece(member)) {
         looks = 0;
       } else {
         wait(looks);
@@ -90,20 +104,33 @@ class Team {
     }
   }
 
-  // Does the next piece, if there is one; false if the step had none left. Nobody else may have
-  // changed the state in between: so the step is what it was, and stays until the piece is done.
-  bool take_piece(uint64_t state) {
-    Step& step = steps_[(state >> kPieceBits) % 2];
-    const uint64_t piece = state & ((uint64_t{1} << kPieceBits) - 1);
-    if (piece >= step.count.load(std::memory_order_relaxed)) return false;
-    if (!state_.compare_exchange_strong(state, state + 1, std::memory_order_acq_rel)) return true;
-    try {
-      step.body(step.data, piece);
-    } catch (...) {  // may not leave a thread of the runtime's; only memory can be missing
-      failed_.store(true, std::memory_order_relaxed);
+  // Does a piece, first of the member's own; false if there was none.
+  bool take_piece(int64_t member) {
+    for (int64_t other = 0; other < range_count_; ++other) {
+      if (take_piece_of((member + other) % range_count_)) return true;
     }
-    step.left.fetch_sub(1, std::memory_order_release);
-    return true;
+    return false;
+  }
+
+  // Nobody else may have taken the piece in between: so the step is what it was, and stays until the
+  // piece is done.
+  bool take_piece_of(int64_t range) {
+    std::atomic<uint64_t>& next = ranges_[range].next;
+    uint64_t state = next.load(std::memory_order_acquire);
+    for (;;) {
+      Step& step = steps_[(state >> kPieceBits) % 2];
+      const uint64_t piece = state & ((uint64_t{1} << kPieceBits) - 1);
+      const uint64_t count = step.count.load(std::memory_order_relaxed);
+      if (piece >= first_piece(range + 1, count)) return false;
+      if (!next.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
+      try {
+        step.body(step.data, piece);
+      } catch (...) {  // may not leave a thread of the runtime's; only memory can be missing
+        failed_.store(true, std::memory_order_relaxed);
+      }
+      step.left.fetch_sub(1, std::memory_order_release);
+      return true;
+    }
   }
 
   static void wait(int& looks) {
@@ -114,10 +141,12 @@ class Team {
     }
   }
 
-  alignas(64) std::atomic<uint64_t> state_ = 0;  // step 0 has no pieces
+  std::array<Range, kMostRanges> ranges_;
+  const int64_t range_count_;
   std::array<Step, 2> steps_;
   uint64_t number_ = 0;
-  std::atomic<bool> led_ = false;
+  std::atomic<int64_t> come_ = 0;
+  std::atomic<bool> over_ = false;
   std::atomic<bool> failed_ = false;
 };
 

@@ -1,0 +1,66 @@
+"""Where the target's laws come from: its logits or, if greedy, the arg-max in its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.accept import Laws
+from edgespec.distribution import Distribution, Process, Sampling, certain
+from edgespec.model import Chooser, Model
+
+__all__ = ["Score", "Scored", "score_of"]
+
+
+class Scored(Laws, Protocol):
+    """The laws behind the positions of a call.
+
+    Attributes:
+        logits: that they were made from, [positions, vocabulary]; None if these were not computed.
+    """
+
+    logits: npt.NDArray[np.float32] | None
+
+
+Score = Callable[[Sequence[int]], Scored]
+
+
+def score_of(target: Model, process: Process, logits: bool) -> Score:
+    """How a loop asks the target for the laws behind some tokens, which are appended to its cache.
+
+    Args:
+        logits: they are wanted themselves, too.
+    """
+    greedy = isinstance(process, Sampling) and process.greedy
+    if greedy and not logits and isinstance(target, Chooser) and target.chooses:
+        chooser = target
+        return lambda tokens: _Chosen(*chooser.choose(tokens))
+    return lambda tokens: _FromLogits(target.score(tokens), process)
+
+
+class _FromLogits:
+    """Made one row at a time, when asked for."""
+
+    def __init__(self, logits: npt.NDArray[Any], process: Process) -> None:
+        self.logits: npt.NDArray[np.float32] | None = logits
+        self._rows = logits
+        self._process = process
+        self._made: dict[int, Distribution] = {}
+
+    def __getitem__(self, row: int) -> Distribution:
+        if row not in self._made:
+            self._made[row] = self._process(self._rows[row])
+        return self._made[row]
+
+
+class _Chosen:
+    def __init__(self, tokens: npt.NDArray[np.int64], highest: npt.NDArray[np.float32]) -> None:
+        self.logits: npt.NDArray[np.float32] | None = None
+        self._tokens = tokens
+        self._highest = highest
+
+    def __getitem__(self, row: int) -> Distribution:
+        return certain(self._tokens.item(row), self._highest.item(row))

@@ -1,0 +1,277 @@
+#include "coarse.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "panels.h"
+#include "vector_math.h"
+
+namespace edgespec {
+namespace {
+
+// Four steps of a panel are packed together, which makes whole lines: first four bits of each
+// weight, then the fifth.
+constexpr int64_t kSteps = 4;
+constexpr int64_t kNibbles = kStep * kPanel / 2;  // bytes of a step
+constexpr int64_t kBits = kStep * kPanel / 8;
+constexpr int64_t kGroup = kSteps * (kNibbles + kBits);
+
+// A weight is 8 · upper - 128 + a rest of 0 to 7, around 3.5.
+constexpr float kMiddle = 3.5f;
+
+// Σ a · b of numbers of which b's are known to add up to `sum`.
+int32_t dot(const int8_t* a, const int8_t* b, int32_t sum, int64_t width) {
+  const __m512i sign = _mm512_set1_epi8(int8_t(-128));
+  __m512i products = _mm512_setzero_si512();
+  for (int64_t i = 0; i < width; i += 64) {
+    const __mmask64 lanes = width - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (width - i)) - 1;
+    // 128 more, as the instruction wants one factor without a sign; zeros of b hide what lies behind.
+    const __m512i from_a = _mm512_xor_si512(_mm512_maskz_loadu_epi8(lanes, a + i), sign);
+    products = _mm512_dpbusd_epi32(products, from_a, _mm512_maskz_loadu_epi8(lanes, b + i));
+  }
+  return _mm512_reduce_add_epi32(products) - 128 * sum;
+}
+
+// An output that may be a row's largest, and what it is at most.
+struct Candidate {
+  int64_t row, output;
+  float most;
+};
+
+// Looking for them. Shares of the panels have lists of their own.
+struct Search {
+  const std::byte* packed;
+  int64_t panel_bytes;
+  const float* rests;
+  const Table& table;
+  const RoundedRows& rows;
+  std::vector<int32_t> sums;               // of each row's numbers
+  std::vector<float> lengths;              // of each row
+  std::vector<std::atomic<float>> floors;  // each row's largest number is not below
+  std::vector<std::vector<Candidate>> found;
+
+  Search(const std::byte* packed, int64_t panel_bytes, const float* rests, const Table& table,
+         const RoundedRows& rows, int64_t shares)
+      : packed(packed),
+        panel_bytes(panel_bytes),
+        rests(rests),
+        table(table),
+        rows(rows),
+        sums(rows.count),
+        lengths(rows.count),
+        floors(rows.count),
+        found(shares) {
+    for (int64_t r = 0; r < rows.count; ++r) {
+      int32_t squares = 0;
+      for (int64_t i = 0; i < rows.width; ++i) {
+        sums[r] += rows.row(r)[i];
+        squares += rows.row(r)[i] * rows.row(r)[i];
+      }
+      lengths[r] = std::sqrt(float(squares));
+      floors[r].store(-std::numeric_limits<float>::infinity(), std::memory_order_relaxed);
+    }
+  }
+
+  // A row's number, as `PackedMatrix` has it.
+  float number(int64_t row, int64_t output) const {
+    const int8_t* weights = table.weights + output * table.in;
+    const float scale = rows.scale[row] * table.scale[output];
+    return float(dot(weights, rows.row(row), sums[row], table.in)) * scale;
+  }
+
+  bool below(const Candidate& candidate) const {
+    return candidate.most < floors[candidate.row].load(std::memory_order_relaxed);
+  }
+
+  int64_t candidates() const {
+    int64_t count = 0;
+    for (const auto& some : found) count += int64_t(some.size());
+    return count;
+  }
+
+  // Puts a candidate's number into its place.
+  void look(std::vector<Candidate>& candidates) const {
+    constexpr size_t kAhead = 8;
+    for (size_t i = 0; i < candidates.size() + kAhead; ++i) {
+      if (i < candidates.size()) prefetch(candidates[i].output);
+      if (i < kAhead) continue;
+      Candidate& candidate = candidates[i - kAhead];
+      candidate.most = number(candidate.row, candidate.output);
+    }
+  }
+
+  void prefetch(int64_t output) const {
+    const auto* weights = reinterpret_cast<const char*>(table.weights + output * table.in);
+    for (int64_t i = 0; i < table.in; i += 64) _mm_prefetch(weights + i, _MM_HINT_T0);
+  }
+
+  void raise(int64_t row, float floor) {
+    float known = floors[row].load(std::memory_order_relaxed);
+    while (known < floor &&
+           !floors[row].compare_exchange_weak(known, floor, std::memory_order_relaxed)) {
+    }
+  }
+};
+
+// The largest number is one that is none, if there is one.
+bool exceeds(float here, float highest) {
+  return here > highest || (std::isnan(here) && !std::isnan(highest));
+}
+
+// Between what 16 of a row's numbers are, by the sums of their upper bits.
+struct Bounds {
+  __m512 middle, upper;
+
+  Bounds(__m512i sums, int32_t row_sum, __m512 row_length, __m512 rests, __m512 scale) {
+    // Twice the product with 8 · upper - 128 + 3.5 is a whole number.
+    const __m512i shift = _mm512_set1_epi32(int32_t(-249 * int64_t{row_sum}));
+    const __m512i twice = _mm512_add_epi32(_mm512_slli_epi32(sums, 4), shift);
+    const __m512 product = _mm512_mul_ps(_mm512_cvtepi32_ps(twice), _mm512_set1_ps(0.5f));
+    // The rests add no more than the product of the lengths (Cauchy, Schwarz); and a little for what
+    // floats round off, here and in the number itself.
+    __m512 reach = _mm512_mul_ps(_mm512_mul_ps(row_length, rests), _mm512_set1_ps(1.00001f));
+    reach = _mm512_fmadd_ps(_mm512_abs_ps(product), _mm512_set1_ps(1e-6f), reach);
+    middle = _mm512_mul_ps(product, scale);
+    // Up, whatever the scale's sign is.
+    const __m512 sign = _mm512_and_ps(scale, _mm512_set1_ps(-0.0f));
+    upper = _mm512_mul_ps(_mm512_add_ps(product, _mm512_or_ps(reach, sign)), scale);
+  }
+};
+
+// Raises a row's floor to the number itself where there is one whose middle lies above; keeps what is
+// not below the floor, also what is no number.
+void keep_candidates(const Search& search, int64_t row, int64_t first_output, __mmask16 lanes,
+                     const Bounds& bounds, float& floor, std::vector<Candidate>& found) {
+  if (_mm512_mask_cmp_ps_mask(lanes, bounds.middle, _mm512_set1_ps(floor), _CMP_GT_OQ)) {
+    const __m512 highest = _mm512_set1_ps(_mm512_mask_reduce_max_ps(lanes, bounds.middle));
+    const auto there = _mm512_mask_cmp_ps_mask(lanes, bounds.middle, highest, _CMP_EQ_OQ);
+    const int64_t output = first_output + (there ? __builtin_ctz(there) : 0);
+    floor = std::max(floor, search.number(row, output));
+  }
+  uint32_t kept =
+      _mm512_mask_cmp_ps_mask(lanes, bounds.upper, _mm512_set1_ps(floor), _CMP_NLT_UQ);
+  if (kept == 0) return;
+  alignas(64) float upper[16];
+  _mm512_store_ps(upper, bounds.upper);
+  for (; kept; kept &= kept - 1) {
+    const int lane = __builtin_ctz(kept);
+    found.push_back({row, first_output + lane, upper[lane]});
+  }
+}
+
+// A panel for `count` rows.
+template <int count>
+struct SearchPanel {
+  static void run(int64_t first_row, const Search& search, const int64_t& panel, float* const& floors,
+                  std::vector<Candidate>* const& found);
+};
+
+template <int count>
+void SearchPanel<count>::run(int64_t first_row, const Search& search, const int64_t& panel,
+                             float* const& floors, std::vector<Candidate>* const& found) {
+  __m512i low[count], high[count];  // sums of the panel's first and last 16 outputs
+#pragma GCC unroll 16
+  for (int r = 0; r < count; ++r) low[r] = high[r] = _mm512_setzero_si512();
+  const __m512i nibble = _mm512_set1_epi8(0x0F), fifth_bit = _mm512_set1_epi8(0x10);
+  const std::byte* group = search.packed + panel * search.panel_bytes;
+  const std::byte* end = group + search.panel_bytes;
+  const int8_t* inputs = search.rows.row(first_row);
+  const int64_t stride = search.rows.stride;
+  for (; group != end; group += kGroup) {
+    prefetch<count, kGroup>(group);
+#pragma GCC unroll 4
+    for (int64_t step = 0; step < kSteps; ++step, inputs += kStep) {
+      const __m512i both = _mm512_load_si512(group + step * kNibbles);
+      __mmask64 fifth[2];
+      std::memcpy(fifth, group + kSteps * kNibbles + step * kBits, sizeof fifth);
+      __m512i first = _mm512_and_si512(both, nibble);
+      __m512i second = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
+      first = _mm512_mask_add_epi8(first, fifth[0], first, fifth_bit);
+      second = _mm512_mask_add_epi8(second, fifth[1], second, fifth_bit);
+#pragma GCC unroll 16
+      for (int r = 0; r < count; ++r) {
+        int32_t four;
+        std::memcpy(&four, inputs + r * stride, sizeof four);
+        low[r] = _mm512_dpbusd_epi32(low[r], first, _mm512_set1_epi32(four));
+        high[r] = _mm512_dpbusd_epi32(high[r], second, _mm512_set1_epi32(four));
+      }
+    }
+  }
+  for (int r = 0; r < count; ++r) {
+    const int64_t row = first_row + r;
+    const __m512 row_scale = _mm512_set1_ps(search.rows.scale[row]);
+    const __m512 length = _mm512_set1_ps(search.lengths[row]);
+    for (int half = 0; half < 2; ++half) {
+      const int64_t output = panel * kPanel + 16 * half;
+      if (output >= search.table.out) continue;
+      const __mmask16 lanes = first_lanes(search.table.out - output);
+      const __m512 scale =
+          _mm512_mul_ps(row_scale, _mm512_maskz_loadu_ps(lanes, search.table.scale + output));
+      const __m512 rests = _mm512_maskz_loadu_ps(lanes, search.rests + output);
+      const Bounds bounds(half ? high[r] : low[r], search.sums[row], length, rests, scale);
+      keep_candidates(search, row, output, lanes, bounds, floors[row], *found);
+    }
+  }
+}
+
+}  // namespace
+
+CoarseTable::CoarseTable(const Table& table) : rests_(table.out) {
+  panel_bytes_ = (table.in + kStep * kSteps - 1) / (kStep * kSteps) * kGroup;
+  packed_ = allocate(panels_of(table.out) * panel_bytes_);
+  auto* bytes = reinterpret_cast<uint8_t*>(packed_.get());
+  for (int64_t o = 0; o < table.out; ++o) {
+    uint8_t* panel = bytes + o / kPanel * panel_bytes_;
+    const int64_t half = o % kPanel / 16;
+    float squares = 0;
+    for (int64_t i = 0; i < table.in; ++i) {
+      const uint8_t weight = uint8_t(table.weights[o * table.in + i] + 128);
+      uint8_t* group = panel + i / (kStep * kSteps) * kGroup;
+      const int64_t step = i / kStep % kSteps, place = o % 16 * kStep + i % kStep;
+      group[step * kNibbles + place] |= uint8_t((weight >> 3 & 0xF) << 4 * half);
+      uint8_t* fifth = group + kSteps * kNibbles + step * kBits + half * kBits / 2;
+      fifth[place / 8] |= uint8_t((weight >> 7) << place % 8);
+      const float rest = float(weight & 7) - kMiddle;
+      squares += rest * rest;
+    }
+    rests_[o] = std::sqrt(squares);
+  }
+}
+
+bool CoarseTable::largest(const RoundedRows& rows, const Table& table, int64_t* place,
+                          float* highest, const Threads& threads) const {
+  if (rows.count == 0) return true;
+  const Shares shares(panels_of(table.out), panel_bytes_);
+  Search search(packed_.get(), panel_bytes_, rests_.data(), table, rows, shares.count());
+  threads.each(shares.count(), [&](int64_t share) {
+    std::vector<float> floors(search.floors.begin(), search.floors.end());
+    // Each panel stays in the cache while all rows pass.
+    for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1); ++panel) {
+      by_parts<SearchPanel>(rows.count, search, panel, floors.data(), &search.found[share]);
+    }
+    for (int64_t r = 0; r < rows.count; ++r) search.raise(r, floors[r]);
+  });
+  constexpr int64_t kFew = 16;  // one in so many may be looked at
+  if (search.candidates() > rows.count * table.out / kFew) return false;
+  threads.each(shares.count(), [&](int64_t share) {
+    auto& found = search.found[share];
+    std::erase_if(found, [&](const Candidate& one) { return search.below(one); });
+    search.look(found);
+  });
+  std::fill(place, place + rows.count, int64_t{-1});
+  for (const auto& found : search.found) {  // by increasing outputs
+    for (const auto& [row, output, here] : found) {
+      if (place[row] >= 0 && !exceeds(here, highest[row])) continue;
+      place[row] = output;
+      highest[row] = here;
+    }
+  }
+  return true;
+}
+
+}  // namespace edgespec

@@ -1,0 +1,149 @@
+// The operator behind the last layer: from the residual stream to logits, or to the tokens of the
+// largest ones.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "coarse.h"
+#include "laws.h"
+#include "products.h"
+#include "team.h"
+
+namespace edgespec {
+
+// Rows turned, normed and turned again, each rounded by its largest number.
+struct TurnedNormedRows {
+  const float* norm;
+  float epsilon;
+  TurnedRows turned;
+
+  void operator()(const float* row, RoundedRows& rows, int64_t r) const {
+    struct Turned;
+    float* numbers = kept<Turned>(rows.width);
+    turn_row(row, turned.block, rows.width, numbers);
+    const bool finite = norm_row(numbers, norm, epsilon, rows.width, numbers);
+    turned(numbers, rows, r);
+    if (!finite) rows.scale[r] = std::numeric_limits<float>::quiet_NaN();
+  }
+};
+
+// Made when it is first asked for.
+template <typename T>
+class Lazy {
+ public:
+  template <typename... Arguments>
+  const T& get(const Arguments&... arguments) {
+    std::call_once(once_, [&] { made_.emplace(arguments...); });
+    return *made_;
+  }
+
+ private:
+  std::once_flag once_;
+  std::optional<T> made_;
+};
+
+// Inputs: x, the norm's weight, a Hadamard matrix by which rows are turned before and behind the
+// norm, a table [out, in] and its scale [out], whether tokens are asked for [1].
+// Outputs: logits [m, out], tokens [m] and their logits [m]: either the first has rows, or the others.
+struct Int8TableHead {
+  static constexpr const char* name = "Int8TableHead";
+  static constexpr std::array inputs{ElementType::float32, ElementType::float32,
+                                     ElementType::float32, ElementType::int8,
+                                     ElementType::float32, ElementType::int64};
+  static constexpr std::array outputs{ElementType::float32, ElementType::int64,
+                                      ElementType::float32};
+  TurnedRows turned;
+  float epsilon;
+  Lazy<PackedMatrix> whole;
+  Lazy<CoarseTable> coarse;
+  std::atomic<int> wait = 0;  // calls without the upper bits
+
+  explicit Int8TableHead(const Setup& setup)
+      : turned(TurnedRows::by(setup.constant<float>(2, "the Hadamard matrix"))),
+        epsilon(setup.attribute<float>("epsilon")) {
+    setup.constant<int8_t>(3, "the table");
+    setup.constant<float>(4, "scale");
+  }
+
+  void compute(Call& call) {
+    const auto x = call.input<float>(0), norm = call.input<float>(1);
+    const Table table = this->table(call);
+    turned.check_width(table.in);
+    if (x.shape.size() != 2 || x.last() != table.in || norm.shape != std::vector{table.in}) {
+      throw Failure("rows, the norm's weight and the table differ in width");
+    }
+    const auto asked = call.input<int64_t>(5);
+    if (asked.shape != std::vector{int64_t{1}}) throw Failure("tokens are asked for once, or not");
+    const bool tokens = *asked.data != 0;
+    const int64_t rows = x.rows(), chosen = tokens ? rows : 0;
+    float* logits = call.output<float>(0, {rows - chosen, table.out});
+    int64_t* token = call.output<int64_t>(1, {chosen});
+    float* highest = call.output<float>(2, {chosen});
+    const TurnedNormedRows round{norm.data, epsilon, turned};
+    with_rounded(call, x, round, [&](const RoundedRows& rounded, const Threads& threads) {
+      if (tokens) {
+        choose(rounded, table, token, highest, threads);
+      } else {
+        multiply(rounded, table, logits, threads);
+      }
+    });
+  }
+
+ private:
+  static constexpr int kLater = 16;  // calls, until the upper bits are tried again
+
+  // By their upper bits; where these leave too much open, by all logits, also in some calls to come.
+  void choose(const RoundedRows& rows, const Table& table, int64_t* token, float* highest,
+              const Threads& threads) {
+    if (wait.load(std::memory_order_relaxed) <= 0) {
+      if (coarse.get(table).largest(rows, table, token, highest, threads)) return;
+      wait.store(kLater, std::memory_order_relaxed);
+    }
+    wait.fetch_sub(1, std::memory_order_relaxed);
+    struct Logits;
+    float* logits = kept<Logits>(rows.count * table.out);
+    multiply(rows, table, logits, threads);
+    threads.each(rows.count, rows.count * table.out / 8, [&](int64_t r) {
+      const float* row = logits + r * table.out;
+      token[r] = edgespec::largest(row, table.out);
+      highest[r] = row[token[r]];
+    });
+  }
+
+  void multiply(const RoundedRows& rows, const Table& table, float* logits, const Threads& threads) {
+    const PackedMatrix& all = whole.get(table.weights, table.in, table.out, 1, table.in);
+    all.multiply(rows, table.scale, nullptr, logits, threads);
+  }
+
+  static Table table(const Call& call) {
+    const auto weights = call.input<int8_t>(3);
+    const auto scale = call.input<float>(4);
+    if (weights.shape.size() != 2 || scale.shape != std::vector{weights.shape[0]}) {
+      throw Failure("there must be a scale for each row of the table");
+    }
+    if (weights.shape[0] < 1 || weights.shape[1] < 1) throw Failure("the table is empty");
+    return {weights.data, scale.data, weights.shape[1], weights.shape[0]};
+  }
+
+  // Calls multiply(rows of x, rounded; threads).
+  template <typename Multiply>
+  static void with_rounded(Call& call, const Tensor<const float>& x, const TurnedNormedRows& round,
+                           Multiply multiply) {
+    thread_local RoundedRows rounded;
+    RoundedRows& rows = rounded;  // the calling thread's, also for the others
+    rows.resize(x.rows(), x.last());
+    Team::together(call.threads(), [&](const Threads& threads) {
+      threads.each(rows.count, rows.count * rows.width, [&](int64_t r) {
+        round(x.data + r * x.last(), rows, r);
+      });
+      multiply(std::as_const(rows), threads);
+    });
+  }
+};
+
+}  // namespace edgespec

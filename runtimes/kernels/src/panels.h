@@ -1,0 +1,68 @@
+// How packed weights are read: panels of outputs, in shares that threads take, for all rows of a
+// call.
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace edgespec {
+
+constexpr int64_t kPanel = 32;      // outputs: two registers of 16 sums
+constexpr int64_t kStep = 4;        // inputs that one instruction adds up
+constexpr int64_t kMostRows = 9;    // whose sums stay in registers together, with little to spare
+constexpr int64_t kPartRows = 8;    // of more than these, faster parts
+constexpr int64_t kFewRows = 6;     // are done with weights before the next ones are there
+
+inline int64_t panels_of(int64_t outputs) { return (outputs + kPanel - 1) / kPanel; }
+
+// Panels of a matrix, in shares of a size that is worth a thread's while.
+class Shares {
+ public:
+  Shares(int64_t panels, int64_t panel_bytes) : panels_(panels) {
+    constexpr int64_t kShare = 131072;  // bytes, at most
+    constexpr int64_t kEven = 4;  // of so many, or twice as many …, two or four threads get alike
+    const int64_t fewest = (panels * panel_bytes + kShare - 1) / kShare;
+    count_ = std::min(panels, (fewest + kEven - 1) / kEven * kEven);
+  }
+
+  int64_t count() const { return count_; }
+  int64_t first_panel(int64_t share) const { return share * panels_ / count_; }
+
+ private:
+  int64_t panels_, count_;
+};
+
+// Asks memory for the weights to come: the processor's own prefetching ends at each page of 4 KB.
+// For few rows past the second cache, where they would push out what is needed again; more rows take
+// longer with each line than the first cache can hold lines waiting.
+template <int rows, int64_t bytes>
+void prefetch(const std::byte* weights) {
+  constexpr int64_t kAhead = rows <= kFewRows ? 8192 : 16384;
+  constexpr auto kHint = rows <= kFewRows ? _MM_HINT_NTA : _MM_HINT_T1;
+#pragma GCC unroll 8
+  for (int64_t line = 0; line < bytes; line += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + line), kHint);
+  }
+}
+
+// Calls with<count>(first row) for all rows of a call, as many at a time as registers hold, in even
+// parts.
+template <template <int> typename With, typename... Arguments>
+void by_parts(int64_t rows, const Arguments&... arguments) {
+  using Do = void (*)(int64_t first_row, const Arguments&...);
+  static constexpr auto kDo = []<size_t... count>(std::index_sequence<count...>) {
+    return std::array<Do, sizeof...(count)>{With<int(count + 1)>::run...};
+  }(std::make_index_sequence<kMostRows>());  // by the number of rows, less one
+  const int64_t parts = rows <= kMostRows ? 1 : (rows + kPartRows - 1) / kPartRows;
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = part * rows / parts, end = (part + 1) * rows / parts;
+    kDo[end - first - 1](first, arguments...);
+  }
+}
+
+}  // namespace edgespec

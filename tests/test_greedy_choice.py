@@ -1,0 +1,145 @@
+"""Claim: greedy calls whose tokens come from the graph give the text that logits give.
+
+An int8 target with a head that is its embedding returns the arg-max and no logits. Its text is
+compared with the one that is chosen from logits, token by token, with and without a draft.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import edgespec
+from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
+from edgespec.contract import read_manifest
+from edgespec.device import Device
+from edgespec.distribution import Sampling
+from edgespec.errors import EdgespecError
+from edgespec.export import export_pair
+from edgespec.kernels import SWITCH, kernels_here
+from edgespec.laws import score_of
+from edgespec.runtimes import open_model
+
+TINY = {"vocab_size": 272, "head_size": 16}
+TARGETS = {
+    "llama": lambda folder: write_llama(
+        folder, **TINY, tokenizer=byte_tokenizer(272), kv_heads=1, tie_word_embeddings=True
+    ),
+    "t5 v1.0": lambda folder: write_t5(
+        folder, **TINY, tokenizer=byte_tokenizer(272, append_eos=True), tie_word_embeddings=True
+    ),
+}
+PROMPTS = [list(prompt.encode()) for prompt in ("Greedy", "a", "the arg-max of a row", "…")]
+
+
+def opened(folder, **options):
+    target = read_manifest(folder).target
+    return open_model(folder, target, "int8", device=Device(1), **options)
+
+
+needs_kernels = pytest.mark.skipif(kernels_here() is None, reason="there are no kernels here")
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def folder(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("choice")
+    target = TARGETS[request.param](folder / "target")
+    draft = write_noisy(target, folder / "draft", noise=0.1)
+    export_pair(str(target), str(draft), folder / "pair", target_formats=["int8"], threads=1)
+    return folder / "pair"
+
+
+@pytest.fixture(scope="module")
+def pair(folder):
+    return edgespec.load(folder, threads=1)
+
+
+@pytest.fixture
+def calls(pair, monkeypatch):
+    """Counts calls that return logits and calls that return tokens."""
+    counts = {"score": 0, "choose": 0}
+    for name in counts:
+        method = getattr(pair.target, name)
+
+        def counting(tokens, name=name, method=method):
+            counts[name] += 1
+            return method(tokens)
+
+        monkeypatch.setattr(pair.target, name, counting)
+    return counts
+
+
+@needs_kernels
+@pytest.mark.parametrize("draft", [False, "model", "lookup"])
+def test_a_greedy_text_is_the_one_that_logits_give(pair, calls, monkeypatch, draft):
+    chosen = [pair.generate(p, draft=draft, max_new_tokens=40).token_ids for p in PROMPTS]
+    assert calls["choose"]
+    assert not calls["score"]
+    monkeypatch.setattr(pair.target, "chooses", False)
+    by_logits = [pair.generate(p, draft=draft, max_new_tokens=40).token_ids for p in PROMPTS]
+    assert calls["score"]
+    assert chosen == by_logits
+
+
+@needs_kernels
+@pytest.mark.parametrize("wish", [{"logprobs": True}, {"temperature": 1.0, "seed": 3}])
+def test_who_needs_logits_gets_them(pair, calls, wish):
+    pair.generate(PROMPTS[0], max_new_tokens=8, **wish)
+    assert calls["score"]
+    assert not calls["choose"]
+
+
+def test_tokens_and_logits_of_the_graph_agree_without_kernels(folder, monkeypatch):
+    monkeypatch.setenv(SWITCH, "0")
+    model = opened(folder)
+    assert not model.chooses
+    tokens = [model.prefill(PROMPTS[2]), *b"any text"]
+    logits = model.score(tokens).copy()
+    model.rewind(model.length - len(tokens))
+    chosen, highest = model.choose(tokens)
+    np.testing.assert_array_equal(chosen, logits.argmax(axis=1))
+    np.testing.assert_array_equal(highest, logits.max(axis=1))
+
+
+def test_positions_that_pad_a_call_are_not_chosen_from(folder):
+    model = opened(folder, min_rows=4)
+    token = model.prefill(PROMPTS[1])
+    chosen, highest = model.choose([token])
+    assert chosen.shape == highest.shape == (1,)
+    model.rewind(model.length - 1)
+    assert chosen[0] == model.score([token])[0].argmax()
+
+
+def test_a_full_cache_says_so(folder):
+    model = opened(folder, capacity=4)
+    model.prefill(PROMPTS[0][:2])
+    with pytest.raises(EdgespecError, match=r"asked to score 9 positions with room for [34] of 4"):
+        model.choose([1] * 9)
+
+
+class Broken:
+    """A model whose largest logit is no number."""
+
+    chooses = True
+
+    def choose(self, tokens):
+        return np.zeros(len(tokens), np.int64), np.full(len(tokens), np.nan, np.float32)
+
+
+def test_a_logit_that_is_no_number_is_an_error_and_no_token():
+    laws = score_of(Broken(), Sampling(), logits=False)([1])
+    with pytest.raises(EdgespecError, match="returned nan as its largest logit"):
+        laws[0]
+
+
+class Deaf:
+    """A model without another way than its logits."""
+
+    def score(self, tokens):
+        return np.eye(4, dtype=np.float32)[list(tokens)]
+
+
+def test_a_model_that_cannot_choose_is_asked_for_logits():
+    laws = score_of(Deaf(), Sampling(), logits=False)([2, 1])
+    assert [laws[row].tokens.item() for row in (0, 1)] == [2, 1]
+    np.testing.assert_array_equal(laws.logits.argmax(axis=1), [2, 1])
