@@ -38,7 +38,9 @@ from edgespec_export.int8_products import (
     HEAD,
     NORMED_PRODUCT,
     PRODUCT,
+    TABLE_ROWS,
     TURNED_PRODUCT,
+    TURNED_ROWS,
 )
 from edgespec_export.rotation import hadamard
 from edgespec_runtimes.session import open_session
@@ -163,6 +165,31 @@ def test_a_turned_product_is_near_that_of_the_standard_operators(called, rng, wi
     largest_step = largest / 127 * 128 * fixed["scale"]
     assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
     assert (np.isclose(ours, theirs, rtol=1e-5, atol=1e-6 * largest)).mean() > 0.6
+
+
+@pytest.mark.parametrize(("width", "block"), [(576, 64), (1024, 512), (96, 32), (4, 4), (3, 1)])
+def test_turned_rows_are_those_of_the_standard_operators(called, rng, width, block):
+    inputs, fixed = {"x": rows_of(rng, MANY, width)}, {"hadamard": hadamard(block)}
+    attributes = {"blocks": [-1, block], "rows": [-1, width]}
+    (ours,) = called(TURNED_ROWS, inputs, fixed, **attributes)
+    (theirs,) = called(TURNED_ROWS, inputs, fixed, kernel=False, **attributes)
+    largest = np.abs(inputs["x"]).max(axis=1, keepdims=True)
+    assert (np.abs(ours - theirs) <= 2e-6 * largest * np.sqrt(block)).all()
+
+
+def test_rows_of_a_table_are_those_of_the_standard_operators(called, rng):
+    fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
+    tokens = {"tokens": np.array([32, 0, 7, 7], np.int64)}
+    (ours,) = called(TABLE_ROWS, tokens, fixed)
+    (theirs,) = called(TABLE_ROWS, tokens, fixed, kernel=False)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("token", [-1, 33])
+def test_a_token_that_a_table_lacks_is_refused(called, rng, token):
+    fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
+    with pytest.raises(Exception, match="no such token"):
+        called(TABLE_ROWS, {"tokens": np.array([token], np.int64)}, fixed)
 
 
 def test_a_rotation_that_is_none_is_refused(called, rng):
@@ -726,6 +753,8 @@ BODIES = [
         {"blocks": [-1, 2], "rows": [-1, 4]},
         f"Reshape MatMul Reshape {ROUNDED} {SCALED}",
     ),
+    (TABLE_ROWS, {}, "Gather Cast Gather Unsqueeze Mul"),
+    (TURNED_ROWS, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
     (
         HEAD,
         {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},

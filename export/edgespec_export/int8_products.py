@@ -14,7 +14,14 @@ import onnx_ir as ir
 
 from edgespec_export.functions import Body, Function
 
-__all__ = ["HEAD", "NORMED_PRODUCT", "PRODUCT", "TURNED_PRODUCT"]
+__all__ = [
+    "HEAD",
+    "NORMED_PRODUCT",
+    "PRODUCT",
+    "TABLE_ROWS",
+    "TURNED_PRODUCT",
+    "TURNED_ROWS",
+]
 
 
 def _product(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
@@ -58,6 +65,16 @@ def _head(
         f.op.ArgMax(chosen, axis=1, keepdims=0),
         f.op.ReduceMax(chosen, f.ints(1), keepdims=0),
     ]
+
+
+def _table_rows(f: Body, tokens: ir.Value, table: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
+    """Rows [m, width] of a table [V, width], each times its scale."""
+    rows = f.op.Cast(f.op.Gather(table, tokens, axis=0), to=ir.DataType.FLOAT)
+    return [f.op.Mul(rows, f.op.Unsqueeze(f.op.Gather(scale, tokens), f.ints(1)))]
+
+
+def _turned_rows(f: Body, x: ir.Value, hadamard: ir.Value) -> Sequence[ir.Value]:
+    return [_turned(f, x, hadamard)]
 
 
 def _normed_product(
@@ -108,6 +125,8 @@ NORMED_PRODUCT = Function(
     _normed_product,
     ("epsilon", "step"),
 )
+TABLE_ROWS = Function("Int8TableRows", ("tokens", "table", "scale"), 1, _table_rows)
+TURNED_ROWS = Function("TurnedRows", ("x", "hadamard"), 1, _turned_rows, ("blocks", "rows"))
 TURNED_PRODUCT = Function(
     "TurnedInt8Product",
     ("x", "hadamard", "weights", "scale"),

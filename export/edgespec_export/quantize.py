@@ -25,7 +25,9 @@ from edgespec_export.int8_products import (
     HEAD,
     NORMED_PRODUCT,
     PRODUCT,
+    TABLE_ROWS,
     TURNED_PRODUCT,
+    TURNED_ROWS,
 )
 from edgespec_export.rotation import (
     INNER_BLOCK,
@@ -86,9 +88,8 @@ class Int8(Numbers):
         return Rotated(weights, residual)
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
-        table, scale = self._table(g, name)
-        rows = g.op.Cast(g.op.Gather(table, tokens, axis=0), to=ir.DataType.FLOAT)
-        return g.op.Mul(rows, g.op.Unsqueeze(g.op.Gather(scale, tokens), g.ints(1)))
+        (rows,) = g.call(TABLE_ROWS, tokens, *self._table(g, name))
+        return rows
 
     def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
         (y,) = self.linears(g, x, [name], [bias] if bias else [])
@@ -204,8 +205,9 @@ def turned_rows(g: Graph, x: ir.Value, width: int, most: int) -> ir.Value:
     size = block_size(width, most)
     if size == 1:
         return x
-    blocks = g.op.MatMul(g.op.Reshape(x, g.ints(-1, size)), g.constant(hadamard(size), np.float32))
-    return g.op.Reshape(blocks, g.ints(-1, width))
+    matrix = g.constant(hadamard(size), np.float32)
+    (y,) = g.call(TURNED_ROWS, x, matrix, blocks=[-1, size], rows=[-1, width])
+    return y
 
 
 class WeightOnly(Numbers):

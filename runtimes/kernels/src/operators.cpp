@@ -44,8 +44,8 @@ __attribute__((visibility("default"))) edgespec::ort::Status* RegisterCustomOps(
   const ort::Api* api = base->get_api(ort::kVersion);
   if (api == nullptr) return ort::failure(base->get_api(1), "these kernels need ONNX Runtime 1.21");
   ort::CustomOpDomain* domain = nullptr;
-  ort::Status* status = operators<Int8Product, Int8TableHead, NormedInt8Product,
-                                  TurnedInt8Product, SiluGate, GeluGate, RotaryAttention,
+  ort::Status* status = operators<Int8Product, Int8TableHead, Int8TableRows, NormedInt8Product,
+                                  TurnedInt8Product, TurnedRowsAlone, SiluGate, GeluGate, RotaryAttention,
                                   BiasedAttention, SourceAttention, RotarySelfAttention,
                                   BiasedSelfAttention, CrossAttention, SiluFeedForward,
                                   GeluFeedForward, ReluFeedForward>(api, &domain);

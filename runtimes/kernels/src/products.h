@@ -170,6 +170,52 @@ struct NormedInt8Product {
   }
 };
 
+// x, a Hadamard matrix [block, block]: rows turned by it.
+struct TurnedRowsAlone {
+  static constexpr const char* name = "TurnedRows";
+  static constexpr std::array inputs{ElementType::float32, ElementType::float32};
+  static constexpr std::array outputs{ElementType::float32};
+  TurnedRows turned;
+
+  explicit TurnedRowsAlone(const Setup& setup)
+      : turned(TurnedRows::by(setup.constant<float>(1, "the Hadamard matrix"))) {}
+  void compute(Call& call) {
+    const auto x = call.input<float>(0);
+    const int64_t width = x.last();
+    turned.check_width(width);
+    float* y = call.output(0, x.shape);
+    call.threads().each(x.rows(), x.rows() * width, [&](int64_t r) {
+      turn_row(x.data + r * width, turned.block, width, y + r * width);
+    });
+  }
+};
+
+// Tokens [m], a table [out, width] and its scale [out]: rows of it.
+struct Int8TableRows {
+  static constexpr const char* name = "Int8TableRows";
+  static constexpr std::array inputs{ElementType::int64, ElementType::int8, ElementType::float32};
+  static constexpr std::array outputs{ElementType::float32};
+
+  explicit Int8TableRows(const Setup&) {}
+  void compute(Call& call) {
+    const auto tokens = call.input<int64_t>(0);
+    const auto table = call.input<int8_t>(1);
+    const auto scale = call.input<float>(2);
+    if (tokens.shape.size() != 1 || table.shape.size() != 2 ||
+        scale.shape != std::vector{table.shape[0]}) {
+      throw Failure("there must be tokens, and a scale for each row of the table");
+    }
+    const int64_t count = tokens.shape[0], width = table.shape[1];
+    float* y = call.output(0, {count, width});
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t token = tokens.data[r];
+      if (token < 0 || token >= table.shape[0]) throw Failure("the table has no such token");
+      const int8_t* row = table.data + token * width;
+      for (int64_t i = 0; i < width; ++i) y[r * width + i] = float(row[i]) * scale.data[token];
+    }
+  }
+};
+
 // x, a Hadamard matrix [block, block] by which rows are turned, weights, scale.
 struct TurnedInt8Product {
   static constexpr const char* name = "TurnedInt8Product";
