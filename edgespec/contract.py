@@ -21,6 +21,7 @@ __all__ = [
     "CACHE_FORMATS",
     "CHOOSE",
     "CHOSEN",
+    "CHOSEN_CHANCES",
     "CHOSEN_LOGITS",
     "DECODER",
     "ENCODER",
@@ -72,9 +73,10 @@ PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before th
 SKIP = "skip"  # int64 [1]: leading positions without logits (m - 1 at most, for a prefill)
 LOGITS = "logits"  # float32 [m - skip, V]
 # Of a graph that can leave the logits out where only their arg-max is asked for.
-CHOOSE = "choose"  # int64 [1]: 1 asks for it, and `logits` has no rows; 0, the default, does not
+CHOOSE = "choose"  # int64 [1]: 1 asks for it and 2 for its probability, too; 0, the default, not
 CHOSEN = "chosen"  # int64 [m - skip]: the first token of the largest logit; no rows if not asked
 CHOSEN_LOGITS = "chosen_logits"  # float32 [m - skip]: of these tokens
+CHOSEN_CHANCES = "chosen_chances"  # float32 [m - skip]: their softmax
 # Of a target that shows hidden states and of the draft that reads them.
 FEATURES = "features"  # float32 [m, F]: the target's decoder shows them, the draft's reader reads
 STATES = "states"  # float32 [m, width]: of the draft's reader; its decoder's input

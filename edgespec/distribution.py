@@ -21,7 +21,7 @@ import numpy.typing as npt
 from edgespec.arithmetic import arithmetic_for
 from edgespec.errors import EdgespecError, UsageError
 
-__all__ = ["Distribution", "Process", "Sampling", "certain", "one_hot"]
+__all__ = ["Distribution", "Process", "Sampling", "certain", "is_greedy", "one_hot"]
 
 COLDEST = 1e-6  # a lower temperature is greedy, but for float32's range
 
@@ -183,6 +183,11 @@ class Sampling:
         if count not in self._memory:
             self._memory[count] = _Memory(count)
         return self._memory[count]
+
+
+def is_greedy(process: Process) -> bool:
+    """Whether its laws hold the arg-max alone."""
+    return isinstance(process, Sampling) and process.greedy
 
 
 class _Memory:

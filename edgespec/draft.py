@@ -7,14 +7,15 @@ each of its tokens was drawn from.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from edgespec.accept import Proposal
 from edgespec.arithmetic import arithmetic_for
-from edgespec.distribution import Distribution, Logits, Process, one_hot
-from edgespec.model import Model
+from edgespec.distribution import Distribution, Logits, Process, certain, is_greedy, one_hot
+from edgespec.model import Chooser, Model
 from edgespec.randomness import Randomness
 from edgespec.vocabulary import Vocabulary
 
@@ -62,7 +63,7 @@ class ModelDraft:
         answers: Sequence[range] | None = None,
     ) -> None:
         self._model = model
-        self._process = process
+        self._guess = _guesses(model, process, vocabulary, sure=goes_on is not None)
         self._vocabulary = vocabulary
         self._last_tokens = frozenset(last_tokens)
         self._goes_on = goes_on
@@ -89,16 +90,15 @@ class ModelDraft:
         laws: list[Distribution] = []
         chance = 1.0
         while len(tokens) < min(gamma, room):
-            logits = self._model.score(self._vocabulary.shown(unseen))
+            q, sure = self._guess(unseen)
             self._cached += unseen
-            q = self._vocabulary.law(self._process, logits[-1])
             token = randomness.categorical(q)
             tokens.append(token)
             laws.append(q)
             if token in self._last_tokens:
                 break
             if self._goes_on is not None:
-                chance *= _confidence(logits[-1], q, token)
+                chance *= sure(token)
                 if not self._goes_on(chance):
                     break
             unseen = [token]
@@ -116,6 +116,33 @@ class ModelDraft:
             self._confirmed += 1
         del self._cached[self._confirmed :]
         self._model.rewind(self._start + self._confirmed)
+
+
+# q behind some of the target's tokens, and how sure the draft is of a token drawn from it.
+_Guess = Callable[[Sequence[int]], tuple[Distribution, Callable[[int], float]]]
+
+
+def _guesses(model: Model, process: Process, vocabulary: Vocabulary, *, sure: bool) -> _Guess:
+    """How a draft is asked; whether it is sure is only known if that was asked, too."""
+
+    def by_logits(tokens: Sequence[int]) -> tuple[Distribution, Callable[[int], float]]:
+        logits = model.score(vocabulary.shown(tokens))[-1]
+        q = vocabulary.law(process, logits)
+        return q, partial(_confidence, logits, q)
+
+    if not (is_greedy(process) and isinstance(model, Chooser) and model.chooses):
+        return by_logits
+    if not vocabulary.says_all(model.vocab_size):
+        return by_logits
+    chooser = model
+
+    def by_choice(tokens: Sequence[int]) -> tuple[Distribution, Callable[[int], float]]:
+        choice = chooser.choose(vocabulary.shown(tokens), chances=sure)
+        (token,) = vocabulary.said(choice.tokens[-1:].tolist())
+        chance = 1.0 if choice.chances is None else choice.chances.item(-1)
+        return certain(token, choice.logits.item(-1)), lambda _: chance
+
+    return by_choice
 
 
 def _confidence(logits: Logits, q: Distribution, token: int) -> float:

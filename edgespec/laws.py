@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.accept import Laws
-from edgespec.distribution import Distribution, Process, Sampling, certain
-from edgespec.model import Chooser, Model
+from edgespec.distribution import Distribution, Process, certain, is_greedy
+from edgespec.model import Choice, Chooser, Model
 
 __all__ = ["Score", "Scored", "score_of"]
 
@@ -34,10 +34,9 @@ def score_of(target: Model, process: Process, logits: bool) -> Score:
     Args:
         logits: they are wanted themselves, too.
     """
-    greedy = isinstance(process, Sampling) and process.greedy
-    if greedy and not logits and isinstance(target, Chooser) and target.chooses:
+    if is_greedy(process) and not logits and isinstance(target, Chooser) and target.chooses:
         chooser = target
-        return lambda tokens: _Chosen(*chooser.choose(tokens))
+        return lambda tokens: _Chosen(chooser.choose(tokens))
     return lambda tokens: _FromLogits(target.score(tokens), process)
 
 
@@ -57,10 +56,9 @@ class _FromLogits:
 
 
 class _Chosen:
-    def __init__(self, tokens: npt.NDArray[np.int64], highest: npt.NDArray[np.float32]) -> None:
+    def __init__(self, choice: Choice) -> None:
         self.logits: npt.NDArray[np.float32] | None = None
-        self._tokens = tokens
-        self._highest = highest
+        self._choice = choice
 
     def __getitem__(self, row: int) -> Distribution:
-        return certain(self._tokens.item(row), self._highest.item(row))
+        return certain(self._choice.tokens.item(row), self._choice.logits.item(row))

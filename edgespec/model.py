@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Chooser", "Model"]
+__all__ = ["Choice", "Chooser", "Model"]
 
 
 class Model(Protocol):
@@ -62,9 +63,24 @@ class Model(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The arg-max behind some positions, [positions] each; valid until the model's next call.
+
+    Attributes:
+        tokens: the first place of each row's largest logit.
+        logits: these.
+        chances: the tokens' softmax, if asked for.
+    """
+
+    tokens: npt.NDArray[np.int64]
+    logits: npt.NDArray[np.float32]
+    chances: npt.NDArray[np.float32] | None
+
+
 @runtime_checkable
 class Chooser(Protocol):
-    """A model that need not compute the logits where only their arg-max is asked for.
+    """A model that need not return the logits where only their arg-max is asked for.
 
     Attributes:
         chooses: that is faster here.
@@ -73,12 +89,6 @@ class Chooser(Protocol):
     @property
     def chooses(self) -> bool: ...
 
-    def choose(
-        self, tokens: Sequence[int]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """Appends `tokens` to the cache; returns, of the logits that `Model.score` would have
-        returned, the first place of each row's largest one, and that one: [len(tokens)] each.
-
-        The arrays are valid until the next call.
-        """
+    def choose(self, tokens: Sequence[int], chances: bool = False) -> Choice:
+        """Appends `tokens` to the cache; of the logits that `Model.score` would have returned."""
         ...

@@ -37,6 +37,10 @@ class Vocabulary(Protocol):
         """q over the target's tokens, from one row of the draft's logits."""
         ...
 
+    def says_all(self, size: int) -> bool:
+        """Whether all tokens of a draft that has so many are the target's, too."""
+        ...
+
 
 class SharedTokens:
     """Both models number their tokens alike; one of them may have more.
@@ -56,6 +60,9 @@ class SharedTokens:
 
     def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
         return process(logits[: self._width])
+
+    def says_all(self, size: int) -> bool:
+        return size <= self._width
 
 
 class SomeTokens:
@@ -92,6 +99,9 @@ class SomeTokens:
         q = process(logits)
         every = len(q.tokens) == len(self.outputs)
         return Distribution(self.outputs if every else self.outputs[q.tokens], q.probabilities)
+
+    def says_all(self, size: int) -> bool:
+        return size == len(self.outputs)
 
 
 def open_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:

@@ -14,11 +14,15 @@ from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec.contract import read_manifest
 from edgespec.device import Device
 from edgespec.distribution import Sampling
+from edgespec.draft import ModelDraft
 from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
 from edgespec.kernels import SWITCH, kernels_here
 from edgespec.laws import score_of
+from edgespec.model import Choice
+from edgespec.randomness import Seeded
 from edgespec.runtimes import open_model
+from edgespec.vocabulary import SharedTokens
 
 TINY = {"vocab_size": 272, "head_size": 16}
 TARGETS = {
@@ -45,7 +49,14 @@ def folder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("choice")
     target = TARGETS[request.param](folder / "target")
     draft = write_noisy(target, folder / "draft", noise=0.1)
-    export_pair(str(target), str(draft), folder / "pair", target_formats=["int8"], threads=1)
+    export_pair(
+        str(target),
+        str(draft),
+        folder / "pair",
+        target_formats=["int8"],
+        draft_formats=["int8"],
+        threads=1,
+    )
     return folder / "pair"
 
 
@@ -61,9 +72,9 @@ def calls(pair, monkeypatch):
     for name in counts:
         method = getattr(pair.target, name)
 
-        def counting(tokens, name=name, method=method):
+        def counting(tokens, *how, name=name, method=method):
             counts[name] += 1
-            return method(tokens)
+            return method(tokens, *how)
 
         monkeypatch.setattr(pair.target, name, counting)
     return counts
@@ -96,18 +107,19 @@ def test_tokens_and_logits_of_the_graph_agree_without_kernels(folder, monkeypatc
     tokens = [model.prefill(PROMPTS[2]), *b"any text"]
     logits = model.score(tokens).copy()
     model.rewind(model.length - len(tokens))
-    chosen, highest = model.choose(tokens)
-    np.testing.assert_array_equal(chosen, logits.argmax(axis=1))
-    np.testing.assert_array_equal(highest, logits.max(axis=1))
+    choice = model.choose(tokens)
+    np.testing.assert_array_equal(choice.tokens, logits.argmax(axis=1))
+    np.testing.assert_array_equal(choice.logits, logits.max(axis=1))
+    assert choice.chances is None
 
 
 def test_positions_that_pad_a_call_are_not_chosen_from(folder):
     model = opened(folder, min_rows=4)
     token = model.prefill(PROMPTS[1])
-    chosen, highest = model.choose([token])
-    assert chosen.shape == highest.shape == (1,)
+    choice = model.choose([token], chances=True)
+    assert choice.tokens.shape == choice.logits.shape == choice.chances.shape == (1,)
     model.rewind(model.length - 1)
-    assert chosen[0] == model.score([token])[0].argmax()
+    assert choice.tokens[0] == model.score([token])[0].argmax()
 
 
 def test_a_full_cache_says_so(folder):
@@ -117,13 +129,52 @@ def test_a_full_cache_says_so(folder):
         model.choose([1] * 9)
 
 
+def gammas_of(pair, prompt):
+    """How many tokens each round drafted, and the text."""
+    result = pair.generate(prompt, draft="model", gamma="auto", max_new_tokens=40)
+    return [round_.drafted for round_ in result.stats.rounds], result.token_ids
+
+
+@needs_kernels
+def test_a_draft_is_as_sure_of_its_tokens_as_its_logits_say(pair, monkeypatch):
+    """A surer draft goes on: rounds are as long, and tokens the same, either way."""
+    assert pair.draft.chooses
+    chosen = [gammas_of(pair, prompt) for prompt in PROMPTS]
+    monkeypatch.setattr(pair.draft, "chooses", False)
+    assert [gammas_of(pair, prompt) for prompt in PROMPTS] == chosen
+    assert len({gamma for gammas, _ in chosen for gamma in gammas}) > 1
+
+
+class AllTokens:
+    """A draft model that has its say on any token."""
+
+    vocab_size, capacity, length, settled, seconds, chooses = 8, 99, 0, 0, 0.0, True
+
+    def score(self, tokens):
+        return np.tile(np.arange(8, dtype=np.float32), (len(tokens), 1))
+
+    def prefill(self, prompt, answers=None):
+        return prompt[-1]
+
+    def rewind(self, length):
+        pass
+
+
+def test_a_draft_with_more_tokens_than_its_target_is_asked_for_logits():
+    """Its arg-max might be none of the target's."""
+    draft = ModelDraft(AllTokens(), Sampling(), SharedTokens(6))
+    draft.begin([1])
+    assert draft.propose([1], 2, Seeded(0)).tokens == [5, 5]
+
+
 class Broken:
     """A model whose largest logit is no number."""
 
     chooses = True
 
-    def choose(self, tokens):
-        return np.zeros(len(tokens), np.int64), np.full(len(tokens), np.nan, np.float32)
+    def choose(self, tokens, chances=False):
+        nothing = np.full(len(tokens), np.nan, np.float32)
+        return Choice(np.zeros(len(tokens), np.int64), nothing, None)
 
 
 def test_a_logit_that_is_no_number_is_an_error_and_no_token():

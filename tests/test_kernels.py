@@ -80,7 +80,8 @@ def one_call(function, inputs, fixed, attributes) -> ir.Model:
     }
     values |= {name: g.constant(value, value.dtype) for name, value in fixed.items()}
     results = g.call(function, *(values[name] for name in function.inputs), **attributes)
-    types = [np.float32, np.int64, np.float32] if function is HEAD else [np.float32] * 3
+    types = [np.float32, np.int64, np.float32, np.float32]
+    types = types if function is HEAD else [np.float32] * 3
     for place, (result, dtype) in enumerate(zip(results, types, strict=False)):
         width = 1 if place and function is HEAD else 4 if place else 2
         g.output(f"result {place}", result, dtype, [None] * width)
@@ -214,16 +215,18 @@ def head_of(rng, width, out, block):
 
 @pytest.fixture
 def head(called):
-    """Logits, or tokens and their logits."""
+    """Logits, tokens and their logits, or these with their probabilities."""
 
     def call(x, fixed, *, choose, **how):
         width, block = fixed["table"].shape[1], len(fixed["hadamard"])
         attributes = {"epsilon": 1e-5, "blocks": [-1, block], "rows": [-1, width]}
         inputs = {"x": x, "choose": np.array([choose], np.int64)}
-        logits, *chosen = called(HEAD, inputs, fixed, **attributes, **how)
-        empty = chosen if not choose else [logits]
-        assert all(len(rows) == 0 for rows in empty)
-        return chosen if choose else logits
+        results = called(HEAD, inputs, fixed, **attributes, **how)
+        first, count = ((0, 1), (1, 2), (1, 3))[choose]
+        wanted = results[first : first + count]
+        rest = results[:first] + results[first + count :]
+        assert all(len(rows) == 0 for rows in rest)
+        return wanted if choose else wanted[0]
 
     return call
 
@@ -311,6 +314,26 @@ def test_chosen_tokens_are_those_of_a_search_without_bounds(head, data):
     tokens, highest = head(x, fixed, choose=1)
     np.testing.assert_array_equal(tokens, logits.argmax(axis=1))
     np.testing.assert_array_equal(highest, logits.max(axis=1))
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+@pytest.mark.parametrize("count", [1, 9])
+def test_how_probable_chosen_tokens_are_is_their_softmax(head, rng, count, kernel):
+    x, fixed = rng.normal(size=(count, 64)).astype(np.float32), head_of(rng, 64, 500, 64)
+    logits = head(x, fixed, choose=0, kernel=kernel).astype(np.float64)
+    tokens, highest, chances = head(x, fixed, choose=2, kernel=kernel)
+    np.testing.assert_array_equal(tokens, logits.argmax(axis=1))
+    np.testing.assert_array_equal(highest, logits.max(axis=1).astype(np.float32))
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(chances, 1 / weights.sum(axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("wish", [-1, 3])
+def test_who_asks_for_something_else_is_told(called, rng, wish):
+    fixed = head_of(rng, 64, 48, 64)
+    inputs = {"x": rows_of(rng, 2, 64), "choose": np.array([wish], np.int64)}
+    with pytest.raises(Exception, match="0, 1 or 2 asks"):
+        called(HEAD, inputs, fixed, epsilon=1e-5, blocks=[-1, 64], rows=[-1, 64])
 
 
 def test_a_token_is_chosen_alike_whatever_is_beside_it(head, rng):
@@ -759,7 +782,8 @@ BODIES = [
         HEAD,
         {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},
         "Reshape MatMul Reshape RMSNormalization Transpose Reshape MatMul Reshape "
-        f"{ROUNDED} {SCALED} Shape Mul Slice Slice ArgMax ReduceMax",
+        f"{ROUNDED} {SCALED} Shape Min Mul Slice Div Mul Slice ReduceMax Sub Exp "
+        "Slice ArgMax ReduceMax ReduceSum Reciprocal",
     ),
     (
         ROTARY_ATTENTION,

@@ -48,9 +48,9 @@ def _head(
     """Logits behind a norm, or their arg-max; weights are as an embedding has them, [V, width].
 
     The stream is turned back for the norm's weights, and forth again: other readers of a norm take
-    its weights into themselves, a table that is looked up in cannot. Where `choose` is 1 there are
-    the tokens [rows] of the largest logits and these [rows], where it is 0 all logits [rows, V];
-    what is not asked for has no rows.
+    its weights into themselves, a table that is looked up in cannot. Where `choose` is 0 there are
+    all logits [rows, V], where it is 1 the tokens [rows] of the largest ones and these [rows],
+    where it is 2 also the tokens' probabilities; what is not asked for has no rows.
     """
     normed = f.op.RMSNormalization(
         _turned(f, x, hadamard), norm, axis=-1, epsilon=f.given("epsilon")
@@ -58,12 +58,16 @@ def _head(
     # ONNX Runtime transposes the table once, when it loads the graph.
     weights = f.op.Transpose(table, perm=[1, 0])
     (logits,) = _product(f, _turned(f, normed, hadamard), weights, scale)
-    count = f.op.Mul(choose, f.op.Shape(logits, start=0, end=1))
+    rows = f.op.Shape(logits, start=0, end=1)
+    count = f.op.Mul(f.op.Min(choose, f.ints(1)), rows)
     chosen = f.op.Slice(logits, f.ints(0), count, f.ints(0))
+    sure = f.op.Slice(logits, f.ints(0), f.op.Mul(f.op.Div(choose, f.ints(2)), rows), f.ints(0))
+    weights = f.op.Exp(f.op.Sub(sure, f.op.ReduceMax(sure, f.ints(1))))
     return [
         f.op.Slice(logits, count, f.ints(np.iinfo(np.int64).max), f.ints(0)),
         f.op.ArgMax(chosen, axis=1, keepdims=0),
         f.op.ReduceMax(chosen, f.ints(1), keepdims=0),
+        f.op.Reciprocal(f.op.ReduceSum(weights, f.ints(1), keepdims=0)),
     ]
 
 
@@ -114,7 +118,7 @@ PRODUCT = Function("Int8Product", ("x", "weights", "scale"), 1, _product)
 HEAD = Function(
     "Int8TableHead",
     ("x", "norm", "hadamard", "table", "scale", "choose"),
-    3,
+    4,
     _head,
     ("epsilon", "blocks", "rows"),
 )

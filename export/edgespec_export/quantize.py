@@ -145,7 +145,7 @@ class Int8(Numbers):
         """For greedy calls the arg-max comes from the graph, without the logits."""
         (width,) = g.weights.shape(norm)
         size = block_size(width, STREAM_BLOCK)
-        logits, tokens, highest = g.call(
+        logits, tokens, highest, chances = g.call(
             HEAD,
             x,
             _scaled_norm(g, norm, factor),
@@ -158,6 +158,7 @@ class Int8(Numbers):
         )
         g.output(contract.CHOSEN, tokens, np.int64, ["chosen"])
         g.output(contract.CHOSEN_LOGITS, highest, np.float32, ["chosen"])
+        g.output(contract.CHOSEN_CHANCES, chances, np.float32, ["chances"])
         return logits
 
     def _table(self, g: Graph, name: str) -> tuple[ir.Value, ir.Value]:

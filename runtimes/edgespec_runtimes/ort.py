@@ -19,6 +19,7 @@ from edgespec import contract
 from edgespec.device import CPU, HERE, Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.kernels import kernels_for
+from edgespec.model import Choice
 from edgespec_runtimes.cache_memory import lazy_zeros
 from edgespec_runtimes.prefill import Cached, call_end, kept, making
 from edgespec_runtimes.session import one_line_errors, open_session, operators_taken
@@ -104,7 +105,7 @@ class OrtModel:
             ) from None
         self._cross: dict[str, ort.OrtValue] = {}
         self._calls: dict[tuple[int, int], LogitsCall] = {}
-        self._choices: dict[int, ChoiceCall] = {}
+        self._choices: dict[tuple[int, bool], ChoiceCall] = {}
 
     @property
     def length(self) -> int:
@@ -147,18 +148,16 @@ class OrtModel:
         self._cached += [(token, None) for token in tokens]
         return logits[: len(tokens)]
 
-    def choose(
-        self, tokens: Sequence[int]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    def choose(self, tokens: Sequence[int], chances: bool = False) -> Choice:
         self._check_room(len(tokens))
         rows = max(len(tokens), self._min_rows)
-        call = self._choices.get(rows)
+        call = self._choices.get((rows, chances))
         if call is None:
             with one_line_errors():
-                self._choices[rows] = call = ChoiceCall(self, rows)
+                self._choices[rows, chances] = call = ChoiceCall(self, rows, chances)
         self._run(call, tokens)
         self._cached += [(token, None) for token in tokens]
-        return call.chosen[: len(tokens)], call.logits[: len(tokens)]
+        return call.first(len(tokens))
 
     def rewind(self, length: int) -> None:
         if not 0 <= length <= self.length:
@@ -310,11 +309,19 @@ class LogitsCall(Call):
 class ChoiceCall(Call):
     """Of each position the token of its largest logit."""
 
-    def __init__(self, model: OrtModel, rows: int) -> None:
+    def __init__(self, model: OrtModel, rows: int, chances: bool) -> None:
         super().__init__(model, rows, skip=0)
-        self.choose = np.ones(1, np.int64)
-        self.chosen = np.empty(rows, np.int64)
-        self.logits = np.empty(rows, np.float32)
-        self._bind_input(contract.CHOOSE, self.choose)
-        self._bind_output(contract.CHOSEN, self.chosen)
-        self._bind_output(contract.CHOSEN_LOGITS, self.logits)
+        self._asked = np.array([2 if chances else 1], np.int64)
+        self._tokens = np.empty(rows, np.int64)
+        self._logits = np.empty(rows, np.float32)
+        self._chances = np.empty(rows, np.float32) if chances else None
+        self._bind_input(contract.CHOOSE, self._asked)
+        self._bind_output(contract.CHOSEN, self._tokens)
+        self._bind_output(contract.CHOSEN_LOGITS, self._logits)
+        if self._chances is not None:
+            self._bind_output(contract.CHOSEN_CHANCES, self._chances)
+
+    def first(self, count: int) -> Choice:
+        """Of the first positions; those behind them pad the call."""
+        chances = None if self._chances is None else self._chances[:count]
+        return Choice(self._tokens[:count], self._logits[:count], chances)

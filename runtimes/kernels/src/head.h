@@ -48,15 +48,17 @@ class Lazy {
 };
 
 // Inputs: x, the norm's weight, a Hadamard matrix by which rows are turned before and behind the
-// norm, a table [out, in] and its scale [out], whether tokens are asked for [1].
-// Outputs: logits [m, out], tokens [m] and their logits [m]: either the first has rows, or the others.
+// norm, a table [out, in] and its scale [out], what is asked for [1]: 0 logits, 1 tokens, 2 tokens and
+// how probable they are.
+// Outputs: logits [m, out], tokens [m], their logits [m] and probabilities [m]; no rows of what is
+// not asked for.
 struct Int8TableHead {
   static constexpr const char* name = "Int8TableHead";
   static constexpr std::array inputs{ElementType::float32, ElementType::float32,
                                      ElementType::float32, ElementType::int8,
                                      ElementType::float32, ElementType::int64};
   static constexpr std::array outputs{ElementType::float32, ElementType::int64,
-                                      ElementType::float32};
+                                      ElementType::float32, ElementType::float32};
   TurnedRows turned;
   float epsilon;
   Lazy<PackedMatrix> whole;
@@ -78,16 +80,20 @@ struct Int8TableHead {
       throw Failure("rows, the norm's weight and the table differ in width");
     }
     const auto asked = call.input<int64_t>(5);
-    if (asked.shape != std::vector{int64_t{1}}) throw Failure("tokens are asked for once, or not");
-    const bool tokens = *asked.data != 0;
+    if (asked.shape != std::vector{int64_t{1}} || *asked.data < 0 || *asked.data > 2) {
+      throw Failure("0, 1 or 2 asks for logits, tokens, or tokens and chances");
+    }
+    const bool tokens = *asked.data != 0, sure = *asked.data == 2;
     const int64_t rows = x.rows(), chosen = tokens ? rows : 0;
     float* logits = call.output<float>(0, {rows - chosen, table.out});
-    int64_t* token = call.output<int64_t>(1, {chosen});
-    float* highest = call.output<float>(2, {chosen});
+    const Chosen out{call.output<int64_t>(1, {chosen}), call.output<float>(2, {chosen}),
+                     call.output<float>(3, {sure ? rows : 0})};
     const TurnedNormedRows round{norm.data, epsilon, turned};
     with_rounded(call, x, round, [&](const RoundedRows& rounded, const Threads& threads) {
-      if (tokens) {
-        choose(rounded, table, token, highest, threads);
+      if (sure) {
+        choose_of_all(rounded, table, out, true, threads);
+      } else if (tokens) {
+        choose(rounded, table, out, threads);
       } else {
         multiply(rounded, table, logits, threads);
       }
@@ -95,23 +101,36 @@ struct Int8TableHead {
   }
 
  private:
+  // Of each row.
+  struct Chosen {
+    int64_t* token;
+    float* logit;
+    float* chance;  // if asked for
+  };
+
   static constexpr int kLater = 16;  // calls, until the upper bits are tried again
 
   // By their upper bits; where these leave too much open, by all logits, also in some calls to come.
-  void choose(const RoundedRows& rows, const Table& table, int64_t* token, float* highest,
+  void choose(const RoundedRows& rows, const Table& table, const Chosen& out,
               const Threads& threads) {
     if (wait.load(std::memory_order_relaxed) <= 0) {
-      if (coarse.get(table).largest(rows, table, token, highest, threads)) return;
+      if (coarse.get(table).largest(rows, table, out.token, out.logit, threads)) return;
       wait.store(kLater, std::memory_order_relaxed);
     }
     wait.fetch_sub(1, std::memory_order_relaxed);
+    choose_of_all(rows, table, out, false, threads);
+  }
+
+  void choose_of_all(const RoundedRows& rows, const Table& table, const Chosen& out, bool sure,
+                     const Threads& threads) {
     struct Logits;
     float* logits = kept<Logits>(rows.count * table.out);
     multiply(rows, table, logits, threads);
     threads.each(rows.count, rows.count * table.out / 8, [&](int64_t r) {
-      const float* row = logits + r * table.out;
-      token[r] = edgespec::largest(row, table.out);
-      highest[r] = row[token[r]];
+      float* row = logits + r * table.out;
+      out.token[r] = edgespec::largest(row, table.out);
+      out.logit[r] = row[out.token[r]];
+      if (sure) out.chance[r] = float(1 / weigh(row, table.out, out.logit[r], 1, row));
     });
   }
 
