@@ -240,11 +240,12 @@ class Llama:
         so a session computes them once, when it is loaded, and they take no room in the file.
         """
         ends = (g.constant(end, np.float32) for end in (0, self.positions + 1, 1))
-        every = g.op.Unsqueeze(g.op.Range(*ends), g.ints(0, 2))
+        every = g.op.Unsqueeze(g.op.Range(*ends), g.ints(1))
         angles = g.op.Mul(every, g.constant(self.frequencies, np.float32))
-        tables = g.op.Cos(angles), g.op.Sin(angles)
-        here = positions.past, positions.total, g.ints(1)
-        return Angles(*(g.op.Slice(table, *here) for table in tables))
+        rows = (
+            g.op.Gather(table, positions.queries) for table in (g.op.Cos(angles), g.op.Sin(angles))
+        )
+        return Angles(*(g.op.Unsqueeze(row, g.ints(0)) for row in rows))
 
 
 def _project(
