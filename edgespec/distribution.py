@@ -81,12 +81,16 @@ def one_hot(token: int) -> Distribution:
 
 def certain(token: int, logit: float) -> Distribution:
     """The law of greedy decoding, of the token that has the largest logit."""
-    if not math.isfinite(logit):  # numpy's takes as long for a number as for a row
+    _check(logit)
+    return one_hot(token)
+
+
+def _check(largest_logit: float) -> None:
+    if not math.isfinite(largest_logit):  # numpy's takes as long for a number as for a row
         raise EdgespecError(
-            f"the model returned {logit} as its largest logit, so no token can be chosen; "
+            f"the model returned {largest_logit} as its largest logit, so no token can be chosen; "
             "export it again with --verify, or use another format"
         )
-    return one_hot(token)
 
 
 @dataclass(frozen=True)
@@ -137,9 +141,9 @@ class Sampling:
         """The distribution of one row of logits ([vocabulary], float32)."""
         best = arithmetic_for(logits).largest(logits)
         highest = float(logits[best])
-        arg_max = certain(best, highest)
         if self.greedy:
-            return arg_max
+            return certain(best, highest)
+        _check(highest)
         memory = self._memory_for(len(logits))
         tokens, kept = memory.tokens, logits
         if 0 < self.top_k < len(logits):

@@ -137,10 +137,11 @@ def _guesses(model: Model, process: Process, vocabulary: Vocabulary, *, sure: bo
     chooser = model
 
     def by_choice(tokens: Sequence[int]) -> tuple[Distribution, Callable[[int], float]]:
-        choice = chooser.choose(vocabulary.shown(tokens), chances=sure)
-        (token,) = vocabulary.said(choice.tokens[-1:].tolist())
-        chance = 1.0 if choice.chances is None else choice.chances.item(-1)
-        return certain(token, choice.logits.item(-1)), lambda _: chance
+        shown = vocabulary.shown(tokens)
+        chosen = chooser.choose(shown, skip=len(shown) - 1, chances=sure)
+        (token,) = vocabulary.said(chosen.tokens.tolist())
+        chance = 1.0 if chosen.chances is None else chosen.chances.item(0)
+        return certain(token, chosen.logits.item(0)), lambda _: chance
 
     return by_choice
 

@@ -16,6 +16,7 @@ from edgespec.device import CPU, Device
 
 __all__ = ["Kernels", "kernels_for", "kernels_here"]
 
+OLDEST = (0, 2)  # an older head has no kernel, and its body cannot do without any rows
 SWITCH = "EDGESPEC_KERNELS"  # "0" leaves them out
 
 
@@ -45,7 +46,8 @@ def _installed() -> Kernels | None:
     try:
         import edgespec_kernels
 
-        if not edgespec_kernels.runs_here():
+        version = tuple(map(int, edgespec_kernels.__version__.split(".")[:2]))
+        if version < OLDEST or not edgespec_kernels.runs_here():
             return None
         library = edgespec_kernels.library()
         build = hashlib.sha256(library.read_bytes()).hexdigest()[:8]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from edgespec.accept import Laws
 from edgespec.distribution import Distribution, Process, certain, is_greedy
-from edgespec.model import Choice, Chooser, Model
+from edgespec.model import Chooser, Chosen, Model
 
 __all__ = ["Score", "Scored", "score_of"]
 
@@ -36,7 +36,7 @@ def score_of(target: Model, process: Process, logits: bool) -> Score:
     """
     if is_greedy(process) and not logits and isinstance(target, Chooser) and target.chooses:
         chooser = target
-        return lambda tokens: _Chosen(chooser.choose(tokens))
+        return lambda tokens: _FromChosen(chooser.choose(tokens))
     return lambda tokens: _FromLogits(target.score(tokens), process)
 
 
@@ -55,10 +55,10 @@ class _FromLogits:
         return self._made[row]
 
 
-class _Chosen:
-    def __init__(self, choice: Choice) -> None:
+class _FromChosen:
+    def __init__(self, chosen: Chosen) -> None:
         self.logits: npt.NDArray[np.float32] | None = None
-        self._choice = choice
+        self._chosen = chosen
 
     def __getitem__(self, row: int) -> Distribution:
-        return certain(self._choice.tokens.item(row), self._choice.logits.item(row))
+        return certain(self._chosen.tokens.item(row), self._chosen.logits.item(row))

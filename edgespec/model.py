@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Choice", "Chooser", "Model"]
+__all__ = ["Chooser", "Chosen", "Model"]
 
 
 class Model(Protocol):
@@ -64,7 +64,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Choice:
+class Chosen:
     """The arg-max behind some positions, [positions] each; valid until the model's next call.
 
     Attributes:
@@ -89,6 +89,11 @@ class Chooser(Protocol):
     @property
     def chooses(self) -> bool: ...
 
-    def choose(self, tokens: Sequence[int], chances: bool = False) -> Choice:
-        """Appends `tokens` to the cache; of the logits that `Model.score` would have returned."""
+    def choose(self, tokens: Sequence[int], *, skip: int = 0, chances: bool = False) -> Chosen:
+        """Appends `tokens` to the cache; of the logits that `Model.score` would have returned.
+
+        Args:
+            skip: leading positions of which nothing is wanted.
+            chances: say how probable the chosen tokens are.
+        """
         ...

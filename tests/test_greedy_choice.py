@@ -19,7 +19,7 @@ from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
 from edgespec.kernels import SWITCH, kernels_here
 from edgespec.laws import score_of
-from edgespec.model import Choice
+from edgespec.model import Chosen
 from edgespec.randomness import Seeded
 from edgespec.runtimes import open_model
 from edgespec.vocabulary import SharedTokens
@@ -72,9 +72,9 @@ def calls(pair, monkeypatch):
     for name in counts:
         method = getattr(pair.target, name)
 
-        def counting(tokens, *how, name=name, method=method):
+        def counting(tokens, *, name=name, method=method, **how):
             counts[name] += 1
-            return method(tokens, *how)
+            return method(tokens, **how)
 
         monkeypatch.setattr(pair.target, name, counting)
     return counts
@@ -107,19 +107,32 @@ def test_tokens_and_logits_of_the_graph_agree_without_kernels(folder, monkeypatc
     tokens = [model.prefill(PROMPTS[2]), *b"any text"]
     logits = model.score(tokens).copy()
     model.rewind(model.length - len(tokens))
-    choice = model.choose(tokens)
-    np.testing.assert_array_equal(choice.tokens, logits.argmax(axis=1))
-    np.testing.assert_array_equal(choice.logits, logits.max(axis=1))
-    assert choice.chances is None
+    chosen = model.choose(tokens)
+    np.testing.assert_array_equal(chosen.tokens, logits.argmax(axis=1))
+    np.testing.assert_array_equal(chosen.logits, logits.max(axis=1))
+    assert chosen.chances is None
 
 
 def test_positions_that_pad_a_call_are_not_chosen_from(folder):
     model = opened(folder, min_rows=4)
     token = model.prefill(PROMPTS[1])
-    choice = model.choose([token], chances=True)
-    assert choice.tokens.shape == choice.logits.shape == choice.chances.shape == (1,)
+    chosen = model.choose([token], chances=True)
+    assert chosen.tokens.shape == chosen.logits.shape == chosen.chances.shape == (1,)
     model.rewind(model.length - 1)
-    assert choice.tokens[0] == model.score([token])[0].argmax()
+    assert chosen.tokens[0] == model.score([token])[0].argmax()
+
+
+def test_of_many_tokens_only_the_last_may_be_asked_about(folder):
+    """As a draft does behind a long run of looked-up tokens; such calls are not kept."""
+    model = opened(folder)
+    tokens = [model.prefill(PROMPTS[1]), *range(40, 80)]
+    all_of_them = model.choose(tokens)
+    expected = all_of_them.tokens[-1], all_of_them.logits[-1]
+    model.rewind(model.length - len(tokens))
+    last = model.choose(tokens, skip=len(tokens) - 1, chances=True)
+    assert (last.tokens.item(), last.logits.item()) == expected
+    assert 0 < last.chances.item() <= 1
+    assert not model._choices
 
 
 def test_a_full_cache_says_so(folder):
@@ -172,9 +185,9 @@ class Broken:
 
     chooses = True
 
-    def choose(self, tokens, chances=False):
+    def choose(self, tokens, *, skip=0, chances=False):
         nothing = np.full(len(tokens), np.nan, np.float32)
-        return Choice(np.zeros(len(tokens), np.int64), nothing, None)
+        return Chosen(np.zeros(len(tokens), np.int64), nothing, None)
 
 
 def test_a_logit_that_is_no_number_is_an_error_and_no_token():

@@ -353,9 +353,35 @@ def test_of_a_row_that_is_no_numbers_the_largest_is_none(head, rng):
     assert np.isfinite(np.delete(highest, 3)).all()
 
 
+def test_among_many_rows_one_that_is_no_numbers_changes_no_other(head, rng):
+    """Few enough are looked at that the upper bits decide."""
+    x = rng.normal(size=(17, 192)).astype(np.float32)
+    fixed = like_a_vocabulary(rng, head_of(rng, 192, 9001, 64), x)
+    expected, _ = head(x, fixed, choose=1)
+    x[7, 3] = np.nan
+    tokens, highest = head(x, fixed, choose=1)
+    assert np.isnan(highest[7])
+    np.testing.assert_array_equal(np.delete(tokens, 7), np.delete(expected, 7))
+
+
+def test_wide_rows_whose_sums_floats_round_are_chosen_alike(head, rng):
+    """Sums beyond 2**24: different ones may be the same logit, and the first one counts."""
+    x = np.ones((3, 4096), np.float32)
+    x[1, ::2] = -1
+    fixed = head_of(rng, 4096, 600, 64) | {"scale": np.full(600, 1e-3, np.float32)}
+    fixed["norm"] = np.ones(4096, np.float32)
+    fixed["table"] = rng.integers(120, 128, (600, 4096), dtype=np.int8)
+    logits = head(x, fixed, choose=0)
+    tokens, highest = head(x, fixed, choose=1)
+    np.testing.assert_array_equal(tokens, logits.argmax(axis=1))
+    np.testing.assert_array_equal(highest, logits.max(axis=1))
+
+
 def test_no_rows_have_no_tokens(head, rng):
-    tokens, highest = head(np.zeros((0, 64), np.float32), head_of(rng, 64, 48, 64), choose=1)
-    assert tokens.shape == highest.shape == (0,)
+    nothing, fixed = np.zeros((0, 64), np.float32), head_of(rng, 64, 48, 64)
+    assert head(nothing, fixed, choose=0).shape == (0, 48)
+    for choose, count in ((1, 2), (2, 3)):
+        assert [found.shape for found in head(nothing, fixed, choose=choose)] == [(0,)] * count
 
 
 # --- Gates -------------------------------------------------------------------------------------
@@ -835,6 +861,13 @@ def test_a_library_of_another_system_is_none(monkeypatch):
         raise OSError("wrong ELF class")
 
     monkeypatch.setattr(edgespec_kernels, "runs_here", fail)
+    assert _installed.__wrapped__() is None
+
+
+def test_kernels_that_are_too_old_are_none(monkeypatch):
+    import edgespec_kernels
+
+    monkeypatch.setattr(edgespec_kernels, "__version__", "0.1.7")
     assert _installed.__wrapped__() is None
 
 

@@ -62,12 +62,12 @@ def _head(
     count = f.op.Mul(f.op.Min(choose, f.ints(1)), rows)
     chosen = f.op.Slice(logits, f.ints(0), count, f.ints(0))
     sure = f.op.Slice(logits, f.ints(0), f.op.Mul(f.op.Div(choose, f.ints(2)), rows), f.ints(0))
-    weights = f.op.Exp(f.op.Sub(sure, f.op.ReduceMax(sure, f.ints(1))))
+    relative = f.op.Exp(f.op.Sub(sure, f.op.ReduceMax(sure, f.ints(1))))
     return [
         f.op.Slice(logits, count, f.ints(np.iinfo(np.int64).max), f.ints(0)),
         f.op.ArgMax(chosen, axis=1, keepdims=0),
         f.op.ReduceMax(chosen, f.ints(1), keepdims=0),
-        f.op.Reciprocal(f.op.ReduceSum(weights, f.ints(1), keepdims=0)),
+        f.op.Reciprocal(f.op.ReduceSum(relative, f.ints(1), keepdims=0)),
     ]
 
 

@@ -19,7 +19,7 @@ from edgespec import contract
 from edgespec.device import CPU, HERE, Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.kernels import kernels_for
-from edgespec.model import Choice
+from edgespec.model import Chosen
 from edgespec_runtimes.cache_memory import lazy_zeros
 from edgespec_runtimes.prefill import Cached, call_end, kept, making
 from edgespec_runtimes.session import one_line_errors, open_session, operators_taken
@@ -105,7 +105,7 @@ class OrtModel:
             ) from None
         self._cross: dict[str, ort.OrtValue] = {}
         self._calls: dict[tuple[int, int], LogitsCall] = {}
-        self._choices: dict[tuple[int, bool], ChoiceCall] = {}
+        self._choices: dict[tuple[int, int, bool], ChoiceCall] = {}
 
     @property
     def length(self) -> int:
@@ -148,16 +148,19 @@ class OrtModel:
         self._cached += [(token, None) for token in tokens]
         return logits[: len(tokens)]
 
-    def choose(self, tokens: Sequence[int], chances: bool = False) -> Choice:
+    def choose(self, tokens: Sequence[int], *, skip: int = 0, chances: bool = False) -> Chosen:
         self._check_room(len(tokens))
         rows = max(len(tokens), self._min_rows)
-        call = self._choices.get((rows, chances))
+        key = rows, skip, chances
+        call = self._choices.get(key)
         if call is None:
             with one_line_errors():
-                self._choices[rows, chances] = call = ChoiceCall(self, rows, chances)
+                call = ChoiceCall(self, rows, skip, chances)
+            if rows <= contract.MAX_ROWS:
+                self._choices[key] = call
         self._run(call, tokens)
         self._cached += [(token, None) for token in tokens]
-        return call.first(len(tokens))
+        return call.first(len(tokens) - skip)
 
     def rewind(self, length: int) -> None:
         if not 0 <= length <= self.length:
@@ -201,7 +204,9 @@ class OrtModel:
 
     def _logits(self, tokens: Sequence[int], prefill: bool = False) -> LogitsCall:
         rows = max(len(tokens), self._min_rows)
-        skip = rows - 1 if prefill else 0  # a row of logits is the least a graph computes
+        skip = 0
+        if prefill:  # a row of logits is the least that a graph computes, unless it has the kernel
+            skip = rows if self.chooses else rows - 1
         call = self._calls.get((rows, skip))
         if call is None:
             with one_line_errors():
@@ -307,21 +312,21 @@ class LogitsCall(Call):
 
 
 class ChoiceCall(Call):
-    """Of each position the token of its largest logit."""
+    """Of all positions but the first `skip`, the token of its largest logit."""
 
-    def __init__(self, model: OrtModel, rows: int, chances: bool) -> None:
-        super().__init__(model, rows, skip=0)
+    def __init__(self, model: OrtModel, rows: int, skip: int, chances: bool) -> None:
+        super().__init__(model, rows, skip)
         self._asked = np.array([2 if chances else 1], np.int64)
-        self._tokens = np.empty(rows, np.int64)
-        self._logits = np.empty(rows, np.float32)
-        self._chances = np.empty(rows, np.float32) if chances else None
+        self._tokens = np.empty(rows - skip, np.int64)
+        self._logits = np.empty(rows - skip, np.float32)
+        self._chances = np.empty(rows - skip, np.float32) if chances else None
         self._bind_input(contract.CHOOSE, self._asked)
         self._bind_output(contract.CHOSEN, self._tokens)
         self._bind_output(contract.CHOSEN_LOGITS, self._logits)
         if self._chances is not None:
             self._bind_output(contract.CHOSEN_CHANCES, self._chances)
 
-    def first(self, count: int) -> Choice:
+    def first(self, count: int) -> Chosen:
         """Of the first positions; those behind them pad the call."""
         chances = None if self._chances is None else self._chances[:count]
-        return Choice(self._tokens[:count], self._logits[:count], chances)
+        return Chosen(self._tokens[:count], self._logits[:count], chances)

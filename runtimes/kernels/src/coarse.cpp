@@ -219,28 +219,33 @@ void SearchPanel<count>::run(int64_t first_row, const Search& search, const int6
   }
 }
 
+// Packs an output's weights into its panel; returns the length of what the upper bits leave out.
+float pack_output(const Table& table, int64_t output, uint8_t* panel) {
+  const int64_t half = output % kPanel / 16;
+  float squares = 0;
+  for (int64_t i = 0; i < table.in; ++i) {
+    const uint8_t weight = uint8_t(table.weights[output * table.in + i] + 128);
+    uint8_t* group = panel + i / (kStep * kSteps) * kGroup;
+    const int64_t step = i / kStep % kSteps, place = output % 16 * kStep + i % kStep;
+    group[step * kNibbles + place] |= uint8_t((weight >> 3 & 0xF) << 4 * half);
+    uint8_t* fifth = group + kSteps * kNibbles + step * kBits + half * kBits / 2;
+    fifth[place / 8] |= uint8_t((weight >> 7) << place % 8);
+    const float rest = float(weight & 7) - kMiddle;
+    squares += rest * rest;
+  }
+  return std::sqrt(squares);
+}
+
 }  // namespace
 
-CoarseTable::CoarseTable(const Table& table) : rests_(table.out) {
+CoarseTable::CoarseTable(const Table& table, const Threads& threads) : rests_(table.out) {
   panel_bytes_ = (table.in + kStep * kSteps - 1) / (kStep * kSteps) * kGroup;
   packed_ = allocate(panels_of(table.out) * panel_bytes_);
-  auto* bytes = reinterpret_cast<uint8_t*>(packed_.get());
-  for (int64_t o = 0; o < table.out; ++o) {
-    uint8_t* panel = bytes + o / kPanel * panel_bytes_;
-    const int64_t half = o % kPanel / 16;
-    float squares = 0;
-    for (int64_t i = 0; i < table.in; ++i) {
-      const uint8_t weight = uint8_t(table.weights[o * table.in + i] + 128);
-      uint8_t* group = panel + i / (kStep * kSteps) * kGroup;
-      const int64_t step = i / kStep % kSteps, place = o % 16 * kStep + i % kStep;
-      group[step * kNibbles + place] |= uint8_t((weight >> 3 & 0xF) << 4 * half);
-      uint8_t* fifth = group + kSteps * kNibbles + step * kBits + half * kBits / 2;
-      fifth[place / 8] |= uint8_t((weight >> 7) << place % 8);
-      const float rest = float(weight & 7) - kMiddle;
-      squares += rest * rest;
-    }
-    rests_[o] = std::sqrt(squares);
-  }
+  threads.each(panels_of(table.out), [&](int64_t panel) {
+    auto* bytes = reinterpret_cast<uint8_t*>(packed_.get()) + panel * panel_bytes_;
+    const int64_t first = panel * kPanel, end = std::min(first + kPanel, table.out);
+    for (int64_t o = first; o < end; ++o) rests_[o] = pack_output(table, o, bytes);
+  });
 }
 
 bool CoarseTable::largest(const RoundedRows& rows, const Table& table, int64_t* place,

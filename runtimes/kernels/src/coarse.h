@@ -2,7 +2,7 @@
 // without reading all of the weights.
 //
 // Their upper five bits say between which bounds each number lies. Only where the upper bound
-// reaches the largest lower one are the weights looked at: of a vocabulary, some tens of outputs.
+// reaches the largest lower one are the weights looked at: of a vocabulary, some hundred outputs.
 // What is found is what the whole product has, to the last bit.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Table {
 // The upper five bits of a table's weights, in panels of 32 outputs.
 class CoarseTable {
  public:
-  explicit CoarseTable(const Table& table);
+  CoarseTable(const Table& table, const Threads& threads);
 
   // Row r's largest number is highest[r], first at place[r]; of the table that it was made from.
   // False where too many are near the largest for this to be faster than the whole product: nothing

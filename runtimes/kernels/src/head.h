@@ -63,7 +63,7 @@ struct Int8TableHead {
   float epsilon;
   Lazy<PackedMatrix> whole;
   Lazy<CoarseTable> coarse;
-  std::atomic<int> wait = 0;  // calls without the upper bits
+  std::atomic<int> calls_without_bits = 0;  // to come
 
   explicit Int8TableHead(const Setup& setup)
       : turned(TurnedRows::by(setup.constant<float>(2, "the Hadamard matrix"))),
@@ -87,13 +87,21 @@ struct Int8TableHead {
     const int64_t rows = x.rows(), chosen = tokens ? rows : 0;
     float* logits = call.output<float>(0, {rows - chosen, table.out});
     const Chosen out{call.output<int64_t>(1, {chosen}), call.output<float>(2, {chosen}),
-                     call.output<float>(3, {sure ? rows : 0})};
+                     sure ? call.output<float>(3, {rows}) : nullptr};
+    if (!sure) call.output<float>(3, {0});
     const TurnedNormedRows round{norm.data, epsilon, turned};
+    if (rows == 0) return;  // nothing is packed for them
+    const bool by_bits = tokens && !sure && calls_without_bits.load(std::memory_order_relaxed) <= 0;
+    if (by_bits) {
+      coarse.get(table, call.threads());
+    } else {
+      whole.get(table.weights, table.in, table.out, 1, table.in);
+    }
     with_rounded(call, x, round, [&](const RoundedRows& rounded, const Threads& threads) {
-      if (sure) {
-        choose_of_all(rounded, table, out, true, threads);
+      if (by_bits) {
+        choose_by_bits(rounded, table, out, threads);
       } else if (tokens) {
-        choose(rounded, table, out, threads);
+        choose_of_all(rounded, table, out, threads);
       } else {
         multiply(rounded, table, logits, threads);
       }
@@ -105,24 +113,22 @@ struct Int8TableHead {
   struct Chosen {
     int64_t* token;
     float* logit;
-    float* chance;  // if asked for
+    float* chance;  // null if not asked for
   };
 
-  static constexpr int kLater = 16;  // calls, until the upper bits are tried again
+  static constexpr int kLater = 16;
 
-  // By their upper bits; where these leave too much open, by all logits, also in some calls to come.
-  void choose(const RoundedRows& rows, const Table& table, const Chosen& out,
-              const Threads& threads) {
-    if (wait.load(std::memory_order_relaxed) <= 0) {
-      if (coarse.get(table).largest(rows, table, out.token, out.logit, threads)) return;
-      wait.store(kLater, std::memory_order_relaxed);
-    }
-    wait.fetch_sub(1, std::memory_order_relaxed);
-    choose_of_all(rows, table, out, false, threads);
+  // Where the upper bits leave too much open, by all logits, also in some calls to come.
+  void choose_by_bits(const RoundedRows& rows, const Table& table, const Chosen& out,
+                      const Threads& threads) {
+    if (coarse.get(table, threads).largest(rows, table, out.token, out.logit, threads)) return;
+    calls_without_bits.store(kLater, std::memory_order_relaxed);
+    choose_of_all(rows, table, out, threads);
   }
 
-  void choose_of_all(const RoundedRows& rows, const Table& table, const Chosen& out, bool sure,
+  void choose_of_all(const RoundedRows& rows, const Table& table, const Chosen& out,
                      const Threads& threads) {
+    calls_without_bits.fetch_sub(out.chance ? 0 : 1, std::memory_order_relaxed);
     struct Logits;
     float* logits = kept<Logits>(rows.count * table.out);
     multiply(rows, table, logits, threads);
@@ -130,7 +136,7 @@ struct Int8TableHead {
       float* row = logits + r * table.out;
       out.token[r] = edgespec::largest(row, table.out);
       out.logit[r] = row[out.token[r]];
-      if (sure) out.chance[r] = float(1 / weigh(row, table.out, out.logit[r], 1, row));
+      if (out.chance) out.chance[r] = float(1 / weigh(row, table.out, out.logit[r], 1, row));
     });
   }
 

@@ -28,9 +28,11 @@ class Team {
   static void together(const Threads& threads, Program program) {
     // Asks the system each time, which takes longer than a step; 0 is not known.
     static const int64_t most = std::max(1u, std::thread::hardware_concurrency());
-    Team team(most);
+    static std::atomic<int64_t> usual = 1;  // members
+    Team team(usual.load(std::memory_order_relaxed));
     std::exception_ptr failure;
     threads.each(most, [&](int64_t) {
+      if (team.over_.load(std::memory_order_acquire)) return;
       const int64_t member = team.come_.fetch_add(1, std::memory_order_relaxed);
       if (member != 0) return team.help(member);
       try {
@@ -40,6 +42,7 @@ class Team {
       }
       team.over_.store(true, std::memory_order_release);
     });
+    usual.store(team.come_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     if (failure) std::rethrow_exception(failure);
   }
 
@@ -72,6 +75,7 @@ class Team {
   static constexpr int kPieceBits = 32;
   static constexpr int kPatience = 4096;  // looks, before others may have the processor
 
+  // For so many members; more or fewer may come.
   explicit Team(int64_t members) : range_count_(std::min(members, kMostRanges)) {}
 
   uint64_t first_piece(int64_t range, uint64_t count) const {
