@@ -116,7 +116,7 @@ struct Int8TableHead {
     float* chance;  // null if not asked for
   };
 
-  static constexpr int kLater = 16;
+  static constexpr int kLater = 16;  // calls, until the upper bits are tried again
 
   // Where the upper bits leave too much open, by all logits, also in some calls to come.
   void choose_by_bits(const RoundedRows& rows, const Table& table, const Chosen& out,
