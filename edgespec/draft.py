@@ -14,8 +14,9 @@ import numpy as np
 
 from edgespec.accept import Proposal
 from edgespec.arithmetic import arithmetic_for
-from edgespec.distribution import Distribution, Logits, Process, certain, is_greedy, one_hot
-from edgespec.model import Chooser, Model
+from edgespec.distribution import Distribution, Logits, Process, certain, one_hot
+from edgespec.laws import chooser_of
+from edgespec.model import Model
 from edgespec.randomness import Randomness
 from edgespec.vocabulary import Vocabulary
 
@@ -130,11 +131,9 @@ def _guesses(model: Model, process: Process, vocabulary: Vocabulary, *, sure: bo
         q = vocabulary.law(process, logits)
         return q, partial(_confidence, logits, q)
 
-    if not (is_greedy(process) and isinstance(model, Chooser) and model.chooses):
+    chooser = chooser_of(model, process)
+    if chooser is None or not vocabulary.says_all(model.vocab_size):
         return by_logits
-    if not vocabulary.says_all(model.vocab_size):
-        return by_logits
-    chooser = model
 
     def by_choice(tokens: Sequence[int]) -> tuple[Distribution, Callable[[int], float]]:
         shown = vocabulary.shown(tokens)

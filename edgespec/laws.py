@@ -12,7 +12,7 @@ from edgespec.accept import Laws
 from edgespec.distribution import Distribution, Process, certain, is_greedy
 from edgespec.model import Chooser, Chosen, Model
 
-__all__ = ["Score", "Scored", "score_of"]
+__all__ = ["Score", "Scored", "chooser_of", "score_of"]
 
 
 class Scored(Laws, Protocol):
@@ -34,10 +34,17 @@ def score_of(target: Model, process: Process, logits: bool) -> Score:
     Args:
         logits: they are wanted themselves, too.
     """
-    if is_greedy(process) and not logits and isinstance(target, Chooser) and target.chooses:
-        chooser = target
+    chooser = None if logits else chooser_of(target, process)
+    if chooser is not None:
         return lambda tokens: _FromChosen(chooser.choose(tokens))
     return lambda tokens: _FromLogits(target.score(tokens), process)
+
+
+def chooser_of(model: Model, process: Process) -> Chooser | None:
+    """The model, if of its logits only the arg-max is wanted and it is faster without them."""
+    if is_greedy(process) and isinstance(model, Chooser) and model.chooses:
+        return model
+    return None
 
 
 class _FromLogits:

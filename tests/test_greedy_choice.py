@@ -132,7 +132,7 @@ def test_of_many_tokens_only_the_last_may_be_asked_about(folder):
     last = model.choose(tokens, skip=len(tokens) - 1, chances=True)
     assert (last.tokens.item(), last.logits.item()) == expected
     assert 0 < last.chances.item() <= 1
-    assert not model._choices
+    assert not model._calls
 
 
 def test_a_full_cache_says_so(folder):

@@ -7,9 +7,9 @@ it; nothing copies it. Rewinding forgets which tokens are there.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ from edgespec_runtimes.session import one_line_errors, open_session, operators_t
 __all__ = ["Call", "OrtModel"]
 
 DUMMY_TOKEN = 0
+
+SomeCall = TypeVar("SomeCall", bound="Call")
 
 
 class OrtModel:
@@ -104,8 +106,7 @@ class OrtModel:
                 f"there is no memory for a cache of {self.capacity} positions; give less capacity"
             ) from None
         self._cross: dict[str, ort.OrtValue] = {}
-        self._calls: dict[tuple[int, int], LogitsCall] = {}
-        self._choices: dict[tuple[int, int, bool], ChoiceCall] = {}
+        self._calls: dict[tuple[object, ...], Call] = {}
 
     @property
     def length(self) -> int:
@@ -151,13 +152,7 @@ class OrtModel:
     def choose(self, tokens: Sequence[int], *, skip: int = 0, chances: bool = False) -> Chosen:
         self._check_room(len(tokens))
         rows = max(len(tokens), self._min_rows)
-        key = rows, skip, chances
-        call = self._choices.get(key)
-        if call is None:
-            with one_line_errors():
-                call = ChoiceCall(self, rows, skip, chances)
-            if rows <= contract.MAX_ROWS:
-                self._choices[key] = call
+        call = self._call(ChoiceCall, rows, skip, chances)
         self._run(call, tokens)
         self._cached += [(token, None) for token in tokens]
         return call.first(len(tokens) - skip)
@@ -207,13 +202,19 @@ class OrtModel:
         skip = 0
         if prefill:  # a row of logits is the least that a graph computes, unless it has the kernel
             skip = rows if self.chooses else rows - 1
-        call = self._calls.get((rows, skip))
+        call = self._call(LogitsCall, rows, skip)
+        self._run(call, tokens)
+        return call
+
+    def _call(self, kind: Callable[..., SomeCall], rows: int, *how: int) -> SomeCall:
+        """A call of so many positions, made when it first comes."""
+        key = kind, rows, *how
+        call = cast(SomeCall | None, self._calls.get(key))
         if call is None:
             with one_line_errors():
-                call = LogitsCall(self, rows, skip)
+                call = kind(self, rows, *how)
             if rows <= contract.MAX_ROWS:  # longer ones, of prompts, seldom come again
-                self._calls[rows, skip] = call
-        self._run(call, tokens)
+                self._calls[key] = call
         return call
 
     def _run(self, call: Call, tokens: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ import onnxruntime as ort
 
 from edgespec.device import Device
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.kernels import kernels_for
+from edgespec.kernels import kernels_here
 from edgespec_runtimes.huge_pages import on_huge_pages
 from edgespec_runtimes.providers import TITLE, Provider, find_provider
 
@@ -50,7 +50,7 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
     failed = f"{graph} cannot be loaded"
     if provider.title == TITLE:
         with one_line_errors(failed), on_huge_pages():
-            if (kernels := kernels_for(device)) is not None:
+            if (kernels := kernels_here()) is not None:
                 options.register_custom_ops_library(str(kernels.library))
             return ort.InferenceSession(str(graph), options, providers=[provider.title], **FIRM)
     with one_line_errors(f"{failed} on {provider.name}", way_out="take another provider (cpu)"):

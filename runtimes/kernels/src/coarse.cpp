@@ -67,11 +67,9 @@ struct Search {
         floors(rows.count),
         found(shares) {
     for (int64_t r = 0; r < rows.count; ++r) {
+      sums[r] = rows.sum(r);
       int32_t squares = 0;
-      for (int64_t i = 0; i < rows.width; ++i) {
-        sums[r] += rows.row(r)[i];
-        squares += rows.row(r)[i] * rows.row(r)[i];
-      }
+      for (int64_t i = 0; i < rows.width; ++i) squares += rows.row(r)[i] * rows.row(r)[i];
       lengths[r] = std::sqrt(float(squares));
       floors[r].store(-std::numeric_limits<float>::infinity(), std::memory_order_relaxed);
     }
@@ -193,13 +191,7 @@ void SearchPanel<count>::run(int64_t first_row, const Search& search, const int6
       __m512i second = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
       first = _mm512_mask_add_epi8(first, fifth[0], first, fifth_bit);
       second = _mm512_mask_add_epi8(second, fifth[1], second, fifth_bit);
-#pragma GCC unroll 16
-      for (int r = 0; r < count; ++r) {
-        int32_t four;
-        std::memcpy(&four, inputs + r * stride, sizeof four);
-        low[r] = _mm512_dpbusd_epi32(low[r], first, _mm512_set1_epi32(four));
-        high[r] = _mm512_dpbusd_epi32(high[r], second, _mm512_set1_epi32(four));
-      }
+      add_products<count>(low, high, first, second, inputs, stride);
     }
   }
   for (int r = 0; r < count; ++r) {

@@ -7,7 +7,6 @@
 #include <limits>
 #include <mutex>
 #include <optional>
-#include <utility>
 
 #include "coarse.h"
 #include "laws.h"
@@ -96,15 +95,21 @@ struct Int8TableHead {
       coarse.get(table, call.threads());
     } else {
       whole.get(table.weights, table.in, table.out, 1, table.in);
+      if (tokens && !sure) calls_without_bits.fetch_sub(1, std::memory_order_relaxed);
     }
-    with_rounded(call, x, round, [&](const RoundedRows& rounded, const Threads& threads) {
-      if (by_bits) {
-        choose_by_bits(rounded, table, out, threads);
-      } else if (tokens) {
-        choose_of_all(rounded, table, out, threads);
-      } else {
-        multiply(rounded, table, logits, threads);
-      }
+    Team::together(call.threads(), [&](const Threads& threads) {
+      const auto from_x = [&](RoundedRows& rounded, int64_t r) {
+        round(x.data + r * table.in, rounded, r);
+      };
+      with_rounded(rows, table.in, from_x, threads, [&](const RoundedRows& rounded) {
+        if (by_bits) {
+          choose_by_bits(rounded, table, out, threads);
+        } else if (tokens) {
+          choose_of_all(rounded, table, out, threads);
+        } else {
+          multiply(rounded, table, logits, threads);
+        }
+      });
     });
   }
 
@@ -128,7 +133,6 @@ struct Int8TableHead {
 
   void choose_of_all(const RoundedRows& rows, const Table& table, const Chosen& out,
                      const Threads& threads) {
-    calls_without_bits.fetch_sub(out.chance ? 0 : 1, std::memory_order_relaxed);
     struct Logits;
     float* logits = kept<Logits>(rows.count * table.out);
     multiply(rows, table, logits, threads);
@@ -153,21 +157,6 @@ struct Int8TableHead {
     }
     if (weights.shape[0] < 1 || weights.shape[1] < 1) throw Failure("the table is empty");
     return {weights.data, scale.data, weights.shape[1], weights.shape[0]};
-  }
-
-  // Calls multiply(rows of x, rounded; threads).
-  template <typename Multiply>
-  static void with_rounded(Call& call, const Tensor<const float>& x, const TurnedNormedRows& round,
-                           Multiply multiply) {
-    thread_local RoundedRows rounded;
-    RoundedRows& rows = rounded;  // the calling thread's, also for the others
-    rows.resize(x.rows(), x.last());
-    Team::together(call.threads(), [&](const Threads& threads) {
-      threads.each(rows.count, rows.count * rows.width, [&](int64_t r) {
-        round(x.data + r * x.last(), rows, r);
-      });
-      multiply(std::as_const(rows), threads);
-    });
   }
 };
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 namespace edgespec {
@@ -47,6 +48,20 @@ void prefetch(const std::byte* weights) {
 #pragma GCC unroll 8
   for (int64_t line = 0; line < bytes; line += 64) {
     _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + line), kHint);
+  }
+}
+
+// Adds to each of `count` rows' sums the products of four inputs with the weights of 32 outputs.
+template <int count>
+[[gnu::always_inline]] inline void add_products(__m512i* low, __m512i* high, __m512i first,
+                                                __m512i second, const int8_t* inputs,
+                                                int64_t stride) {
+#pragma GCC unroll 16
+  for (int r = 0; r < count; ++r) {
+    int32_t four;
+    std::memcpy(&four, inputs + r * stride, sizeof four);
+    low[r] = _mm512_dpbusd_epi32(low[r], first, _mm512_set1_epi32(four));
+    high[r] = _mm512_dpbusd_epi32(high[r], second, _mm512_set1_epi32(four));
   }
 }
 

@@ -3,7 +3,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "panels.h"
 #include "vector_math.h"
@@ -22,17 +21,6 @@ struct Call {
   const float* added;
   float* y;
 };
-
-// Weights are packed as unsigned numbers, 128 too large; what that adds to a row's sums is taken
-// off at the start.
-int32_t correction(const RoundedRows& rows, int64_t r) {
-  __m512i sum = _mm512_setzero_si512();
-  const __m512i ones = _mm512_set1_epi8(1);
-  for (int64_t i = 0; i < rows.stride; i += 64) {
-    sum = _mm512_dpbusd_epi32(sum, ones, _mm512_loadu_si512(rows.row(r) + i));
-  }
-  return -128 * _mm512_reduce_add_epi32(sum);
-}
 
 // A panel for `count` rows.
 template <int count>
@@ -54,13 +42,7 @@ void MultiplyPanel<count>::run(int64_t first_row, const Call& call, const int64_
   for (; weights != end; weights += 128, inputs += kStep) {
     prefetch<count, 128>(weights);
     const __m512i first = _mm512_load_si512(weights), second = _mm512_load_si512(weights + 64);
-#pragma GCC unroll 16
-    for (int r = 0; r < count; ++r) {
-      int32_t four;
-      std::memcpy(&four, inputs + r * stride, sizeof four);
-      low[r] = _mm512_dpbusd_epi32(low[r], first, _mm512_set1_epi32(four));
-      high[r] = _mm512_dpbusd_epi32(high[r], second, _mm512_set1_epi32(four));
-    }
+    add_products<count>(low, high, first, second, inputs, stride);
   }
   for (int r = 0; r < count; ++r) {
     const __m512 row_scale = _mm512_set1_ps(call.rows->scale[first_row + r]);
@@ -100,7 +82,8 @@ void PackedMatrix::multiply(const RoundedRows& rows, const float* scale, const f
   if (rows.count == 0) return;
   thread_local std::vector<int32_t> corrections;
   corrections.resize(rows.count);
-  for (int64_t r = 0; r < rows.count; ++r) corrections[r] = correction(rows, r);
+  // Weights are packed as unsigned numbers, 128 too large.
+  for (int64_t r = 0; r < rows.count; ++r) corrections[r] = -128 * rows.sum(r);
   const Call call{packed_.get(),
                   panel_bytes_,
                   (in_ + kStep - 1) / kStep,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "kernel.h"
 #include "product.h"
@@ -12,6 +13,16 @@
 namespace edgespec {
 
 using ort::ElementType;
+
+// Calls use(rows) with `count` rows of `width` numbers; round(rows, r) makes row r.
+template <typename Round, typename Use>
+void with_rounded(int64_t count, int64_t width, Round round, const Threads& threads, Use use) {
+  thread_local RoundedRows rounded;
+  RoundedRows& rows = rounded;  // the calling thread's, also for the others
+  rows.resize(count, width);
+  threads.each(count, count * width, [&](int64_t r) { round(rows, r); });  // a cycle a number
+  use(std::as_const(rows));
+}
 
 // Weights [in, out] and their scales [out], inputs `first` and `first + 1` of an operator.
 class Weights {
@@ -32,11 +43,9 @@ class Weights {
   template <typename Round>
   void multiply(int64_t count, Round round, const float* added, float* y,
                 const Threads& threads) const {
-    thread_local RoundedRows rounded;
-    RoundedRows& rows = rounded;  // the calling thread's, also for the others
-    rows.resize(count, in());
-    threads.each(count, count * in(), [&](int64_t r) { round(rows, r); });  // a cycle a number
-    matrix_.multiply(rows, scale_.data(), added, y, threads);
+    with_rounded(count, in(), round, threads, [&](const RoundedRows& rows) {
+      matrix_.multiply(rows, scale_.data(), added, y, threads);
+    });
   }
 
   // The same of rows that lie behind each other, x [count, in]: round(row of x, rows, r) makes row r.

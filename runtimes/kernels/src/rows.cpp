@@ -78,6 +78,15 @@ void RoundedRows::resize(int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) std::fill(row(r) + columns, row(r) + stride, int8_t{0});
 }
 
+int32_t RoundedRows::sum(int64_t r) const {
+  __m512i sum = _mm512_setzero_si512();
+  const __m512i ones = _mm512_set1_epi8(1);
+  for (int64_t i = 0; i < stride; i += kLine) {
+    sum = _mm512_dpbusd_epi32(sum, ones, _mm512_loadu_si512(row(r) + i));
+  }
+  return _mm512_reduce_add_epi32(sum);
+}
+
 void round_row(const float* x, float step, RoundedRows& rows, int64_t r) {
   rows.scale[r] = step;
   round_by(x, step, rows.width, rows.row(r));

@@ -18,6 +18,7 @@ struct RoundedRows {
   void resize(int64_t rows, int64_t columns);
   int8_t* row(int64_t r) { return values.data() + r * stride; }
   const int8_t* row(int64_t r) const { return values.data() + r * stride; }
+  int32_t sum(int64_t r) const;  // of a row's values
 };
 
 // One scale for all rows, known beforehand.
