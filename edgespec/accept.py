@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from edgespec.arithmetic import arithmetic_for
 from edgespec.distribution import Distribution
 from edgespec.errors import EdgespecError
+from edgespec.model import Sibling
 from edgespec.randomness import Randomness
 
 __all__ = ["RULES", "Laws", "Proposal", "Rule", "Verdict", "block_rule", "residual", "token_rule"]
@@ -26,16 +27,21 @@ class Proposal:
 
     `q[i]` is the distribution that `tokens[i]` was *sampled from*: one-hot for a token that was
     determined (arg-max, prompt lookup). Verifying against another law is not exact.
+
+    `siblings` are other guesses at the places of `tokens`. No rule looks at them: where the token
+    that replaces a rejected one happens to be one of them, it has been scored already.
     """
 
     tokens: Sequence[int] = ()
     q: Sequence[Distribution] = ()
+    siblings: Sequence[Sibling] = ()
 
     def first(self, count: int) -> Proposal:
         """Without what is behind so many tokens."""
         if len(self.tokens) <= count:
             return self
-        return Proposal(self.tokens[:count], self.q[:count])
+        siblings = [sibling for sibling in self.siblings if sibling.place < count]
+        return Proposal(self.tokens[:count], self.q[:count], siblings)
 
 
 @dataclass(frozen=True)

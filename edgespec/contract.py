@@ -19,6 +19,7 @@ from edgespec.typed_json import ADDED_LATER, parsed, write_json
 
 __all__ = [
     "CACHE_FORMATS",
+    "CHOICES",
     "CHOOSE",
     "CHOSEN",
     "CHOSEN_CHANCES",
@@ -31,6 +32,7 @@ __all__ = [
     "LOGITS",
     "MANIFEST",
     "MAX_ROWS",
+    "PARENTS",
     "PAST_LENGTH",
     "READER",
     "SKIP",
@@ -70,13 +72,19 @@ DECODER = "decoder"
 # Inputs and outputs. m: positions in a call; V: rows' width.
 TOKENS = "tokens"  # int64 [m]: the tokens of these positions (encoder: of the whole source)
 PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before this call
+# int64 [siblings]: so many positions at the end of a call are siblings: each stands behind the one
+# of the call that is named here, in place of the next. None is the default, more is for kernels.
+PARENTS = "parents"
 SKIP = "skip"  # int64 [1]: leading positions without logits (m - 1 at most, for a prefill)
 LOGITS = "logits"  # float32 [m - skip, V]
 # Of a graph that can leave the logits out where only their arg-max is asked for.
-CHOOSE = "choose"  # int64 [1]: 1 asks for it and 2 for its probability, too; 0, the default, not
-CHOSEN = "chosen"  # int64 [m - skip]: the first token of the largest logit; no rows if not asked
-CHOSEN_LOGITS = "chosen_logits"  # float32 [m - skip]: of these tokens
-CHOSEN_CHANCES = "chosen_chances"  # float32 [m - skip]: their softmax
+# int64 [1]: 1 asks for it, 2 for the CHOICES best tokens and their probabilities; 0, the default,
+# for logits.
+CHOOSE = "choose"
+CHOSEN = "chosen"  # int64 [m - skip, best]: the largest logits' tokens; no rows if not asked for
+CHOSEN_LOGITS = "chosen_logits"  # float32 [m - skip, best]: of these tokens
+CHOSEN_CHANCES = "chosen_chances"  # float32 [m - skip, best]: their softmax
+CHOICES = 3
 # Of a target that shows hidden states and of the draft that reads them.
 FEATURES = "features"  # float32 [m, F]: the target's decoder shows them, the draft's reader reads
 STATES = "states"  # float32 [m, width]: of the draft's reader; its decoder's input
@@ -130,6 +138,8 @@ class RowInvariance:
         one_row_difference: largest |difference| of a logit between a call of one position and
             longer calls.
         measured_on: what ran it: runtime, provider, threads, processor.
+        siblings: another guess at a place has the logits, and leaves the keys and values, that it
+            has as the only one.
     """
 
     verdict: bool
@@ -137,6 +147,7 @@ class RowInvariance:
     max_rows: int
     one_row_difference: float
     measured_on: str
+    siblings: bool = field(default=False, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_rows <= self.max_rows <= MAX_ROWS:

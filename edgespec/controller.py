@@ -130,6 +130,14 @@ class Confident(Adaptive):
         acceptance = self._accepted / self._evaluated
         return chance * acceptance > self._costs.one_more * max(1.0, self._promise)
 
+    def beside(self, chance: float) -> bool:
+        """Whether a sibling brings more than the time it takes: it costs no call of the draft.
+
+        Args:
+            chance: that it will stand at its place.
+        """
+        return chance > self._costs.one_row * max(1.0, self._promise)
+
 
 def controller(
     gamma: int | str, costs: Costs, adaptive: type[Adaptive] = Adaptive

@@ -54,9 +54,14 @@ class Costs:
         return self.verify[gamma] + drafting
 
     @cached_property
+    def one_row(self) -> float:
+        """What a further position of a verification costs on average."""
+        return (self.verify[-1] - self.verify[0]) / max(1, self.longest)
+
+    @cached_property
     def one_more(self) -> float:
         """What a further drafted token costs on average: its draft and its verification."""
-        return self.draft + (self.verify[-1] - self.verify[0]) / max(1, self.longest)
+        return self.draft + self.one_row
 
     def speedup(self, acceptance: float, gamma: int) -> float:
         """S = E[tokens] / (γ c + v(γ + 1) + o), over plain decoding."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.accept import Rule
+from edgespec.accept import Proposal, Rule
 from edgespec.controller import Controller
 from edgespec.distribution import Process
 from edgespec.draft import Draft
 from edgespec.laws import score_of
-from edgespec.model import Model
+from edgespec.model import Branching, Model, Sibling
 from edgespec.randomness import Randomness
 
 __all__ = ["Round", "plain", "speculate"]
@@ -32,10 +32,12 @@ class Round:
 
     Attributes:
         tokens: emitted, at least one; the first `accepted` were drafted, a following one is the
-            target's correction or bonus.
+            target's correction or bonus, and one behind a correction a sibling's bonus.
         drafted, evaluated, accepted: proposed tokens, those the rule looked at, those emitted.
         logits: the target's rows, if they were asked for: `logits[i]` is for `tokens[i]`; valid
             until the next round.
+        siblings: further guesses that were scored.
+        taken: how many of them were emitted: the correction may be one.
     """
 
     tokens: Sequence[int]
@@ -43,6 +45,8 @@ class Round:
     evaluated: int
     accepted: int
     logits: npt.NDArray[np.float32] | None
+    siblings: int = 0
+    taken: int = 0
 
 
 def plain(
@@ -64,7 +68,7 @@ def plain(
     score = score_of(target, process, logits)
     pending = target.prefill(prompt, answers)
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
-        laws = score([pending])
+        laws = score([pending], ())
         pending = randomness.at(emitted).categorical(laws[0])
         ended = ends(pending)
         yield Round([pending], drafted=0, evaluated=0, accepted=0, logits=laws.logits)
@@ -88,9 +92,12 @@ def speculate(
 ) -> Iterator[Round]:
     """One target call a round: the draft proposes γ tokens, the target scores γ + 1 positions.
 
-    Leviathan, Kalman and Matias (2022), Algorithm 1, with the rule of `edgespec.accept`.
+    Leviathan, Kalman and Matias (2022), Algorithm 1, with the rule of `edgespec.accept`. Other
+    guesses at the same places, siblings, are scored in the same call. A correction is drawn as if
+    there were none; if it is one of them, the law behind it is known, and a bonus token follows.
     """
     score = score_of(target, process, logits)
+    branching = target if isinstance(target, Branching) else None
     text = [target.prefill(prompt, answers)]
     draft.begin(prompt)
     left = min(max_new_tokens, target.capacity - target.length)
@@ -98,20 +105,43 @@ def speculate(
         draws = randomness.at(len(text) - 1)
         most = min(gamma.gamma(), left - 1)
         proposal = draft.propose(text, most, draws).first(most)
+        siblings = _scored_siblings(branching, proposal)
         start = target.length
-        laws = score([text[-1], *proposal.tokens])
+        laws = score([text[-1], *proposal.tokens], siblings)
         verdict = rule(proposal, laws, draws)
         run = [*proposal.tokens[: verdict.accepted], draws.categorical(verdict.next)]
+        behind = list(range(len(run)))  # the row that each token of the run was drawn from
+        correction = Sibling(verdict.accepted, run[-1])
+        if branching is not None and correction in siblings:
+            taken = siblings.index(correction)
+            target.rewind(start + len(run))
+            branching.take(taken)
+            behind.append(1 + len(proposal.tokens) + taken)
+            run.append(randomness.at(len(text) - 1 + len(run)).categorical(laws[behind[-1]]))
         tokens, ended = _until_end(run, ends)
         target.rewind(start + len(tokens))
         text += tokens
         left -= len(tokens)
         accepted = min(verdict.accepted, len(tokens))
         gamma.observe(len(proposal.tokens), verdict.evaluated, verdict.accepted)
-        evaluated = min(verdict.evaluated, len(tokens))
-        yield Round(tokens, len(proposal.tokens), evaluated, accepted, laws.logits)
+        yield Round(
+            tokens,
+            drafted=len(proposal.tokens),
+            evaluated=min(verdict.evaluated, len(tokens)),
+            accepted=accepted,
+            logits=laws.logits[behind] if logits and laws.logits is not None else None,
+            siblings=len(siblings),
+            taken=int(correction in siblings and accepted < len(tokens)),
+        )
         if ended:
             return
+
+
+def _scored_siblings(branching: Branching | None, proposal: Proposal) -> Sequence[Sibling]:
+    """Those of a proposal's siblings that its target can score."""
+    if branching is None or not proposal.siblings:
+        return ()
+    return proposal.siblings[: branching.room_beside(1 + len(proposal.tokens))]
 
 
 def _until_end(run: Sequence[int], ends: Ends) -> tuple[Sequence[int], bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from edgespec.accept import Proposal
 from edgespec.arithmetic import arithmetic_for
 from edgespec.distribution import Distribution, Logits, Process, certain, one_hot
 from edgespec.laws import chooser_of
-from edgespec.model import Model
+from edgespec.model import Model, Sibling
 from edgespec.randomness import Randomness
 from edgespec.vocabulary import Vocabulary
 
@@ -51,6 +51,8 @@ class ModelDraft:
         goes_on: told the chance that all tokens drafted so far in a round are accepted, says
             whether to draft another; None drafts γ. It knows nothing of the token that comes next,
             so whether a draft ends behind its tokens depends on these alone, and the law is kept.
+        beside: told the chance that a sibling, another guess at a drafted place, will stand there,
+            says whether to propose it; None proposes none.
         answers: of a prompt that is a conversation, see `Model.prefill`.
     """
 
@@ -61,13 +63,16 @@ class ModelDraft:
         vocabulary: Vocabulary,
         last_tokens: Collection[int] = (),
         goes_on: Callable[[float], bool] | None = None,
+        beside: Callable[[float], bool] | None = None,
         answers: Sequence[range] | None = None,
     ) -> None:
         self._model = model
-        self._guess = _guesses(model, process, vocabulary, sure=goes_on is not None)
+        self._judges = goes_on is not None or beside is not None
+        self._guess = _guesses(model, process, vocabulary, sure=self._judges)
         self._vocabulary = vocabulary
         self._last_tokens = frozenset(last_tokens)
         self._goes_on = goes_on
+        self._beside = beside
         self._answers = answers
         self._start = 0
         self._cached: list[int] = []  # tokens of the text in the cache, behind the prompt
@@ -89,21 +94,26 @@ class ModelDraft:
         room = self._model.capacity - self._model.length - len(unseen) + 1
         tokens: list[int] = []
         laws: list[Distribution] = []
+        siblings: list[Sibling] = []
         chance = 1.0
         while len(tokens) < min(gamma, room):
-            q, sure = self._guess(unseen)
+            guess = self._guess(unseen)
             self._cached += unseen
-            token = randomness.categorical(q)
+            token = randomness.categorical(guess.q)
+            if self._beside is not None:
+                for other, other_chance in guess.others:
+                    if self._beside(chance * other_chance):
+                        siblings.append(Sibling(len(tokens), other))
             tokens.append(token)
-            laws.append(q)
+            laws.append(guess.q)
             if token in self._last_tokens:
                 break
-            if self._goes_on is not None:
-                chance *= sure(token)
-                if not self._goes_on(chance):
-                    break
+            if self._judges:
+                chance *= guess.sure(token)
+            if self._goes_on is not None and not self._goes_on(chance):
+                break
             unseen = [token]
-        return Proposal(tokens, laws)
+        return Proposal(tokens, laws, siblings)
 
     def _rewind_to_common_prefix(self, text: Sequence[int]) -> None:
         """Drops rejected tokens from the cache.
@@ -119,28 +129,43 @@ class ModelDraft:
         self._model.rewind(self._start + self._confirmed)
 
 
-# q behind some of the target's tokens, and how sure the draft is of a token drawn from it.
-_Guess = Callable[[Sequence[int]], tuple[Distribution, Callable[[int], float]]]
+class _Guess(NamedTuple):
+    """A draft's answer to some of the target's tokens.
+
+    Attributes:
+        q: the law of the next one.
+        sure: how probable the draft finds a token drawn from q.
+        others: next best tokens, and how probable it finds them.
+    """
+
+    q: Distribution
+    sure: Callable[[int], float]
+    others: Sequence[tuple[int, float]] = ()
 
 
-def _guesses(model: Model, process: Process, vocabulary: Vocabulary, *, sure: bool) -> _Guess:
+def _guesses(
+    model: Model, process: Process, vocabulary: Vocabulary, *, sure: bool
+) -> Callable[[Sequence[int]], _Guess]:
     """How a draft is asked; whether it is sure is only known if that was asked, too."""
 
-    def by_logits(tokens: Sequence[int]) -> tuple[Distribution, Callable[[int], float]]:
+    def by_logits(tokens: Sequence[int]) -> _Guess:
         logits = model.score(vocabulary.shown(tokens))[-1]
         q = vocabulary.law(process, logits)
-        return q, partial(_confidence, logits, q)
+        return _Guess(q, partial(_confidence, logits, q))
 
     chooser = chooser_of(model, process)
     if chooser is None or not vocabulary.says_all(model.vocab_size):
         return by_logits
 
-    def by_choice(tokens: Sequence[int]) -> tuple[Distribution, Callable[[int], float]]:
+    def by_choice(tokens: Sequence[int]) -> _Guess:
         shown = vocabulary.shown(tokens)
         chosen = chooser.choose(shown, skip=len(shown) - 1, chances=sure)
-        (token,) = vocabulary.said(chosen.tokens.tolist())
-        chance = 1.0 if chosen.chances is None else chosen.chances.item(0)
-        return certain(token, chosen.logits.item(0)), lambda _: chance
+        token, *others = vocabulary.said(chosen.tokens[0].tolist())
+        q = certain(token, chosen.logits.item(0))
+        if chosen.chances is None:
+            return _Guess(q, lambda _: 1.0)
+        chance, *chances = chosen.chances[0].tolist()
+        return _Guess(q, lambda _: chance, list(zip(others, chances, strict=True)))
 
     return by_choice
 

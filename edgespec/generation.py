@@ -154,7 +154,7 @@ def stream_of(
                 result.text += text
                 if chance is not None:
                     result.logprobs.append(chance)
-                yield Chunk(token, text, place < round_.accepted, chance)
+                yield Chunk(token, text, place < round_.accepted + round_.taken, chance)
         rest = ending.rest()
         full = "max_tokens" if len(result.token_ids) == max_new_tokens else "capacity"
         result.finish_reason = ending.reason or full

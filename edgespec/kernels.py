@@ -16,7 +16,7 @@ from edgespec.device import CPU, Device
 
 __all__ = ["Kernels", "kernels_for", "kernels_here"]
 
-OLDEST = (0, 2)  # an older head has no kernel, and its body cannot do without any rows
+OLDEST = (0, 3)  # attention of older ones has no kernel, and its body no siblings
 SWITCH = "EDGESPEC_KERNELS"  # "0" leaves them out
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from edgespec.accept import Laws
 from edgespec.distribution import Distribution, Process, certain, is_greedy
-from edgespec.model import Chooser, Chosen, Model
+from edgespec.model import Branching, Chooser, Chosen, Model, Sibling
 
 __all__ = ["Score", "Scored", "chooser_of", "score_of"]
 
@@ -25,19 +25,22 @@ class Scored(Laws, Protocol):
     logits: npt.NDArray[np.float32] | None
 
 
-Score = Callable[[Sequence[int]], Scored]
+Score = Callable[[Sequence[int], Sequence[Sibling]], Scored]
 
 
 def score_of(target: Model, process: Process, logits: bool) -> Score:
-    """How a loop asks the target for the laws behind some tokens, which are appended to its cache.
+    """How a loop asks the target for the laws behind some tokens, which are appended to its cache,
+    and behind their siblings, if it can score any.
 
     Args:
         logits: they are wanted themselves, too.
     """
     chooser = None if logits else chooser_of(target, process)
     if chooser is not None:
-        return lambda tokens: _FromChosen(chooser.choose(tokens))
-    return lambda tokens: _FromLogits(target.score(tokens), process)
+        return lambda tokens, siblings: _FromChosen(chooser.choose(tokens, siblings))
+    if isinstance(target, Branching):
+        return lambda tokens, siblings: _FromLogits(target.score(tokens, siblings), process)
+    return lambda tokens, _: _FromLogits(target.score(tokens), process)
 
 
 def chooser_of(model: Model, process: Process) -> Chooser | None:

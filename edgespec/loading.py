@@ -101,6 +101,7 @@ def _models(
         device=chosen.device,
         min_rows=min_rows,
         max_rows=max_rows,
+        siblings=bool(invariance and invariance.siblings),
     )
     what = placed(f"target {chosen.target_format}", chosen.device.provider)
     _say_who_runs(what, target.operators, say)

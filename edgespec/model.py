@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Chooser", "Chosen", "Model"]
+__all__ = ["Branching", "Chooser", "Chosen", "Model", "Sibling"]
 
 
 class Model(Protocol):
@@ -63,12 +63,46 @@ class Model(Protocol):
         ...
 
 
+class Sibling(NamedTuple):
+    """Another guess at a place: it stands behind tokens[place] of a call, where tokens[place + 1]
+    does, and is no part of the text unless it is taken."""
+
+    place: int
+    token: int
+
+
+@runtime_checkable
+class Branching(Model, Protocol):
+    """A model that scores siblings of a call's tokens in the same call."""
+
+    def room_beside(self, count: int) -> int:
+        """How many siblings a call of so many tokens may have now; 0 where that would not be exact.
+
+        See `edgespec.contract.RowInvariance.siblings`.
+        """
+        ...
+
+    def score(
+        self, tokens: Sequence[int], siblings: Sequence[Sibling] = ()
+    ) -> npt.NDArray[np.float32]:
+        """As `Model.score`; the logits behind the siblings come last: [tokens + siblings, vocab].
+
+        The cache grows by the tokens alone.
+        """
+        ...
+
+    def take(self, sibling: int) -> None:
+        """Appends a sibling of the latest call, by its number, to a cache that was rewound to the
+        tokens before its place."""
+        ...
+
+
 @dataclass(frozen=True)
 class Chosen:
-    """The arg-max behind some positions, [positions] each; valid until the model's next call.
+    """The arg-max behind some positions, [positions, best] each; valid until the model's next call.
 
     Attributes:
-        tokens: the first place of each row's largest logit.
+        tokens: of each row's largest logits, the largest one's first.
         logits: these.
         chances: the tokens' softmax, if asked for.
     """
@@ -89,11 +123,19 @@ class Chooser(Protocol):
     @property
     def chooses(self) -> bool: ...
 
-    def choose(self, tokens: Sequence[int], *, skip: int = 0, chances: bool = False) -> Chosen:
-        """Appends `tokens` to the cache; of the logits that `Model.score` would have returned.
+    def choose(
+        self,
+        tokens: Sequence[int],
+        siblings: Sequence[Sibling] = (),
+        *,
+        skip: int = 0,
+        chances: bool = False,
+    ) -> Chosen:
+        """Appends `tokens` to the cache; of the logits that `score` would have returned.
 
         Args:
+            siblings: see `Branching.score`.
             skip: leading positions of which nothing is wanted.
-            chances: say how probable the chosen tokens are.
+            chances: name the second and third token, too, and say how probable they are.
         """
         ...

@@ -18,7 +18,7 @@ from edgespec.encoding import Given, encoded
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.generation import Ending, Generation, Settings, Stream, stream_of
 from edgespec.mixed import Mixed
-from edgespec.model import Model
+from edgespec.model import Branching, Model
 from edgespec.profile import Profile
 from edgespec.randomness import Seeded
 from edgespec.tokenizer import GrowingText
@@ -223,8 +223,16 @@ class Pair:
         if kind == "lookup" or self.draft is None:
             return PromptLookup(), lookup
         gammas = controller(gamma, self.costs["model"], Confident)
-        goes_on = gammas.goes_on if isinstance(gammas, Confident) else None
-        model = ModelDraft(self.draft, process, self.vocabulary, last_tokens, goes_on, answers)
+        sure = gammas if isinstance(gammas, Confident) else None
+        model = ModelDraft(
+            self.draft,
+            process,
+            self.vocabulary,
+            last_tokens,
+            goes_on=sure.goes_on if sure else None,
+            beside=sure.beside if sure and isinstance(self.target, Branching) else None,
+            answers=answers,
+        )
         if kind == "model":
             return model, gammas
         mixed = Mixed([(PromptLookup(), lookup), (model, gammas)])

@@ -25,6 +25,7 @@ def open_model(
     device: Device = HERE,
     min_rows: int = 1,
     max_rows: int | None = None,
+    siblings: bool = False,
     target: Model | None = None,
 ) -> OrtModel:
     """A model on ONNX Runtime; the arguments are those of `edgespec_runtimes.ort.OrtModel`.
@@ -36,7 +37,8 @@ def open_model(
 
     options: dict[str, Any] = {"capacity": capacity, "device": device, "min_rows": min_rows}
     if READER not in exported.variants[variant].graphs:
-        return OrtModel(folder, exported, variant, max_rows=max_rows, **options)
+        options |= {"max_rows": max_rows, "siblings": siblings}
+        return OrtModel(folder, exported, variant, **options)
     from edgespec_runtimes.ort_eagle import OrtEagle
 
     if not isinstance(target, OrtModel):
@@ -85,5 +87,5 @@ def measure_row_invariance(
     from edgespec_runtimes.invariance import LONGEST, measure_row_invariance
 
     capacity = min(LONGEST, exported.positions or LONGEST)
-    model = open_model(folder, exported, variant, capacity=capacity, device=device)
+    model = open_model(folder, exported, variant, capacity=capacity, device=device, siblings=True)
     return measure_row_invariance(model, describe(device))

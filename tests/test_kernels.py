@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as arrays
 
 from command import run
 from edgespec.arithmetic import InNumpy, arithmetic_for
-from edgespec.contract import read_manifest
+from edgespec.contract import CHOICES, read_manifest
 from edgespec.device import Device
 from edgespec.errors import EdgespecError
 from edgespec.export import export_pair
@@ -83,7 +83,7 @@ def one_call(function, inputs, fixed, attributes) -> ir.Model:
     types = [np.float32, np.int64, np.float32, np.float32]
     types = types if function is HEAD else [np.float32] * 3
     for place, (result, dtype) in enumerate(zip(results, types, strict=False)):
-        width = 1 if place and function is HEAD else 4 if place else 2
+        width = 4 if place and function is not HEAD else 2
         g.output(f"result {place}", result, dtype, [None] * width)
     return g.model()
 
@@ -243,8 +243,8 @@ def test_a_head_is_near_that_of_the_standard_operators(head, rng, width, out, bl
     largest_step = largest / 127 * 128 * fixed["scale"]
     assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
     tokens, highest = head(x, fixed, choose=1, kernel=False)
-    np.testing.assert_array_equal(tokens, theirs.argmax(axis=1))
-    np.testing.assert_array_equal(highest, theirs.max(axis=1))
+    np.testing.assert_array_equal(tokens, theirs.argmax(axis=1)[:, None])
+    np.testing.assert_array_equal(highest, theirs.max(axis=1)[:, None])
 
 
 def like_a_vocabulary(rng, fixed, x):
@@ -295,8 +295,8 @@ def test_chosen_tokens_are_the_arg_max_to_the_last_bit(head, rng, table, count, 
     logits = head(x, fixed, choose=0)
     for _ in range(2):  # behind a table that leaves too much open, the second call goes another way
         tokens, highest = head(x, fixed, choose=1)
-        np.testing.assert_array_equal(tokens, logits.argmax(axis=1))
-        np.testing.assert_array_equal(highest, logits.max(axis=1))
+        np.testing.assert_array_equal(tokens[:, 0], logits.argmax(axis=1))
+        np.testing.assert_array_equal(highest[:, 0], logits.max(axis=1))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -312,20 +312,29 @@ def test_chosen_tokens_are_those_of_a_search_without_bounds(head, data):
     fixed["table"] = (row + seed.integers(0, spread, (out, width))).astype(np.int8)
     logits = head(x, fixed, choose=0)
     tokens, highest = head(x, fixed, choose=1)
-    np.testing.assert_array_equal(tokens, logits.argmax(axis=1))
-    np.testing.assert_array_equal(highest, logits.max(axis=1))
+    np.testing.assert_array_equal(tokens[:, 0], logits.argmax(axis=1))
+    np.testing.assert_array_equal(highest[:, 0], logits.max(axis=1))
 
 
 @pytest.mark.parametrize("kernel", [True, False])
 @pytest.mark.parametrize("count", [1, 9])
-def test_how_probable_chosen_tokens_are_is_their_softmax(head, rng, count, kernel):
+def test_how_probable_the_best_tokens_are_is_their_softmax(head, rng, count, kernel):
     x, fixed = rng.normal(size=(count, 64)).astype(np.float32), head_of(rng, 64, 500, 64)
-    logits = head(x, fixed, choose=0, kernel=kernel).astype(np.float64)
+    fixed["table"][7], fixed["scale"][7] = fixed["table"][3], fixed["scale"][3]  # the first counts
+    logits = head(x, fixed, choose=0, kernel=kernel)
     tokens, highest, chances = head(x, fixed, choose=2, kernel=kernel)
-    np.testing.assert_array_equal(tokens, logits.argmax(axis=1))
-    np.testing.assert_array_equal(highest, logits.max(axis=1).astype(np.float32))
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    np.testing.assert_allclose(chances, 1 / weights.sum(axis=1), rtol=1e-6)
+    best = np.argsort(-logits, axis=1, kind="stable")[:, :CHOICES]
+    np.testing.assert_array_equal(tokens, best)
+    np.testing.assert_array_equal(highest, np.take_along_axis(logits, best, axis=1))
+    weights = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    expected = np.take_along_axis(weights, best, axis=1) / weights.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(chances, expected, rtol=1e-5)
+
+
+def test_of_fewer_outputs_the_best_ones_are_refused(called, rng):
+    inputs = {"x": rows_of(rng, 2, 4), "choose": np.array([2], np.int64)}
+    with pytest.raises(Exception, match="fewer outputs than are asked for"):
+        called(HEAD, inputs, head_of(rng, 4, 2, 1), epsilon=1e-5, blocks=[-1, 1], rows=[-1, 4])
 
 
 @pytest.mark.parametrize("wish", [-1, 3])
@@ -348,7 +357,7 @@ def test_of_a_row_that_is_no_numbers_the_largest_is_none(head, rng):
     x = rows_of(rng, 5, 64)
     x[3, 7] = np.nan
     tokens, highest = head(x, head_of(rng, 64, 48, 64), choose=1)
-    assert tokens[3] == 0
+    assert tokens[3] == [0]
     assert np.isnan(highest[3])
     assert np.isfinite(np.delete(highest, 3)).all()
 
@@ -361,7 +370,7 @@ def test_among_many_rows_one_that_is_no_numbers_changes_no_other(head, rng):
     x[7, 3] = np.nan
     tokens, highest = head(x, fixed, choose=1)
     assert np.isnan(highest[7])
-    np.testing.assert_array_equal(np.delete(tokens, 7), np.delete(expected, 7))
+    np.testing.assert_array_equal(np.delete(tokens, 7, 0), np.delete(expected, 7, 0))
 
 
 def test_wide_rows_whose_sums_floats_round_are_chosen_alike(head, rng):
@@ -373,15 +382,15 @@ def test_wide_rows_whose_sums_floats_round_are_chosen_alike(head, rng):
     fixed["table"] = rng.integers(120, 128, (600, 4096), dtype=np.int8)
     logits = head(x, fixed, choose=0)
     tokens, highest = head(x, fixed, choose=1)
-    np.testing.assert_array_equal(tokens, logits.argmax(axis=1))
-    np.testing.assert_array_equal(highest, logits.max(axis=1))
+    np.testing.assert_array_equal(tokens[:, 0], logits.argmax(axis=1))
+    np.testing.assert_array_equal(highest[:, 0], logits.max(axis=1))
 
 
 def test_no_rows_have_no_tokens(head, rng):
     nothing, fixed = np.zeros((0, 64), np.float32), head_of(rng, 64, 48, 64)
     assert head(nothing, fixed, choose=0).shape == (0, 48)
-    for choose, count in ((1, 2), (2, 3)):
-        assert [found.shape for found in head(nothing, fixed, choose=choose)] == [(0,)] * count
+    for choose, best in ((1, 1), (2, CHOICES)):
+        assert all(found.shape == (0, best) for found in head(nothing, fixed, choose=choose))
 
 
 # --- Gates -------------------------------------------------------------------------------------
@@ -420,7 +429,8 @@ def cached_inputs(rng, shape, count, past, capacity):
     names = ("q", "k", "v", "past_key", "past_value")
     inputs = {n: v.astype(np.float32) for n, v in zip(names, new + old, strict=True)}
     total = past + count
-    return inputs | {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
+    inputs |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
+    return inputs | {"parents": np.zeros(0, np.int64)}
 
 
 def attributes_of(shape):
@@ -471,6 +481,10 @@ PAST = ("past_key", "past_value")
         ({"last": np.array([0], np.int32)}, "no such positions"),
         ({"k": np.zeros((2, 64), np.float32)}, "do not fit the heads"),
         ({"cos": np.zeros((1, 2, 16), np.float32)}, "angles for each position"),
+        ({"parents": np.zeros((1, 0), np.int64)}, "a parent for each sibling"),
+        ({"parents": np.array([-1], np.int64)}, "a row that another one follows"),
+        ({"parents": np.array([0], np.int64)}, "a row that another one follows"),
+        ({"parents": np.array([0, 0, 0], np.int64)}, "a row that another one follows"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_touches_no_memory(called, rng, wrong, said):
@@ -510,7 +524,7 @@ def half_layer(rng, inner, count):
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
     if half.closing is PRODUCT:
-        shape = (4, 2, 16) if inner == "RotaryAttention" else (4, 4, 16)
+        shape = (4, 2, 16) if inner == "RotaryTreeAttention" else (4, 4, 16)
         heads, kv_heads, size = shape
         attributes |= attributes_of(shape)
         widths, middle = [heads * size, kv_heads * size, kv_heads * size], heads * size
@@ -519,7 +533,7 @@ def half_layer(rng, inner, count):
             for name in ("key", "value"):
                 inputs[name] = rng.normal(size=(1, heads, 9, size)).astype(np.float32)
         else:
-            complete = with_angles if inner == "RotaryAttention" else with_bias
+            complete = with_angles if inner == "RotaryTreeAttention" else with_bias
             inputs |= cached_parts(rng, count, shape, complete)
     else:
         middle = 192
@@ -621,11 +635,11 @@ def test_parts_behind_each_other_become_half_a_layer(rng, tmp_path, inner):
 
 
 def test_a_key_that_somebody_reads_before_the_end_is_no_part_of_a_whole(rng, tmp_path):
-    half, inputs, fixed, attributes = half_layer(rng, "RotaryAttention", 5)
+    half, inputs, fixed, attributes = half_layer(rng, "RotaryTreeAttention", 5)
     g = Graph("key seen", None)
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
-    out, key, value, _ = by_parts(g, half, INNER["RotaryAttention"], values, attributes)
+    out, key, value, _ = by_parts(g, half, INNER["RotaryTreeAttention"], values, attributes)
     results = ((out, 2), (key, 4), (value, 4), (g.op.Identity(key), 4))
     for place, (result, rank) in enumerate(results):
         g.output(f"result {place}", result, np.float32, [None] * rank)
@@ -637,7 +651,7 @@ def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
     wrong = fixed | weights_of(rng, STREAM, 300)
     with pytest.raises(EdgespecError, match="the weights of the feed-forward do not fit"):
         called(half.whole, inputs, wrong, **attributes)
-    half, inputs, fixed, attributes = half_layer(rng, "RotaryAttention", 5)
+    half, inputs, fixed, attributes = half_layer(rng, "RotaryTreeAttention", 5)
     wrong = fixed | weights_of(rng, STREAM, 136)
     with pytest.raises(EdgespecError, match="do not fit the heads"):
         called(half.whole, inputs, wrong, **attributes)
@@ -684,7 +698,7 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
         part = {name: whole[name][start:end] for name in "qkv"}
         part |= {"past_key": keys, "past_value": values}
         part |= {"last": np.array([past + end - 1], np.int32)}
-        part |= {"total": np.array(past + end, np.int32)}
+        part |= {"total": np.array(past + end, np.int32), "parents": whole["parents"]}
         if kind == "rotary":
             part |= {name: whole[name][:, start:end] for name in ("cos", "sin")}
         else:
@@ -694,6 +708,85 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
         np.testing.assert_array_equal(out, expected[start:end])
     np.testing.assert_array_equal(keys, cache[0])
     np.testing.assert_array_equal(values, cache[1])
+
+
+# --- Siblings ----------------------------------------------------------------------------------
+
+
+# The rows that siblings stand behind, of a line of 9; more than one thread's work, or more than one
+# block of rows, in the last.
+FAMILIES = {
+    "one": [0],
+    "some": [4, 0, 4, 7],
+    "more than in line": [3, 6, 1, 1, 0, 5, 7, 2, 2, 7] * 4,
+}
+LINE = 9
+
+
+def with_siblings(rng, line, parents, kind):
+    """A call in which siblings follow a line; their angles are of the places where they stand."""
+    count, past = len(parents), int(line["total"]) - LINE
+    places = np.array(parents) + 1
+    tree = dict(line)
+    for name in "qkv":
+        new = rng.normal(size=(count, line[name].shape[1])).astype(np.float32)
+        tree[name] = np.concatenate([line[name], new])
+    total = past + LINE + count
+    tree |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
+    tree["parents"] = np.array(parents, np.int64)
+    if kind == "rotary":
+        for name in ("cos", "sin"):
+            tree[name] = np.concatenate([line[name], line[name][:, places]], axis=1)
+    else:
+        size = (1, line["bias"].shape[1], LINE + count, total)
+        tree["bias"] = rng.normal(size=size).astype(np.float32)
+        tree["bias"][:, :, :LINE, : past + LINE] = line["bias"]
+    return tree
+
+
+def alone_behind(tree, place, row, past, kind):
+    """The call in which a sibling stands where it would in a line: behind `place` rows of it."""
+    rows = [*range(place), row]
+    part = {name: tree[name][rows] for name in "qkv"}
+    part |= {name: tree[name] for name in PAST} | {"parents": np.zeros(0, np.int64)}
+    total = past + len(rows)
+    part |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
+    if kind == "rotary":
+        return part | {name: tree[name][:, rows] for name in ("cos", "sin")}
+    return part | {"bias": np.ascontiguousarray(tree["bias"][:, :, rows, :total])}
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("parents", FAMILIES.values(), ids=FAMILIES)
+# Tiles of 32 and 64 keys and chunks of 256 begin in or behind the line, and one in its middle.
+@pytest.mark.parametrize("past", [0, 29, 60, 247, 251, 255, 1020])
+def test_a_sibling_has_the_bits_that_it_has_in_a_line(called, rng, shape, kind, parents, past):
+    function, complete = KINDS[kind]
+    capacity = past + LINE + len(parents)
+    line = complete(rng, cached_inputs(rng, shape, LINE, past, capacity), shape)
+    tree = with_siblings(rng, line, parents, kind)
+    expected, *_ = called(function, line, {}, **attributes_of(shape))
+    for threads in (1, 2):
+        out, *cache = called(function, tree, {}, threads=threads, **attributes_of(shape))
+        np.testing.assert_array_equal(out[:LINE], expected)
+        for sibling, parent in enumerate(parents):
+            row, place = LINE + sibling, parent + 1
+            part = alone_behind(tree, place, row, past, kind)
+            alone, *its_cache = called(function, part, {}, **attributes_of(shape))
+            np.testing.assert_array_equal(out[row], alone[place])
+            for ours, theirs in zip(cache, its_cache, strict=True):
+                np.testing.assert_array_equal(ours[:, :, past + row], theirs[:, :, past + place])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_kernels_siblings_are_an_error(called, rng, kind):
+    function, complete = KINDS[kind]
+    shape = HEADS["T5"]
+    line = complete(rng, cached_inputs(rng, shape, LINE, 5, 30), shape)
+    tree = with_siblings(rng, line, [2, 3], kind)
+    with pytest.raises(Exception, match="Reshape"):
+        called(function, tree, {}, kernel=False, **attributes_of(shape))
 
 
 # --- Laws --------------------------------------------------------------------------------------
@@ -808,18 +901,19 @@ BODIES = [
         HEAD,
         {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},
         "Reshape MatMul Reshape RMSNormalization Transpose Reshape MatMul Reshape "
-        f"{ROUNDED} {SCALED} Shape Min Mul Slice Div Mul Slice ReduceMax Sub Exp "
-        "Slice ArgMax ReduceMax ReduceSum Reciprocal",
+        f"{ROUNDED} {SCALED} Shape Min Mul Slice Mul Sub Max TopK Div Mul Slice Slice ReduceMax "
+        "Sub Exp ReduceSum Slice Sub Exp Div",
     ),
     (
         ROTARY_ATTENTION,
         attributes_of((2, 1, 16)),
-        "Unsqueeze Unsqueeze Unsqueeze RotaryEmbedding RotaryEmbedding GroupQueryAttention Squeeze",
+        "Unsqueeze Unsqueeze Unsqueeze RotaryEmbedding RotaryEmbedding "
+        "Reshape Cast Concat GroupQueryAttention Squeeze",
     ),
     (
         BIASED_ATTENTION,
         attributes_of((2, 1, 16)),
-        "Unsqueeze Unsqueeze Unsqueeze GroupQueryAttention Squeeze",
+        "Reshape Cast Concat Unsqueeze Unsqueeze Unsqueeze GroupQueryAttention Squeeze",
     ),
     (SOURCE_ATTENTION, attributes_of((2, 2, 16)), "Unsqueeze MultiHeadAttention Squeeze"),
     (GATES["silu"], {}, "Sigmoid Mul Mul"),
@@ -867,7 +961,7 @@ def test_a_library_of_another_system_is_none(monkeypatch):
 def test_kernels_that_are_too_old_are_none(monkeypatch):
     import edgespec_kernels
 
-    monkeypatch.setattr(edgespec_kernels, "__version__", "0.1.7")
+    monkeypatch.setattr(edgespec_kernels, "__version__", "0.2.7")
     assert _installed.__wrapped__() is None
 
 

@@ -65,7 +65,13 @@ class Attention(Protocol):
     """Queries are [m, count · size], keys and values [m, kv_count · size]; so is the result [m, …].
 
     A bias is [1, count, m, keys] and is added to the scores before the softmax.
+
+    Attributes:
+        trees: it knows siblings, where there are kernels for it (`Positions.parents`).
     """
+
+    @property
+    def trees(self) -> bool: ...
 
     def cached(
         self,
@@ -110,6 +116,8 @@ def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
 class Fused:
     """Functions around `GroupQueryAttention` and `MultiHeadAttention` of ONNX Runtime."""
 
+    trees = True
+
     def cached(
         self,
         g: Graph,
@@ -123,7 +131,7 @@ class Fused:
     ) -> ir.Value:
         last = g.op.Cast(g.op.Sub(positions.total, g.ints(1)), to=ir.DataType.INT32)  # [1]
         total = g.op.Cast(positions.end, to=ir.DataType.INT32)  # scalar
-        inputs = [q, k, v, *_past(g, heads, layer), last, total]
+        inputs = [q, k, v, *_past(g, heads, layer), last, total, positions.parents]
         if isinstance(places, Angles):
             function, inputs = ROTARY_ATTENTION, [*inputs, places.cos, places.sin]
         else:
@@ -154,6 +162,8 @@ class Fused:
 
 class Standard:
     """Operators of the ONNX standard only: any head size, any cache, any execution provider."""
+
+    trees = False
 
     def __init__(self, cache: Cache | None = None) -> None:
         self._cache = cache or FullCache()
@@ -198,6 +208,7 @@ class Mixed:
     """One attention for what the decoder keeps, another for what the encoder made."""
 
     def __init__(self, cached: Attention, others: Attention) -> None:
+        self.trees = cached.trees
         self.cached = cached.cached
         self.cross = others.cross
         self.full = others.full

@@ -113,23 +113,39 @@ class Positions:
         past: int64 [1], valid positions in the cache.
         total: int64 [1], the same after this call.
         count: int64 [1], positions in this call (m).
-        queries: int64 [m], their places: past … total - 1.
+        parents: int64 [siblings]; the last positions of the call are siblings, each stands behind
+            an earlier one in place of the next.
+        queries: int64 [m], their places: past, past + 1 … and those of siblings.
     """
 
-    def __init__(self, g: Graph, tokens: ir.Value, past: ir.Value) -> None:
+    def __init__(self, g: Graph, tokens: ir.Value, past: ir.Value, parents: ir.Value) -> None:
         self.past = past
+        self.parents = parents
         self.count = g.op.Shape(tokens)
         self.total = g.op.Add(past, self.count)
+        line = g.op.Sub(self.total, g.op.Shape(parents))
         scalar = g.constant([], np.int64)
-        start, end = (g.op.Reshape(value, scalar) for value in (past, self.total))
-        self.queries = g.op.Range(start, end, g.constant(1, np.int64))
-        self.end = end
+        start, line_end, self.end = (
+            g.op.Reshape(value, scalar) for value in (past, line, self.total)
+        )
+        in_line = g.op.Range(start, line_end, g.constant(1, np.int64))
+        beside = g.op.Add(parents, g.op.Add(past, g.ints(1)))
+        self.queries = g.op.Concat(in_line, beside, axis=0)
 
 
-def decoder_positions(g: Graph) -> tuple[ir.Value, Positions]:
-    """The inputs every decoder graph has: the tokens of a call and where they stand."""
+def decoder_positions(g: Graph, *, trees: bool) -> tuple[ir.Value, Positions]:
+    """The inputs every decoder graph has: the tokens of a call and where they stand.
+
+    Args:
+        trees: the graph's attention knows siblings.
+    """
     tokens = g.input(contract.TOKENS, np.int64, ["m"])
-    return tokens, Positions(g, tokens, g.input(contract.PAST_LENGTH, np.int64, [1]))
+    past = g.input(contract.PAST_LENGTH, np.int64, [1])
+    if trees:
+        parents = g.default_input(contract.PARENTS, [], np.int64, ["siblings"])
+    else:
+        parents = g.constant([], np.int64)
+    return tokens, Positions(g, tokens, past, parents)
 
 
 def asked_positions(g: Graph, x: ir.Value) -> ir.Value:

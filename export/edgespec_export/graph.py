@@ -43,10 +43,13 @@ class Graph(Nodes):
         self._inputs.append(value)
         return value
 
-    def default_input(self, name: str, values: npt.ArrayLike, dtype: Any) -> ir.Value:
+    def default_input(
+        self, name: str, values: npt.ArrayLike, dtype: Any, shape: Sequence[int | str]
+    ) -> ir.Value:
         """An input that callers may leave out: it has these values then."""
         array = np.array(values, dtype)
         value = self._tape.initializer(ir.tensor(array, name=name))
+        value.shape = ir.Shape(shape)
         self._inputs.append(value)
         return value
 

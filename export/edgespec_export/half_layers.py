@@ -66,8 +66,8 @@ def _half_layer(name: str, columns: int, inner: Function, closing: Function) -> 
 HALF_LAYERS = {
     inner.name: _half_layer(name, columns, inner, closing)
     for name, columns, inner, closing in (
-        ("RotarySelfAttention", 3, ROTARY_ATTENTION, PRODUCT),
-        ("BiasedSelfAttention", 3, BIASED_ATTENTION, PRODUCT),
+        ("RotaryTreeSelfAttention", 3, ROTARY_ATTENTION, PRODUCT),
+        ("BiasedTreeSelfAttention", 3, BIASED_ATTENTION, PRODUCT),
         ("CrossAttention", 1, SOURCE_ATTENTION, PRODUCT),
         ("SiluFeedForward", 2, SILU_GATE, TURNED_PRODUCT),
         ("GeluFeedForward", 2, GELU_GATE, TURNED_PRODUCT),

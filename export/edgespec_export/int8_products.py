@@ -49,8 +49,8 @@ def _head(
 
     The stream is turned back for the norm's weights, and forth again: other readers of a norm take
     its weights into themselves, a table that is looked up in cannot. Where `choose` is 0 there are
-    all logits [rows, V], where it is 1 the tokens [rows] of the largest ones and these [rows],
-    where it is 2 also the tokens' probabilities; what is not asked for has no rows.
+    all logits [rows, V], where it is 1 the token of the largest one and this [rows, 1], where it is
+    2 the three largest ones' [rows, 3] and their probabilities; what is not asked for has no rows.
     """
     normed = f.op.RMSNormalization(
         _turned(f, x, hadamard), norm, axis=-1, epsilon=f.given("epsilon")
@@ -61,13 +61,17 @@ def _head(
     rows = f.op.Shape(logits, start=0, end=1)
     count = f.op.Mul(f.op.Min(choose, f.ints(1)), rows)
     chosen = f.op.Slice(logits, f.ints(0), count, f.ints(0))
-    sure = f.op.Slice(logits, f.ints(0), f.op.Mul(f.op.Div(choose, f.ints(2)), rows), f.ints(0))
-    relative = f.op.Exp(f.op.Sub(sure, f.op.ReduceMax(sure, f.ints(1))))
+    best = f.op.Max(f.op.Sub(f.op.Mul(choose, f.ints(2)), f.ints(1)), f.ints(1))
+    highest, tokens = f.largest(chosen, best)
+    sure = f.op.Mul(f.op.Div(choose, f.ints(2)), rows)
+    asked, kept = (f.op.Slice(x, f.ints(0), sure, f.ints(0)) for x in (chosen, highest))
+    largest = f.op.ReduceMax(asked, f.ints(1))
+    total = f.op.ReduceSum(f.op.Exp(f.op.Sub(asked, largest)), f.ints(1))
     return [
         f.op.Slice(logits, count, f.ints(np.iinfo(np.int64).max), f.ints(0)),
-        f.op.ArgMax(chosen, axis=1, keepdims=0),
-        f.op.ReduceMax(chosen, f.ints(1), keepdims=0),
-        f.op.Reciprocal(f.op.ReduceSum(relative, f.ints(1), keepdims=0)),
+        tokens,
+        highest,
+        f.op.Div(f.op.Exp(f.op.Sub(kept, largest)), total),
     ]
 
 
@@ -116,7 +120,7 @@ def _scaled(
 
 PRODUCT = Function("Int8Product", ("x", "weights", "scale"), 1, _product)
 HEAD = Function(
-    "Int8TableHead",
+    "Int8Head",
     ("x", "norm", "hadamard", "table", "scale", "choose"),
     4,
     _head,

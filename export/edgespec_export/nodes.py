@@ -66,3 +66,8 @@ class Nodes(ABC):
     def columns(self, x: ir.Value, widths: ir.Value, count: int) -> Sequence[ir.Value]:
         """The same where the widths are a tensor [count]."""
         return self._tape.op_multi_out("Split", [x, widths], {"axis": 1}, num_outputs=count)
+
+    def largest(self, x: ir.Value, count: ir.Value) -> Sequence[ir.Value]:
+        """The so many largest numbers of each row of x [m, width], first of equals first, and their
+        places: [m, count] each."""
+        return self._tape.op_multi_out("TopK", [x, count], {"axis": 1}, num_outputs=2)

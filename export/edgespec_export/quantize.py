@@ -151,14 +151,14 @@ class Int8(Numbers):
             _scaled_norm(g, norm, factor),
             g.constant(hadamard(size), np.float32),
             *self._table(g, name),
-            g.default_input(contract.CHOOSE, [0], np.int64),
+            g.default_input(contract.CHOOSE, [0], np.int64, [1]),
             epsilon=epsilon,
             blocks=[-1, size],
             rows=[-1, width],
         )
-        g.output(contract.CHOSEN, tokens, np.int64, ["chosen"])
-        g.output(contract.CHOSEN_LOGITS, highest, np.float32, ["chosen"])
-        g.output(contract.CHOSEN_CHANCES, chances, np.float32, ["chances"])
+        g.output(contract.CHOSEN, tokens, np.int64, ["chosen", "best"])
+        g.output(contract.CHOSEN_LOGITS, highest, np.float32, ["chosen", "best"])
+        g.output(contract.CHOSEN_CHANCES, chances, np.float32, ["chances", "best"])
         return logits
 
     def _table(self, g: Graph, name: str) -> tuple[ir.Value, ir.Value]:

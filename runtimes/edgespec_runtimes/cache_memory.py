@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Sequence
+from itertools import groupby
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["lazy_zeros"]
+from edgespec.contract import Buffer
+
+__all__ = ["cache_memory", "lazy_zeros"]
+
+
+def cache_memory(
+    buffers: Sequence[Buffer], shape: tuple[int, ...]
+) -> tuple[list[npt.NDArray[Any]], dict[Buffer, npt.NDArray[Any]]]:
+    """Arrays [*shape, width] for a model's cache, and the blocks that these are parts of: equal
+    buffers lie behind each other, [buffers, *shape, width].
+
+    Raises:
+        OSError, OverflowError, ValueError: there is no such memory.
+    """
+
+    def kind(buffer: Buffer) -> tuple[int, str]:
+        return buffer.width, buffer.dtype
+
+    blocks = []
+    arrays: dict[Buffer, npt.NDArray[Any]] = {}
+    for (width, dtype), alike in groupby(sorted(buffers, key=kind), kind):
+        same = list(alike)
+        block = lazy_zeros((len(same), *shape, width), dtype)
+        blocks.append(block)
+        arrays |= dict(zip(same, block, strict=True))
+    return blocks, arrays
 
 
 def lazy_zeros(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:

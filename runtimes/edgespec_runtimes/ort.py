@@ -19,8 +19,8 @@ from edgespec import contract
 from edgespec.device import CPU, HERE, Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.kernels import kernels_for
-from edgespec.model import Chosen
-from edgespec_runtimes.cache_memory import lazy_zeros
+from edgespec.model import Chosen, Sibling
+from edgespec_runtimes.cache_memory import cache_memory, lazy_zeros
 from edgespec_runtimes.prefill import Cached, call_end, kept, making
 from edgespec_runtimes.session import one_line_errors, open_session, operators_taken
 
@@ -44,6 +44,8 @@ class OrtModel:
             A target takes what its row-invariance asks for; a draft may be called with one row.
         max_rows: a position is computed alike, bit by bit, in calls of up to so many; None if
             that is not known, as of drafts.
+        siblings: score them where the graph and its kernels can; a target is to have been found
+            exact with them.
 
     Attributes:
         chooses: greedy calls are faster without the logits: the graph can leave them out, and there
@@ -64,6 +66,7 @@ class OrtModel:
         device: Device = HERE,
         min_rows: int = 1,
         max_rows: int | None = None,
+        siblings: bool = False,
     ) -> None:
         self.vocab_size = exported.vocab_size
         self.capacity = exported.capacity if capacity is None else capacity
@@ -84,7 +87,10 @@ class OrtModel:
         encoder = graphs.get(contract.ENCODER)
         self._encoder = open_session(folder / encoder, device) if encoder else None
         self._further = _further(self._decoder)
-        self.chooses = kernels_for(device) is not None and _can_choose(self._decoder)
+        kernels = kernels_for(device) is not None
+        choices = {value.name for value in self._decoder.get_overridable_initializers()}
+        self.chooses = kernels and contract.CHOOSE in choices
+        self._siblings = siblings and kernels and contract.PARENTS in choices
         reads = contract.READER in graphs
         shown = self._further.get(contract.FEATURES, 0)
         if not reads and shown != exported.features:
@@ -96,9 +102,7 @@ class OrtModel:
         padding = min_rows - 1
         shape = (1, exported.kv_heads, self.capacity + padding)
         try:
-            self._cache = {
-                buffer: lazy_zeros((*shape, buffer.width), buffer.dtype) for buffer in buffers
-            }
+            self._blocks, self._cache = cache_memory(buffers, shape)
             if exported.features and not reads:
                 self.features = lazy_zeros((self.capacity, exported.features), np.float32)
         except (OSError, OverflowError, ValueError):  # more than there is or can be addressed
@@ -107,6 +111,8 @@ class OrtModel:
             ) from None
         self._cross: dict[str, ort.OrtValue] = {}
         self._calls: dict[tuple[object, ...], Call] = {}
+        # The latest call, if it had siblings, and its first position.
+        self._branched: tuple[Call, int] | None = None
 
     @property
     def length(self) -> int:
@@ -143,19 +149,47 @@ class OrtModel:
         """All that what is cached of a prompt's positions depends on."""
         return tokens
 
-    def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-        self._check_room(len(tokens))
-        logits = self._logits(tokens).logits
+    def score(
+        self, tokens: Sequence[int], siblings: Sequence[Sibling] = ()
+    ) -> npt.NDArray[np.float32]:
+        self._check_room(len(tokens) + len(siblings))
+        logits = self._logits(tokens, siblings).logits
         self._cached += [(token, None) for token in tokens]
-        return logits[: len(tokens)]
+        return logits[: len(tokens) + len(siblings)]
 
-    def choose(self, tokens: Sequence[int], *, skip: int = 0, chances: bool = False) -> Chosen:
-        self._check_room(len(tokens))
-        rows = max(len(tokens), self._min_rows)
-        call = self._call(ChoiceCall, rows, skip, chances)
-        self._run(call, tokens)
+    def choose(
+        self,
+        tokens: Sequence[int],
+        siblings: Sequence[Sibling] = (),
+        *,
+        skip: int = 0,
+        chances: bool = False,
+    ) -> Chosen:
+        count = len(tokens) + len(siblings)
+        self._check_room(count)
+        call = self._call(ChoiceCall, max(count, self._min_rows), len(siblings), skip, chances)
+        self._run(call, tokens, siblings)
         self._cached += [(token, None) for token in tokens]
-        return call.first(len(tokens) - skip)
+        return call.first(count - skip)
+
+    def room_beside(self, count: int) -> int:
+        if not self._siblings or count < self._min_rows:
+            return 0
+        most = min(self._max_rows or contract.MAX_ROWS, self.capacity - self.length)
+        return max(0, most - count)
+
+    def take(self, sibling: int) -> None:
+        call, start = self._branched or (None, 0)
+        if call is None or not 0 <= sibling < len(call.parents):
+            raise EdgespecError(f"the latest call had no sibling {sibling} to take")
+        if self.length != start + call.parents[sibling] + 1:
+            raise EdgespecError(f"sibling {sibling} does not stand behind {self.length} positions")
+        row = len(call.tokens) - len(call.parents) + sibling
+        for block in self._blocks:
+            block[:, :, :, self.length] = block[:, :, :, start + row]
+        if self.features is not None:
+            self.features[self.length] = call.rows[contract.FEATURES][row]
+        self._cached.append((int(call.tokens[row]), None))
 
     def rewind(self, length: int) -> None:
         if not 0 <= length <= self.length:
@@ -197,28 +231,32 @@ class OrtModel:
         self.seconds += time.perf_counter() - began
         self._cross = dict(zip(names, values, strict=True))
 
-    def _logits(self, tokens: Sequence[int], prefill: bool = False) -> LogitsCall:
-        rows = max(len(tokens), self._min_rows)
+    def _logits(
+        self, tokens: Sequence[int], siblings: Sequence[Sibling] = (), *, prefill: bool = False
+    ) -> LogitsCall:
+        rows = max(len(tokens) + len(siblings), self._min_rows)
         skip = 0
         if prefill:  # a row of logits is the least that a graph computes, unless it has the kernel
             skip = rows if self.chooses else rows - 1
-        call = self._call(LogitsCall, rows, skip)
-        self._run(call, tokens)
+        call = self._call(LogitsCall, rows, len(siblings), skip)
+        self._run(call, tokens, siblings)
         return call
 
-    def _call(self, kind: Callable[..., SomeCall], rows: int, *how: int) -> SomeCall:
+    def _call(self, kind: Callable[..., SomeCall], rows: int, siblings: int, *how: int) -> SomeCall:
         """A call of so many positions, made when it first comes."""
-        key = kind, rows, *how
+        key = kind, rows, siblings, *how
         call = cast(SomeCall | None, self._calls.get(key))
         if call is None:
             with one_line_errors():
-                call = kind(self, rows, *how)
+                call = kind(self, rows, siblings, *how)
             if rows <= contract.MAX_ROWS:  # longer ones, of prompts, seldom come again
                 self._calls[key] = call
         return call
 
-    def _run(self, call: Call, tokens: Sequence[int]) -> None:
+    def _run(self, call: Call, tokens: Sequence[int], siblings: Sequence[Sibling]) -> None:
         self._fill(call, tokens)
+        call.set_siblings(siblings)
+        self._branched = (call, self.length) if siblings else None
         began = time.perf_counter()
         with one_line_errors():
             self._decoder.run_with_iobinding(call.binding)
@@ -259,26 +297,27 @@ def _further(decoder: ort.InferenceSession) -> dict[str, int]:
     return {value.name: value.shape[1] for value in values if value.name in names}
 
 
-def _can_choose(decoder: ort.InferenceSession) -> bool:
-    return contract.CHOSEN in {output.name for output in decoder.get_outputs()}
-
-
 class Call:
     """The buffers of decoder calls with a given number of positions, bound once; what comes out of
     the head is a subclass's.
 
     Attributes:
+        tokens: [positions], those of siblings last.
+        parents: [siblings], the positions of the call that they stand behind.
         rows: what `_further` names: [positions, width] each.
     """
 
-    def __init__(self, model: OrtModel, rows: int, skip: int) -> None:
+    def __init__(self, model: OrtModel, rows: int, siblings: int, skip: int) -> None:
         self.tokens = np.zeros(rows, np.int64)
+        self.parents = np.zeros(siblings, np.int64)
         self.past_length = np.zeros(1, np.int64)
         self.skip = np.array([skip], np.int64)
         self.binding = model._decoder.io_binding()
         self._bind_input(contract.TOKENS, self.tokens)
         self._bind_input(contract.PAST_LENGTH, self.past_length)
         self._bind_input(contract.SKIP, self.skip)
+        if siblings:
+            self._bind_input(contract.PARENTS, self.parents)
         for buffer, array in model._cache.items():
             self._bind_input(buffer.past, array)
             self._bind_output(buffer.present, array)
@@ -288,6 +327,11 @@ class Call:
         for name, further in self.rows.items():
             (self._bind_input if name == contract.STATES else self._bind_output)(name, further)
         self._source: dict[str, ort.OrtValue] = {}
+
+    def set_siblings(self, siblings: Sequence[Sibling]) -> None:
+        """As many as the call has."""
+        if siblings:
+            self.parents[:], self.tokens[-len(siblings) :] = zip(*siblings, strict=True)
 
     def bind_source(self, cross: dict[str, ort.OrtValue]) -> None:
         """Binds the cross-attention of a source, unless it is bound already."""
@@ -306,21 +350,22 @@ class Call:
 class LogitsCall(Call):
     """Logits of all positions but the first `skip`."""
 
-    def __init__(self, model: OrtModel, rows: int, skip: int) -> None:
-        super().__init__(model, rows, skip)
+    def __init__(self, model: OrtModel, rows: int, siblings: int, skip: int) -> None:
+        super().__init__(model, rows, siblings, skip)
         self.logits = np.empty((rows - skip, model.vocab_size), np.float32)
         self._bind_output(contract.LOGITS, self.logits)
 
 
 class ChoiceCall(Call):
-    """Of all positions but the first `skip`, the token of its largest logit."""
+    """Of all positions but the first `skip`, the best token, or the best ones and their chances."""
 
-    def __init__(self, model: OrtModel, rows: int, skip: int, chances: bool) -> None:
-        super().__init__(model, rows, skip)
+    def __init__(self, model: OrtModel, rows: int, siblings: int, skip: int, chances: bool) -> None:
+        super().__init__(model, rows, siblings, skip)
         self._asked = np.array([2 if chances else 1], np.int64)
-        self._tokens = np.empty(rows - skip, np.int64)
-        self._logits = np.empty(rows - skip, np.float32)
-        self._chances = np.empty(rows - skip, np.float32) if chances else None
+        shape = rows - skip, contract.CHOICES if chances else 1
+        self._tokens = np.empty(shape, np.int64)
+        self._logits = np.empty(shape, np.float32)
+        self._chances = np.empty(shape, np.float32) if chances else None
         self._bind_input(contract.CHOOSE, self._asked)
         self._bind_output(contract.CHOSEN, self._tokens)
         self._bind_output(contract.CHOSEN_LOGITS, self._logits)

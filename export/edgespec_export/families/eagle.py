@@ -84,7 +84,7 @@ class Eagle(Llama):
         g.output(contract.STATES, states, np.float32, ["m", self.width])
 
     def _decoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
-        tokens, positions = decoder_positions(g)
+        tokens, positions = decoder_positions(g, trees=attention.trees)
         states = g.input(contract.STATES, np.float32, ["m", self.width])
         joined = [
             numbers.linear(

@@ -137,7 +137,7 @@ class Llama:
 
     def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
         """Emits the decoder graph."""
-        tokens, positions = decoder_positions(g)
+        tokens, positions = decoder_positions(g, trees=attention.trees)
         x = numbers.table(g, tokens, EMBEDDING)
         after = self._through_layers(g, x, positions, numbers, attention)
         self._end(g, after[-1], numbers)

@@ -147,7 +147,7 @@ class T5:
                 g.output(name, rows, np.float32, source_shape(self.heads))
 
     def _decoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
-        tokens, positions = decoder_positions(g)
+        tokens, positions = decoder_positions(g, trees=attention.trees)
         bias = self._decoder_bias(g, positions.queries, positions.end)
         x = numbers.table(g, tokens, EMBEDDING)
         for layer in range(self.layers):

@@ -226,9 +226,20 @@ struct Call {
   int64_t group;  // query heads of a key/value head
   int64_t width;  // `size` in whole registers
   int64_t rows_per_block;
+  const int64_t* order;  // of rows, by what they see; null if that is the order they have
 
-  int64_t seen(int64_t row) const { return shape.seen + row * shape.step; }
-  int64_t total() const { return seen(shape.rows - 1); }
+  int64_t row(int64_t place) const { return order ? order[place] : place; }
+  int64_t line() const { return shape.rows - shape.siblings; }
+  bool is_sibling(int64_t row) const { return row >= line(); }
+  // Keys that a row sees, a sibling's own among them.
+  int64_t seen(int64_t row) const {
+    const int64_t place = is_sibling(row) ? shape.parents[row - line()] + 1 : row;
+    return shape.seen + place * shape.step;
+  }
+  // Where a sibling's own key is.
+  int64_t own_key(int64_t row) const { return shape.seen + row - 1; }
+  int64_t total() const { return seen(line() - 1); }
+  int64_t biases() const { return total() + shape.siblings; }  // of a row
   int64_t blocks() const { return (shape.rows + rows_per_block - 1) / rows_per_block; }
   int64_t chunks() const { return (total() + kChunk - 1) / kChunk; }
 };
@@ -274,6 +285,7 @@ class Block {
                                : values_ + first * size_;
       score_tile(first + tile, queries, turned, scores + tile, next);
     }
+    if (call_.shape.siblings) score_own_keys(first, queries, turned, scores);
     for (int64_t q = 0; q < count(); ++q) weigh(q, chunk, scores + q * kChunk, parts);
     for (int64_t tile = 0; tile < keys; tile += kValueTile) {
       add_values(chunk, tile, scores + tile, parts);
@@ -288,13 +300,24 @@ class Block {
   }
 
  private:
-  int64_t row(int64_t query) const { return first_row_ + query / call_.group; }
+  int64_t row(int64_t query) const { return call_.row(first_row_ + query / call_.group); }
   int64_t head(int64_t query) const { return kv_head_ * call_.group + query % call_.group; }
   int64_t seen(int64_t query) const { return call_.seen(row(query)); }
 
   // How many of `count` keys from `first` on a query sees.
   int64_t visible(int64_t query, int64_t first, int64_t count) const {
     return std::clamp<int64_t>(seen(query) - first, 0, count);
+  }
+
+  // The same without a sibling's own key, which is not where its number says.
+  int64_t in_place(int64_t query, int64_t first, int64_t count) const {
+    return std::clamp<int64_t>(seen(query) - call_.is_sibling(row(query)) - first, 0, count);
+  }
+
+  // Whether a query's own key is elsewhere, and its number is one of `count` from `first` on.
+  bool has_own(int64_t query, int64_t first, int64_t count) const {
+    const int64_t own = seen(query) - 1 - first;
+    return call_.is_sibling(row(query)) && own >= 0 && own < count;
   }
 
   // Runs body(first, count, part, parts) over the queries in even parts of no more than kMostRows.
@@ -320,6 +343,21 @@ class Block {
     });
   }
 
+  // Replaces the scores of keys that stand where siblings have their own.
+  void score_own_keys(int64_t first, const float* queries, float* turned, float* scores) const {
+    for (int64_t q = 0; q < count(); q += call_.group) {
+      if (!has_own(q, first, kChunk)) continue;
+      turn_keys(keys_ + call_.own_key(row(q)) * size_, 1, size_, turned);
+      for (int64_t i = q; i < q + call_.group; ++i) {
+        alignas(64) float own[kLanes];
+        multiply(1, 1,
+                 {queries + i * call_.width, call_.width, turned, kKeyTile, size_, own, kLanes,
+                  first_lanes(kLanes), true});
+        scores[i * kChunk + seen(q) - 1 - first] = own[0];
+      }
+    }
+  }
+
   // Scores of the keys that a query sees become their exponentials.
   void weigh(int64_t query, int64_t chunk, float* scores, const Partials& parts) const {
     const int64_t keys = visible(query, chunk * kChunk, kChunk);
@@ -342,7 +380,7 @@ class Block {
 
   void add_bias(int64_t query, int64_t first_key, int64_t keys, float* scores) const {
     const float* bias = call_.bias + first_key +
-                        (head(query) * call_.shape.rows + row(query)) * call_.total();
+                        (head(query) * call_.shape.rows + row(query)) * call_.biases();
     for (int64_t k = 0; k < keys; k += kLanes) {
       const __m512 part = _mm512_maskz_loadu_ps(first_lanes(keys - k), bias + k);
       _mm512_store_ps(scores + k, _mm512_add_ps(_mm512_load_ps(scores + k), part));
@@ -355,18 +393,26 @@ class Block {
     const int64_t first_key = chunk * kChunk + tile;
     by_parts([&](int64_t q, int64_t rows, int64_t, int64_t) {
       if (visible(q + rows - 1, first_key, kValueTile) == 0) return;
-      const int64_t shared = visible(q, first_key, kValueTile);
-      add_values(chunk, tile, q, rows, 0, shared, weights, parts);
+      const int64_t shared = in_place(q, first_key, kValueTile);
+      const float* from = values_ + first_key * size_;
+      add_values(chunk, tile, q, rows, 0, shared, from, weights, parts);
       for (int64_t i = q; i < q + rows; ++i) {
-        const int64_t own = visible(i, first_key, kValueTile);
-        if (own > shared) add_values(chunk, tile, i, 1, shared, own, weights, parts);
+        const int64_t more = in_place(i, first_key, kValueTile);
+        if (more > shared) {
+          add_values(chunk, tile, i, 1, shared, more, from + shared * size_, weights, parts);
+        }
+        if (has_own(i, first_key, kValueTile)) {
+          const float* own = values_ + call_.own_key(row(i)) * size_;
+          add_values(chunk, tile, i, 1, more, more + 1, own, weights, parts);
+        }
       }
     });
   }
 
+  // Values `from` on, of the keys begin … end - 1 of a tile.
   void add_values(int64_t chunk, int64_t tile, int64_t query, int64_t rows, int64_t begin,
-                  int64_t end, const float* weights, const Partials& parts) const {
-    const float* from = values_ + (chunk * kChunk + tile + begin) * size_;
+                  int64_t end, const float* from, const float* weights,
+                  const Partials& parts) const {
     float* to = parts.values + (query * parts.chunks + chunk) * parts.width;
     for (int64_t i = 0; i < size_; i += kMostRegisters * kLanes) {
       const int64_t registers = std::min(kMostRegisters, (size_ - i + kLanes - 1) / kLanes);
@@ -447,6 +493,20 @@ int64_t cycles(const Call& call) {
   return numbers * (12 + call.shape.rows * call.group) / 8;
 }
 
+// Rows with more keys in place behind those with fewer: siblings before the row in whose place they
+// stand.
+std::vector<int64_t> by_seen(const AttentionShape& shape) {
+  std::vector<int64_t> order;
+  const int64_t line = shape.rows - shape.siblings;
+  for (int64_t row = 0; row < line; ++row) {
+    order.push_back(row);
+    for (int64_t i = 0; i < shape.siblings; ++i) {
+      if (shape.parents[i] == row) order.push_back(line + i);
+    }
+  }
+  return order;
+}
+
 }  // namespace
 
 void attend(const AttentionShape& shape, const float* queries, int64_t query_stride,
@@ -455,8 +515,10 @@ void attend(const AttentionShape& shape, const float* queries, int64_t query_str
   if (shape.rows == 0) return;
   const int64_t group = shape.heads / shape.kv_heads;
   const int64_t rows_per_block = std::min(shape.rows, std::max<int64_t>(1, kBlock / group));
+  const std::vector<int64_t> order = shape.siblings ? by_seen(shape) : std::vector<int64_t>{};
   const Call call{shape, queries, query_stride, keys, values, bias, out, group,
-                  rounded_up(shape.size, kLanes), rows_per_block};
+                  rounded_up(shape.size, kLanes), rows_per_block,
+                  shape.siblings ? order.data() : nullptr};
   const int64_t blocks = call.blocks() * shape.kv_heads;
   if (call.chunks() > 1 && blocks < kEnoughTasks) {
     attend_chunks(call, cycles(call), threads);

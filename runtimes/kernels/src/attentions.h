@@ -50,7 +50,8 @@ struct Rows {
 class CachedCall {
  public:
   // q [m, heads · size], k and v [m, kv_heads · size]. From the input `first` on: past keys and
-  // values [1, kv_heads, capacity, size], the last valid position behind this call [1].
+  // values [1, kv_heads, capacity, size], the last valid position behind this call [1], another
+  // number, the rows that siblings stand behind [siblings].
   CachedCall(Call& call, const Heads& heads, Rows q, Rows k, Rows v, size_t first)
       : heads_(heads), q_(q), k_(k), v_(v), rows_(q.count), size_(head_size(q.width, heads)) {
     const int64_t width = heads.kv_count * size_;
@@ -71,6 +72,7 @@ class CachedCall {
     capacity_ = keys.shape[2];
     past_ = *last.data + int64_t{1} - rows_;
     if (past_ < 0 || past_ + rows_ > capacity_) throw Failure("the cache has no such positions");
+    parents_ = checked(call.input<int64_t>(first + 4));
     keys_ = present(call, keys, 1);
     values_ = present(call, values, 2);
   }
@@ -105,8 +107,9 @@ class CachedCall {
   // Writes the values and attends: out [m, heads · size]. A bias fits, or is null.
   void attend(const float* bias, float* out, const Threads& threads) {
     write(v_, values_);
-    const AttentionShape shape{rows_, heads_.count, heads_.kv_count, size_,      past_ + 1,
-                               1,     capacity_,    heads_.scale};
+    const AttentionShape shape{rows_,         heads_.count,  heads_.kv_count, size_,
+                               past_ + 1,     1,             capacity_,       heads_.scale,
+                               parents_.data, parents_.last()};
     edgespec::attend(shape, q_.data, q_.stride, keys_, values_, bias, out, threads);
   }
 
@@ -128,6 +131,17 @@ class CachedCall {
     return now;
   }
 
+  Tensor<const int64_t> checked(Tensor<const int64_t> parents) const {
+    if (parents.shape.size() != 1) throw Failure("there must be a parent for each sibling");
+    const int64_t line = rows_ - parents.last();
+    for (int64_t i = 0; i < parents.last(); ++i) {
+      if (parents.data[i] < 0 || parents.data[i] + 1 >= line) {
+        throw Failure("a sibling stands behind a row that another one follows");
+      }
+    }
+    return parents;
+  }
+
   float* place(float* buffer, int64_t head, int64_t position) const {
     return buffer + (head * capacity_ + position) * size_;
   }
@@ -143,42 +157,45 @@ class CachedCall {
   const Heads& heads_;
   Rows q_, k_, v_;
   int64_t rows_, size_, capacity_ = 0, past_ = 0;
+  Tensor<const int64_t> parents_;
   float *keys_ = nullptr, *values_ = nullptr;
 };
 
 // … , cos, sin: rotary positions.
-struct RotaryAttention {
-  static constexpr const char* name = "RotaryAttention";
+struct RotaryTreeAttention {
+  static constexpr const char* name = "RotaryTreeAttention";
   static constexpr std::array inputs{
       ElementType::float32, ElementType::float32, ElementType::float32,
       ElementType::float32, ElementType::float32, ElementType::int32,
-      ElementType::int32,   ElementType::float32, ElementType::float32};
+      ElementType::int32,   ElementType::int64,   ElementType::float32,
+      ElementType::float32};
   static constexpr std::array outputs{ElementType::float32, ElementType::float32,
                                       ElementType::float32};
   Heads heads;
 
-  explicit RotaryAttention(const Setup& setup) : heads(setup) {}
+  explicit RotaryTreeAttention(const Setup& setup) : heads(setup) {}
   void compute(Call& call) {
     CachedCall cached(call, heads);
-    cached.rotate(call.input<float>(7), call.input<float>(8));
+    cached.rotate(call.input<float>(8), call.input<float>(9));
     cached.attend(nullptr, call.output(0, call.input<float>(0).shape), call.threads());
   }
 };
 
 // … , bias [1, heads, m, total]: relative positions.
-struct BiasedAttention {
-  static constexpr const char* name = "BiasedAttention";
+struct BiasedTreeAttention {
+  static constexpr const char* name = "BiasedTreeAttention";
   static constexpr std::array inputs{
       ElementType::float32, ElementType::float32, ElementType::float32, ElementType::float32,
-      ElementType::float32, ElementType::int32,   ElementType::int32,   ElementType::float32};
+      ElementType::float32, ElementType::int32,   ElementType::int32,   ElementType::int64,
+      ElementType::float32};
   static constexpr std::array outputs{ElementType::float32, ElementType::float32,
                                       ElementType::float32};
   Heads heads;
 
-  explicit BiasedAttention(const Setup& setup) : heads(setup) {}
+  explicit BiasedTreeAttention(const Setup& setup) : heads(setup) {}
   void compute(Call& call) {
     CachedCall cached(call, heads);
-    const float* bias = cached.fitting(call.input<float>(7));
+    const float* bias = cached.fitting(call.input<float>(8));
     cached.write_keys();
     cached.attend(bias, call.output(0, call.input<float>(0).shape), call.threads());
   }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "coarse.h"
 #include "laws.h"
@@ -47,12 +48,12 @@ class Lazy {
 };
 
 // Inputs: x, the norm's weight, a Hadamard matrix by which rows are turned before and behind the
-// norm, a table [out, in] and its scale [out], what is asked for [1]: 0 logits, 1 tokens, 2 tokens and
-// how probable they are.
-// Outputs: logits [m, out], tokens [m], their logits [m] and probabilities [m]; no rows of what is
-// not asked for.
-struct Int8TableHead {
-  static constexpr const char* name = "Int8TableHead";
+// norm, a table [out, in] and its scale [out], what is asked for [1]: 0 logits, 1 the best token, 2 the
+// best kChoices and how probable they are.
+// Outputs: logits [m, out], tokens [m, best], their logits and probabilities [m, best]; no rows of what
+// is not asked for.
+struct Int8Head {
+  static constexpr const char* name = "Int8Head";
   static constexpr std::array inputs{ElementType::float32, ElementType::float32,
                                      ElementType::float32, ElementType::int8,
                                      ElementType::float32, ElementType::int64};
@@ -64,7 +65,7 @@ struct Int8TableHead {
   Lazy<CoarseTable> coarse;
   std::atomic<int> calls_without_bits = 0;  // to come
 
-  explicit Int8TableHead(const Setup& setup)
+  explicit Int8Head(const Setup& setup)
       : turned(TurnedRows::by(setup.constant<float>(2, "the Hadamard matrix"))),
         epsilon(setup.attribute<float>("epsilon")) {
     setup.constant<int8_t>(3, "the table");
@@ -80,14 +81,15 @@ struct Int8TableHead {
     }
     const auto asked = call.input<int64_t>(5);
     if (asked.shape != std::vector{int64_t{1}} || *asked.data < 0 || *asked.data > 2) {
-      throw Failure("0, 1 or 2 asks for logits, tokens, or tokens and chances");
+      throw Failure("0, 1 or 2 asks for logits, the best token, or the best ones and chances");
     }
     const bool tokens = *asked.data != 0, sure = *asked.data == 2;
-    const int64_t rows = x.rows(), chosen = tokens ? rows : 0;
+    const int64_t rows = x.rows(), chosen = tokens ? rows : 0, best = sure ? kChoices : 1;
+    if (table.out < best) throw Failure("the table has fewer outputs than are asked for");
     float* logits = call.output<float>(0, {rows - chosen, table.out});
-    const Chosen out{call.output<int64_t>(1, {chosen}), call.output<float>(2, {chosen}),
-                     sure ? call.output<float>(3, {rows}) : nullptr};
-    if (!sure) call.output<float>(3, {0});
+    const Chosen out{best, call.output<int64_t>(1, {chosen, best}),
+                     call.output<float>(2, {chosen, best}),
+                     call.output<float>(3, {sure ? rows : 0, best})};
     const TurnedNormedRows round{norm.data, epsilon, turned};
     if (rows == 0) return;  // nothing is packed for them
     const bool by_bits = tokens && !sure && calls_without_bits.load(std::memory_order_relaxed) <= 0;
@@ -114,13 +116,15 @@ struct Int8TableHead {
   }
 
  private:
-  // Of each row.
+  // [m, best] each.
   struct Chosen {
+    int64_t best;
     int64_t* token;
     float* logit;
-    float* chance;  // null if not asked for
+    float* chance;  // if more than one is asked for
   };
 
+  static constexpr int64_t kChoices = 3;
   static constexpr int kLater = 16;  // calls, until the upper bits are tried again
 
   // Where the upper bits leave too much open, by all logits, also in some calls to come.
@@ -137,11 +141,24 @@ struct Int8TableHead {
     float* logits = kept<Logits>(rows.count * table.out);
     multiply(rows, table, logits, threads);
     threads.each(rows.count, rows.count * table.out / 8, [&](int64_t r) {
-      float* row = logits + r * table.out;
-      out.token[r] = edgespec::largest(row, table.out);
-      out.logit[r] = row[out.token[r]];
-      if (out.chance) out.chance[r] = float(1 / weigh(row, table.out, out.logit[r], 1, row));
+      best_of(logits + r * table.out, table.out, r, out);
     });
+  }
+
+  // Of a row of logits, which is not needed any more.
+  static void best_of(float* row, int64_t count, int64_t r, const Chosen& out) {
+    int64_t* tokens = out.token + r * out.best;
+    float* values = out.logit + r * out.best;
+    for (int64_t i = 0; i < out.best; ++i) {
+      tokens[i] = edgespec::largest(row, count);
+      values[i] = std::exchange(row[tokens[i]], -std::numeric_limits<float>::infinity());
+    }
+    if (out.best == 1) return;
+    for (int64_t i = 0; i < out.best; ++i) row[tokens[i]] = values[i];
+    const double total = weigh(row, count, values[0], 1, row);
+    for (int64_t i = 0; i < out.best; ++i) {
+      out.chance[r * out.best + i] = float(row[tokens[i]] / total);
+    }
   }
 
   void multiply(const RoundedRows& rows, const Table& table, float* logits, const Threads& threads) {

@@ -81,19 +81,20 @@ struct SelfAttending : Attending {
   }
 };
 
-// … , past keys and values, last, total, cos, sin, … : rotary positions.
-struct RotarySelfAttention : SelfAttending {
-  static constexpr const char* name = "RotarySelfAttention";
+// … , past keys and values, last, total, parents, cos, sin, … : rotary positions.
+struct RotaryTreeSelfAttention : SelfAttending {
+  static constexpr const char* name = "RotaryTreeSelfAttention";
   static constexpr std::array inputs{
       ElementType::float32, ElementType::float32, ElementType::int8,    ElementType::float32,
       ElementType::float32, ElementType::float32, ElementType::int32,   ElementType::int32,
-      ElementType::float32, ElementType::float32, ElementType::int8,    ElementType::float32};
+      ElementType::int64,   ElementType::float32, ElementType::float32, ElementType::int8,
+      ElementType::float32};
   static constexpr std::array outputs{ElementType::float32, ElementType::float32,
                                       ElementType::float32};
 
-  explicit RotarySelfAttention(const Setup& setup) : SelfAttending(setup, inputs.size()) {}
+  explicit RotaryTreeSelfAttention(const Setup& setup) : SelfAttending(setup, inputs.size()) {}
   void compute(Call& call) {
-    const auto cos = call.input<float>(8), sin = call.input<float>(9);
+    const auto cos = call.input<float>(9), sin = call.input<float>(10);
     SelfAttending::compute(call, [&](CachedCall& cached) -> const float* {
       cached.rotate(cos, sin);
       return nullptr;
@@ -101,19 +102,19 @@ struct RotarySelfAttention : SelfAttending {
   }
 };
 
-// … , past keys and values, last, total, bias, … : relative positions.
-struct BiasedSelfAttention : SelfAttending {
-  static constexpr const char* name = "BiasedSelfAttention";
+// … , past keys and values, last, total, parents, bias, … : relative positions.
+struct BiasedTreeSelfAttention : SelfAttending {
+  static constexpr const char* name = "BiasedTreeSelfAttention";
   static constexpr std::array inputs{
       ElementType::float32, ElementType::float32, ElementType::int8,  ElementType::float32,
       ElementType::float32, ElementType::float32, ElementType::int32, ElementType::int32,
-      ElementType::float32, ElementType::int8,    ElementType::float32};
+      ElementType::int64,   ElementType::float32, ElementType::int8,  ElementType::float32};
   static constexpr std::array outputs{ElementType::float32, ElementType::float32,
                                       ElementType::float32};
 
-  explicit BiasedSelfAttention(const Setup& setup) : SelfAttending(setup, inputs.size()) {}
+  explicit BiasedTreeSelfAttention(const Setup& setup) : SelfAttending(setup, inputs.size()) {}
   void compute(Call& call) {
-    const auto bias = call.input<float>(8);
+    const auto bias = call.input<float>(9);
     SelfAttending::compute(call, [&](CachedCall& cached) {
       const float* fitting = cached.fitting(bias);
       cached.write_keys();

@@ -44,10 +44,10 @@ __attribute__((visibility("default"))) edgespec::ort::Status* RegisterCustomOps(
   const ort::Api* api = base->get_api(ort::kVersion);
   if (api == nullptr) return ort::failure(base->get_api(1), "these kernels need ONNX Runtime 1.21");
   ort::CustomOpDomain* domain = nullptr;
-  ort::Status* status = operators<Int8Product, Int8TableHead, Int8TableRows, NormedInt8Product,
-                                  TurnedInt8Product, TurnedRowsAlone, SiluGate, GeluGate, RotaryAttention,
-                                  BiasedAttention, SourceAttention, RotarySelfAttention,
-                                  BiasedSelfAttention, CrossAttention, SiluFeedForward,
+  ort::Status* status = operators<Int8Product, Int8Head, Int8TableRows, NormedInt8Product,
+                                  TurnedInt8Product, TurnedRowsAlone, SiluGate, GeluGate, RotaryTreeAttention,
+                                  BiasedTreeAttention, SourceAttention, RotaryTreeSelfAttention,
+                                  BiasedTreeSelfAttention, CrossAttention, SiluFeedForward,
                                   GeluFeedForward, ReluFeedForward>(api, &domain);
   return status ? status : ort::add_domain(api, options, domain);
 }
