@@ -7,13 +7,14 @@ each of its tokens was drawn from.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from edgespec.accept import Proposal
 from edgespec.arithmetic import arithmetic_for
+from edgespec.contract import CHOICES
 from edgespec.distribution import Distribution, Logits, Process, certain, one_hot
 from edgespec.laws import chooser_of
 from edgespec.model import Model, Sibling
@@ -101,7 +102,7 @@ class ModelDraft:
             self._cached += unseen
             token = randomness.categorical(guess.q)
             if self._beside is not None:
-                for other, other_chance in guess.others:
+                for other, other_chance in guess.others():
                     if self._beside(chance * other_chance):
                         siblings.append(Sibling(len(tokens), other))
             tokens.append(token)
@@ -135,47 +136,69 @@ class _Guess(NamedTuple):
     Attributes:
         q: the law of the next one.
         sure: how probable the draft finds a token drawn from q.
-        others: next best tokens, and how probable it finds them.
+        others: the next best tokens, and how probable it finds them.
     """
 
     q: Distribution
     sure: Callable[[int], float]
-    others: Sequence[tuple[int, float]] = ()
+    others: Callable[[], Sequence[tuple[int, float]]]
 
 
 def _guesses(
     model: Model, process: Process, vocabulary: Vocabulary, *, sure: bool
 ) -> Callable[[Sequence[int]], _Guess]:
     """How a draft is asked; whether it is sure is only known if that was asked, too."""
+    says_all = vocabulary.says_all(model.vocab_size)
 
     def by_logits(tokens: Sequence[int]) -> _Guess:
         logits = model.score(vocabulary.shown(tokens))[-1]
         q = vocabulary.law(process, logits)
-        return _Guess(q, partial(_confidence, logits, q))
+        if len(q.tokens) > 1:
+            return _Guess(q, lambda token: float(q.of(token)), list)
+        best = cache(partial(_best, logits))
+        return _Guess(
+            q,
+            lambda _: best()[0][1],
+            lambda: _said(vocabulary, best()[1:]) if says_all else [],
+        )
 
     chooser = chooser_of(model, process)
-    if chooser is None or not vocabulary.says_all(model.vocab_size):
+    if chooser is None or not says_all:
         return by_logits
 
     def by_choice(tokens: Sequence[int]) -> _Guess:
         shown = vocabulary.shown(tokens)
         chosen = chooser.choose(shown, skip=len(shown) - 1, chances=sure)
-        token, *others = vocabulary.said(chosen.tokens[0].tolist())
+        (token,) = vocabulary.said([chosen.tokens.item(0)])
         q = certain(token, chosen.logits.item(0))
         if chosen.chances is None:
-            return _Guess(q, lambda _: 1.0)
-        chance, *chances = chosen.chances[0].tolist()
-        return _Guess(q, lambda _: chance, list(zip(others, chances, strict=True)))
+            return _Guess(q, lambda _: 1.0, list)
+        chances = chosen.chances[0].tolist()
+        others = list(zip(chosen.tokens[0, 1:].tolist(), chances[1:], strict=True))
+        return _Guess(q, lambda _: chances[0], lambda: _said(vocabulary, others))
 
     return by_choice
 
 
-def _confidence(logits: Logits, q: Distribution, token: int) -> float:
-    """How sure a draft is of a token: its probability, before the arg-max where that was taken."""
-    if len(q.tokens) > 1:
-        return float(q.of(token))
+def _best(logits: Logits) -> list[tuple[int, float]]:
+    """The most probable of a draft's tokens, before the arg-max is taken, and their chances."""
     weights = np.empty_like(logits)
-    return 1 / arithmetic_for(logits).weigh(logits, float(logits.max()), 1.0, weights)
+    arithmetic = arithmetic_for(logits)
+    total = arithmetic.weigh(logits, float(logits.max()), 1.0, weights)
+    best = []
+    for _ in range(min(CHOICES, len(weights))):
+        place = arithmetic.largest(weights)
+        best.append((place, float(weights[place]) / total))
+        weights[place] = -1
+    return best
+
+
+def _said(
+    vocabulary: Vocabulary, guesses: Sequence[tuple[int, float]]
+) -> Sequence[tuple[int, float]]:
+    """The same by the target's numbers of the tokens."""
+    tokens, chances = zip(*guesses, strict=True)
+    return list(zip(vocabulary.said(tokens), chances, strict=True))
 
 
 class PromptLookup:

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from edgespec.distribution import Distribution
+from edgespec.model import Sibling
 
 Law = Callable[[tuple[int, ...]], Sequence[Fraction]]
 
@@ -48,6 +49,36 @@ class TableModel:
     def rewind(self, length: int) -> None:
         assert length <= len(self._cache)
         del self._cache[length:]
+
+
+class BranchingTable(TableModel):
+    """A target that scores siblings, at most `most` positions in a call."""
+
+    def __init__(self, law: Law, most: int = 17, **options: int) -> None:
+        super().__init__(law, **options)
+        self._most = most
+        self._siblings: list[
+            tuple[tuple[int, ...], int]
+        ] = []  # what each stands behind, and itself
+
+    def room_beside(self, count: int) -> int:
+        return max(0, self._most - count)
+
+    def score(self, tokens: Sequence[int], siblings: Sequence[Sibling] = ()) -> np.ndarray:
+        assert len(tokens) + len(siblings) <= self._most or not siblings
+        start = self.length
+        rows = super().score(tokens)
+        self._siblings = [
+            (tuple(self._cache[: start + place + 1]), token) for place, token in siblings
+        ]
+        assert all(place + 1 < len(tokens) for place, _ in siblings)
+        beside = [self.law((*before, token)) for before, token in self._siblings]
+        return np.array([*rows, *beside], dtype=object)
+
+    def take(self, sibling: int) -> None:
+        before, token = self._siblings[sibling]
+        assert tuple(self._cache) == before
+        self._cache.append(token)
 
 
 class ReadingTable(TableModel):

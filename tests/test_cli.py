@@ -245,6 +245,8 @@ def test_the_json_object_has_these_keys(pair_folder):
         "evaluated_at",
         "accepted_at",
         "accepted_runs",
+        "siblings",
+        "taken",
         "seconds",
         "first_token_seconds",
         "first_tokens",

@@ -56,10 +56,10 @@ def computed(model, monkeypatch):
     calls: list[int] = []
     run = model._logits
 
-    def counting(tokens, prefill=False):
+    def counting(tokens, siblings=(), *, prefill=False):
         if prefill:
             calls.append(len(tokens))
-        return run(tokens, prefill)
+        return run(tokens, siblings, prefill=prefill)
 
     with monkeypatch.context() as patch:
         patch.setattr(model, "_logits", counting)
@@ -128,8 +128,8 @@ def rough(model, monkeypatch):
     """Long calls that leave other keys and values than short ones, as they may."""
     run = model._logits
 
-    def roughly(tokens, prefill=False):
-        start, call = model.length, run(tokens, prefill)
+    def roughly(tokens, siblings=(), *, prefill=False):
+        start, call = model.length, run(tokens, siblings, prefill=prefill)
         if len(tokens) > MAX_ROWS:
             for array in model._cache.values():
                 array[:, :, start : start + len(tokens)] *= 1.05

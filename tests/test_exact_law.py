@@ -20,8 +20,10 @@ from edgespec.decode import plain, speculate
 from edgespec.distribution import Distribution, one_hot
 from edgespec.draft import ModelDraft, PromptLookup
 from edgespec.mixed import Mixed
+from edgespec.model import Sibling
+from edgespec.randomness import Seeded
 from edgespec.vocabulary import SharedTokens
-from tables import ReadingTable, TableModel, as_law, fractions, varying
+from tables import BranchingTable, ReadingTable, TableModel, as_law, fractions, varying
 
 PROMPT = [0]
 END = 2
@@ -54,7 +56,11 @@ PAIRS = {
 RULES = {"token": token_rule, "block": block_rule}
 
 
-def target_law(law, length, ends=lambda token: False):
+def never(token):
+    return False
+
+
+def target_law(law, length, ends=never):
     """P(text) = Π p(x_t | x_<t), for texts of at most `length` tokens cut after an end token."""
     texts = {(): Fraction(1)}
     for _ in range(length):
@@ -70,9 +76,7 @@ def target_law(law, length, ends=lambda token: False):
     return texts
 
 
-def loop_law(
-    target_laws, make_draft, rule, gamma, *, length, ends=lambda token: False, process=as_law
-):
+def loop_law(target_laws, make_draft, rule, gamma, *, length, ends=never, process=as_law):
     def run(randomness):
         rounds = speculate(
             TableModel(target_laws),
@@ -169,7 +173,7 @@ def test_text_has_the_targets_law_when_two_drafts_take_turns(pair, rule):
             gamma=mixed,
             randomness=randomness,
             max_new_tokens=4,
-            ends=lambda token: False,
+            ends=never,
         )
         return tuple(token for round_ in rounds for token in round_.tokens)
 
@@ -214,7 +218,7 @@ def reading_law(pair, rule, draft_class):
             gamma=Fixed(2),
             randomness=randomness,
             max_new_tokens=4,
-            ends=lambda token: False,
+            ends=never,
         )
         return tuple(token for round_ in rounds for token in round_.tokens)
 
@@ -236,6 +240,117 @@ def test_laws_other_than_those_drawn_from_are_caught(rule):
 
 def arg_max(row):
     return one_hot(int(np.argmax(row)))
+
+
+class WithSiblings(ModelDraft):
+    """Offers all other tokens beside each of its own."""
+
+    def propose(self, text, gamma, randomness):
+        proposal = super().propose(text, gamma, randomness)
+        siblings = [
+            Sibling(place, other)
+            for place, token in enumerate(proposal.tokens)
+            for other in range(3)
+            if other != token
+        ]
+        return Proposal(proposal.tokens, proposal.q, siblings)
+
+
+def branching_rounds(target, draft, rule, randomness, *, process=as_law, length=4, ends=never):
+    return speculate(
+        target,
+        draft,
+        PROMPT,
+        process=process,
+        rule=RULES[rule],
+        gamma=Fixed(3),
+        randomness=randomness,
+        max_new_tokens=length,
+        ends=ends,
+    )
+
+
+def branching_law(pair, rule, make_target=BranchingTable, make_draft=None, **options):
+    """With a target that scores siblings, and a draft that offers them."""
+    p, q = pair_laws(pair)
+
+    def run(randomness):
+        target = make_target(p)
+        draft = make_draft(q, target) if make_draft else TableModel(q)
+        drafter = WithSiblings(draft, as_law, SharedTokens(3))
+        rounds = branching_rounds(target, drafter, rule, randomness, **options)
+        return tuple(token for round_ in rounds for token in round_.tokens)
+
+    return exact_law(run), target_law(p, options.get("length", 4), options.get("ends", never))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_text_has_the_targets_law_with_siblings(pair, rule):
+    found, expected = branching_law(pair, rule)
+    assert found == expected
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_text_that_ends_with_a_sibling_has_the_targets_law(pair, rule):
+    found, expected = branching_law(pair, rule, ends=END.__eq__)
+    assert found == expected
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("most", [4, 5, 7])
+def test_text_has_the_targets_law_where_not_all_siblings_have_room(rule, most):
+    found, expected = branching_law("far", rule, lambda law: BranchingTable(law, most))
+    assert found == expected
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
+def test_text_has_the_targets_law_with_siblings_of_a_draft_that_reads_the_target(pair, rule):
+    found, expected = branching_law(pair, rule, make_draft=ReadingTable)
+    assert found == expected
+
+
+class WrongRow(BranchingTable):
+    """Mutant: behind a sibling it shows the law behind the token beside which it stands."""
+
+    def score(self, tokens, siblings=()):
+        rows = super().score(tokens, siblings)
+        for row, (place, _) in enumerate(siblings, start=len(tokens)):
+            rows[row] = rows[place + 1]
+        return rows
+
+
+class TakesAnother(BranchingTable):
+    """Mutant: the cache goes on with another token than the text."""
+
+    def take(self, sibling):
+        super().take(sibling)
+        self._cache[-1] = (self._cache[-1] + 1) % 3
+
+
+@pytest.mark.parametrize("mutant", [WrongRow, TakesAnother])
+def test_a_target_that_mistakes_siblings_is_caught(mutant):
+    found, expected = branching_law("far", "token", mutant)
+    assert found != expected
+
+
+def test_a_round_whose_correction_is_a_sibling_brings_a_token_more():
+    p, q = pair_laws("far")
+    texts, calls = [], []
+    for draft_class in (ModelDraft, WithSiblings):
+        target = BranchingTable(p)
+        drafter = draft_class(TableModel(q), arg_max, SharedTokens(3))
+        rounds = list(
+            branching_rounds(target, drafter, "token", Seeded(0), process=arg_max, length=30)
+        )
+        texts.append([token for round_ in rounds for token in round_.tokens])
+        calls.append(target.calls)
+        assert all(len(r.tokens) <= r.accepted + 1 + r.taken for r in rounds)
+        assert any(r.taken for r in rounds) == (draft_class is WithSiblings)
+    assert texts[0] == texts[1]
+    assert calls[1] < calls[0]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -313,8 +428,6 @@ def test_a_draft_equal_to_the_target_is_always_accepted(rule):
 def test_a_round_costs_one_target_call():
     p, q = pair_laws("disjoint")
     target = TableModel(p)
-    from edgespec.randomness import Seeded
-
     rounds = list(
         speculate(
             target,
@@ -325,7 +438,7 @@ def test_a_round_costs_one_target_call():
             gamma=Fixed(3),
             randomness=Seeded(0),
             max_new_tokens=12,
-            ends=lambda token: False,
+            ends=never,
         )
     )
     assert target.calls == len(rounds)

@@ -11,7 +11,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
-from edgespec.contract import read_manifest
+from edgespec.contract import CHOICES, read_manifest
 from edgespec.device import Device
 from edgespec.distribution import Sampling
 from edgespec.draft import ModelDraft
@@ -72,9 +72,9 @@ def calls(pair, monkeypatch):
     for name in counts:
         method = getattr(pair.target, name)
 
-        def counting(tokens, *, name=name, method=method, **how):
+        def counting(*given, name=name, method=method, **how):
             counts[name] += 1
-            return method(tokens, **how)
+            return method(*given, **how)
 
         monkeypatch.setattr(pair.target, name, counting)
     return counts
@@ -108,8 +108,8 @@ def test_tokens_and_logits_of_the_graph_agree_without_kernels(folder, monkeypatc
     logits = model.score(tokens).copy()
     model.rewind(model.length - len(tokens))
     chosen = model.choose(tokens)
-    np.testing.assert_array_equal(chosen.tokens, logits.argmax(axis=1))
-    np.testing.assert_array_equal(chosen.logits, logits.max(axis=1))
+    np.testing.assert_array_equal(chosen.tokens[:, 0], logits.argmax(axis=1))
+    np.testing.assert_array_equal(chosen.logits[:, 0], logits.max(axis=1))
     assert chosen.chances is None
 
 
@@ -117,9 +117,9 @@ def test_positions_that_pad_a_call_are_not_chosen_from(folder):
     model = opened(folder, min_rows=4)
     token = model.prefill(PROMPTS[1])
     chosen = model.choose([token], chances=True)
-    assert chosen.tokens.shape == chosen.logits.shape == chosen.chances.shape == (1,)
+    assert chosen.tokens.shape == chosen.logits.shape == chosen.chances.shape == (1, CHOICES)
     model.rewind(model.length - 1)
-    assert chosen.tokens[0] == model.score([token])[0].argmax()
+    assert chosen.tokens[0, 0] == model.score([token])[0].argmax()
 
 
 def test_of_many_tokens_only_the_last_may_be_asked_about(folder):
@@ -127,11 +127,11 @@ def test_of_many_tokens_only_the_last_may_be_asked_about(folder):
     model = opened(folder)
     tokens = [model.prefill(PROMPTS[1]), *range(40, 80)]
     all_of_them = model.choose(tokens)
-    expected = all_of_them.tokens[-1], all_of_them.logits[-1]
+    expected = all_of_them.tokens[-1, 0], all_of_them.logits[-1, 0]
     model.rewind(model.length - len(tokens))
     last = model.choose(tokens, skip=len(tokens) - 1, chances=True)
-    assert (last.tokens.item(), last.logits.item()) == expected
-    assert 0 < last.chances.item() <= 1
+    assert (last.tokens[0, 0], last.logits[0, 0]) == expected
+    assert 0 < last.chances[0, 0] <= 1
     assert not model._calls
 
 
@@ -143,9 +143,10 @@ def test_a_full_cache_says_so(folder):
 
 
 def gammas_of(pair, prompt):
-    """How many tokens each round drafted, and the text."""
+    """How many tokens each round drafted, how many siblings it had in all, and the text."""
     result = pair.generate(prompt, draft="model", gamma="auto", max_new_tokens=40)
-    return [round_.drafted for round_ in result.stats.rounds], result.token_ids
+    stats = result.stats
+    return [round_.drafted for round_ in stats.rounds], stats.siblings, result.token_ids
 
 
 @needs_kernels
@@ -155,7 +156,8 @@ def test_a_draft_is_as_sure_of_its_tokens_as_its_logits_say(pair, monkeypatch):
     chosen = [gammas_of(pair, prompt) for prompt in PROMPTS]
     monkeypatch.setattr(pair.draft, "chooses", False)
     assert [gammas_of(pair, prompt) for prompt in PROMPTS] == chosen
-    assert len({gamma for gammas, _ in chosen for gamma in gammas}) > 1
+    assert len({gamma for gammas, *_ in chosen for gamma in gammas}) > 1
+    assert all(siblings for _, siblings, _ in chosen)
 
 
 class AllTokens:
@@ -185,13 +187,13 @@ class Broken:
 
     chooses = True
 
-    def choose(self, tokens, *, skip=0, chances=False):
-        nothing = np.full(len(tokens), np.nan, np.float32)
-        return Chosen(np.zeros(len(tokens), np.int64), nothing, None)
+    def choose(self, tokens, siblings=(), *, skip=0, chances=False):
+        nothing = np.full((len(tokens), 1), np.nan, np.float32)
+        return Chosen(np.zeros((len(tokens), 1), np.int64), nothing, None)
 
 
 def test_a_logit_that_is_no_number_is_an_error_and_no_token():
-    laws = score_of(Broken(), Sampling(), logits=False)([1])
+    laws = score_of(Broken(), Sampling(), logits=False)([1], ())
     with pytest.raises(EdgespecError, match="returned nan as its largest logit"):
         laws[0]
 
@@ -204,6 +206,6 @@ class Deaf:
 
 
 def test_a_model_that_cannot_choose_is_asked_for_logits():
-    laws = score_of(Deaf(), Sampling(), logits=False)([2, 1])
+    laws = score_of(Deaf(), Sampling(), logits=False)([2, 1], ())
     assert [laws[row].tokens.item() for row in (0, 1)] == [2, 1]
     np.testing.assert_array_equal(laws.logits.argmax(axis=1), [2, 1])
