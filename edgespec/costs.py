@@ -90,9 +90,11 @@ class Costs:
 # two cores of two machines (docs/speed.md).
 FURTHER = {"int8": 0.06, "int8-weights": 0.12, "int4-weights": 0.17}
 FURTHER_ELSE = 0.045
-FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.035}
-CALL = 0.03  # of a draft, beyond reading its weights
-LOOP = 0.03
+FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.043}
+# Bytes of weights that are read in the time that these take:
+CALL = 6_000_000  # any call of a model, beyond reading its weights
+LOOP = 8_000_000  # a drafted round in Python, beyond a plain step
+SMALLEST = 27_000_000  # target of which they were measured; a smaller one is taken for that
 CACHED = 16_000_000  # bytes of a draft that are still in the processor's cache at its next call
 
 
@@ -108,7 +110,8 @@ def estimated_costs(
 
     Decoding is bound by reading the weights, so a draft's call costs as much of a target's as it is
     smaller, and what any call costs. A small draft reads them once in a round: verification sweeps
-    the caches, its own calls do not.
+    the caches, its own calls do not. What reads no weights is the less of a step, the larger the
+    target.
 
     Args:
         target_bytes, draft_bytes: sizes of the two; no draft model is prompt lookup.
@@ -119,9 +122,10 @@ def estimated_costs(
     further = FURTHER_WITH_KERNELS if kernels else FURTHER
     slope = further.get(target_format, FURTHER_ELSE)
     verify = [1 + slope * max(0, gamma + 1 - min_rows) for gamma in range(longest + 1)]
+    step = max(target_bytes, SMALLEST) + CALL
+    reading, call, loop = draft_bytes / step, CALL / step, LOOP / step
     if not draft_bytes:
-        return Costs(verify, 0.0, overhead=LOOP)
-    reading = draft_bytes / target_bytes
+        return Costs(verify, 0.0, overhead=loop)
     if draft_bytes > CACHED:
-        return Costs(verify, reading + CALL, overhead=LOOP)
-    return Costs(verify, CALL, overhead=LOOP + reading)
+        return Costs(verify, reading + call, overhead=loop)
+    return Costs(verify, call, overhead=loop + reading)

@@ -88,11 +88,11 @@ class SomeTokens:
             raise ValueError("inputs name tokens that the draft lacks")
 
     def shown(self, tokens: Sequence[int]) -> list[int]:
-        shown: list[int] = self.inputs[tokens].tolist()
+        shown: list[int] = self.inputs.take(tokens).tolist()
         return shown
 
     def said(self, tokens: Sequence[int]) -> list[int]:
-        said: list[int] = self.outputs[tokens].tolist()
+        said: list[int] = self.outputs.take(tokens).tolist()
         return said
 
     def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:

@@ -149,12 +149,19 @@ def test_where_a_plain_step_pays_for_two_positions_one_drafted_token_is_verified
 
 
 def test_a_draft_costs_what_it_reads_once_a_round_if_it_stays_in_the_cache():
-    small, large = (estimated_costs(10 * size, size, 4) for size in (10**6, 10**9))
+    small, large = (estimated_costs(10**9, size, 4) for size in (15_999_999, 16_000_001))
     assert small.round(1) == pytest.approx(large.round(1))
-    assert small.round(3) - small.round(2) < large.round(3) - large.round(2) - 0.09
-    lookup = estimated_costs(10**6, 0, 4)
+    assert small.round(3) - small.round(2) < large.round(3) - large.round(2) - 0.015
+    lookup = estimated_costs(10**9, 0, 4)
     assert lookup.draft == 0
-    assert lookup.round(1) < small.round(1) - 0.1
+    assert lookup.round(1) < small.round(1) - 0.015
+
+
+def test_what_reads_no_weights_costs_less_of_a_larger_target():
+    small, large = (estimated_costs(size, size // 10, 4) for size in (10**8, 10**11))
+    assert large.draft == pytest.approx(0.1, abs=1e-3)
+    assert small.draft > 1e-2
+    assert small.overhead > large.overhead + 0.05
 
 
 def test_with_kernels_a_further_position_of_int8_costs_less():

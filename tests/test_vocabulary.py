@@ -19,6 +19,12 @@ def test_a_token_that_the_draft_lacks_is_shown_as_the_one_that_stands_for_it():
     assert SharedTokens(3).shown([0, 2, 3, 9]) == [0, 2, 0, 0]
 
 
+@pytest.mark.parametrize("tokens", [(2, 0), [2, 0], np.array([2, 0])], ids=type)
+def test_tokens_come_in_any_sequence(tokens):
+    assert SOME.said(tokens) == [6, 1]
+    assert SOME.shown(tokens) == [2, 0]
+
+
 def test_the_drafts_law_is_over_the_targets_tokens():
     probabilities = np.array([0.25, 0.75])
     process = lambda row: Distribution(np.array([0, 2]), probabilities)  # noqa: E731
