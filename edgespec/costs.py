@@ -90,9 +90,10 @@ class Costs:
 # two cores of two machines (docs/speed.md).
 FURTHER = {"int8": 0.06, "int8-weights": 0.12, "int4-weights": 0.17}
 FURTHER_ELSE = 0.045
-FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.043}
+FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.03}
 # Bytes of weights that are read in the time that these take:
 CALL = 6_000_000  # any call of a model, beyond reading its weights
+ROW = 2_000_000  # a further position in kernels, beyond its products
 LOOP = 8_000_000  # a drafted round in Python, beyond a plain step
 SMALLEST = 27_000_000  # target of which they were measured; a smaller one is taken for that
 CACHED = 16_000_000  # bytes of a draft that are still in the processor's cache at its next call
@@ -119,10 +120,11 @@ def estimated_costs(
         min_rows: positions that the target is called with at least: what a plain step pays.
         kernels: run the target (`edgespec.kernels`).
     """
-    further = FURTHER_WITH_KERNELS if kernels else FURTHER
-    slope = further.get(target_format, FURTHER_ELSE)
-    verify = [1 + slope * max(0, gamma + 1 - min_rows) for gamma in range(longest + 1)]
     step = max(target_bytes, SMALLEST) + CALL
+    slope = FURTHER.get(target_format, FURTHER_ELSE)
+    if kernels:
+        slope = FURTHER_WITH_KERNELS.get(target_format, FURTHER_ELSE) + ROW / step
+    verify = [1 + slope * max(0, gamma + 1 - min_rows) for gamma in range(longest + 1)]
     reading, call, loop = draft_bytes / step, CALL / step, LOOP / step
     if not draft_bytes:
         return Costs(verify, 0.0, overhead=loop)

@@ -166,7 +166,7 @@ def test_what_reads_no_weights_costs_less_of_a_larger_target():
 
 def test_with_kernels_a_further_position_of_int8_costs_less():
     kernels, without = (
-        estimated_costs(100, 10, 4, "int8", kernels=there) for there in (True, False)
+        estimated_costs(10**9, 10, 4, "int8", kernels=there) for there in (True, False)
     )
     assert kernels.verify[1] < without.verify[1]
 

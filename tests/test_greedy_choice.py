@@ -157,7 +157,7 @@ def test_a_draft_is_as_sure_of_its_tokens_as_its_logits_say(pair, monkeypatch):
     monkeypatch.setattr(pair.draft, "chooses", False)
     assert [gammas_of(pair, prompt) for prompt in PROMPTS] == chosen
     assert len({gamma for gammas, *_ in chosen for gamma in gammas}) > 1
-    assert all(siblings for _, siblings, _ in chosen)
+    assert any(siblings for _, siblings, _ in chosen)
 
 
 class AllTokens:
