@@ -190,12 +190,13 @@ def _reason(result: Generation) -> str:
 def _usage(result: Generation) -> dict[str, Any]:
     """Counts of tokens; of what a draft proposed, what the target accepted and what it did not."""
     made, stats = len(result.token_ids), result.stats
+    accepted = stats.accepted + stats.taken
     return {
         "prompt_tokens": result.prompt_tokens,
         "completion_tokens": made,
         "total_tokens": result.prompt_tokens + made,
         "completion_tokens_details": {
-            "accepted_prediction_tokens": stats.accepted,
-            "rejected_prediction_tokens": stats.drafted - stats.accepted,
+            "accepted_prediction_tokens": accepted,
+            "rejected_prediction_tokens": stats.drafted + stats.siblings - accepted,
         },
     }

@@ -65,6 +65,7 @@ def _acceptance(stats: Stats) -> str:
     return (
         f"accepted {stats.accepted} of {stats.evaluated} drafted tokens looked at "
         f"({stats.acceptance_rate:.0%}; {stats.drafted} drafted), by place: {places}"
+        + (f"; {stats.taken} of {stats.siblings} siblings taken" if stats.siblings else "")
     )
 
 
@@ -156,8 +157,8 @@ def _verdict(measured: RowInvariance) -> str:
         return f"NOT row-invariant ({measured.measured_on}): speculation is refused"
     return (
         f"row-invariant, bitwise, for calls of {measured.min_rows} to {measured.max_rows} "
-        f"positions; one position alone differs by {measured.one_row_difference:.1e} "
-        f"({measured.measured_on})"
+        f"positions{', siblings too' if measured.siblings else ''}; one position alone differs by "
+        f"{measured.one_row_difference:.1e} ({measured.measured_on})"
     )
 
 
