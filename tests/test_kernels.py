@@ -11,6 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -34,6 +35,7 @@ from edgespec_export.attention_functions import (
 )
 from edgespec_export.graph import Graph
 from edgespec_export.half_layers import HALF_LAYERS
+from edgespec_export.half_products import BFLOAT16_PRODUCT, FLOAT16_PRODUCT
 from edgespec_export.int8_products import (
     HEAD,
     NORMED_PRODUCT,
@@ -391,6 +393,66 @@ def test_no_rows_have_no_tokens(head, rng):
     assert head(nothing, fixed, choose=0).shape == (0, 48)
     for choose, best in ((1, 1), (2, CHOICES)):
         assert all(found.shape == (0, best) for found in head(nothing, fixed, choose=choose))
+
+
+# --- Weights of 16 bits ------------------------------------------------------------------------
+
+
+HALVES = {"fp16": (FLOAT16_PRODUCT, np.float16), "bf16": (BFLOAT16_PRODUCT, ml_dtypes.bfloat16)}
+HALF_SHAPES = [(64, 48), (576, 1000), (100, 33), (1024, 17), (4, 1)]  # in, out
+
+
+def halves_of(rng, width, out, dtype):
+    """All sizes of numbers that 16 bits have, those below the normal ones among them."""
+    weights = rng.normal(size=(out, width)) * 10.0 ** rng.integers(-7, 3, (out, 1))
+    return {"weights": weights.astype(dtype)}
+
+
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize(("width", "out"), HALF_SHAPES)
+@pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 17, MANY])
+def test_a_product_with_halves_is_the_standard_one(called, rng, kind, width, out, count):
+    function, dtype = HALVES[kind]
+    x = {"x": rng.normal(size=(count, width)).astype(np.float32)}
+    fixed = halves_of(rng, width, out, dtype)
+    (ours,) = called(function, x, fixed)
+    wide = fixed["weights"].astype(np.float64)
+    size = np.abs(x["x"]) @ np.abs(wide).T  # what rounding is relative to
+    assert (np.abs(ours - x["x"] @ wide.T) <= 1e-6 * np.sqrt(width) * size).all()
+    if count:
+        (theirs,) = called(function, x, fixed, kernel=False)
+        assert (np.abs(ours - theirs) <= 2e-6 * np.sqrt(width) * size).all()
+
+
+@pytest.mark.parametrize("kind", HALVES)
+def test_a_product_of_small_integers_with_halves_is_exact(called, rng, kind):
+    """Each output has its own weights, none is lost and none counted twice."""
+    function, dtype = HALVES[kind]
+    weights = rng.integers(-128, 129, (77, 203))
+    x = rng.integers(-60, 61, (11, 203)).astype(np.float32)
+    (y,) = called(function, {"x": x}, {"weights": weights.astype(dtype)})
+    np.testing.assert_array_equal(y, x @ weights.T)
+
+
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_row_of_a_product_with_halves_does_not_depend_on_the_others(called, rng, kind, threads):
+    function, dtype = HALVES[kind]
+    fixed = halves_of(rng, 576, 1500, dtype)
+    x = rows_of(rng, MANY, 576)
+    x[20, 5] = np.nan
+    (whole,) = called(function, {"x": x}, fixed)
+    assert np.isnan(whole[20]).all()
+    assert np.isfinite(np.delete(whole, 20, axis=0)).all()
+    for count in range(1, 18):
+        (part,) = called(function, {"x": x[3 : 3 + count]}, fixed, threads=threads)
+        np.testing.assert_array_equal(part, whole[3 : 3 + count])
+
+
+def test_rows_that_do_not_fit_halves_are_refused(called, rng):
+    fixed = halves_of(rng, 64, 48, np.float16)
+    with pytest.raises(Exception, match="rows and weights differ in width"):
+        called(FLOAT16_PRODUCT, {"x": np.zeros((2, 63), np.float32)}, fixed)
 
 
 # --- Gates -------------------------------------------------------------------------------------
@@ -895,6 +957,8 @@ BODIES = [
         {"blocks": [-1, 2], "rows": [-1, 4]},
         f"Reshape MatMul Reshape {ROUNDED} {SCALED}",
     ),
+    (FLOAT16_PRODUCT, {}, "Cast Gemm"),
+    (BFLOAT16_PRODUCT, {}, "Cast Gemm"),
     (TABLE_ROWS, {}, "Gather Cast Gather Unsqueeze Mul"),
     (TURNED_ROWS, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
     (

@@ -152,7 +152,7 @@ def test_a_format_stays_near_float32_and_is_not_float32(real, format_):
         logits[name] = model.score([model.prefill(prompt), *prompt]).copy()
     difference = np.abs(logits["fp32"] - logits[format_]).mean() / logits["fp32"].std()
     assert difference <= NEAR[format_]
-    assert (difference == 0) == (format_ == "fp16")  # the checkpoint itself is fp16
+    assert (difference < 1e-6) == (format_ == "fp16")  # the checkpoint itself is fp16
 
 
 def test_16_bits_on_disk_are_half_the_size(folder):

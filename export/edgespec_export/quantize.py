@@ -20,7 +20,9 @@ import onnx_ir as ir
 from edgespec import contract
 from edgespec.errors import EdgespecError
 from edgespec_export.blocks import FullPrecision, Numbers, rms_norm
+from edgespec_export.functions import Function
 from edgespec_export.graph import Graph
+from edgespec_export.half_products import BFLOAT16_PRODUCT, FLOAT16_PRODUCT
 from edgespec_export.int8_products import (
     HEAD,
     NORMED_PRODUCT,
@@ -44,22 +46,34 @@ __all__ = ["FORMATS", "per_block", "per_channel", "per_row", "side_by_side", "tu
 Float = npt.NDArray[np.float32]
 
 
-class HalfStorage(Numbers):
-    """16 bits on disk, float32 in memory: ONNX Runtime widens the matrices when it loads them."""
+class Halves(Numbers):
+    """Weights in 16 bits, activations in float32. ONNX Runtime widens the matrices when it loads
+    them; kernels read them as they are."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: Any, product: Function) -> None:
         self._dtype = np.dtype(dtype)
+        self._product = product
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
-        rows = g.op.Gather(self._stored(g, name), tokens, axis=0)
+        rows = g.op.Gather(self._stored(g, [name]), tokens, axis=0)
         return g.op.Cast(rows, to=ir.DataType.FLOAT)
 
     def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
-        matrix = g.op.Cast(self._stored(g, name), to=ir.DataType.FLOAT)
-        return g.op.Gemm(*([x, matrix] + ([g.weight(bias)] if bias else [])), transB=1)
+        (y,) = self.linears(g, x, [name], [bias] if bias else [])
+        return y
 
-    def _stored(self, g: Graph, name: str) -> ir.Value:
-        return g.stored(f"{name}.{self._dtype}", lambda: self._narrow(g, name))
+    def linears(
+        self, g: Graph, x: ir.Value, names: Sequence[str], biases: Sequence[str] = ()
+    ) -> Sequence[ir.Value]:
+        (y,) = g.call(self._product, x, self._stored(g, names))
+        return _parted(g, _biased(g, y, biases), names)
+
+    def _stored(self, g: Graph, names: Sequence[str]) -> ir.Value:
+        """Matrices below each other, [Σ out, in]."""
+        return g.stored(
+            f"{'+'.join(names)}.{self._dtype}",
+            lambda: np.concatenate([self._narrow(g, name) for name in names]),
+        )
 
     def _narrow(self, g: Graph, name: str) -> npt.NDArray[Any]:
         with np.errstate(over="ignore"):
@@ -111,8 +125,7 @@ class Int8(Numbers):
                 epsilon=normed.epsilon,
                 step=self.RANGE / 127,
             )
-        y = _biased(g, y, biases)
-        return g.split(y, [g.weights.shape(n)[0] for n in names]) if len(names) > 1 else [y]
+        return _parted(g, _biased(g, y, biases), names)
 
     def inner(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
         width = g.weights.shape(name)[1]
@@ -201,6 +214,11 @@ def _biased(g: Graph, y: ir.Value, biases: Sequence[str]) -> ir.Value:
     return g.op.Sum(y, added)
 
 
+def _parted(g: Graph, y: ir.Value, names: Sequence[str]) -> Sequence[ir.Value]:
+    """What the matrices of a product make, each for itself."""
+    return g.split(y, [g.weights.shape(n)[0] for n in names]) if len(names) > 1 else [y]
+
+
 def turned_rows(g: Graph, x: ir.Value, width: int, most: int) -> ir.Value:
     """`rotation.turned` in a graph: [m, width], block by block."""
     size = block_size(width, most)
@@ -221,7 +239,7 @@ class WeightOnly(Numbers):
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
-        self._half = HalfStorage(np.float16)
+        self._half = Halves(np.float16, FLOAT16_PRODUCT)
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
         return self._half.table(g, tokens, name)
@@ -250,8 +268,8 @@ class WeightOnly(Numbers):
 
 FORMATS: dict[str, Callable[[], Numbers]] = {
     "fp32": FullPrecision,
-    "fp16": lambda: HalfStorage(np.float16),
-    "bf16": lambda: HalfStorage(ml_dtypes.bfloat16),
+    "fp16": lambda: Halves(np.float16, FLOAT16_PRODUCT),
+    "bf16": lambda: Halves(ml_dtypes.bfloat16, BFLOAT16_PRODUCT),
     "int8": Int8,
     "int8-weights": lambda: WeightOnly(8),
     "int4-weights": lambda: WeightOnly(4),

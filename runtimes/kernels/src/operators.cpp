@@ -2,6 +2,7 @@
 #include <map>
 #include <mutex>
 
+#include "halves.h"
 #include "head.h"
 #include "layers.h"
 
@@ -44,7 +45,7 @@ __attribute__((visibility("default"))) edgespec::ort::Status* RegisterCustomOps(
   const ort::Api* api = base->get_api(ort::kVersion);
   if (api == nullptr) return ort::failure(base->get_api(1), "these kernels need ONNX Runtime 1.21");
   ort::CustomOpDomain* domain = nullptr;
-  ort::Status* status = operators<Int8Product, Int8Head, Int8TableRows, NormedInt8Product,
+  ort::Status* status = operators<HalfProduct<BFloat16>, HalfProduct<Float16>, Int8Product, Int8Head, Int8TableRows, NormedInt8Product,
                                   TurnedInt8Product, TurnedRowsAlone, SiluGate, GeluGate, RotaryTreeAttention,
                                   BiasedTreeAttention, SourceAttention, RotaryTreeSelfAttention,
                                   BiasedTreeSelfAttention, CrossAttention, SiluFeedForward,

@@ -32,7 +32,14 @@ struct ApiBase {
   const char* (*version_string)();
 };
 
-enum class ElementType : int { float32 = 1, int8 = 3, int32 = 6, int64 = 7 };
+enum class ElementType : int {
+  float32 = 1,
+  int8 = 3,
+  int32 = 6,
+  int64 = 7,
+  float16 = 10,
+  bfloat16 = 16
+};
 enum class Presence : int { required = 0, optional = 1, variadic = 2 };
 
 // `OrtCustomOp`: what the runtime asks an operator. Functions that may be absent are null.

@@ -1,0 +1,120 @@
+#include "halves.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "panels.h"
+#include "vector_math.h"
+
+namespace edgespec {
+namespace {
+
+constexpr int64_t kLanes = 16;
+constexpr int64_t kInput = 64;  // bytes of a panel for each input
+
+struct Product {
+  const std::byte* packed;
+  int64_t panel_bytes;
+  int64_t in, out;
+  const float* x;  // rows, `stride` numbers apart
+  int64_t stride;
+  float* y;
+};
+
+// Weights of a panel's first and last 16 outputs.
+struct Wide {
+  __m512 low, high;
+};
+
+// In a panel, output o and output o + 16 share 32 bits: each is widened by one instruction.
+[[gnu::always_inline]] inline Wide widened(const std::byte* weights, BFloat16) {
+  const __m512i both = _mm512_load_si512(weights);
+  const __m512i high = _mm512_and_si512(both, _mm512_set1_epi32(int(0xFFFF0000)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16)), _mm512_castsi512_ps(high)};
+}
+
+[[gnu::always_inline]] inline Wide widened(const std::byte* weights, Float16) {
+  const auto* halves = reinterpret_cast<const __m256i*>(weights);
+  return {_mm512_cvtph_ps(_mm256_load_si256(halves)), _mm512_cvtph_ps(_mm256_load_si256(halves + 1))};
+}
+
+// Where an output's number is among the 32 of an input.
+constexpr int64_t place(int64_t output, BFloat16) { return output % kLanes * 2 + output / kLanes; }
+constexpr int64_t place(int64_t output, Float16) { return output; }
+
+// A panel for `count` rows.
+template <typename Half>
+struct MultiplyPanel {
+  template <int count>
+  struct Rows {
+    static void run(int64_t first_row, const Product& product, const int64_t& panel);
+  };
+};
+
+template <typename Half>
+template <int count>
+void MultiplyPanel<Half>::Rows<count>::run(int64_t first_row, const Product& product,
+                                           const int64_t& panel) {
+  __m512 low[count], high[count];  // sums of the panel's first and last 16 outputs
+#pragma GCC unroll 16
+  for (int r = 0; r < count; ++r) low[r] = high[r] = _mm512_setzero_ps();
+  const std::byte* weights = product.packed + panel * product.panel_bytes;
+  const float* inputs = product.x + first_row * product.stride;
+  for (int64_t i = 0; i < product.in; ++i, weights += kInput) {
+    prefetch<count, kInput>(weights);
+    const Wide wide = widened(weights, Half{});
+#pragma GCC unroll 16
+    for (int r = 0; r < count; ++r) {
+      const __m512 input = _mm512_set1_ps(inputs[r * product.stride + i]);
+      low[r] = _mm512_fmadd_ps(input, wide.low, low[r]);
+      high[r] = _mm512_fmadd_ps(input, wide.high, high[r]);
+    }
+  }
+  for (int r = 0; r < count; ++r) {
+    float* y = product.y + (first_row + r) * product.out + panel * kPanel;
+    const int64_t left = product.out - panel * kPanel;
+    _mm512_mask_storeu_ps(y, first_lanes(left), low[r]);
+    if (left > kLanes) _mm512_mask_storeu_ps(y + kLanes, first_lanes(left - kLanes), high[r]);
+  }
+}
+
+}  // namespace
+
+template <typename Half>
+PackedHalves<Half>::PackedHalves(const uint16_t* weights, int64_t in, int64_t out)
+    : in_(in), out_(out), panel_bytes_(in * kInput) {
+  packed_ = allocate(panels_of(out) * panel_bytes_);
+  auto* panel = reinterpret_cast<uint16_t*>(packed_.get());
+  for (int64_t first = 0; first < out; first += kPanel, panel += in * kPanel) {
+    for (int64_t o = 0; o < std::min(kPanel, out - first); ++o) {
+      const uint16_t* row = weights + (first + o) * in;
+      for (int64_t i = 0; i < in; ++i) panel[i * kPanel + place(o, Half{})] = row[i];
+    }
+  }
+}
+
+template <typename Half>
+void PackedHalves<Half>::multiply(const float* x, int64_t count, float* y,
+                                  const Threads& threads) const {
+  if (count == 0) return;
+  // An odd number of cache lines apart, rows do not share places in the first cache.
+  const int64_t stride = ((in_ + kLanes - 1) / kLanes | 1) * kLanes;
+  thread_local std::vector<float> rows;
+  rows.resize(static_cast<size_t>(count * stride));
+  for (int64_t r = 0; r < count; ++r) std::copy_n(x + r * in_, in_, rows.data() + r * stride);
+  const Product product{packed_.get(), panel_bytes_, in_, out_, rows.data(), stride, y};
+  const Shares shares(panels_of(out_), panel_bytes_);
+  threads.each(shares.count(), [&](int64_t share) {
+    // Each panel stays in the cache while all rows pass.
+    for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1); ++panel) {
+      by_parts<MultiplyPanel<Half>::template Rows>(count, product, panel);
+    }
+  });
+}
+
+template class PackedHalves<Float16>;
+template class PackedHalves<BFloat16>;
+
+}  // namespace edgespec
