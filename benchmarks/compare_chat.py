@@ -125,9 +125,8 @@ CONTESTS = {
     "8 bits": Contest(
         "int8", (*llama("Q8_0"), *openvino("int8"), *openvino("Q8_0"), *ort_genai("int8"))
     ),
-    "16 and 32 bits": Contest(
-        "fp32", (*llama("F16"), *llama("BF16"), *openvino("F16"), *ort_genai("fp32"))
-    ),
+    "16 bits": Contest("fp16", (*llama("F16"), *llama("BF16"), *openvino("F16"))),
+    "32 bits": Contest("fp32", ort_genai("fp32")),
     "4 bits, ours 8": Contest("int8", (*llama("Q4_0"), *openvino("Q4_0"), *ort_genai("int4"))),
 }
 
@@ -338,7 +337,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("pair", type=Path, help="exported in fp32 and int8, with a draft")
+    parser.add_argument("pair", type=Path, help="exported in int8, fp16 and fp32, with a draft")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     parser.add_argument("--contests", nargs="*", choices=CONTESTS, default=list(CONTESTS))
     parser.add_argument("--threads", type=int, default=2)

@@ -90,7 +90,7 @@ class Costs:
 # two cores of two machines (docs/speed.md).
 FURTHER = {"int8": 0.06, "int8-weights": 0.12, "int4-weights": 0.17}
 FURTHER_ELSE = 0.045
-FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.03}
+FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.03, "fp16": 0.09, "bf16": 0.09}
 # Bytes of weights that are read in the time that these take:
 CALL = 6_000_000  # any call of a model, beyond reading its weights
 ROW = 2_000_000  # a further position in kernels, beyond its products
