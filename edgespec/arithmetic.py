@@ -35,6 +35,26 @@ class Arithmetic(Protocol):
         """out = e^((row - highest) / temperature); returns Σ out."""
         ...
 
+    def nucleus(
+        self,
+        row: Floats,
+        highest: float,
+        temperature: float,
+        share: float,
+        places: Places,
+        weights: Floats,
+    ) -> int:
+        """The smallest set of the most probable places that holds this share of all weight, of
+        equals the first.
+
+        Args:
+            highest: of the row.
+            places, weights: as long as the row; what is found comes first in them, by place.
+
+        Returns how many there are.
+        """
+        ...
+
     def draw(self, weights: Weights, uniform: float) -> int:
         """The first place up to which more than this share of all weight lies."""
         ...
@@ -54,6 +74,33 @@ class InNumpy:
         np.subtract(row, np.float32(highest), out=out)
         out *= np.float32(1 / temperature)
         return float(_by_blocks(np.exp(out, out=out)).sum())
+
+    def nucleus(
+        self,
+        row: Floats,
+        highest: float,
+        temperature: float,
+        share: float,
+        places: Places,
+        weights: Floats,
+    ) -> int:
+        total = self.weigh(row, highest, temperature, weights)
+        # Sorting a whole vocabulary is dear: first what surely holds the share together, a little
+        # more of it, so that rounding takes nothing from the exact cut.
+        enough = share + min(1e-3, (1 - share) / 2)
+        reach = 4.0  # how many e-folds below the largest weight
+        while True:
+            few = np.flatnonzero(row >= np.float32(highest - temperature * reach))
+            heavy = weights[few]
+            if heavy.sum(dtype=np.float64) > enough * total or len(few) == len(row):
+                break
+            reach *= 1.5
+        order = np.argsort(-heavy, kind="stable")
+        reached = np.cumsum(heavy[order], dtype=np.float64)
+        kept = np.sort(order[: int(np.searchsorted(reached, share * total)) + 1])
+        count = len(kept)
+        places[:count], weights[:count] = few[kept], heavy[kept]
+        return count
 
     def draw(self, weights: Weights, uniform: float) -> int:
         # Along a large vocabulary, first to the block of weights, then within it.

@@ -148,40 +148,24 @@ class Sampling:
         tokens, kept = memory.tokens, logits
         if 0 < self.top_k < len(logits):
             tokens, kept = memory.largest(kept, self.top_k)
-        total = memory.total(kept, highest, self.temperature) if self.top_p < 1 else 0.0
-        if self.min_p > 0:
-            # A little lower, so that rounding drops no token that the exact test below keeps.
-            lowest = highest + self.temperature * math.log(self.min_p) - 1e-3
-            places = memory.above(kept, lowest)
-            tokens, kept = tokens[places], kept[places]
         if self.top_p < 1:
-            tokens, kept = self._heavy(memory, tokens, kept, highest, total)
-        weights = np.empty(len(kept), np.float32)
-        left = arithmetic_for(kept).weigh(kept, highest, self.temperature, weights)
-        if self.top_p < 1:
-            tokens, weights = _nucleus(tokens, weights, self.top_p * total)
+            places, weights = memory.nucleus(kept, highest, self.temperature, self.top_p)
+            tokens = tokens[places]
+            total = float(weights.sum(dtype=np.float64))
+        else:
+            if self.min_p > 0:
+                # A little lower, so that rounding drops no token that the exact test below keeps.
+                lowest = highest + self.temperature * math.log(self.min_p) - 1e-3
+                places = memory.above(kept, lowest)
+                tokens, kept = tokens[places], kept[places]
+            weights = np.empty(len(kept), np.float32)
+            total = arithmetic_for(kept).weigh(kept, highest, self.temperature, weights)
         if self.min_p > 0:
             likely = weights >= self.min_p  # the most probable token weighs exp(0) = 1
             tokens, weights = tokens[likely], weights[likely]
-        if len(weights) < len(kept):
-            left = weights.sum(dtype=np.float64)
-        weights *= np.float32(1 / left)
+            total = float(weights.sum(dtype=np.float64))
+        weights *= np.float32(1 / total)
         return Distribution(tokens, weights)
-
-    def _heavy(
-        self, memory: _Memory, tokens: Tokens, logits: Logits, highest: float, total: float
-    ) -> tuple[Tokens, Logits]:
-        """The largest logits that hold top_p together: sorting a whole vocabulary is dear."""
-        # A little more than top_p, so that rounding takes nothing from the exact cut.
-        enough = self.top_p + min(1e-3, (1 - self.top_p) / 2)
-        reach = 4.0  # how many e-folds below the largest weight
-        while True:
-            places = memory.above(logits, highest - self.temperature * reach)
-            few = logits[places]
-            mass = memory.total(few, highest, self.temperature)
-            if mass > enough * total or len(few) == len(logits):
-                return tokens[places], few
-            reach *= 1.5
 
     def _memory_for(self, count: int) -> _Memory:
         if count not in self._memory:
@@ -204,12 +188,17 @@ class _Memory:
     def __init__(self, count: int) -> None:
         self.tokens = np.arange(count)
         self._numbers = np.empty(count, np.float32)
+        self._places = np.empty(count, np.int64)
         self._flags = np.empty(count, np.bool_)
 
-    def total(self, logits: Logits, highest: float, temperature: float) -> float:
-        """Σ exp((logit - highest) / temperature)."""
-        terms = self._numbers[: len(logits)]
-        return arithmetic_for(logits).weigh(logits, highest, temperature, terms)
+    def nucleus(
+        self, logits: Logits, highest: float, temperature: float, share: float
+    ) -> tuple[Tokens, npt.NDArray[np.float32]]:
+        """The places that top-p keeps, increasing, and their weights."""
+        places, weights = self._places[: len(logits)], self._numbers[: len(logits)]
+        arithmetic = arithmetic_for(logits)
+        count = arithmetic.nucleus(logits, highest, temperature, share, places, weights)
+        return places[:count].copy(), weights[:count].copy()
 
     def largest(self, logits: Logits, count: int) -> tuple[Tokens, Logits]:
         """The places of the `count` largest logits, increasing, and their logits; ties are kept."""
@@ -223,13 +212,3 @@ class _Memory:
         """The places of the logits that are at least `lowest`, increasing."""
         flags = np.greater_equal(logits, np.float32(lowest), out=self._flags[: len(logits)])
         return np.flatnonzero(flags)
-
-
-def _nucleus(
-    tokens: Tokens, weights: npt.NDArray[np.float32], mass: float
-) -> tuple[Tokens, npt.NDArray[np.float32]]:
-    """The smallest set of most probable tokens whose weights reach `mass`."""
-    order = np.argsort(-weights, kind="stable")
-    needed = int(np.searchsorted(np.cumsum(weights[order], dtype=np.float64), mass)) + 1
-    kept = np.sort(order[:needed])
-    return tokens[kept], weights[kept]

@@ -896,6 +896,33 @@ WEIGHTS = arrays.arrays(
 ).filter(lambda row: row.any())
 
 
+HALVINGS = arrays.arrays(
+    np.float32, st.integers(1, 700), elements=st.sampled_from([*range(-9, 1), -200, -np.inf])
+).filter(lambda row: row.max() == 0)
+
+
+@with_laws
+@given(HALVINGS, st.sampled_from([0.05, 0.5, 0.9, 0.95, 0.999]))
+def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
+    """Of equal weights the first: the temperature makes weights of whole powers of two."""
+    found = []
+    for arithmetic in (Laws(), InNumpy()):
+        places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
+        count = arithmetic.nucleus(row, 0.0, 1 / np.log(2), share, places, weights)
+        found.append((places[:count], weights[:count]))
+    (ours, our_weights), (theirs, their_weights) = found
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(our_weights, their_weights, rtol=2e-5, atol=1e-37)
+
+
+@with_laws
+def test_a_flat_law_has_a_nucleus_of_almost_all_tokens():
+    row = np.zeros(49152, np.float32)
+    places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
+    assert Laws().nucleus(row, 0.0, 1.0, 0.75, places, weights) == 36864
+    np.testing.assert_array_equal(places[:36864], np.arange(36864))
+
+
 @with_laws
 @given(WEIGHTS, st.floats(0, 1, exclude_max=True))
 def test_a_draw_is_the_one_that_numpy_makes(weights, uniform):

@@ -26,6 +26,19 @@ class Laws:
         """out = e^((row - highest) / temperature); returns Σ out."""
         return _laws.weigh(row, highest, 1 / temperature, out)
 
+    def nucleus(
+        self,
+        row: Floats,
+        highest: float,
+        temperature: float,
+        share: float,
+        places: Places,
+        weights: Floats,
+    ) -> int:
+        """The fewest places that hold this share of all weight, into `places`, and what they weigh;
+        returns how many."""
+        return _laws.nucleus(row, highest, 1 / temperature, share, places, weights)
+
     def draw(self, weights: Floats, uniform: float) -> int:
         """The first place up to which more than this share of all weight lies."""
         return _laws.draw(weights, uniform)

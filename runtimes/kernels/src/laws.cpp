@@ -3,6 +3,9 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
 
 #include "vector_math.h"
 
@@ -28,6 +31,28 @@ double sum(const float* x, int64_t count) {
     sum.add(_mm512_maskz_loadu_ps(first_lanes(count - i), x + i));
   }
   return sum.total();
+}
+
+struct Weight {
+  float weight;
+  int64_t place;
+};
+
+// Weights that are at least `least`, in the order of their places; returns their sum.
+double collect(const float* weights, int64_t count, float least, std::vector<Weight>& found) {
+  found.clear();
+  double sum = 0;
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 lanes = first_lanes(count - i);
+    const __m512 part = _mm512_maskz_loadu_ps(lanes, weights + i);
+    uint32_t kept = _mm512_mask_cmp_ps_mask(lanes, part, _mm512_set1_ps(least), _CMP_GE_OQ);
+    for (; kept; kept &= kept - 1) {
+      const int64_t place = i + __builtin_ctz(kept);
+      found.push_back({weights[place], place});
+      sum += weights[place];
+    }
+  }
+  return sum;
 }
 
 }  // namespace
@@ -63,6 +88,32 @@ double weigh(const float* x, int64_t count, float highest, float sharpness, floa
     _mm512_mask_storeu_ps(weights + i, lanes, weight);
   }
   return sum.total();
+}
+
+int64_t nucleus(const float* x, int64_t count, float highest, float sharpness, double share,
+                int64_t* places, float* weights) {
+  const double total = weigh(x, count, highest, sharpness, weights);
+  // To sort a whole vocabulary is dear: first the weights that surely hold the share together.
+  const double enough = total * (share + std::min(1e-3, (1 - share) / 2));
+  thread_local std::vector<Weight> heavy;
+  for (float reach = 4; collect(weights, count, std::exp(-reach), heavy) <= enough; reach *= 1.5f) {
+    if (int64_t(heavy.size()) == count) break;
+  }
+  std::sort(heavy.begin(), heavy.end(), [](const Weight& a, const Weight& b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.place < b.place;
+  });
+  size_t needed = 0;
+  for (double mass = 0; needed < heavy.size() && mass < share * total; ++needed) {
+    mass += heavy[needed].weight;
+  }
+  heavy.resize(needed);
+  std::sort(heavy.begin(), heavy.end(),
+            [](const Weight& a, const Weight& b) { return a.place < b.place; });
+  for (size_t i = 0; i < needed; ++i) {
+    places[i] = heavy[i].place;
+    weights[i] = heavy[i].weight;
+  }
+  return int64_t(needed);
 }
 
 int64_t draw(const float* weights, int64_t count, double uniform) {

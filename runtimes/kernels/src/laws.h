@@ -12,6 +12,12 @@ int64_t largest(const float* x, int64_t count);
 // weights = e^((x - highest) · sharpness); returns their sum.
 double weigh(const float* x, int64_t count, float highest, float sharpness, float* weights);
 
+// The smallest set of the largest of weights e^((x - highest) · sharpness) that has `share` of all of
+// them, of equal ones the first: its places, increasing, and their weights; returns how many. Both
+// have room for `count`.
+int64_t nucleus(const float* x, int64_t count, float highest, float sharpness, double share,
+                int64_t* places, float* weights);
+
 // The first place up to which more than `uniform` of all weight lies; never behind the last weight.
 int64_t draw(const float* weights, int64_t count, double uniform);
 

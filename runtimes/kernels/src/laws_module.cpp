@@ -61,6 +61,23 @@ PyObject* weigh(PyObject*, PyObject* arguments) {
       edgespec::weigh(x.data(), x.count(), highest, sharpness, weights.data()));
 }
 
+PyObject* nucleus(PyObject*, PyObject* arguments) {
+  PyObject *row, *where, *out;
+  float highest, sharpness;
+  double share;
+  if (!PyArg_ParseTuple(arguments, "OffdOO", &row, &highest, &sharpness, &share, &where, &out)) {
+    return nullptr;
+  }
+  const Floats x(row), weights(out, PyBUF_WRITABLE);
+  const Buffer<int64_t> places(where, "lq", PyBUF_WRITABLE);
+  if (!x.held || !weights.held || !places.held || !x.count() || weights.count() != x.count() ||
+      places.count() != x.count()) {
+    return wrong_call();
+  }
+  return PyLong_FromLongLong(edgespec::nucleus(x.data(), x.count(), highest, sharpness, share,
+                                               places.data(), weights.data()));
+}
+
 PyObject* draw(PyObject*, PyObject* arguments) {
   PyObject* row;
   double uniform;
@@ -87,6 +104,8 @@ PyObject* excess(PyObject*, PyObject* arguments) {
 PyMethodDef methods[] = {
     {"largest", largest, METH_O, "largest(row): its first place"},
     {"weigh", weigh, METH_VARARGS, "weigh(row, highest, sharpness, out): the sum of out"},
+    {"nucleus", nucleus, METH_VARARGS,
+     "nucleus(row, highest, sharpness, share, places, weights): how many of them"},
     {"draw", draw, METH_VARARGS, "draw(weights, uniform): a place"},
     {"excess", excess, METH_VARARGS, "excess(p, factor, q, places, out)"},
     {nullptr, nullptr, 0, nullptr},
