@@ -173,10 +173,11 @@ def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
         "",
         "| | tokens/s | over edgespec fp32 plain |",
         "|---|---|---|",
-        t5_row("edgespec fp32", "edgespec fp32, plain"),
-        t5_row("edgespec fp32 with draft (int8)", "edgespec fp32, draft int8, γ auto"),
-        t5_row("edgespec int8", "edgespec int8, plain"),
-        t5_row("edgespec int8 with draft (int8)", "edgespec int8, draft int8, γ auto"),
+        *(
+            t5_row(f"edgespec {kind}{label}", f"edgespec {kind}, {way}")
+            for kind in ("fp32", "fp16", "int8")
+            for label, way in (("", "plain"), (" with draft (int8)", "draft int8, γ auto"))
+        ),
         t5_row("transformers fp32", "transformers fp32, plain"),
         t5_row("transformers fp32 with assistant", "transformers fp32, assistant"),
         *(

@@ -156,11 +156,13 @@ def _guesses(
         if len(q.tokens) > 1:
             return _Guess(q, lambda token: float(q.of(token)), list)
         best = cache(partial(_best, logits))
-        return _Guess(
-            q,
-            lambda _: best()[0][1],
-            lambda: _said(vocabulary, best()[1:]) if says_all else [],
-        )
+
+        def others() -> Sequence[tuple[int, float]]:
+            if not says_all:
+                return []
+            return [(vocabulary.said([token])[0], chance) for token, chance in best()[1:]]
+
+        return _Guess(q, lambda _: best()[0][1], others)
 
     chooser = chooser_of(model, process)
     if chooser is None or not says_all:
@@ -169,13 +171,12 @@ def _guesses(
     def by_choice(tokens: Sequence[int]) -> _Guess:
         shown = vocabulary.shown(tokens)
         chosen = chooser.choose(shown, skip=len(shown) - 1, chances=sure)
-        (token,) = vocabulary.said([chosen.tokens.item(0)])
+        token, *others = vocabulary.said(chosen.tokens[0].tolist())
         q = certain(token, chosen.logits.item(0))
         if chosen.chances is None:
             return _Guess(q, lambda _: 1.0, list)
-        chances = chosen.chances[0].tolist()
-        others = list(zip(chosen.tokens[0, 1:].tolist(), chances[1:], strict=True))
-        return _Guess(q, lambda _: chances[0], lambda: _said(vocabulary, others))
+        chance, *chances = chosen.chances[0].tolist()
+        return _Guess(q, lambda _: chance, lambda: list(zip(others, chances, strict=True)))
 
     return by_choice
 
@@ -191,14 +192,6 @@ def _best(logits: Logits) -> list[tuple[int, float]]:
         best.append((place, float(weights[place]) / total))
         weights[place] = -1
     return best
-
-
-def _said(
-    vocabulary: Vocabulary, guesses: Sequence[tuple[int, float]]
-) -> Sequence[tuple[int, float]]:
-    """The same by the target's numbers of the tokens."""
-    tokens, chances = zip(*guesses, strict=True)
-    return list(zip(vocabulary.said(tokens), chances, strict=True))
 
 
 class PromptLookup:
