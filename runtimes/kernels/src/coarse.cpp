@@ -194,6 +194,7 @@ void SearchPanel<count>::run(int64_t first_row, const Search& search, const int6
       add_products<count>(low, high, first, second, inputs, stride);
     }
   }
+#pragma GCC unroll 16
   for (int r = 0; r < count; ++r) {
     const int64_t row = first_row + r;
     const __m512 row_scale = _mm512_set1_ps(search.rows.scale[row]);

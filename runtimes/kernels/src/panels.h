@@ -15,9 +15,8 @@ namespace edgespec {
 
 constexpr int64_t kPanel = 32;      // outputs: two registers of 16 sums
 constexpr int64_t kStep = 4;        // inputs that one instruction adds up
-constexpr int64_t kMostRows = 9;    // whose sums stay in registers together, with little to spare
-constexpr int64_t kPartRows = 8;    // of more than these, faster parts
-constexpr int64_t kFewRows = 6;     // are done with weights before the next ones are there
+constexpr int64_t kMostRows = 12;   // whose sums stay in registers together, with little to spare
+constexpr int64_t kFewRows = 3;     // are done with weights before the next ones are there
 
 inline int64_t panels_of(int64_t outputs) { return (outputs + kPanel - 1) / kPanel; }
 
@@ -43,12 +42,18 @@ class Shares {
 // longer with each line than the first cache can hold lines waiting.
 template <int rows, int64_t bytes>
 void prefetch(const std::byte* weights) {
-  constexpr int64_t kAhead = rows <= kFewRows ? 8192 : 16384;
+  constexpr int64_t kAhead = 8192;
   constexpr auto kHint = rows <= kFewRows ? _MM_HINT_NTA : _MM_HINT_T1;
 #pragma GCC unroll 8
   for (int64_t line = 0; line < bytes; line += 64) {
     _mm_prefetch(reinterpret_cast<const char*>(weights + kAhead + line), kHint);
   }
+}
+
+// As _mm512_dpbusd_epi32 does, but GCC 12 copies the sums of that around, and through memory where
+// they are many.
+[[gnu::always_inline]] inline void add_dots(__m512i& sums, __m512i weights, __m512i inputs) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(weights), "v"(inputs));
 }
 
 // Adds to each of `count` rows' sums the products of four inputs with the weights of 32 outputs.
@@ -60,8 +65,9 @@ template <int count>
   for (int r = 0; r < count; ++r) {
     int32_t four;
     std::memcpy(&four, inputs + r * stride, sizeof four);
-    low[r] = _mm512_dpbusd_epi32(low[r], first, _mm512_set1_epi32(four));
-    high[r] = _mm512_dpbusd_epi32(high[r], second, _mm512_set1_epi32(four));
+    const __m512i all = _mm512_set1_epi32(four);
+    add_dots(low[r], first, all);
+    add_dots(high[r], second, all);
   }
 }
 
@@ -73,7 +79,7 @@ void by_parts(int64_t rows, const Arguments&... arguments) {
   static constexpr auto kDo = []<size_t... count>(std::index_sequence<count...>) {
     return std::array<Do, sizeof...(count)>{With<int(count + 1)>::run...};
   }(std::make_index_sequence<kMostRows>());  // by the number of rows, less one
-  const int64_t parts = rows <= kMostRows ? 1 : (rows + kPartRows - 1) / kPartRows;
+  const int64_t parts = (rows + kMostRows - 1) / kMostRows;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = part * rows / parts, end = (part + 1) * rows / parts;
     kDo[end - first - 1](first, arguments...);

@@ -44,6 +44,7 @@ void MultiplyPanel<count>::run(int64_t first_row, const Call& call, const int64_
     const __m512i first = _mm512_load_si512(weights), second = _mm512_load_si512(weights + 64);
     add_products<count>(low, high, first, second, inputs, stride);
   }
+#pragma GCC unroll 16
   for (int r = 0; r < count; ++r) {
     const __m512 row_scale = _mm512_set1_ps(call.rows->scale[first_row + r]);
     for (int half = 0; half < 2; ++half) {
