@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -28,9 +30,18 @@ def one_line_errors() -> Iterator[None]:
         where = error.filename
         if where is None and error.errno == errno.ENOSPC:
             where = "standard output"
+            _leave_standard_output()
         reason = f"{where}: {error.strerror}" if where else str(error)
         click.secho(f"edgespec: {reason}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
         click.echo("\nedgespec: interrupted", err=True)
         sys.exit(130)
+
+
+def _leave_standard_output() -> None:
+    """What it still holds would fail once more when Python ends, with a traceback."""
+    with suppress(io.UnsupportedOperation):  # one that is no file holds nothing
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

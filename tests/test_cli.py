@@ -122,11 +122,16 @@ def test_a_hyphen_is_standard_input_and_a_mark_at_the_beginning_of_a_file_no_tex
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that Linux has")
 @pytest.mark.parametrize("command", [("inspect",), ("generate", PROMPT)], ids=str)
-def test_a_full_disk_behind_standard_output_is_one_line(pair_folder, command):
+@pytest.mark.parametrize("unbuffered", ["", "1"])  # Python takes an empty one for none
+def test_a_full_disk_behind_standard_output_is_one_line(pair_folder, command, unbuffered):
     name, *rest = command
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [EDGESPEC, name, pair_folder, *rest], stdout=full, stderr=subprocess.PIPE, text=True
+            [EDGESPEC, name, pair_folder, *rest],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
         )
     assert done.returncode == 1
     assert done.stderr == "edgespec: standard output: No space left on device\n"
