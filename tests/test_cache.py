@@ -8,6 +8,7 @@ nothing else. Encoder-decoder and decoder-only, fused and standard attention, ev
 from __future__ import annotations
 
 import mmap
+import os
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from edgespec.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
-from edgespec_runtimes.cache_memory import lazy_zeros
+from edgespec_runtimes.cache_memory import NAMELESS, lazy_zeros
 
 CAPACITY = 24
 VOCAB = 11
@@ -163,6 +164,15 @@ def test_a_cache_takes_memory_as_it_is_written():
     assert resident() - before < 64 * 2**20  # 64 heads, 2 MB each
     assert heads.shape == (1, 64, 8192, 64)
     assert heads[:, :, :2].sum() == 64 * 64
+
+
+@pytest.mark.skipif(not NAMELESS, reason="other systems have rules of their own")
+def test_a_cache_may_be_larger_than_memory_of_which_little_is_written():
+    page = mmap.PAGESIZE
+    memory = os.sysconf("SC_PHYS_PAGES") * page
+    heads = lazy_zeros((2 * memory // page, page), np.uint8)
+    heads[-1] = 1
+    assert heads[-1].all()
 
 
 def resident() -> int:

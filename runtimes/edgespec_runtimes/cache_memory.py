@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import platform
+import sys
 from collections.abc import Sequence
 from itertools import groupby
 from math import prod
@@ -14,6 +16,10 @@ import numpy.typing as npt
 from edgespec.contract import Buffer
 
 __all__ = ["cache_memory", "lazy_zeros"]
+
+# Python has a name for it from 3.13 on; the number is Linux's on these processors.
+NAMELESS = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64", "riscv64")
+UNRESERVED: int = getattr(mmap, "MAP_NORESERVE", 0x4000 if NAMELESS else 0)
 
 
 def cache_memory(
@@ -49,6 +55,9 @@ def lazy_zeros(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
         OSError, OverflowError, ValueError: there is no such memory.
     """
     count = prod(shape)
-    flags = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    flags = {}
+    if hasattr(mmap, "MAP_PRIVATE"):
+        # Linux else refuses what is larger than its memory, although little of it may be written.
+        flags["flags"] = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | UNRESERVED
     memory = mmap.mmap(-1, max(1, count * np.dtype(dtype).itemsize), **flags)
     return np.frombuffer(memory, dtype, count).reshape(shape)
