@@ -1,17 +1,28 @@
 """Claim: greedy calls whose tokens come from the graph give the text that logits give.
 
-An int8 target with a head that is its embedding returns the arg-max and no logits. Its text is
-compared with the one that is chosen from logits, token by token, with and without a draft.
+An int8 target returns the arg-max and no logits, whether its head is its embedding or its own. Its
+text is compared with the one that is chosen from logits, token by token, with and without a draft.
 """
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
+import onnx
 import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
-from edgespec.contract import CHOICES, read_manifest
+from edgespec.contract import (
+    CHOICES,
+    CHOSEN,
+    CHOSEN_LOGITS,
+    DECODER,
+    MAX_ROWS,
+    read_manifest,
+)
+from edgespec.costs import Costs
 from edgespec.device import Device
 from edgespec.distribution import Sampling
 from edgespec.draft import ModelDraft
@@ -23,6 +34,7 @@ from edgespec.model import Chosen
 from edgespec.randomness import Seeded
 from edgespec.runtimes import open_model
 from edgespec.vocabulary import SharedTokens
+from edgespec_runtimes.ort import OrtModel
 
 TINY = {"vocab_size": 272, "head_size": 16}
 TARGETS = {
@@ -31,6 +43,10 @@ TARGETS = {
     ),
     "t5 v1.0": lambda folder: write_t5(
         folder, **TINY, tokenizer=byte_tokenizer(272, append_eos=True), tie_word_embeddings=True
+    ),
+    "llama, own head": lambda folder: write_llama(folder, **TINY, tokenizer=byte_tokenizer(272)),
+    "t5 v1.1": lambda folder: write_t5(
+        folder, **TINY, tokenizer=byte_tokenizer(272, append_eos=True), gated=True
     ),
 }
 PROMPTS = [list(prompt.encode()) for prompt in ("Greedy", "a", "the arg-max of a row", "…")]
@@ -153,11 +169,44 @@ def gammas_of(pair, prompt):
 def test_a_draft_is_as_sure_of_its_tokens_as_its_logits_say(pair, monkeypatch):
     """A surer draft goes on: rounds are as long, and tokens the same, either way."""
     assert pair.draft.chooses
+    cheap = Costs([1 + 0.01 * gamma for gamma in range(MAX_ROWS)], draft=0.02)
+    monkeypatch.setattr(pair, "costs", cheap.of_kinds())
     chosen = [gammas_of(pair, prompt) for prompt in PROMPTS]
     monkeypatch.setattr(pair.draft, "chooses", False)
     assert [gammas_of(pair, prompt) for prompt in PROMPTS] == chosen
     assert len({gamma for gammas, *_ in chosen for gamma in gammas}) > 1
     assert any(siblings for _, siblings, _ in chosen)
+
+
+def as_once_exported(graph):
+    """A head of before, which had one token for each row, and is no operator that kernels know."""
+    model = onnx.load(graph, load_external_data=False)
+    for named in (*model.functions, *model.graph.node):
+        attribute = "name" if isinstance(named, onnx.FunctionProto) else "op_type"
+        if getattr(named, attribute) == "Int8Head":
+            setattr(named, attribute, "Int8HeadOfBefore")
+    for output in model.graph.output:
+        if output.name in (CHOSEN, CHOSEN_LOGITS):
+            (head,) = (node for node in model.graph.node if output.name in node.output)
+            head.output[list(head.output).index(output.name)] = f"{output.name}_rows"
+            squeezed = onnx.helper.make_node("Squeeze", [f"{output.name}_rows"], [output.name])
+            model.graph.node.append(squeezed)
+            del output.type.tensor_type.shape.dim[1]
+    onnx.save(model, graph)
+
+
+@needs_kernels
+def test_a_graph_of_an_older_export_is_read_by_its_logits(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "pair")
+    model = read_manifest(folder).target
+    as_once_exported(tmp_path / "pair" / model.variants["int8"].graphs[DECODER])
+    old, new = (OrtModel(f, model, "int8", device=Device(1)) for f in (tmp_path / "pair", folder))
+    assert new.chooses
+    assert not old.chooses
+    tokens = [new.prefill(PROMPTS[0]), *PROMPTS[2][:6]]
+    old.prefill(PROMPTS[0])
+    chosen = new.choose(tokens).tokens[:, 0]
+    np.testing.assert_array_equal(old.score(tokens).argmax(axis=1), chosen)
 
 
 class AllTokens:
@@ -180,6 +229,23 @@ def test_a_draft_with_more_tokens_than_its_target_is_asked_for_logits():
     draft = ModelDraft(AllTokens(), Sampling(), SharedTokens(6))
     draft.begin([1])
     assert draft.propose([1], 2, Seeded(0)).tokens == [5, 5]
+
+
+def test_a_siblings_chance_is_that_of_the_line_before_it_and_its_own():
+    asked = []
+
+    def beside(chance, rows):
+        asked.append((chance, rows))
+        return len(asked) % 2 == 0
+
+    draft = ModelDraft(AllTokens(), Sampling(), SharedTokens(8), beside=beside)
+    draft.begin([1])
+    proposal = draft.propose([1], 3, Seeded(0))
+    first, second, third = np.exp(np.arange(7, 4, -1)) / np.exp(np.arange(8)).sum()
+    places = [(place, other) for place in range(3) for other in (second, third)]
+    expected = [(first**place * other, 2 + 2 * place) for place, other in places]
+    np.testing.assert_allclose(asked, expected, rtol=1e-6)
+    assert proposal.siblings == [(0, 5), (1, 5), (2, 5)]
 
 
 class Broken:

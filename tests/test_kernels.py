@@ -992,8 +992,8 @@ BODIES = [
         HEAD,
         {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},
         "Reshape MatMul Reshape RMSNormalization Transpose Reshape MatMul Reshape "
-        f"{ROUNDED} {SCALED} Shape Min Mul Slice Mul Sub Max TopK Div Mul Slice Slice ReduceMax "
-        "Sub Exp ReduceSum Slice Sub Exp Div",
+        f"{ROUNDED} {SCALED} Min Shape Mul Slice Max Slice Mul Sub Max TopK Slice Slice Div Mul "
+        "Slice Slice ReduceMax Sub Exp ReduceSum Slice Sub Exp Div",
     ),
     (
         ROTARY_ATTENTION,

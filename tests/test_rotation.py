@@ -46,7 +46,7 @@ class Turned(Int8):
     linears = FullPrecision.linears
     norm = FullPrecision.norm
 
-    def tied_head(self, g, x, name, norm, epsilon, factor=1.0):
+    def head(self, g, x, name, norm, epsilon, factor=1.0):
         (width,) = g.weights.shape(norm)
         rows = rms_norm(g, turned_rows(g, x, width, STREAM_BLOCK), norm, epsilon)
         rows = g.op.Mul(turned_rows(g, rows, width, STREAM_BLOCK), g.constant(factor, np.float32))
@@ -153,7 +153,7 @@ class Unturned(Int8):
     inner = Int8.linear
     norm = FullPrecision.norm
 
-    def tied_head(self, g, x, name, norm, epsilon, factor=1.0):
+    def head(self, g, x, name, norm, epsilon, factor=1.0):
         rows = g.op.Mul(rms_norm(g, x, norm, epsilon), g.constant(factor, np.float32))
         matrix, scale = per_channel(g.weights.checkpoint_tensor(name))
         weights = g.stored(f"{name}.head", lambda: matrix), g.stored("head.scale", lambda: scale)

@@ -64,10 +64,10 @@ class Numbers(Protocol):
         """The residual stream [m, width] as the checkpoint's own model would have it."""
         return x
 
-    def tied_head(
+    def head(
         self, g: Graph, x: ir.Value, name: str, norm: str, epsilon: float, factor: float = 1.0
     ) -> ir.Value:
-        """factor · `rms_norm`, and `linear` for the matrix that is also the embedding's `table`."""
+        """factor · `rms_norm`, and `linear` for the head, which may be the embedding's `table`."""
         normed = rms_norm(g, x, norm, epsilon)
         if factor != 1:
             normed = g.op.Mul(normed, g.constant(factor, np.float32))

@@ -58,21 +58,27 @@ def _head(
     # ONNX Runtime transposes the table once, when it loads the graph.
     weights = f.op.Transpose(table, perm=[1, 0])
     (logits,) = _product(f, _turned(f, normed, hadamard), weights, scale)
-    rows = f.op.Shape(logits, start=0, end=1)
-    count = f.op.Mul(f.op.Min(choose, f.ints(1)), rows)
-    chosen = f.op.Slice(logits, f.ints(0), count, f.ints(0))
+    asked = f.op.Mul(f.op.Min(choose, f.ints(1)), f.op.Shape(logits))  # [rows, V], or 0 and 0
+    count = _first(f, asked, f.ints(1))
+    # Before 1.31 the largest of no rows ended the process.
+    some = f.op.Slice(logits, f.ints(0, 0), f.op.Max(asked, f.ints(1)))
     best = f.op.Max(f.op.Sub(f.op.Mul(choose, f.ints(2)), f.ints(1)), f.ints(1))
-    highest, tokens = f.largest(chosen, best)
-    sure = f.op.Mul(f.op.Div(choose, f.ints(2)), rows)
-    asked, kept = (f.op.Slice(x, f.ints(0), sure, f.ints(0)) for x in (chosen, highest))
-    largest = f.op.ReduceMax(asked, f.ints(1))
-    total = f.op.ReduceSum(f.op.Exp(f.op.Sub(asked, largest)), f.ints(1))
+    highest, tokens = (_first(f, x, count) for x in f.largest(some, best))
+    sure = f.op.Mul(f.op.Div(choose, f.ints(2)), count)
+    chosen, kept = _first(f, some, sure), _first(f, highest, sure)
+    largest = f.op.ReduceMax(chosen, f.ints(1))
+    total = f.op.ReduceSum(f.op.Exp(f.op.Sub(chosen, largest)), f.ints(1))
     return [
         f.op.Slice(logits, count, f.ints(np.iinfo(np.int64).max), f.ints(0)),
         tokens,
         highest,
         f.op.Div(f.op.Exp(f.op.Sub(kept, largest)), total),
     ]
+
+
+def _first(f: Body, x: ir.Value, count: ir.Value) -> ir.Value:
+    """So many of its rows."""
+    return f.op.Slice(x, f.ints(0), count, f.ints(0))
 
 
 def _table_rows(f: Body, tokens: ir.Value, table: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:

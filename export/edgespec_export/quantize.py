@@ -152,7 +152,7 @@ class Int8(Numbers):
     def unturned(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
         return turned_rows(g, x, width, STREAM_BLOCK)
 
-    def tied_head(
+    def head(
         self, g: Graph, x: ir.Value, name: str, norm: str, epsilon: float, factor: float = 1.0
     ) -> ir.Value:
         """For greedy calls the arg-max comes from the graph, without the logits."""
@@ -175,7 +175,7 @@ class Int8(Numbers):
         return logits
 
     def _table(self, g: Graph, name: str) -> tuple[ir.Value, ir.Value]:
-        """The embedding [tokens, width], and the scale of each row."""
+        """The embedding or a head [tokens, width], and the scale of each row."""
         quantized = cache(lambda: per_row(g.weights.checkpoint_tensor(name)))
         table = g.stored(f"{name}.int8", lambda: quantized()[0])
         return table, g.stored(f"{name}.scale", lambda: quantized()[1])

@@ -40,15 +40,15 @@ class Residual:
     """What touches a model's residual stream: names of tensors.
 
     Attributes:
-        table: the embedding; its rows are the stream's first values.
+        tables: the embedding, whose rows are the stream's first values, and a head of its own.
         readers: matrices that read the stream, each with the norm in front of it. Every reader of
-            these norms must be here.
+            these norms must be here; a head's norm keeps its weights.
         writers: matrices whose output is added to the stream, and their biases.
         inner: those writers that read the feed-forward's activations, whose outliers no weights
             can turn away: a graph turns them when they come.
     """
 
-    table: str
+    tables: frozenset[str]
     readers: Mapping[str, str]
     writers: frozenset[str]
     inner: frozenset[str]
@@ -72,7 +72,7 @@ class Rotated:
         if name in residual.readers:
             norm = self._weights.read(residual.readers[name]).astype(np.float32)
             tensor = turned(tensor * norm, STREAM_BLOCK)
-        elif name == residual.table:
+        elif name in residual.tables:
             tensor = turned(tensor, STREAM_BLOCK)
         if name in residual.inner:
             tensor = turned(tensor, INNER_BLOCK)

@@ -88,9 +88,8 @@ class OrtModel:
         self._encoder = open_session(folder / encoder, device) if encoder else None
         self._further = _further(self._decoder)
         kernels = kernels_for(device) is not None
-        choices = {value.name for value in self._decoder.get_overridable_initializers()}
-        self.chooses = kernels and contract.CHOOSE in choices
-        self._siblings = siblings and kernels and contract.PARENTS in choices
+        self.chooses = kernels and _chooses(self._decoder)
+        self._siblings = siblings and kernels and contract.PARENTS in _choices(self._decoder)
         reads = contract.READER in graphs
         shown = self._further.get(contract.FEATURES, 0)
         if not reads and shown != exported.features:
@@ -109,6 +108,8 @@ class OrtModel:
             raise UsageError(
                 f"there is no memory for a cache of {self.capacity} positions; give less capacity"
             ) from None
+        # Of all calls of few positions: what one has returned is valid until the next.
+        self._logits_room = np.empty((contract.MAX_ROWS, self.vocab_size), np.float32)
         self._cross: dict[str, ort.OrtValue] = {}
         self._calls: dict[tuple[object, ...], Call] = {}
         # The latest call, if it had siblings, and its first position.
@@ -289,6 +290,17 @@ def _taken(decoder: ort.InferenceSession, graph: str, device: Device) -> tuple[i
     return taken, count
 
 
+def _choices(decoder: ort.InferenceSession) -> set[str]:
+    """Names of the inputs that need not be given."""
+    return {value.name for value in decoder.get_overridable_initializers()}
+
+
+def _chooses(decoder: ort.InferenceSession) -> bool:
+    """Whether a graph returns tokens [rows, best]; those of older exports have no kernels."""
+    ranks = {value.name: len(value.shape) for value in decoder.get_outputs()}
+    return contract.CHOOSE in _choices(decoder) and ranks[contract.CHOSEN] == 2
+
+
 def _further(decoder: ort.InferenceSession) -> dict[str, int]:
     """Numbers of each position that only a target that is read has, or a draft that reads: names of
     inputs and outputs, and their widths."""
@@ -352,7 +364,10 @@ class LogitsCall(Call):
 
     def __init__(self, model: OrtModel, rows: int, siblings: int, skip: int) -> None:
         super().__init__(model, rows, siblings, skip)
-        self.logits = np.empty((rows - skip, model.vocab_size), np.float32)
+        shared = model._logits_room
+        count = rows - skip
+        fits = count <= len(shared)
+        self.logits = shared[:count] if fits else np.empty((count, model.vocab_size), np.float32)
         self._bind_output(contract.LOGITS, self.logits)
 
 

@@ -102,7 +102,7 @@ class Eagle(Llama):
         maps = {_map(place) for place in range(len(self.reads))}
         joins = {f"{part}.weight": f"{part}_norm.weight" for part in (TOKEN, STATE)}
         return Residual(
-            llama.table,
+            llama.tables,
             {**llama.readers, **joins},
             llama.writers | maps | joins.keys(),
             llama.inner | maps,

@@ -170,7 +170,8 @@ class Llama:
         return after
 
     def _end(self, g: Graph, x: ir.Value, numbers: Numbers) -> None:
-        logits = self._head(g, asked_positions(g, x), numbers)
+        rows = asked_positions(g, x)
+        logits = numbers.head(g, rows, self._tables[-1], LAST_NORM, self.epsilon)
         g.output(contract.LOGITS, logits, np.float32, ["rows", self.vocab_size])
 
     def with_own_head(self) -> Llama:
@@ -178,7 +179,7 @@ class Llama:
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """What the tensors must be for this to be their model."""
-        for name in (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD):
+        for name in self._tables:
             yield name, (self.vocab_size, self.width)
         asking, kept = (n * self.heads.size for n in (self.heads.count, self.heads.kv_count))
         for layer in range(self.layers):
@@ -200,14 +201,12 @@ class Llama:
             for writer in ("self_attn.o_proj", "mlp.down_proj"):
                 writers |= {f"{block}.{writer}.weight", f"{block}.{writer}.bias"}
             inner.add(f"{block}.mlp.down_proj.weight")
-        if not self.tied_head:
-            readers[HEAD] = LAST_NORM
-        return Residual(EMBEDDING, readers, frozenset(writers), frozenset(inner))
+        return Residual(frozenset(self._tables), readers, frozenset(writers), frozenset(inner))
 
-    def _head(self, g: Graph, x: ir.Value, numbers: Numbers) -> ir.Value:
-        if self.tied_head:
-            return numbers.tied_head(g, x, EMBEDDING, LAST_NORM, self.epsilon)
-        return numbers.linear(g, numbers.norm(g, x, LAST_NORM, self.epsilon), HEAD)
+    @property
+    def _tables(self) -> tuple[str, ...]:
+        """The embedding and the head, which may be one."""
+        return (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD)
 
     def _projections(
         self, g: Graph, h: ir.Value, attention: str, numbers: Numbers

@@ -172,7 +172,7 @@ class T5:
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """What the tensors must be for this to be their model."""
         inner = self.heads.count * self.heads.size
-        for name in (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD):
+        for name in self._tables:
             yield name, (self.vocab_size, self.width)
         for stack in ("encoder", "decoder"):
             yield _bias_table(stack), (self.buckets, self.heads.count)
@@ -199,9 +199,8 @@ class T5:
         for layer in range(self.layers):
             at = f"decoder.block.{layer}.layer.1.EncDecAttention"
             readers |= {f"{at}.{part}.weight": "encoder.final_layer_norm.weight" for part in "kv"}
-        if not self.tied_head:
-            readers[HEAD] = LAST_NORM
-        return Residual(EMBEDDING, readers, frozenset(writers | inner), frozenset(inner))
+        tables = frozenset(self._tables)
+        return Residual(tables, readers, frozenset(writers | inner), frozenset(inner))
 
     def _blocks(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Every block of both stacks and its attentions; a feed-forward comes behind them."""
@@ -216,12 +215,12 @@ class T5:
 
     def _head(self, g: Graph, x: ir.Value, numbers: Numbers) -> ir.Value:
         factor = self.width**-0.5 if self.scale_outputs else 1.0
-        if self.tied_head:
-            return numbers.tied_head(g, x, EMBEDDING, LAST_NORM, self.epsilon, factor)
-        x = numbers.norm(g, x, LAST_NORM, self.epsilon)
-        if self.scale_outputs:
-            x = g.op.Mul(x, g.constant(factor, np.float32))
-        return numbers.linear(g, x, HEAD)
+        return numbers.head(g, x, self._tables[-1], LAST_NORM, self.epsilon, factor)
+
+    @property
+    def _tables(self) -> tuple[str, ...]:
+        """The embedding and the head, which may be one."""
+        return (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD)
 
     def _feed_forward(self, g: Graph, x: ir.Value, block: str, numbers: Numbers) -> ir.Value:
         h = numbers.norm(g, x, f"{block}.layer_norm.weight", self.epsilon)
