@@ -28,8 +28,9 @@ class Proposal:
     `q[i]` is the distribution that `tokens[i]` was *sampled from*: one-hot for a token that was
     determined (arg-max, prompt lookup). Verifying against another law is not exact.
 
-    `siblings` are other guesses at the places of `tokens`. No rule looks at them: where the token
-    that replaces a rejected one happens to be one of them, it has been scored already.
+    `siblings` are other guesses at the places of `tokens`; at other places they are left out. No
+    rule looks at them: where the token that replaces a rejected one happens to be one of them, it
+    has been scored already.
     """
 
     tokens: Sequence[int] = ()
@@ -37,11 +38,10 @@ class Proposal:
     siblings: Sequence[Sibling] = ()
 
     def first(self, count: int) -> Proposal:
-        """Without what is behind so many tokens."""
+        """Without the tokens behind so many."""
         if len(self.tokens) <= count:
             return self
-        siblings = [sibling for sibling in self.siblings if sibling.place < count]
-        return Proposal(self.tokens[:count], self.q[:count], siblings)
+        return Proposal(self.tokens[:count], self.q[:count], self.siblings)
 
 
 @dataclass(frozen=True)

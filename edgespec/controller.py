@@ -121,22 +121,25 @@ class Confident(Adaptive):
     def gamma(self) -> int:
         return min(2 * self._best, self._costs.longest) if self._best else super().gamma()
 
-    def goes_on(self, chance: float) -> bool:
+    def goes_on(self, chance: float, rows: int) -> bool:
         """Whether a further token brings more than the time it takes would bring elsewhere.
 
         Args:
             chance: that all tokens drafted so far in this round are accepted.
+            rows: positions that the verification has without it.
         """
         acceptance = self._accepted / self._evaluated
-        return chance * acceptance > self._costs.one_more * max(1.0, self._promise)
+        cost = self._costs.draft + self._costs.further(rows)
+        return chance * acceptance > cost * max(1.0, self._promise)
 
-    def beside(self, chance: float) -> bool:
+    def beside(self, chance: float, rows: int) -> bool:
         """Whether a sibling brings more than the time it takes: it costs no call of the draft.
 
         Args:
             chance: that it will stand at its place.
+            rows: positions that the verification has without it.
         """
-        return chance > self._costs.one_row * max(1.0, self._promise)
+        return chance > self._costs.further(rows) * max(1.0, self._promise)
 
 
 def controller(

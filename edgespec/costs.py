@@ -53,15 +53,18 @@ class Costs:
         drafting = gamma * self.draft + self.overhead if gamma else 0.0
         return self.verify[gamma] + drafting
 
-    @cached_property
-    def one_row(self) -> float:
-        """What a further position of a verification costs on average."""
-        return (self.verify[-1] - self.verify[0]) / max(1, self.longest)
+    def further(self, rows: int) -> float:
+        """What another position costs in a verification of so many."""
+        return self._further[min(rows, len(self._further)) - 1]
 
     @cached_property
-    def one_more(self) -> float:
-        """What a further drafted token costs on average: its draft and its verification."""
-        return self.draft + self.one_row
+    def _further(self) -> list[float]:
+        """Slopes at v(1), v(2), …, over neighbours: measured curves are not smooth."""
+        slopes = []
+        for rows in range(1, max(1, self.longest) + 1):
+            first, last = max(0, rows - 2), min(self.longest, rows + 1)
+            slopes.append((self.verify[last] - self.verify[first]) / max(1, last - first))
+        return slopes
 
     def speedup(self, acceptance: float, gamma: int) -> float:
         """S = E[tokens] / (γ c + v(γ + 1) + o), over plain decoding."""
@@ -90,13 +93,19 @@ class Costs:
 # two cores of two machines (docs/speed.md).
 FURTHER = {"int8": 0.06, "int8-weights": 0.12, "int4-weights": 0.17}
 FURTHER_ELSE = 0.045
-FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.03, "fp16": 0.09, "bf16": 0.09}
+FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.02, "fp16": 0.03, "bf16": 0.03}
+# The time in which kernels calculate a position, as a part of a plain step's: many positions are
+# bound by that, and no longer by reading weights.
+ARITHMETIC = {"int8": 0.11, "fp16": 0.2, "bf16": 0.2}
 # Bytes of weights that are read in the time that these take:
 CALL = 6_000_000  # any call of a model, beyond reading its weights
-ROW = 2_000_000  # a further position in kernels, beyond its products
+ROW = 1_000_000  # a further position in kernels, beyond its products
 LOOP = 8_000_000  # a drafted round in Python, beyond a plain step
 SMALLEST = 27_000_000  # target of which they were measured; a smaller one is taken for that
 CACHED = 16_000_000  # bytes of a draft that are still in the processor's cache at its next call
+# A target that small may stay in the last cache, too, or be driven out by other programs. Kernels
+# then read it so many times as fast, and drafting may lose; it is not risked on a guess.
+NEAR, NEARER = 32_000_000, 2.5
 
 
 def estimated_costs(
@@ -120,14 +129,21 @@ def estimated_costs(
         min_rows: positions that the target is called with at least: what a plain step pays.
         kernels: run the target (`edgespec.kernels`).
     """
-    step = max(target_bytes, SMALLEST) + CALL
-    slope = FURTHER.get(target_format, FURTHER_ELSE)
+    reading = float(max(target_bytes, SMALLEST))
+    if kernels and reading <= NEAR:
+        reading /= NEARER
+    step = reading + CALL
+    slope, arithmetic = FURTHER.get(target_format, FURTHER_ELSE), 0.0
     if kernels:
         slope = FURTHER_WITH_KERNELS.get(target_format, FURTHER_ELSE) + ROW / step
-    verify = [1 + slope * max(0, gamma + 1 - min_rows) for gamma in range(longest + 1)]
-    reading, call, loop = draft_bytes / step, CALL / step, LOOP / step
+        arithmetic = ARITHMETIC.get(target_format, 0.0)
+    verify = [
+        max(1 + slope * max(0, rows - min_rows), arithmetic * rows)
+        for rows in range(1, longest + 2)
+    ]
+    drafting, call, loop = draft_bytes / step, CALL / step, LOOP / step
     if not draft_bytes:
         return Costs(verify, 0.0, overhead=loop)
     if draft_bytes > CACHED:
-        return Costs(verify, reading + call, overhead=loop)
-    return Costs(verify, call, overhead=loop + reading)
+        return Costs(verify, drafting + call, overhead=loop)
+    return Costs(verify, call, overhead=loop + drafting)

@@ -104,7 +104,7 @@ def speculate(
     while left > 0:
         draws = randomness.at(len(text) - 1)
         most = min(gamma.gamma(), left - 1)
-        proposal = draft.propose(text, most, draws).first(most)
+        proposal = draft.propose(text, most, draws).first(most) if most else Proposal()
         siblings = _scored_siblings(branching, proposal)
         start = target.length
         laws = score([text[-1], *proposal.tokens], siblings)
@@ -138,10 +138,12 @@ def speculate(
 
 
 def _scored_siblings(branching: Branching | None, proposal: Proposal) -> Sequence[Sibling]:
-    """Those of a proposal's siblings that its target can score."""
+    """Those of a proposal's siblings that its target can score, beside tokens that it scores."""
     if branching is None or not proposal.siblings:
         return ()
-    return proposal.siblings[: branching.room_beside(1 + len(proposal.tokens))]
+    count = len(proposal.tokens)
+    siblings = [sibling for sibling in proposal.siblings if 0 <= sibling.place < count]
+    return siblings[: branching.room_beside(1 + count)]
 
 
 def _until_end(run: Sequence[int], ends: Ends) -> tuple[Sequence[int], bool]:

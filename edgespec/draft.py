@@ -49,11 +49,12 @@ class ModelDraft:
         process: the same processors that make the target's logits a distribution.
         vocabulary: which of the target's tokens the draft has.
         last_tokens: tokens after which drafting on is useless (end of text).
-        goes_on: told the chance that all tokens drafted so far in a round are accepted, says
-            whether to draft another; None drafts γ. It knows nothing of the token that comes next,
-            so whether a draft ends behind its tokens depends on these alone, and the law is kept.
+        goes_on: told the chance that all tokens drafted so far in a round are accepted, and how
+            many positions their verification has, says whether to draft another; None drafts γ. It
+            knows nothing of the token that comes next, so whether a draft ends behind its tokens
+            depends on these alone, and the law is kept.
         beside: told the chance that a sibling, another guess at a drafted place, will stand there,
-            says whether to propose it; None proposes none.
+            and the same number, says whether to propose it; None proposes none.
         answers: of a prompt that is a conversation, see `Model.prefill`.
     """
 
@@ -63,8 +64,8 @@ class ModelDraft:
         process: Process,
         vocabulary: Vocabulary,
         last_tokens: Collection[int] = (),
-        goes_on: Callable[[float], bool] | None = None,
-        beside: Callable[[float], bool] | None = None,
+        goes_on: Callable[[float, int], bool] | None = None,
+        beside: Callable[[float, int], bool] | None = None,
         answers: Sequence[range] | None = None,
     ) -> None:
         self._model = model
@@ -101,17 +102,19 @@ class ModelDraft:
             guess = self._guess(unseen)
             self._cached += unseen
             token = randomness.categorical(guess.q)
-            if self._beside is not None:
-                for other, other_chance in guess.others():
-                    if self._beside(chance * other_chance):
-                        siblings.append(Sibling(len(tokens), other))
             tokens.append(token)
             laws.append(guess.q)
+            rows = 1 + len(tokens) + len(siblings)
+            if self._beside is not None:
+                for other, other_chance in guess.others():
+                    if self._beside(chance * other_chance, rows):
+                        siblings.append(Sibling(len(tokens) - 1, other))
+                        rows += 1
             if token in self._last_tokens:
                 break
             if self._judges:
                 chance *= guess.sure(token)
-            if self._goes_on is not None and not self._goes_on(chance):
+            if self._goes_on is not None and not self._goes_on(chance, rows):
                 break
             unseen = [token]
         return Proposal(tokens, laws, siblings)

@@ -71,7 +71,7 @@ class BranchingTable(TableModel):
         self._siblings = [
             (tuple(self._cache[: start + place + 1]), token) for place, token in siblings
         ]
-        assert all(place + 1 < len(tokens) for place, _ in siblings)
+        assert all(0 <= place < len(tokens) - 1 for place, _ in siblings)
         beside = [self.law((*before, token)) for before, token in self._siblings]
         return np.array([*rows, *beside], dtype=object)
 

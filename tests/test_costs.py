@@ -100,7 +100,7 @@ def sure_draft(policy, chance):
     drafted, all_of_them = 0, 1.0
     while drafted < policy.gamma():
         drafted, all_of_them = drafted + 1, all_of_them * chance
-        if not policy.goes_on(all_of_them):
+        if not policy.goes_on(all_of_them, 1 + drafted):
             break
     return drafted
 
@@ -117,6 +117,30 @@ def test_the_dearer_a_token_the_surer_a_draft_must_be():
     assert [sure_draft(Confident(c), 0.8) for c in costs] == sorted(
         (sure_draft(Confident(c), 0.8) for c in costs), reverse=True
     )
+
+
+def test_a_sibling_is_worth_a_position_and_what_its_time_would_bring_elsewhere():
+    """It is verified and costs no call of the draft, so a dear draft does not make it dearer."""
+    dear = Costs([1 + 0.05 * extra for extra in range(17)], draft=2.0)
+    alone = Confident(dear)
+    assert alone.beside(0.0501, rows=2)
+    assert not alone.beside(0.0499, rows=2)
+    promising = Confident(Costs(dear.verify, draft=0.01))
+    for _ in range(32):
+        promising.observe(4, 4, 4)
+    gained = Costs(dear.verify, draft=0.01).best(1.0)[1]
+    assert not promising.beside(0.05 * 1.5, rows=5)
+    assert promising.beside(0.05 * gained, rows=5)
+
+
+def test_a_position_costs_what_it_does_where_it_is():
+    """Few positions hide behind reading the weights, of many each has its own time."""
+    curve = [1 + 0.01 * m for m in range(6)] + [1.05 + 0.2 * m for m in range(1, 12)]
+    costs = Costs(curve, draft=0.0)
+    assert [costs.further(rows) for rows in (1, 3)] == pytest.approx([0.01, 0.01])
+    assert [costs.further(rows) for rows in (9, 17, 99)] == pytest.approx([0.2, 0.2, 0.2])
+    assert costs.further(3) < costs.further(5) < costs.further(6) < costs.further(8)
+    assert Costs([1.0], draft=0.0).further(1) == 0
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9])
@@ -169,6 +193,24 @@ def test_with_kernels_a_further_position_of_int8_costs_less():
         estimated_costs(10**9, 10, 4, "int8", kernels=there) for there in (True, False)
     )
     assert kernels.verify[1] < without.verify[1]
+
+
+def test_a_target_that_may_stay_in_the_cache_is_drafted_for_where_that_was_measured_only():
+    """Its plain step may take two fifths of the time, and all else what it takes elsewhere."""
+    small, large = (
+        estimated_costs(n, 4 * 10**6, 16, "int8", kernels=True) for n in (27_000_000, 33_000_000)
+    )
+    assert small.best(0.7)[0] == 0
+    assert large.best(0.7)[0] > 0
+    without = estimated_costs(27 * 10**6, 4 * 10**6, 16, "int8", kernels=False)
+    assert without.best(0.7)[0] > 0
+
+
+def test_many_positions_in_kernels_are_bound_by_arithmetic():
+    costs = estimated_costs(10**9, 0, 16, "fp16", kernels=True)
+    assert costs.further(2) < 0.05
+    assert costs.further(12) == pytest.approx(0.2)
+    assert costs.verify == sorted(costs.verify)
 
 
 def test_a_hopeless_draft_costs_at_most_3_percent_where_its_first_token_is_free():

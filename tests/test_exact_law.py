@@ -184,7 +184,7 @@ def test_text_has_the_targets_law_when_two_drafts_take_turns(pair, rule):
 @pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
 def test_text_has_the_targets_law_when_a_draft_ends_where_it_is_unsure(pair, rule):
     p, q = pair_laws(pair)
-    draft = model_draft(q, goes_on=lambda chance: chance > 0.4)
+    draft = model_draft(q, goes_on=lambda chance, rows: chance > 0.4)
     law = loop_law(p, draft, RULES[rule], lambda: Fixed(3), length=4)
     assert law == target_law(p, 4)
 
@@ -351,6 +351,57 @@ def test_a_round_whose_correction_is_a_sibling_brings_a_token_more():
         assert any(r.taken for r in rounds) == (draft_class is WithSiblings)
     assert texts[0] == texts[1]
     assert calls[1] < calls[0]
+
+
+class Recorded(Seeded):
+    """Notes which numbers are drawn: after how many emitted tokens, and the how-manieth there."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.numbers = []
+
+    def _uniform(self):
+        self.numbers.append((self._emitted, self._draws))
+        return super()._uniform()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_bonus_behind_a_sibling_is_drawn_by_the_first_number_of_its_place(rule):
+    """And no number is drawn twice, which would tie what is drawn by it."""
+    p, q = pair_laws("far")
+    bonuses = 0
+    for seed in range(20):
+        randomness = Recorded(seed)
+        drafter = WithSiblings(TableModel(q), as_law, SharedTokens(3))
+        rounds = branching_rounds(BranchingTable(p), drafter, rule, randomness, length=30)
+        emitted = 0
+        for round_ in rounds:
+            emitted += len(round_.tokens)
+            if round_.taken and len(round_.tokens) > round_.accepted + 1:
+                assert randomness.numbers[-1] == (emitted - 1, 0)
+                bonuses += 1
+        assert len(set(randomness.numbers)) == len(randomness.numbers)
+    assert bonuses
+
+
+@pytest.mark.parametrize("place", [-1, 0, 1, 3])
+def test_a_sibling_beside_nothing_that_is_drafted_is_left_out(place):
+    """A caller's draft may offer one behind its line, or where a text's end leaves no room."""
+    p, q = pair_laws("far")
+
+    class Outside(ModelDraft):
+        def propose(self, text, gamma, randomness):
+            line = super().propose(text, min(gamma, 1), randomness)
+            return Proposal(line.tokens, line.q, [Sibling(place, token) for token in range(3)])
+
+    def run(randomness):
+        target = BranchingTable(p)
+        drafter = Outside(TableModel(q), as_law, SharedTokens(3))
+        rounds = list(branching_rounds(target, drafter, "token", randomness))
+        assert all(r.siblings <= 3 * (place == 0 and r.drafted) for r in rounds)
+        return tuple(token for round_ in rounds for token in round_.tokens)
+
+    assert exact_law(run) == target_law(p, 4)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -122,7 +122,7 @@ def onnx_rounds(onnx, prompt, rule, temperature, table):
         closest = randomness.closest if temperature else process.closest
         process.closest = math.inf
         tokens = [int(token) for token in round_.tokens]
-        yield (draft.latest, round_.evaluated, round_.accepted, tokens), closest
+        yield (draft.latest[: round_.drafted], round_.evaluated, round_.accepted, tokens), closest
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -84,8 +84,11 @@ def test_a_chats_answer_is_the_pairs_own(client, pair, options):
         "completion_tokens": 30,
         "total_tokens": expected.prompt_tokens + 30,
         "completion_tokens_details": {
-            "accepted_prediction_tokens": expected.stats.accepted,
-            "rejected_prediction_tokens": expected.stats.drafted - expected.stats.accepted,
+            "accepted_prediction_tokens": expected.stats.accepted + expected.stats.taken,
+            "rejected_prediction_tokens": expected.stats.drafted
+            + expected.stats.siblings
+            - expected.stats.accepted
+            - expected.stats.taken,
         },
     }
     assert expected.stats.accepted > 0
