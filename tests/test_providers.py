@@ -36,7 +36,7 @@ PROMPT = list(range(5, 25))
 
 @pytest.fixture(scope="module")
 def exported(tiny_checkpoints, tmp_path_factory):
-    """The tiny pair with int8 variants the plug-in has a part in. Read only: copy it to change it."""
+    """The tiny pair with int8 variants, of which the plug-in runs a part. Copy it to change it."""
     pytest.importorskip("nxrt_ep_cpu", reason="this system has no such plug-in")
     target, draft = tiny_checkpoints
     folder = tmp_path_factory.mktemp("providers") / "pair"
