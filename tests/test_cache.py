@@ -23,7 +23,7 @@ from edgespec.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.export import export_pair
 from edgespec.runtimes import open_model
-from edgespec_runtimes.cache_memory import NAMELESS, lazy_zeros
+from edgespec_runtimes.cache_memory import ON_LINUX, lazy_zeros
 
 CAPACITY = 24
 VOCAB = 11
@@ -166,7 +166,7 @@ def test_a_cache_takes_memory_as_it_is_written():
     assert heads[:, :, :2].sum() == 64 * 64
 
 
-@pytest.mark.skipif(not NAMELESS, reason="other systems have rules of their own")
+@pytest.mark.skipif(not ON_LINUX, reason="other systems have rules of their own")
 def test_a_cache_may_be_larger_than_memory_of_which_little_is_written():
     page = mmap.PAGESIZE
     memory = os.sysconf("SC_PHYS_PAGES") * page

@@ -18,8 +18,8 @@ from edgespec.contract import Buffer
 __all__ = ["cache_memory", "lazy_zeros"]
 
 # Python has a name for it from 3.13 on; the number is Linux's on these processors.
-NAMELESS = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64", "riscv64")
-UNRESERVED: int = getattr(mmap, "MAP_NORESERVE", 0x4000 if NAMELESS else 0)
+ON_LINUX = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64", "riscv64")
+UNRESERVED: int = getattr(mmap, "MAP_NORESERVE", 0x4000 if ON_LINUX else 0)
 
 
 def cache_memory(

@@ -89,7 +89,9 @@ class OrtModel:
         self._further = _further(self._decoder)
         kernels = kernels_for(device) is not None
         self.chooses = kernels and _chooses(self._decoder)
-        self._siblings = siblings and kernels and contract.PARENTS in _choices(self._decoder)
+        self._siblings = (
+            siblings and kernels and contract.PARENTS in _optional_inputs(self._decoder)
+        )
         reads = contract.READER in graphs
         shown = self._further.get(contract.FEATURES, 0)
         if not reads and shown != exported.features:
@@ -290,7 +292,7 @@ def _taken(decoder: ort.InferenceSession, graph: str, device: Device) -> tuple[i
     return taken, count
 
 
-def _choices(decoder: ort.InferenceSession) -> set[str]:
+def _optional_inputs(decoder: ort.InferenceSession) -> set[str]:
     """Names of the inputs that need not be given."""
     return {value.name for value in decoder.get_overridable_initializers()}
 
@@ -298,7 +300,7 @@ def _choices(decoder: ort.InferenceSession) -> set[str]:
 def _chooses(decoder: ort.InferenceSession) -> bool:
     """Whether a graph returns tokens [rows, best]; those of older exports have no kernels."""
     ranks = {value.name: len(value.shape) for value in decoder.get_outputs()}
-    return contract.CHOOSE in _choices(decoder) and ranks[contract.CHOSEN] == 2
+    return contract.CHOOSE in _optional_inputs(decoder) and ranks[contract.CHOSEN] == 2
 
 
 def _further(decoder: ort.InferenceSession) -> dict[str, int]:
