@@ -72,6 +72,7 @@ void MultiplyPanel<Half>::Rows<count>::run(int64_t first_row, const Product& pro
       high[r] = _mm512_fmadd_ps(input, wide.high, high[r]);
     }
   }
+#pragma GCC unroll 16
   for (int r = 0; r < count; ++r) {
     float* y = product.y + (first_row + r) * product.out + panel * kPanel;
     const int64_t left = product.out - panel * kPanel;
