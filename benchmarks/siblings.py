@@ -2,8 +2,7 @@
 
     python benchmarks/siblings.py build/smollm2 --json FILE
 
-Without them the target says that it has no room for any, so the draft offers the same and none is
-scored. Whole generations, by kind of prompt, with the draft model and prompt lookup in turns, as
+Without them the target says that it scores none, so the draft offers none. Whole generations, by kind of prompt, with the draft model and prompt lookup in turns, as
 `edgespec generate` has them. Needs kernels; see docs/decisions/0019-siblings.md.
 """
 
@@ -42,19 +41,18 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for target_format in edgespec.load(options.pair).manifest.target.variants:
         pair = edgespec.load(options.pair, threads=options.threads, target_format=target_format)
-        room = pair.target.room_beside
-        ways = {"with": room, "without": lambda count: 0}
+        ways = {"with": True, "without": False}
         common = {"chat": True, "max_new_tokens": options.tokens}
-        for room_beside in ways.values():
-            pair.target.room_beside = room_beside
+        for branches in ways.values():
+            pair.target.branches = branches
             pair.generate("Hello.", **common)
         for kind, prompts in KINDS.items():
             repeats = []
             for _ in range(options.repeats):
                 turns = {way: Turn() for way in ways}
                 for prompt in prompts:
-                    for way, room_beside in ways.items():
-                        pair.target.room_beside = room_beside
+                    for way, branches in ways.items():
+                        pair.target.branches = branches
                         turns[way].add(pair.generate(prompt, **common).stats)
                 repeats.append(turns)
             with_them, without = repeats[0]["with"], repeats[0]["without"]  # counts do not change

@@ -59,11 +59,13 @@ class Costs:
 
     @cached_property
     def _further(self) -> list[float]:
-        """Slopes at v(1), v(2), …, over neighbours: measured curves are not smooth."""
+        """Slopes at v(1), v(2), …, over neighbours: measured curves are not smooth, and where one
+        falls, nobody is paid for more positions."""
         slopes = []
         for rows in range(1, max(1, self.longest) + 1):
             first, last = max(0, rows - 2), min(self.longest, rows + 1)
-            slopes.append((self.verify[last] - self.verify[first]) / max(1, last - first))
+            slope = (self.verify[last] - self.verify[first]) / max(1, last - first)
+            slopes.append(max(0.0, slope))
         return slopes
 
     def speedup(self, acceptance: float, gamma: int) -> float:

@@ -17,7 +17,7 @@ from edgespec.accept import Proposal, Rule
 from edgespec.controller import Controller
 from edgespec.distribution import Process
 from edgespec.draft import Draft
-from edgespec.laws import score_of
+from edgespec.laws import branching_of, score_of
 from edgespec.model import Branching, Model, Sibling
 from edgespec.randomness import Randomness
 
@@ -97,7 +97,7 @@ def speculate(
     there were none; if it is one of them, the law behind it is known, and a bonus token follows.
     """
     score = score_of(target, process, logits)
-    branching = target if isinstance(target, Branching) else None
+    branching = branching_of(target)
     text = [target.prefill(prompt, answers)]
     draft.begin(prompt)
     left = min(max_new_tokens, target.capacity - target.length)

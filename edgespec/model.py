@@ -73,13 +73,17 @@ class Sibling(NamedTuple):
 
 @runtime_checkable
 class Branching(Model, Protocol):
-    """A model that scores siblings of a call's tokens in the same call."""
+    """A model that may score siblings of a call's tokens in the same call.
+
+    Attributes:
+        branches: it does here, and exactly (`edgespec.contract.RowInvariance.siblings`).
+    """
+
+    @property
+    def branches(self) -> bool: ...
 
     def room_beside(self, count: int) -> int:
-        """How many siblings a call of so many tokens may have now; 0 where that would not be exact.
-
-        See `edgespec.contract.RowInvariance.siblings`.
-        """
+        """How many siblings a call of so many tokens may have now; 0 if it does not branch."""
         ...
 
     def score(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
 from collections.abc import Iterator
@@ -41,7 +40,8 @@ def one_line_errors() -> Iterator[None]:
 
 def _leave_standard_output() -> None:
     """What it still holds would fail once more when Python ends, with a traceback."""
-    with suppress(io.UnsupportedOperation):  # one that is no file holds nothing
+    with suppress(ValueError):  # one that is closed or no file holds nothing
+        held = sys.stdout.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, held)
         os.close(nowhere)

@@ -17,8 +17,9 @@ from edgespec.draft import KINDS, Draft, ModelDraft, PromptLookup
 from edgespec.encoding import Given, encoded
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.generation import Ending, Generation, Settings, Stream, stream_of
+from edgespec.laws import branching_of
 from edgespec.mixed import Mixed
-from edgespec.model import Branching, Model
+from edgespec.model import Model
 from edgespec.profile import Profile
 from edgespec.randomness import Seeded
 from edgespec.tokenizer import GrowingText
@@ -230,7 +231,7 @@ class Pair:
             self.vocabulary,
             last_tokens,
             goes_on=sure.goes_on if sure else None,
-            beside=sure.beside if sure and isinstance(self.target, Branching) else None,
+            beside=sure.beside if sure and branching_of(self.target) else None,
             answers=answers,
         )
         if kind == "model":

@@ -54,6 +54,8 @@ class TableModel:
 class BranchingTable(TableModel):
     """A target that scores siblings, at most `most` positions in a call."""
 
+    branches = True
+
     def __init__(self, law: Law, most: int = 17, **options: int) -> None:
         super().__init__(law, **options)
         self._most = most

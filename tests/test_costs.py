@@ -141,6 +141,9 @@ def test_a_position_costs_what_it_does_where_it_is():
     assert [costs.further(rows) for rows in (9, 17, 99)] == pytest.approx([0.2, 0.2, 0.2])
     assert costs.further(3) < costs.further(5) < costs.further(6) < costs.further(8)
     assert Costs([1.0], draft=0.0).further(1) == 0
+    dip = Costs([1.0, 1.04, 1.08, 1.07, 1.02, 1.05, 1.3], draft=0.0)
+    assert dip.further(4) == 0
+    assert all(dip.further(rows) >= 0 for rows in range(1, 8))
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9])

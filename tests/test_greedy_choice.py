@@ -1,7 +1,8 @@
 """Claim: greedy calls whose tokens come from the graph give the text that logits give.
 
-An int8 target returns the arg-max and no logits, whether its head is its embedding or its own. Its
-text is compared with the one that is chosen from logits, token by token, with and without a draft.
+With kernels, an int8 target returns the arg-max and no logits, whether its head is its embedding or
+its own. Its text is compared with the one that is chosen from logits, token by token, with and
+without a draft.
 """
 
 from __future__ import annotations

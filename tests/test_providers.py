@@ -24,10 +24,10 @@ from edgespec.export import export_pair
 from edgespec.profile import PROFILE, Profile, read_profile, write_profile
 from edgespec.runtimes import describe, measure_row_invariance
 from edgespec.verdicts import VERDICTS, known_verdict
-from edgespec_export.blocks import Numbers
 from edgespec_export.quantize import Int8
 from edgespec_runtimes import providers
 from profiles import profile
+from test_rotation import Turned
 
 PLUGIN = "cpu_ep"
 SUFFIX = "ExecutionProvider"
@@ -42,7 +42,7 @@ def exported(tiny_checkpoints, tmp_path_factory):
     folder = tmp_path_factory.mktemp("providers") / "pair"
     formats = {"target_formats": ["int8", "fp32"], "draft_formats": ["int8", "fp32"]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Int8, "head", Numbers.head)
+        patch.setattr(Int8, "head", Turned.head)
         export_pair(str(target), str(draft), folder, threads=1, **formats)
     return folder
 

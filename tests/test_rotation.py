@@ -50,7 +50,7 @@ class Turned(Int8):
         (width,) = g.weights.shape(norm)
         rows = rms_norm(g, turned_rows(g, x, width, STREAM_BLOCK), norm, epsilon)
         rows = g.op.Mul(turned_rows(g, rows, width, STREAM_BLOCK), g.constant(factor, np.float32))
-        return FullPrecision.linear(self, g, rows, name)
+        return self.linear(g, rows, name)
 
     def inner(self, g, x, name, bias=None):
         rows = turned_rows(g, x, g.weights.shape(name)[1], INNER_BLOCK)

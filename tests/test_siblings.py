@@ -17,6 +17,7 @@ from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec import verdicts
 from edgespec.accept import Proposal
 from edgespec.contract import MAX_ROWS, RowInvariance, read_manifest
+from edgespec.controller import Confident
 from edgespec.costs import Costs
 from edgespec.device import Device
 from edgespec.distribution import one_hot
@@ -90,7 +91,7 @@ def pair(request, folder):
 
 
 def without_siblings(monkeypatch, pair):
-    monkeypatch.setattr(pair.target, "room_beside", lambda count: 0)
+    monkeypatch.setattr(pair.target, "branches", False)
 
 
 # --- texts -------------------------------------------------------------------------------------
@@ -119,6 +120,22 @@ def test_with_siblings_a_text_takes_no_more_calls(pair, monkeypatch):
     assert all(text.stats.siblings == 0 for text in without)
     calls = [sum(text.stats.target_calls for text in texts) for texts in (with_them, without)]
     assert calls[0] < calls[1]
+
+
+def test_where_none_is_scored_a_draft_goes_on_by_the_tokens_alone(pair, monkeypatch):
+    """Siblings that are proposed in vain would make its next token look dearer than it is."""
+    without_siblings(monkeypatch, pair)
+    asked = []
+
+    def goes_on(self, chance, rows):
+        asked.append(rows)
+        return True
+
+    monkeypatch.setattr(Confident, "goes_on", goes_on)
+    pair.generate(PROMPTS[0], draft="model", max_new_tokens=48)
+    first, *others = asked
+    assert first == 2
+    assert all(rows in (2, before + 1) for before, rows in zip(asked, others, strict=False))
 
 
 def test_a_sibling_that_is_emitted_is_a_token_of_the_draft(pair):

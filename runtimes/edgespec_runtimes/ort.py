@@ -89,7 +89,7 @@ class OrtModel:
         self._further = _further(self._decoder)
         kernels = kernels_for(device) is not None
         self.chooses = kernels and _chooses(self._decoder)
-        self._siblings = (
+        self.branches = (
             siblings and kernels and contract.PARENTS in _optional_inputs(self._decoder)
         )
         reads = contract.READER in graphs
@@ -176,7 +176,7 @@ class OrtModel:
         return call.first(count - skip)
 
     def room_beside(self, count: int) -> int:
-        if not self._siblings or count < self._min_rows:
+        if not self.branches or count < self._min_rows:
             return 0
         most = min(self._max_rows or contract.MAX_ROWS, self.capacity - self.length)
         return max(0, most - count)
