@@ -2,8 +2,9 @@
 
     python benchmarks/siblings.py build/smollm2 --json FILE
 
-Without them the target says that it scores none, so the draft offers none. Whole generations, by kind of prompt, with the draft model and prompt lookup in turns, as
-`edgespec generate` has them. Needs kernels; see docs/decisions/0019-siblings.md.
+Without them the target says that it scores none, so the draft offers none. Whole generations, by
+kind of prompt, with the draft model and prompt lookup in turns, as `edgespec generate` has them.
+Needs kernels; see docs/decisions/0019-siblings.md.
 """
 
 from __future__ import annotations

@@ -89,9 +89,7 @@ class OrtModel:
         self._further = _further(self._decoder)
         kernels = kernels_for(device) is not None
         self.chooses = kernels and _chooses(self._decoder)
-        self.branches = (
-            siblings and kernels and contract.PARENTS in _optional_inputs(self._decoder)
-        )
+        self.branches = siblings and kernels and contract.PARENTS in _optional_inputs(self._decoder)
         reads = contract.READER in graphs
         shown = self._further.get(contract.FEATURES, 0)
         if not reads and shown != exported.features:
