@@ -44,6 +44,8 @@ class Draft(Protocol):
 class ModelDraft:
     """A smaller model q, sampled one token at a time.
 
+    It reads a prompt when it is first asked: where drafting does not pay, it never does.
+
     Args:
         model: the draft model.
         process: the same processors that make the target's logits a distribution.
@@ -76,6 +78,7 @@ class ModelDraft:
         self._goes_on = goes_on
         self._beside = beside
         self._answers = answers
+        self._unread: Sequence[int] | None = None  # the prompt, until a first token is asked for
         self._start = 0
         self._cached: list[int] = []  # tokens of the text in the cache, behind the prompt
         self._confirmed = 0  # how many of them are known to be the target's
@@ -85,12 +88,15 @@ class ModelDraft:
         return self._model.seconds
 
     def begin(self, prompt: Sequence[int]) -> None:
-        self._model.prefill(self._vocabulary.shown(prompt), self._answers)
-        self._start = self._model.length
+        self._unread = prompt
         self._cached = []
         self._confirmed = 0
 
     def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
+        if self._unread is not None:
+            self._model.prefill(self._vocabulary.shown(self._unread), self._answers)
+            self._start = self._model.length
+            self._unread = None
         self._rewind_to_common_prefix(text)
         unseen = list(text[self._confirmed :])
         room = self._model.capacity - self._model.length - len(unseen) + 1

@@ -469,6 +469,49 @@ def test_acceptance_is_judged_by_what_stayed_and_the_first_token_that_did_not(ru
     assert all(evaluated == min(accepted + 1, 3) for accepted, evaluated in found)
 
 
+class Later(Fixed):
+    """Drafts γ tokens from some round on."""
+
+    def __init__(self, gamma, rounds):
+        super().__init__(gamma)
+        self._left = rounds
+
+    def gamma(self):
+        return super().gamma() if self._left <= 0 else 0
+
+    def observe(self, *_):
+        self._left -= 1
+
+
+@pytest.mark.parametrize(("rounds", "drafted"), [(0, 2), (1, 2), (2, 1), (3, 0)])
+def test_a_draft_that_is_asked_late_has_read_the_prompt_and_all_since(rounds, drafted):
+    """One equal to the target is always accepted, whenever it begins; one never asked reads nothing."""
+    p, q = pair_laws("equal")
+    reads = []
+
+    class Read(TableModel):
+        def prefill(self, prompt, answers=None):
+            reads.append(prompt)
+            return super().prefill(prompt, answers)
+
+    def run(randomness):
+        emitted = speculate(
+            TableModel(p),
+            ModelDraft(Read(q), as_law, SharedTokens(3)),
+            PROMPT,
+            process=as_law,
+            rule=RULES["token"],
+            gamma=Later(2, rounds),
+            randomness=randomness,
+            max_new_tokens=4,
+            ends=never,
+        )
+        return tuple(np.sum([(r.drafted, r.accepted) for r in emitted], axis=0).tolist())
+
+    assert exact_law(run) == {(drafted, drafted): 1}
+    assert bool(reads) == bool(drafted)
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_a_draft_equal_to_the_target_is_always_accepted(rule):
     p, _ = pair_laws("close")
