@@ -485,7 +485,7 @@ class Later(Fixed):
 
 @pytest.mark.parametrize(("rounds", "drafted"), [(0, 2), (1, 2), (2, 1), (3, 0)])
 def test_a_draft_that_is_asked_late_has_read_the_prompt_and_all_since(rounds, drafted):
-    """One equal to the target is always accepted, whenever it begins; one never asked reads nothing."""
+    """One equal to the target is always accepted; one that is never asked reads nothing."""
     p, q = pair_laws("equal")
     reads = []
 
