@@ -232,10 +232,10 @@ def test_a_call_that_would_hold_other_tokens_is_made_anew(folder, monkeypatch):
 
 def test_a_draft_reads_the_newest_answer_and_message_only(pair, monkeypatch):
     opening = [said("a" * 60)]
-    answer = pair.generate(opening, max_new_tokens=40, draft="model")
+    answer = pair.generate(opening, max_new_tokens=40, draft="model", gamma=2)
     messages = [*opening, {"role": "assistant", "content": answer.text}, said("b")]
     with computed(pair.draft, monkeypatch) as calls:
-        pair.generate(messages, max_new_tokens=2, draft="model")
+        pair.generate(messages, max_new_tokens=2, draft="model", gamma=2)
     assert sum(calls) == len(pair.encode(messages)) - len(pair.encode(opening))
 
 
