@@ -260,8 +260,9 @@ def main() -> None:
     insert(speed, "long", [describe(long["environment"]), "", *long_table(long["rows"])])
     insert(speed, "caches", [describe(caches[0]["environment"]), "", *cache_table(caches)])
     scripts = "`benchmarks/t5_pair.py`, `chat_lookup.py`, `compare_chat.py`"
-    chats, peers_at = chat["environment"]["commit"], compare["environment"]["commit"]
-    source = f"({describe(t5['environment'])}; chats {chats}, peers {peers_at}; {scripts})"
+    chats = chat["environment"]["commit"]
+    contests = ", ".join(dict.fromkeys(one["commit"] for one in compare["contests"]))
+    source = f"({describe(t5['environment'])}; chats {chats}; peers {contests}; {scripts})"
     peers = over_the_best_peer(compare["contests"])
     insert(ROOT / "README.md", "speed", [*summary(t5, chat), "", *peers, "", source])
 
