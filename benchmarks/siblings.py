@@ -14,23 +14,18 @@ from statistics import median
 from typing import Any
 
 import edgespec
-from chat_lookup import KINDS
+from chat_lookup import KINDS, total
 from record import begin, keep
 
 
-class Turn:
-    """Sums of one way over the texts of a kind."""
-
-    def __init__(self) -> None:
-        self.tokens = self.calls = self.siblings = self.taken = 0
-        self.seconds = 0.0
-
-    def add(self, stats: edgespec.Stats) -> None:
-        self.tokens += stats.tokens
-        self.calls += stats.target_calls
-        self.siblings += stats.siblings
-        self.taken += stats.taken
-        self.seconds += stats.seconds
+def a_call(results: list[edgespec.Generation]) -> dict[str, float]:
+    """Siblings that a call of the target scored and that were taken, over the texts of a kind."""
+    stats = [result.stats for result in results]
+    calls = sum(s.target_calls for s in stats)
+    return {
+        "siblings_a_call": sum(s.siblings for s in stats) / calls,
+        "taken_a_call": sum(s.taken for s in stats) / calls,
+    }
 
 
 def main() -> None:
@@ -48,28 +43,26 @@ def main() -> None:
             pair.target.branches = branches
             pair.generate("Hello.", **common)
         for kind, prompts in KINDS.items():
-            repeats = []
+            ratios = []
             for _ in range(options.repeats):
-                turns = {way: Turn() for way in ways}
+                results: dict[str, list[edgespec.Generation]] = {way: [] for way in ways}
                 for prompt in prompts:
                     for way, branches in ways.items():
                         pair.target.branches = branches
-                        turns[way].add(pair.generate(prompt, **common).stats)
-                repeats.append(turns)
-            with_them, without = repeats[0]["with"], repeats[0]["without"]  # counts do not change
-            rows.append(
+                        results[way].append(pair.generate(prompt, **common))
+                totals = {way: total(found) for way, found in results.items()}
+                speeds = [totals[way]["tokens_per_second"] for way in ("with", "without")]
+                ratios.append(speeds[0] / speeds[1])
+            rows.append(  # counts do not change from repeat to repeat
                 {
                     "target": target_format,
                     "prompts": kind,
                     "repeats": options.repeats,
-                    "speed_with_over_without": median(
-                        turns["without"].seconds / turns["with"].seconds for turns in repeats
-                    ),
-                    "tokens": with_them.tokens,
-                    "siblings_a_call": with_them.siblings / with_them.calls,
-                    "taken_a_call": with_them.taken / with_them.calls,
-                    "tokens_a_call": with_them.tokens / with_them.calls,
-                    "tokens_a_call_without": without.tokens / without.calls,
+                    "speed_with_over_without": median(ratios),
+                    "tokens": totals["with"]["tokens"],
+                    **a_call(results["with"]),
+                    "tokens_a_call": totals["with"]["tokens_per_target_call"],
+                    "tokens_a_call_without": totals["without"]["tokens_per_target_call"],
                 }
             )
             row = rows[-1]

@@ -17,8 +17,8 @@ from edgespec.accept import Proposal, Rule
 from edgespec.controller import Controller
 from edgespec.distribution import Process
 from edgespec.draft import Draft
-from edgespec.laws import branching_of, score_of
-from edgespec.model import Branching, Model, Sibling
+from edgespec.laws import score_of
+from edgespec.model import Branching, Model, Sibling, branching_of
 from edgespec.randomness import Randomness
 
 __all__ = ["Round", "plain", "speculate"]

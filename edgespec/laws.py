@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from edgespec.accept import Laws
 from edgespec.distribution import Distribution, Process, certain, is_greedy
-from edgespec.model import Branching, Chooser, Chosen, Model, Sibling
+from edgespec.model import Chooser, Chosen, Model, Sibling, branching_of
 
-__all__ = ["Score", "Scored", "branching_of", "chooser_of", "score_of"]
+__all__ = ["Score", "Scored", "chooser_of", "score_of"]
 
 
 class Scored(Laws, Protocol):
@@ -41,11 +41,6 @@ def score_of(target: Model, process: Process, logits: bool) -> Score:
     if (branching := branching_of(target)) is not None:
         return lambda tokens, siblings: _FromLogits(branching.score(tokens, siblings), process)
     return lambda tokens, _: _FromLogits(target.score(tokens), process)
-
-
-def branching_of(model: Model) -> Branching | None:
-    """The model, if it scores siblings here."""
-    return model if isinstance(model, Branching) and model.branches else None
 
 
 def chooser_of(model: Model, process: Process) -> Chooser | None:

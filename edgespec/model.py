@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Branching", "Chooser", "Chosen", "Model", "Sibling"]
+__all__ = ["Branching", "Chooser", "Chosen", "Model", "Sibling", "branching_of"]
 
 
 class Model(Protocol):
@@ -99,6 +99,11 @@ class Branching(Model, Protocol):
         """Appends a sibling of the latest call, by its number, to a cache that was rewound to the
         tokens before its place."""
         ...
+
+
+def branching_of(model: Model) -> Branching | None:
+    """The model, if it scores siblings here."""
+    return model if isinstance(model, Branching) and model.branches else None
 
 
 @dataclass(frozen=True)

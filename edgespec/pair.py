@@ -17,9 +17,8 @@ from edgespec.draft import KINDS, Draft, ModelDraft, PromptLookup
 from edgespec.encoding import Given, encoded
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.generation import Ending, Generation, Settings, Stream, stream_of
-from edgespec.laws import branching_of
 from edgespec.mixed import Mixed
-from edgespec.model import Model
+from edgespec.model import Model, branching_of
 from edgespec.profile import Profile
 from edgespec.randomness import Seeded
 from edgespec.tokenizer import GrowingText

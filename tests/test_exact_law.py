@@ -256,14 +256,19 @@ class WithSiblings(ModelDraft):
         return Proposal(proposal.tokens, proposal.q, siblings)
 
 
-def branching_rounds(target, draft, rule, randomness, *, process=as_law, length=4, ends=never):
+THREE = Fixed(3)
+
+
+def rounds_of(
+    target, draft, rule, randomness, *, process=as_law, gamma=THREE, length=4, ends=never
+):
     return speculate(
         target,
         draft,
         PROMPT,
         process=process,
         rule=RULES[rule],
-        gamma=Fixed(3),
+        gamma=gamma,
         randomness=randomness,
         max_new_tokens=length,
         ends=ends,
@@ -278,7 +283,7 @@ def branching_law(pair, rule, make_target=BranchingTable, make_draft=None, **opt
         target = make_target(p)
         draft = make_draft(q, target) if make_draft else TableModel(q)
         drafter = WithSiblings(draft, as_law, SharedTokens(3))
-        rounds = branching_rounds(target, drafter, rule, randomness, **options)
+        rounds = rounds_of(target, drafter, rule, randomness, **options)
         return tuple(token for round_ in rounds for token in round_.tokens)
 
     return exact_law(run), target_law(p, options.get("length", 4), options.get("ends", never))
@@ -342,9 +347,7 @@ def test_a_round_whose_correction_is_a_sibling_brings_a_token_more():
     for draft_class in (ModelDraft, WithSiblings):
         target = BranchingTable(p)
         drafter = draft_class(TableModel(q), arg_max, SharedTokens(3))
-        rounds = list(
-            branching_rounds(target, drafter, "token", Seeded(0), process=arg_max, length=30)
-        )
+        rounds = list(rounds_of(target, drafter, "token", Seeded(0), process=arg_max, length=30))
         texts.append([token for round_ in rounds for token in round_.tokens])
         calls.append(target.calls)
         assert all(len(r.tokens) <= r.accepted + 1 + r.taken for r in rounds)
@@ -373,7 +376,7 @@ def test_a_bonus_behind_a_sibling_is_drawn_by_the_first_number_of_its_place(rule
     for seed in range(20):
         randomness = Recorded(seed)
         drafter = WithSiblings(TableModel(q), as_law, SharedTokens(3))
-        rounds = branching_rounds(BranchingTable(p), drafter, rule, randomness, length=30)
+        rounds = rounds_of(BranchingTable(p), drafter, rule, randomness, length=30)
         emitted = 0
         for round_ in rounds:
             emitted += len(round_.tokens)
@@ -397,7 +400,7 @@ def test_a_sibling_beside_nothing_that_is_drafted_is_left_out(place):
     def run(randomness):
         target = BranchingTable(p)
         drafter = Outside(TableModel(q), as_law, SharedTokens(3))
-        rounds = list(branching_rounds(target, drafter, "token", randomness))
+        rounds = list(rounds_of(target, drafter, "token", randomness))
         assert all(r.siblings <= 3 * (place == 0 and r.drafted) for r in rounds)
         return tuple(token for round_ in rounds for token in round_.tokens)
 
@@ -495,17 +498,8 @@ def test_a_draft_that_is_asked_late_has_read_the_prompt_and_all_since(rounds, dr
             return super().prefill(prompt, answers)
 
     def run(randomness):
-        emitted = speculate(
-            TableModel(p),
-            ModelDraft(Read(q), as_law, SharedTokens(3)),
-            PROMPT,
-            process=as_law,
-            rule=RULES["token"],
-            gamma=Later(2, rounds),
-            randomness=randomness,
-            max_new_tokens=4,
-            ends=never,
-        )
+        draft = ModelDraft(Read(q), as_law, SharedTokens(3))
+        emitted = rounds_of(TableModel(p), draft, "token", randomness, gamma=Later(2, rounds))
         return tuple(np.sum([(r.drafted, r.accepted) for r in emitted], axis=0).tolist())
 
     assert exact_law(run) == {(drafted, drafted): 1}

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgespec.contract import MAX_ROWS, RowInvariance
 from edgespec.errors import EdgespecError
-from edgespec.model import Branching, Model, Sibling
+from edgespec.model import Branching, Model, Sibling, branching_of
 
 __all__ = ["LONGEST", "measure_row_invariance"]
 
@@ -39,7 +39,8 @@ def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
     """
     generator = np.random.default_rng(0)
     equal = dict.fromkeys(range(1, MAX_ROWS), True)
-    siblings = isinstance(model, Branching) and model.room_beside(1) > 0
+    branching = branching_of(model)
+    siblings = branching is not None
     one_row_difference = 0.0
     lengths = [length for length in PROMPT_LENGTHS if length + BEHIND <= model.capacity]
     if not lengths:
@@ -66,10 +67,10 @@ def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
                 if rows == 1 and not junk:
                     difference = float(np.abs(logits - expected).max())
                     one_row_difference = max(one_row_difference, difference)
-        if isinstance(model, Branching) and siblings:
+        if branching is not None and siblings:
             for rows in range(FEWEST_WITH_SIBLINGS, MAX_ROWS + 1):
                 model.rewind(start)
-                logits = _with_siblings(model, text, rows, generator)
+                logits = _with_siblings(branching, text, rows, generator)
                 siblings &= bool(np.array_equal(logits, expected[: len(logits)]))
     return RowInvariance(
         verdict=all(equal[rows] for rows in equal if rows > 1),

@@ -88,8 +88,9 @@ class OrtModel:
         self._encoder = open_session(folder / encoder, device) if encoder else None
         self._further = _further(self._decoder)
         kernels = kernels_for(device) is not None
-        self.chooses = kernels and _chooses(self._decoder)
-        self.branches = siblings and kernels and contract.PARENTS in _optional_inputs(self._decoder)
+        optional = {value.name for value in self._decoder.get_overridable_initializers()}
+        self.chooses = kernels and contract.CHOOSE in optional and _chooses_several(self._decoder)
+        self.branches = siblings and kernels and contract.PARENTS in optional
         reads = contract.READER in graphs
         shown = self._further.get(contract.FEATURES, 0)
         if not reads and shown != exported.features:
@@ -290,15 +291,10 @@ def _taken(decoder: ort.InferenceSession, graph: str, device: Device) -> tuple[i
     return taken, count
 
 
-def _optional_inputs(decoder: ort.InferenceSession) -> set[str]:
-    """Names of the inputs that need not be given."""
-    return {value.name for value in decoder.get_overridable_initializers()}
-
-
-def _chooses(decoder: ort.InferenceSession) -> bool:
-    """Whether a graph returns tokens [rows, best]; those of older exports have no kernels."""
+def _chooses_several(decoder: ort.InferenceSession) -> bool:
+    """Whether the tokens of a graph are [rows, best]; those of older exports have no kernels."""
     ranks = {value.name: len(value.shape) for value in decoder.get_outputs()}
-    return contract.CHOOSE in _optional_inputs(decoder) and ranks[contract.CHOSEN] == 2
+    return ranks[contract.CHOSEN] == 2
 
 
 def _further(decoder: ort.InferenceSession) -> dict[str, int]:
