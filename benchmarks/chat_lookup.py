@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import edgespec
-from edgespec.prompts import CHAT
-from edgespec.text_file import read_lines
+from edgespec.artifact.text_file import read_lines
+from edgespec.pair.sample_prompts import CHAT
 from record import begin, keep
 
 HELD_OUT = Path(__file__).parents[1] / "examples" / "smollm2_draft" / "held_out.txt"

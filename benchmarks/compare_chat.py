@@ -27,7 +27,7 @@ from statistics import median
 from typing import Any
 
 import edgespec
-from edgespec.prompts import CHAT
+from edgespec.pair.sample_prompts import CHAT
 from peers.measurements import Log, Measurement, Turn, interleaved, summary
 from peers.protocol import Peer, PeerError, last_line
 from record import describe, environment

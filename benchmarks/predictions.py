@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from edgespec.contract import read_manifest
-from edgespec.distribution import Sampling
-from edgespec.prompts import prompts_for
-from edgespec.text_file import read_lines
-from edgespec.tune import tune
-from edgespec.tuning import Candidate
+from edgespec.artifact.manifest import read_manifest
+from edgespec.artifact.text_file import read_lines
+from edgespec.core.distribution import Sampling
+from edgespec.measure.tune import tune
+from edgespec.measure.tune_result import Candidate
+from edgespec.pair.sample_prompts import prompts_for
 from record import begin, keep
 
 NEAR = 0.1

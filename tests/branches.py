@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from fractions import Fraction
 from typing import Any
 
-from edgespec.distribution import Distribution
+from edgespec.core.distribution import Distribution
 
 
 class Scripted:

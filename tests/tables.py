@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from edgespec.distribution import Distribution
-from edgespec.model import Sibling
+from edgespec.core.distribution import Distribution
+from edgespec.core.model import Sibling
 
 Law = Callable[[tuple[int, ...]], Sequence[Fraction]]
 

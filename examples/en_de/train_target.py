@@ -32,9 +32,9 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import T5Config, T5ForConditionalGeneration
 
-from edgespec_export.distill.examples import padded
-from edgespec_export.distill.optimizer import MasterWeights
-from edgespec_export.distill.t5 import decode, encode, head
+from edgespec_distill.data.examples import padded
+from edgespec_distill.models.t5_forward import decode, encode, head
+from edgespec_distill.training.optimizer import MasterWeights
 
 PAD = 0
 LONGEST = 160  # tokens of a side; 2 % of the descriptions are longer

@@ -17,11 +17,11 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from edgespec_export.checkpoint import open_checkpoint
-from edgespec_export.distill.models import Distilled
-from edgespec_export.distill.outputs import Manner, written
-from edgespec_export.distill.target import open_target
-from edgespec_export.sources import resolve
+from edgespec_distill.data.outputs import Manner, written
+from edgespec_distill.models.target import open_target
+from edgespec_distill.models.trainable import Distilled
+from edgespec_export.checkpoint.checkpoint import open_checkpoint
+from edgespec_export.checkpoint.sources import resolve
 
 USER_TURN = "<|im_start|>user\n"
 END = "<|im_end|>"

@@ -11,9 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.contract import MAX_ROWS, RowInvariance
+from edgespec.artifact.graph_io import MAX_ROWS
+from edgespec.artifact.manifest import RowInvariance
+from edgespec.core.model import Branching, Model, Sibling, branching_of
 from edgespec.errors import EdgespecError
-from edgespec.model import Branching, Model, Sibling, branching_of
 
 __all__ = ["LONGEST", "measure_row_invariance"]
 

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from edgespec import contract
+from edgespec.artifact import graph_io
 from edgespec.errors import EdgespecError
-from edgespec_export.attention import Angles, Attention, Heads
-from edgespec_export.blocks import (
+from edgespec_export.components.attention import Angles, Attention, Heads
+from edgespec_export.components.blocks import (
     Numbers,
     Positions,
     asked_positions,
@@ -24,10 +24,10 @@ from edgespec_export.blocks import (
     gated,
     rms_norm,
 )
-from edgespec_export.families.config import Config
+from edgespec_export.families.model_config import Config
 from edgespec_export.families.rope import inverse_frequencies
-from edgespec_export.graph import Graph
-from edgespec_export.rotation import Residual
+from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.quantization.hadamard import Residual
 
 __all__ = ["EMBEDDING", "KINDS", "Llama"]
 
@@ -86,7 +86,7 @@ class Llama:
 
     @property
     def graphs(self) -> tuple[str, ...]:
-        return (contract.DECODER,)
+        return (graph_io.DECODER,)
 
     @property
     def features(self) -> int:
@@ -144,7 +144,7 @@ class Llama:
         if self.read_layers:
             parts = [numbers.unturned(g, after[n - 1], self.width) for n in self.read_layers]
             features = g.op.Concat(*parts, axis=1)
-            g.output(contract.FEATURES, features, np.float32, ["m", self.features])
+            g.output(graph_io.FEATURES, features, np.float32, ["m", self.features])
 
     def _through_layers(
         self,
@@ -172,7 +172,7 @@ class Llama:
     def _end(self, g: Graph, x: ir.Value, numbers: Numbers) -> None:
         rows = asked_positions(g, x)
         logits = numbers.head(g, rows, self._tables[-1], LAST_NORM, self.epsilon)
-        g.output(contract.LOGITS, logits, np.float32, ["rows", self.vocab_size])
+        g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
 
     def with_own_head(self) -> Llama:
         return replace(self, tied_head=False)
