@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from edgespec.artifact.typed_json import ADDED_LATER
 from edgespec.errors import UsageError
 
-__all__ = ["ChatFormat", "Message", "check_text", "opening", "said"]
+__all__ = ["ChatFormat", "Message", "check_text", "system_messages", "user_message"]
 
 Message = Mapping[str, str]  # {"role": one of ROLES, "content": text}
 ROLES = ("system", "user", "assistant")
 
 
-def said(text: str) -> Message:
+def user_message(text: str) -> Message:
     """A user's message."""
     return {"role": "user", "content": text}
 
 
-def opening(system: str | None) -> list[Message]:
+def system_messages(system: str | None) -> list[Message]:
     """What a conversation begins with: a system prompt, if there is one."""
     return [] if system is None else [{"role": "system", "content": system}]
 

@@ -10,23 +10,23 @@ from dataclasses import dataclass
 
 __all__ = [
     "CACHE_FORMATS",
-    "CHOICES",
-    "CHOOSE",
-    "CHOSEN",
-    "CHOSEN_CHANCES",
-    "CHOSEN_LOGITS",
     "DECODER",
     "ENCODER",
     "FEATURES",
+    "FEATURE_FUSION",
+    "FUSED_STATES",
     "HIDDEN",
     "LOGITS",
     "MAX_ROWS",
+    "OUTPUT_MODE",
     "PARENTS",
     "PAST_LENGTH",
-    "READER",
     "SKIP",
-    "STATES",
     "TOKENS",
+    "TOP_K",
+    "TOP_LOGITS",
+    "TOP_PROBABILITIES",
+    "TOP_TOKENS",
     "Buffer",
     "cache_buffers",
     "cross_names",
@@ -35,38 +35,36 @@ __all__ = [
     "scale_name",
 ]
 
-# Graphs of a variant. A decoder-only model has no encoder; a reader has only a draft that reads its
-# target's hidden states.
+# Graphs of a variant. A decoder-only model has no encoder; only an EAGLE head has feature fusion.
 ENCODER = "encoder"
-READER = "reader"
+FEATURE_FUSION = "feature_fusion"
 DECODER = "decoder"
 
-# Inputs and outputs. m: positions in a call; V: rows' width.
-TOKENS = "tokens"  # int64 [m]: the tokens of these positions (encoder: of the whole source)
+# Inputs and outputs. m: positions of a call; V: vocabulary size; k: 1 or TOP_K.
+TOKENS = "tokens"  # int64 [m]: token ids (encoder: the whole source)
 PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before this call
-# int64 [siblings]: so many positions at the end of a call are siblings: each stands behind the one
-# of the call that is named here, in place of the next. None is the default, more is for kernels.
+# int64 [n], optional: the last n rows of a call are candidates, and row parents[i] is the one that
+# candidate i follows. Default: none. Needs kernels.
 PARENTS = "parents"
-SKIP = "skip"  # int64 [1]: leading positions without logits (m - 1 at most, for a prefill)
+SKIP = "skip"  # int64 [1]: leading rows without logits (m - 1 at most, for a prefill)
 LOGITS = "logits"  # float32 [m - skip, V]
-# Of a graph that can leave the logits out where only their arg-max is asked for.
-# int64 [1]: 1 asks for it, 2 for the CHOICES best tokens and their probabilities; 0, the default,
-# for logits.
-CHOOSE = "choose"
-CHOSEN = "chosen"  # int64 [m - skip, best]: the largest logits' tokens; no rows if not asked for
-CHOSEN_LOGITS = "chosen_logits"  # float32 [m - skip, best]: of these tokens
-CHOSEN_CHANCES = "chosen_chances"  # float32 [m - skip, best]: their softmax
-CHOICES = 3
-# Of a target that shows hidden states and of the draft that reads them.
-FEATURES = "features"  # float32 [m, F]: the target's decoder shows them, the draft's reader reads
-STATES = "states"  # float32 [m, width]: of the draft's reader; its decoder's input
-HIDDEN = "hidden"  # float32 [m, width]: the draft's own guess at the next position's states
+# int64 [1], optional: what a graph returns of each row. 0, the default: its logits. 1: its arg-max.
+# 2: its TOP_K best tokens with their probabilities. Outputs that were not asked for have no rows.
+OUTPUT_MODE = "output_mode"
+TOP_TOKENS = "top_tokens"  # int64 [m - skip, k]: the tokens with the largest logits
+TOP_LOGITS = "top_logits"  # float32 [m - skip, k]
+TOP_PROBABILITIES = "top_probabilities"  # float32 [m - skip, k]: softmax over the whole vocabulary
+TOP_K = 3
+# A target with an EAGLE head returns hidden states of some layers; feature fusion reads them.
+FEATURES = "features"  # float32 [m, F]
+FUSED_STATES = "fused_states"  # float32 [m, width]: output of feature fusion, input of the head
+HIDDEN = "hidden"  # float32 [m, width]: the head's own estimate of the next fused state
 
 
-# Positions of a call that row-invariance is measured for: γ = 16 and the bonus token.
+# Row invariance is measured for calls of up to this many positions: γ = 16 and the bonus token.
 MAX_ROWS = 17
 
-# Formats of a cache, and the numpy type that its keys and values are kept in.
+# Cache format to the numpy type of its keys and values.
 CACHE_FORMATS = {"fp32": "float32", "fp16": "float16", "int8": "int8"}
 
 

@@ -54,16 +54,16 @@ class RowInvariance:
         one_row_difference: largest |difference| of a logit between a call of one position and
             longer calls.
         measured_on: what ran it: runtime, provider, threads, processor.
-        siblings: another guess at a place has the logits, and leaves the keys and values, that it
+        candidates: another guess at a place has the logits, and leaves the keys and values, that it
             has as the only one.
     """
 
-    verdict: bool
+    is_row_invariant: bool
     min_rows: int
     max_rows: int
     one_row_difference: float
     measured_on: str
-    siblings: bool = field(default=False, metadata=ADDED_LATER)
+    candidates: bool = field(default=False, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_rows <= self.max_rows <= MAX_ROWS:
@@ -72,11 +72,11 @@ class RowInvariance:
 
 @dataclass(frozen=True)
 class Distance:
-    """How far a variant's laws are from those of another variant, on a sample of text.
+    """How far a variant's distributions are from those of another variant, on a sample of text.
 
     Attributes:
         reference: the other variant ("fp32").
-        kl: mean KL(reference, variant) of the next token's law at temperature 1, in nats.
+        kl: mean KL(reference, variant) of the next token's distribution at temperature 1, in nats.
         top1: share of positions where both have the same most probable token.
         perplexity, reference_perplexity: of the sample's tokens under each.
         positions: in the sample.

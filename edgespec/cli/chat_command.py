@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgespec.artifact.chat_format import Message, opening, said
+from edgespec.artifact.chat_format import Message, system_messages, user_message
 from edgespec.cli.cli_errors import one_line_errors
 from edgespec.cli.options import (
     GENERATION,
@@ -45,7 +45,7 @@ class Conversation:
 
     def __init__(self, pair: Pair, system: str | None, options: dict[str, Any]) -> None:
         self._pair = pair
-        self._opening = opening(system)
+        self._opening = system_messages(system)
         self._options = options
         self.messages: list[Message] = []
         self.ask("?")  # a stream computes nothing until it is read
@@ -55,12 +55,15 @@ class Conversation:
         options = dict(self._options)
         if options["seed"] is not None:
             options["seed"] += len(self.messages) // 2
-        return self._pair.stream([*self._opening, *self.messages, said(text)], **options)
+        return self._pair.stream([*self._opening, *self.messages, user_message(text)], **options)
 
     def keep(self, text: str, stream: Stream) -> None:
         """As far as it went, if it has begun."""
         if stream.result.token_ids:
-            self.messages += [said(text), {"role": "assistant", "content": stream.result.text}]
+            self.messages += [
+                user_message(text),
+                {"role": "assistant", "content": stream.result.text},
+            ]
 
 
 @click.command(short_help="Talk with a chat model.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgespec import __version__
-from edgespec.artifact.chat_format import check_text, opening, said
+from edgespec.artifact.chat_format import check_text, system_messages, user_message
 from edgespec.artifact.text_file import read_lines, read_text
 from edgespec.cli.chat_command import chat as chat_command
 from edgespec.cli.cli_errors import one_line_errors
@@ -178,7 +178,7 @@ def generate(
         if system is None:
             stream = pair.stream(text, chat=_in_chat_format(chat, pair.manifest), **options)
         else:
-            stream = pair.stream([*opening(system), said(text)], **options)
+            stream = pair.stream([*system_messages(system), user_message(text)], **options)
         if as_json:
             for _ in stream:
                 pass
@@ -212,8 +212,8 @@ def inspect(
     with one_line_errors():
         from edgespec.artifact.integrity import check_weights
         from edgespec.artifact.manifest import read_manifest
-        from edgespec.pair.inspection import known_verdicts, measured_verdicts
-        from edgespec.pair.setup import Asked, profile_of_this_machine
+        from edgespec.pair.inspection import known_invariances, measured_invariances
+        from edgespec.pair.setup import LoadRequest, profile_of_this_machine
 
         manifest = read_manifest(pair)
         if check:
@@ -223,11 +223,11 @@ def inspect(
             if unknown:
                 say(f"no digest of {', '.join(unknown)}: export again for one")
         profile = profile_of_this_machine(pair, manifest, say)
-        asked = Asked(threads, provider=provider)
+        asked = LoadRequest(threads, provider=provider)
         if measure:
-            verdicts = measured_verdicts(pair, manifest, profile, asked, say)
+            verdicts = measured_invariances(pair, manifest, profile, asked, say)
         else:
-            verdicts = known_verdicts(pair, manifest, profile, asked)
+            verdicts = known_invariances(pair, manifest, profile, asked)
         click.echo((pair_json if as_json else describe_pair)(manifest, verdicts, profile))
 
 

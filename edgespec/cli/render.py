@@ -12,7 +12,7 @@ from edgespec.artifact.manifest import Exported, Manifest, RowInvariance
 from edgespec.core.device import ProviderInfo, drafted_by, placed
 from edgespec.core.stats import Stats
 from edgespec.measure.bench import BenchRow
-from edgespec.measure.tune_result import Candidate, Tuning
+from edgespec.measure.tune_result import Trial, Tuning
 from edgespec.pair.generation import Generation, Settings, Stream
 from edgespec.pair.profile import Profile
 
@@ -65,7 +65,7 @@ def _acceptance(stats: Stats) -> str:
     return (
         f"accepted {stats.accepted} of {stats.evaluated} drafted tokens looked at "
         f"({stats.acceptance_rate:.0%}; {stats.drafted} drafted), by place: {places}"
-        + (f"; {stats.taken} of {stats.siblings} siblings taken" if stats.siblings else "")
+        + (f"; {stats.committed} of {stats.candidates} candidates taken" if stats.candidates else "")
     )
 
 
@@ -102,7 +102,9 @@ def pair_json(
     manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
 ) -> str:
     """The manifest, under "measured" what this machine says, and the "profile" of a tuned pair."""
-    here = {name: dataclasses.asdict(verdict) for name, verdict in measured.items()}
+    here = {
+        name: dataclasses.asdict(is_row_invariant) for name, is_row_invariant in measured.items()
+    }
     tuned = profile and dataclasses.asdict(profile)
     data = {**dataclasses.asdict(manifest), "measured": here, "profile": tuned}
     return json.dumps(data, ensure_ascii=False)
@@ -153,26 +155,26 @@ def _describe_model(
 
 
 def _verdict(measured: RowInvariance) -> str:
-    if not measured.verdict:
+    if not measured.is_row_invariant:
         return f"NOT row-invariant ({measured.measured_on}): speculation is refused"
     return (
         f"row-invariant, bitwise, for calls of {measured.min_rows} to {measured.max_rows} "
-        f"positions{', siblings too' if measured.siblings else ''}; one position alone differs by "
+        f"positions{', candidates too' if measured.candidates else ''}; one position alone differs by "
         f"{measured.one_row_difference:.1e} ({measured.measured_on})"
     )
 
 
 def describe_tuning(tuning: Tuning) -> str:
     """A table, predicted beside measured, and what to do."""
-    target_width = max(14, *(len(row.target) for row in tuning.candidates))
-    draft_width = max(20, *(len(row.tried) for row in tuning.candidates))
+    target_width = max(14, *(len(row.target) for row in tuning.trials))
+    draft_width = max(20, *(len(row.tried) for row in tuning.trials))
     lines = [
         tuning.measured_on,
         f"{'target':{target_width}} {'draft':{draft_width}} "
         f"{'threads':>7} {'t(1) ms':>8} {'v(5)':>5} {'v(9)':>5} {'c':>5} {'α':>5} {'γ':>2} "
         f"{'predicted':>9} {'measured':>8} {'γ auto':>6} {'tokens/s':>9}",
     ]
-    for row in tuning.candidates:
+    for row in tuning.trials:
         mark = "  <- fastest" if row is tuning.best else ""
         lines.append(_tuning_line(row, target_width, draft_width) + mark)
     best = tuning.best
@@ -190,7 +192,7 @@ def describe_tuning(tuning: Tuning) -> str:
     return "\n".join(lines)
 
 
-def _tuning_line(row: Candidate, target_width: int, draft_width: int) -> str:
+def _tuning_line(row: Trial, target_width: int, draft_width: int) -> str:
     verify = row.costs.verify
     v5, v9 = (f"{verify[m]:5.2f}" if len(verify) > m else "    -" for m in (4, 8))
     return (

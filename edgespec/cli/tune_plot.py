@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgespec.core.cost_model import Costs
 from edgespec.errors import EdgespecError
-from edgespec.measure.tune_result import Candidate, Tuning
+from edgespec.measure.tune_result import Trial, Tuning
 
 __all__ = ["plot_tuning"]
 
@@ -19,7 +19,7 @@ def plot_tuning(tuning: Tuning, path: Path) -> None:
         raise EdgespecError("--plot needs matplotlib: pip install 'edgespec[plots]'") from None
     figure = Figure(figsize=(10, 4), layout="constrained")
     costs, gains = figure.subplots(1, 2)
-    for row in tuning.candidates:
+    for row in tuning.trials:
         if len(row.costs.verify) == 1:
             continue
         name = f"{row.target}, {row.threads} threads"
@@ -39,6 +39,6 @@ def plot_tuning(tuning: Tuning, path: Path) -> None:
         raise EdgespecError(f"{path} cannot be drawn: {error}") from None
 
 
-def _gain(row: Candidate, costs: Costs) -> tuple[list[int], list[float]]:
+def _gain(row: Trial, costs: Costs) -> tuple[list[int], list[float]]:
     gammas = list(range(costs.longest + 1))
     return gammas, [costs.speedup(row.acceptance, gamma) for gamma in gammas]

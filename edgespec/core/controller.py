@@ -30,11 +30,11 @@ class Fixed:
     def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
         pass
 
-    def promise(self) -> float:
+    def expected_speedup(self) -> float:
         """The same for all, so that their order decides."""
         return 1.0
 
-    def pass_over(self) -> None:
+    def decay(self) -> None:
         pass
 
 
@@ -73,7 +73,7 @@ class Adaptive:
     def _judge(self, accepted: float, evaluated: float) -> None:
         """What a draft is worth by what became of its tokens."""
         self._accepted, self._evaluated = accepted, evaluated
-        self._best, self._promise = self._costs.best(accepted / evaluated)
+        self._best, self._expected_speedup = self._costs.best(accepted / evaluated)
 
     def gamma(self) -> int:
         if self._best == 0 and self._idle >= self._pause and self._ever_pays:
@@ -98,11 +98,11 @@ class Adaptive:
         elif probed:
             self._failed += 1
 
-    def promise(self) -> float:
+    def expected_speedup(self) -> float:
         """The speed-up to expect of drafting now."""
-        return self._promise
+        return self._expected_speedup
 
-    def pass_over(self) -> None:
+    def decay(self) -> None:
         """Another draft was asked: what this one was worth is slowly forgotten."""
         accepted, evaluated = self._first
         self._judge(
@@ -121,25 +121,25 @@ class Confident(Adaptive):
     def gamma(self) -> int:
         return min(2 * self._best, self._costs.longest) if self._best else super().gamma()
 
-    def goes_on(self, chance: float, rows: int) -> bool:
+    def should_continue(self, probability: float, rows: int) -> bool:
         """Whether a further token brings more than the time it takes would bring elsewhere.
 
         Args:
-            chance: that all tokens drafted so far in this round are accepted.
+            probability: that all tokens drafted so far in this round are accepted.
             rows: positions that the verification has without it.
         """
         acceptance = self._accepted / self._evaluated
-        cost = self._costs.draft + self._costs.further(rows)
-        return chance * acceptance > cost * max(1.0, self._promise)
+        cost = self._costs.draft + self._costs.marginal_cost(rows)
+        return probability * acceptance > cost * max(1.0, self._expected_speedup)
 
-    def beside(self, chance: float, rows: int) -> bool:
-        """Whether a sibling brings more than the time it takes: it costs no call of the draft.
+    def worth_candidate(self, probability: float, rows: int) -> bool:
+        """Whether a candidate brings more than the time it takes: it costs no call of the draft.
 
         Args:
-            chance: that it will stand at its place.
+            probability: that it will stand at its place.
             rows: positions that the verification has without it.
         """
-        return chance > self._costs.further(rows) * max(1.0, self._promise)
+        return probability > self._costs.marginal_cost(rows) * max(1.0, self._expected_speedup)
 
 
 def controller(

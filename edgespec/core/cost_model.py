@@ -53,12 +53,12 @@ class Costs:
         drafting = gamma * self.draft + self.overhead if gamma else 0.0
         return self.verify[gamma] + drafting
 
-    def further(self, rows: int) -> float:
+    def marginal_cost(self, rows: int) -> float:
         """What another position costs in a verification of so many."""
-        return self._further[min(rows, len(self._further)) - 1]
+        return self._marginal_costs[min(rows, len(self._marginal_costs)) - 1]
 
     @cached_property
-    def _further(self) -> list[float]:
+    def _marginal_costs(self) -> list[float]:
         """Slopes at v(1), v(2), …, over neighbours: measured curves are not smooth, and where one
         falls, nobody is paid for more positions."""
         slopes = []

@@ -25,7 +25,7 @@ __all__ = ["Distribution", "Process", "Sampling", "certain", "is_greedy", "one_h
 
 COLDEST = 1e-6  # a lower temperature is greedy, but for float32's range
 
-# Floats on a device, `fractions.Fraction` objects where a test walks the law exactly.
+# Floats on a device, `fractions.Fraction` objects where a test walks the distribution exactly.
 Probabilities = npt.NDArray[Any]
 Tokens = npt.NDArray[np.int64]
 Logits = npt.NDArray[np.float32]
@@ -33,7 +33,7 @@ Logits = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Distribution:
-    """A law over tokens: `probabilities[i]` belongs to `tokens[i]`; every other token has none.
+    """A distribution over tokens: `probabilities[i]` belongs to `tokens[i]`; every other token has none.
 
     Attributes:
         tokens: [k] integers, strictly increasing.
@@ -67,7 +67,7 @@ class Distribution:
         return bool(self.tokens[last] == last)
 
 
-# One row of logits ([vocabulary], float32) to its law: `Sampling`, or a test's own.
+# One row of logits ([vocabulary], float32) to its distribution: `Sampling`, or a test's own.
 Process = Callable[[Logits], Distribution]
 
 _CERTAIN = np.ones(1, np.int64)
@@ -75,12 +75,12 @@ _CERTAIN.flags.writeable = False
 
 
 def one_hot(token: int) -> Distribution:
-    """The law of a token that was not drawn but determined (arg-max, a looked-up continuation)."""
+    """The distribution of a token that was not drawn but determined (arg-max, a looked-up continuation)."""
     return Distribution(np.array([token]), _CERTAIN)
 
 
 def certain(token: int, logit: float) -> Distribution:
-    """The law of greedy decoding, of the token that has the largest logit."""
+    """The distribution of greedy decoding, of the token that has the largest logit."""
     _check(logit)
     return one_hot(token)
 
@@ -174,7 +174,7 @@ class Sampling:
 
 
 def is_greedy(process: Process) -> bool:
-    """Whether its laws hold the arg-max alone."""
+    """Whether its distributions hold the arg-max alone."""
     return isinstance(process, Sampling) and process.greedy
 
 

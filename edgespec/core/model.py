@@ -9,7 +9,14 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Branching", "Chooser", "Chosen", "Model", "Sibling", "branching_of"]
+__all__ = [
+    "Candidate",
+    "CandidateModel",
+    "Model",
+    "TopTokens",
+    "TopTokensModel",
+    "candidate_model_of",
+]
 
 
 class Model(Protocol):
@@ -31,7 +38,7 @@ class Model(Protocol):
     @property
     def length(self) -> int: ...
     @property
-    def settled(self) -> int: ...
+    def valid_length(self) -> int: ...
     @property
     def seconds(self) -> float: ...
 
@@ -63,7 +70,7 @@ class Model(Protocol):
         ...
 
 
-class Sibling(NamedTuple):
+class Candidate(NamedTuple):
     """Another guess at a place: it stands behind tokens[place] of a call, where tokens[place + 1]
     does, and is no part of the text unless it is taken."""
 
@@ -72,57 +79,57 @@ class Sibling(NamedTuple):
 
 
 @runtime_checkable
-class Branching(Model, Protocol):
-    """A model that may score siblings of a call's tokens in the same call.
+class CandidateModel(Model, Protocol):
+    """A model that may score candidates of a call's tokens in the same call.
 
     Attributes:
-        branches: it does here, and exactly (`edgespec.artifact.manifest.RowInvariance.siblings`).
+        branches: it does here, and exactly (`edgespec.artifact.manifest.RowInvariance.candidates`).
     """
 
     @property
-    def branches(self) -> bool: ...
+    def scores_candidates(self) -> bool: ...
 
-    def room_beside(self, count: int) -> int:
-        """How many siblings a call of so many tokens may have now; 0 if it does not branch."""
+    def candidate_room(self, count: int) -> int:
+        """How many candidates a call of so many tokens may have now; 0 if it does not branch."""
         ...
 
     def score(
-        self, tokens: Sequence[int], siblings: Sequence[Sibling] = ()
+        self, tokens: Sequence[int], candidates: Sequence[Candidate] = ()
     ) -> npt.NDArray[np.float32]:
-        """As `Model.score`; the logits behind the siblings come last: [tokens + siblings, vocab].
+        """As `Model.score`; the logits behind the candidates come last: [tokens + candidates, vocab].
 
         The cache grows by the tokens alone.
         """
         ...
 
-    def take(self, sibling: int) -> None:
-        """Appends a sibling of the latest call, by its number, to a cache that was rewound to the
+    def commit_candidate(self, candidate: int) -> None:
+        """Appends a candidate of the latest call, by its number, to a cache that was rewound to the
         tokens before its place."""
         ...
 
 
-def branching_of(model: Model) -> Branching | None:
-    """The model, if it scores siblings here."""
-    return model if isinstance(model, Branching) and model.branches else None
+def candidate_model_of(model: Model) -> CandidateModel | None:
+    """The model, if it scores candidates here."""
+    return model if isinstance(model, CandidateModel) and model.scores_candidates else None
 
 
 @dataclass(frozen=True)
-class Chosen:
+class TopTokens:
     """The arg-max behind some positions, [positions, best] each; valid until the model's next call.
 
     Attributes:
         tokens: of each row's largest logits, the largest one's first.
         logits: these.
-        chances: the tokens' softmax, if asked for.
+        probabilities: the tokens' softmax, if asked for.
     """
 
     tokens: npt.NDArray[np.int64]
     logits: npt.NDArray[np.float32]
-    chances: npt.NDArray[np.float32] | None
+    probabilities: npt.NDArray[np.float32] | None
 
 
 @runtime_checkable
-class Chooser(Protocol):
+class TopTokensModel(Protocol):
     """A model that need not return the logits where only their arg-max is asked for.
 
     Attributes:
@@ -130,21 +137,21 @@ class Chooser(Protocol):
     """
 
     @property
-    def chooses(self) -> bool: ...
+    def returns_top_tokens(self) -> bool: ...
 
-    def choose(
+    def top_tokens(
         self,
         tokens: Sequence[int],
-        siblings: Sequence[Sibling] = (),
+        candidates: Sequence[Candidate] = (),
         *,
         skip: int = 0,
-        chances: bool = False,
-    ) -> Chosen:
+        probabilities: bool = False,
+    ) -> TopTokens:
         """Appends `tokens` to the cache; of the logits that `score` would have returned.
 
         Args:
-            siblings: see `Branching.score`.
+            candidates: see `CandidateModel.score`.
             skip: leading positions of which nothing is wanted.
-            chances: name the second and third token, too, and say how probable they are.
+            probabilities: name the second and third token, too, and say how probable they are.
         """
         ...

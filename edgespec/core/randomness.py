@@ -1,7 +1,7 @@
 """The only two random draws in the package.
 
 Everything random goes through `Randomness`, so that a test can answer each draw itself, walk every
-branch of the shipped loop and compare the outcome with the target's law in exact fractions.
+branch of the shipped loop and compare the outcome with the target's distribution in exact fractions.
 """
 
 from __future__ import annotations

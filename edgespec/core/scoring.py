@@ -1,4 +1,4 @@
-"""Where the target's laws come from: its logits or, if greedy, the arg-max in its graph."""
+"""Where the target's distributions come from: its logits or, if greedy, the arg-max in its graph."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.distribution import Distribution, Process, certain, is_greedy
-from edgespec.core.model import Chooser, Chosen, Model, Sibling, branching_of
-from edgespec.core.verification import Laws
+from edgespec.core.model import Candidate, Model, TopTokens, TopTokensModel, candidate_model_of
+from edgespec.core.verification import TargetDistributions
 
-__all__ = ["Score", "Scored", "chooser_of", "score_of"]
+__all__ = ["Score", "Scored", "score_of", "top_tokens_model_of"]
 
 
-class Scored(Laws, Protocol):
-    """The laws behind the positions of a call.
+class Scored(TargetDistributions, Protocol):
+    """The distributions behind the positions of a call.
 
     Attributes:
         logits: that they were made from, [positions, vocabulary]; None if these were not computed.
@@ -25,27 +25,31 @@ class Scored(Laws, Protocol):
     logits: npt.NDArray[np.float32] | None
 
 
-Score = Callable[[Sequence[int], Sequence[Sibling]], Scored]
+Score = Callable[[Sequence[int], Sequence[Candidate]], Scored]
 
 
 def score_of(target: Model, process: Process, logits: bool) -> Score:
-    """How a loop asks the target for the laws behind some tokens, which are appended to its cache,
-    and behind their siblings, if it can score any.
+    """How a loop asks the target for the distributions behind some tokens, which are appended to its cache,
+    and behind their candidates, if it can score any.
 
     Args:
         logits: they are wanted themselves, too.
     """
-    chooser = None if logits else chooser_of(target, process)
-    if chooser is not None:
-        return lambda tokens, siblings: _FromChosen(chooser.choose(tokens, siblings))
-    if (branching := branching_of(target)) is not None:
-        return lambda tokens, siblings: _FromLogits(branching.score(tokens, siblings), process)
+    top_tokens_model = None if logits else top_tokens_model_of(target, process)
+    if top_tokens_model is not None:
+        return lambda tokens, candidates: _FromTopTokens(
+            top_tokens_model.top_tokens(tokens, candidates)
+        )
+    if (candidate_model := candidate_model_of(target)) is not None:
+        return lambda tokens, candidates: _FromLogits(
+            candidate_model.score(tokens, candidates), process
+        )
     return lambda tokens, _: _FromLogits(target.score(tokens), process)
 
 
-def chooser_of(model: Model, process: Process) -> Chooser | None:
+def top_tokens_model_of(model: Model, process: Process) -> TopTokensModel | None:
     """The model, if of its logits only the arg-max is wanted and it is faster without them."""
-    if is_greedy(process) and isinstance(model, Chooser) and model.chooses:
+    if is_greedy(process) and isinstance(model, TopTokensModel) and model.returns_top_tokens:
         return model
     return None
 
@@ -65,10 +69,10 @@ class _FromLogits:
         return self._made[row]
 
 
-class _FromChosen:
-    def __init__(self, chosen: Chosen) -> None:
+class _FromTopTokens:
+    def __init__(self, top: TopTokens) -> None:
         self.logits: npt.NDArray[np.float32] | None = None
-        self._chosen = chosen
+        self._top_tokens = top
 
     def __getitem__(self, row: int) -> Distribution:
-        return certain(self._chosen.tokens.item(row), self._chosen.logits.item(row))
+        return certain(self._top_tokens.tokens.item(row), self._top_tokens.logits.item(row))

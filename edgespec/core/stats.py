@@ -31,7 +31,7 @@ class Stats:
         evaluated: proposed tokens that the rule looked at; behind a rejection it does not look.
         evaluated_at, accepted_at: the same for each place in the draft.
         accepted_runs: accepted_runs[n] rounds had n accepted tokens.
-        siblings, taken: further guesses at places of the draft that were scored, and those that
+        candidates, taken: further guesses at places of the draft that were scored, and those that
             were emitted, as corrections.
         seconds: the whole generation, the prompt included.
         first_token_seconds: up to the first emitted token, the prompt included.
@@ -48,8 +48,8 @@ class Stats:
     evaluated_at: list[int] = field(default_factory=list)
     accepted_at: list[int] = field(default_factory=list)
     accepted_runs: list[int] = field(default_factory=list)
-    siblings: int = 0
-    taken: int = 0
+    candidates: int = 0
+    committed: int = 0
     seconds: float = 0.0
     first_token_seconds: float = 0.0
     first_tokens: int = 0
@@ -68,8 +68,8 @@ class Stats:
         self.drafted += round_.drafted
         self.evaluated += round_.evaluated
         self.accepted += round_.accepted
-        self.siblings += round_.siblings
-        self.taken += round_.taken
+        self.candidates += round_.candidates
+        self.committed += round_.committed
         _count_up_to(self.evaluated_at, round_.evaluated)
         _count_up_to(self.accepted_at, round_.accepted)
         self.accepted_runs += [0] * (round_.accepted + 1 - len(self.accepted_runs))

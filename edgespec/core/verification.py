@@ -1,8 +1,8 @@
 """The mathematics of verification: accept probability, residual, token rule, block rule.
 
-A draft proposed x_1 … x_γ with x_i ~ q_i; the target gives p_1 … p_{γ+1}, where p_i is its law for
-the place of x_i. A rule says how many proposed tokens stay and from which law the next token comes.
-Both rules make the output follow the target's law exactly, with floats or with `Fraction`s: they
+A draft proposed x_1 … x_γ with x_i ~ q_i; the target gives p_1 … p_{γ+1}, where p_i is its distribution for
+the place of x_i. A rule says how many proposed tokens stay and from which distribution the next token comes.
+Both rules make the output follow the target's distribution exactly, with floats or with `Fraction`s: they
 only add, multiply, compare and divide.
 """
 
@@ -18,12 +18,20 @@ from edgespec.core.randomness import Randomness
 from edgespec.core.vocab_ops import arithmetic_for
 from edgespec.errors import EdgespecError
 
-__all__ = ["RULES", "Laws", "Rule", "Verdict", "block_rule", "residual", "token_rule"]
+__all__ = [
+    "RULES",
+    "Rule",
+    "TargetDistributions",
+    "VerificationResult",
+    "block_rule",
+    "residual",
+    "token_rule",
+]
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How many proposed tokens stay, and the law of the token behind them.
+class VerificationResult:
+    """How many proposed tokens stay, and the distribution of the token behind them.
 
     Attributes:
         evaluated: what acceptance is judged by: the accepted tokens and the first one that was not.
@@ -34,17 +42,17 @@ class Verdict:
     next: Distribution
 
 
-class Laws(Protocol):
+class TargetDistributions(Protocol):
     """p_1 … p_{γ+1}, computed when asked for: after a rejection the later rows are never needed."""
 
     def __getitem__(self, row: int, /) -> Distribution: ...
 
 
-Rule = Callable[[Proposal, Laws, Randomness], Verdict]
+Rule = Callable[[Proposal, TargetDistributions, Randomness], VerificationResult]
 
 
 def residual(p: Distribution, q: Distribution, weight: Any = 1) -> Distribution:
-    """The law of the token that replaces a rejected one: norm(max(0, weight · p − q)).
+    """The distribution of the token that replaces a rejected one: norm(max(0, weight · p − q)).
 
     Where p ≤ q everywhere up to rounding, nothing is left; the rejection that asked for it had
     probability zero up to rounding, and p itself is the answer. So it is where p has one token.
@@ -63,16 +71,18 @@ def _excess(p: Distribution, q: Distribution, weight: Any) -> Any:
 
 def _ratio(p: Distribution, q: Distribution, token: int) -> Any:
     """p(token) / q(token)."""
-    chance = q.of(token)
-    if not chance:
+    probability = q.of(token)
+    if not probability:
         raise EdgespecError(
-            f"the draft proposed token {token}, to which its law gives no probability; a draft "
-            "must report the law that it drew from"
+            f"the draft proposed token {token}, to which its distribution gives no probability; a draft "
+            "must report the distribution that it drew from"
         )
-    return p.of(token) / chance
+    return p.of(token) / probability
 
 
-def token_rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:
+def token_rule(
+    proposal: Proposal, p: TargetDistributions, randomness: Randomness
+) -> VerificationResult:
     """Leviathan et al. (2022), Algorithm 1: accept x_i with probability min(1, p_i(x_i)/q_i(x_i)).
 
     The first rejected token is replaced by one from the residual; if none is rejected the next
@@ -80,12 +90,14 @@ def token_rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:
     """
     for i, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
         if not randomness.bernoulli(_ratio(p[i], q, token)):
-            return Verdict(accepted=i, evaluated=i + 1, next=residual(p[i], q))
+            return VerificationResult(accepted=i, evaluated=i + 1, next=residual(p[i], q))
     drafted = len(proposal.tokens)
-    return Verdict(accepted=drafted, evaluated=drafted, next=p[drafted])
+    return VerificationResult(accepted=drafted, evaluated=drafted, next=p[drafted])
 
 
-def block_rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:
+def block_rule(
+    proposal: Proposal, p: TargetDistributions, randomness: Randomness
+) -> VerificationResult:
     """Sun et al. (2024, arXiv 2403.10444), block verification: never fewer tokens in expectation.
 
     w_0 = 1 and w_i = min(w_{i-1} · p_i(x_i)/q_i(x_i), 1). The accepted length is the largest i
@@ -98,12 +110,12 @@ def block_rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:
     for i, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
         w.append(min(w[i] * _ratio(p[i], q, token), 1))
     if randomness.bernoulli(w[drafted]):
-        return Verdict(accepted=drafted, evaluated=drafted, next=p[drafted])
+        return VerificationResult(accepted=drafted, evaluated=drafted, next=p[drafted])
     for i in range(drafted - 1, 0, -1):
         z = _excess(p[i], proposal.q[i], w[i]).sum()
         if z and randomness.bernoulli(z / (z + 1 - w[i])):
-            return Verdict(i, i + 1, residual(p[i], proposal.q[i], w[i]))
-    return Verdict(0, 1, residual(p[0], proposal.q[0]))
+            return VerificationResult(i, i + 1, residual(p[i], proposal.q[i], w[i]))
+    return VerificationResult(0, 1, residual(p[0], proposal.q[0]))
 
 
 RULES: dict[str, Rule] = {"token": token_rule, "block": block_rule}

@@ -1,7 +1,7 @@
 """Arithmetic over a vocabulary: by kernels where these are installed, else by numpy.
 
 It runs behind a model's call, which has swept the processor's caches, so numpy's many small steps
-cost several times what they compute. Both ways give the same law to a float's rounding.
+cost several times what they compute. Both ways give the same distribution to a float's rounding.
 """
 
 from __future__ import annotations

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgespec.core.controller import Adaptive, Fixed
-from edgespec.core.draft import Draft, Proposal
+from edgespec.core.draft import Drafter, Proposal
 from edgespec.core.randomness import Randomness
 
-__all__ = ["Mixed"]
+__all__ = ["AlternatingDrafter"]
 
 
-class Mixed:
+class AlternatingDrafter:
     """A draft and the controller of its γ in one: each source is judged by its own acceptance.
 
-    Which source drafts depends on nothing but the text so far and on earlier rounds, so the law of
+    Which source drafts depends on nothing but the text so far and on earlier rounds, so the distribution of
     the text stays the target's. Prompt lookup costs nothing and is often silent: it drafts where it
     has something and was right lately; elsewhere the model does.
 
@@ -22,7 +22,7 @@ class Mixed:
         sources: drafts with the controllers of their γ; of equal promise, the first comes first.
     """
 
-    def __init__(self, sources: Sequence[tuple[Draft, Fixed | Adaptive]]) -> None:
+    def __init__(self, sources: Sequence[tuple[Drafter, Fixed | Adaptive]]) -> None:
         self._sources = sources
         self._asked: Fixed | Adaptive | None = None
 
@@ -40,7 +40,9 @@ class Mixed:
 
     def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
         self._asked = None
-        for draft, controller in sorted(self._sources, key=lambda s: s[1].promise(), reverse=True):
+        for draft, controller in sorted(
+            self._sources, key=lambda s: s[1].expected_speedup(), reverse=True
+        ):
             most = min(gamma, controller.gamma())
             proposal = draft.propose(text, most, randomness) if most else Proposal()
             if proposal.tokens:
@@ -51,6 +53,6 @@ class Mixed:
     def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
         for _, controller in self._sources:
             if drafted and controller is not self._asked:
-                controller.pass_over()
+                controller.decay()
             else:
                 controller.observe(drafted, evaluated, accepted)

@@ -1,7 +1,7 @@
 """Which of the target's tokens a draft has, and under which numbers.
 
 A draft may know fewer tokens than its target: the first ones, or the frequent ones. What it cannot
-say it never proposes, and the law of the target stays what it is.
+say it never proposes, and the distribution of the target stays what it is.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["SharedTokens", "SomeTokens", "Vocabulary", "open_vocabulary", "read_
 class Vocabulary(Protocol):
     """Between the target's numbers of tokens and the draft's."""
 
-    def shown(self, tokens: Sequence[int]) -> list[int]:
+    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
         """The target's tokens as the draft reads them. One that it lacks is shown as another: a
         poor guess follows, and a guess is all it is."""
         ...
 
-    def said(self, tokens: Sequence[int]) -> list[int]:
+    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
         """The draft's tokens as the target numbers them."""
         ...
 
-    def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
+    def distribution(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
         """q over the target's tokens, from one row of the draft's logits."""
         ...
 
-    def says_all(self, size: int) -> bool:
+    def covers(self, size: int) -> bool:
         """Whether all tokens of a draft that has so many are the target's, too."""
         ...
 
@@ -52,16 +52,16 @@ class SharedTokens:
     def __init__(self, width: int) -> None:
         self._width = width
 
-    def shown(self, tokens: Sequence[int]) -> list[int]:
+    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
         return [token if token < self._width else 0 for token in tokens]
 
-    def said(self, tokens: Sequence[int]) -> list[int]:
-        return self.shown(tokens)
+    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
+        return self.to_draft_ids(tokens)
 
-    def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
+    def distribution(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
         return process(logits[: self._width])
 
-    def says_all(self, size: int) -> bool:
+    def covers(self, size: int) -> bool:
         return size <= self._width
 
 
@@ -87,20 +87,20 @@ class SomeTokens:
         if self.inputs.min() < 0 or self.inputs.max() >= size:
             raise ValueError("inputs name tokens that the draft lacks")
 
-    def shown(self, tokens: Sequence[int]) -> list[int]:
-        shown: list[int] = self.inputs.take(tokens).tolist()
-        return shown
+    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
+        to_draft_ids: list[int] = self.inputs.take(tokens).tolist()
+        return to_draft_ids
 
-    def said(self, tokens: Sequence[int]) -> list[int]:
-        said: list[int] = self.outputs.take(tokens).tolist()
-        return said
+    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
+        to_target_ids: list[int] = self.outputs.take(tokens).tolist()
+        return to_target_ids
 
-    def law(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
+    def distribution(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
         q = process(logits)
         every = len(q.tokens) == len(self.outputs)
         return Distribution(self.outputs if every else self.outputs[q.tokens], q.probabilities)
 
-    def says_all(self, size: int) -> bool:
+    def covers(self, size: int) -> bool:
         return size == len(self.outputs)
 
 

@@ -12,8 +12,8 @@ from edgespec.core.distribution import Sampling
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Randomness, Seeded
 from edgespec.core.stats import Rate, Stats, counted
-from edgespec.core.verification import Laws, Rule, Verdict
-from edgespec.drafters.model_drafter import ModelDraft
+from edgespec.core.verification import Rule, TargetDistributions, VerificationResult
+from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import UsageError
 from edgespec.pair.pair import Pair
 
@@ -81,15 +81,15 @@ def bench(
 def bench_synthetic(
     pair: Pair, acceptance: float, *, max_new_tokens: int, gammas: Sequence[int]
 ) -> list[BenchRow]:
-    """Machine cost without model agreement: each drafted token is accepted with the given chance.
+    """Machine cost without model agreement: each drafted token is accepted with the given probability.
 
     Raises:
-        UsageError: no draft model, or a chance that is none.
+        UsageError: no draft model, or a probability that is none.
     """
     if pair.draft is None:
         raise UsageError("the pair has no draft model; synthetic acceptance needs one")
     if not 0 <= acceptance <= 1:
-        raise UsageError(f"acceptance is {acceptance}; give a chance from 0 to 1")
+        raise UsageError(f"acceptance is {acceptance}; give a probability from 0 to 1")
     prompt = list(range(3, 19))
     totals = {"plain": Rate(), **{f"model, γ {gamma}": Rate() for gamma in gammas}}
     process = Sampling()
@@ -104,7 +104,7 @@ def bench_synthetic(
         for gamma in gammas:
             texts[f"model, γ {gamma}"] = speculate(
                 pair.target,
-                ModelDraft(pair.draft, process, pair.vocabulary),
+                ModelDrafter(pair.draft, process, pair.vocabulary),
                 prompt,
                 rule=synthetic_rule(acceptance),
                 gamma=Fixed(gamma),
@@ -133,13 +133,15 @@ def _row(way: str, rate: Rate, plain_rate: Rate, *, synthetic: bool) -> BenchRow
 
 
 def synthetic_rule(acceptance: float) -> Rule:
-    """Accepts each token with a decreed chance, whatever p and q say: not exact, for timing."""
+    """Accepts each token with a decreed probability, whatever p and q say: not exact, for timing."""
 
-    def rule(proposal: Proposal, p: Laws, randomness: Randomness) -> Verdict:
+    def rule(
+        proposal: Proposal, p: TargetDistributions, randomness: Randomness
+    ) -> VerificationResult:
         for place in range(len(proposal.tokens)):
             if not randomness.bernoulli(acceptance):
-                return Verdict(place, place + 1, p[place])
+                return VerificationResult(place, place + 1, p[place])
         drafted = len(proposal.tokens)
-        return Verdict(drafted, drafted, p[drafted])
+        return VerificationResult(drafted, drafted, p[drafted])
 
     return rule

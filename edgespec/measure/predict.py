@@ -27,12 +27,12 @@ class Trace:
     """How a draft would have fared along a text.
 
     Attributes:
-        chances: chances[i][k] is the chance that drafted token k is accepted in a round that starts
+        probabilities: probabilities[i][k] is the probability that drafted token k is accepted in a round that starts
             at position i, given that those before it were.
         ended: the text ended by itself, not at a limit, so a last round may draft beyond its end.
     """
 
-    chances: list[list[float]]
+    probabilities: list[list[float]]
     ended: bool = False
 
 
@@ -52,23 +52,23 @@ def model_trace(
     For greedy decoding it is 1 where both choose the same token and 0 elsewhere.
     """
     rows = target.score([target.prefill(prompt), *text[:-1]])
-    laws = [process(row) for row in rows]
-    read = [draft.prefill(vocabulary.shown(prompt)), *vocabulary.shown(text[:-1])]
+    distributions = [process(row) for row in rows]
+    read = [draft.prefill(vocabulary.to_draft_ids(prompt)), *vocabulary.to_draft_ids(text[:-1])]
     begins = target.length - len(read), draft.length
 
-    def chances(start: int, guesses: Iterable[npt.NDArray[np.float32]]) -> list[float]:
-        qs = (vocabulary.law(process, guess) for guess in guesses)
-        return [_overlap(p, q) for p, q in zip(laws[start:], qs, strict=False)]
+    def probabilities(start: int, guesses: Iterable[npt.NDArray[np.float32]]) -> list[float]:
+        qs = (vocabulary.distribution(process, guess) for guess in guesses)
+        return [_overlap(p, q) for p, q in zip(distributions[start:], qs, strict=False)]
 
-    every = chances(0, draft.score(read))
+    every = probabilities(0, draft.score(read))
     found = [every[start : start + longest] for start in range(len(text))]
     for start in reversed(range(len(text) - 1)):
         # With a target that has been no further than a round there would find it.
         target.rewind(begins[0] + start)
         draft.rewind(begins[1] + start)
         ahead = read[start : start + longest]
-        found[start] = chances(start, (draft.score([token])[0] for token in ahead))
-        if draft.settled == draft.length:
+        found[start] = probabilities(start, (draft.score([token])[0] for token in ahead))
+        if draft.valid_length == draft.length:
             break  # it does not look at the target: one reading has told all
     return Trace(found, ended)
 
@@ -83,17 +83,22 @@ def lookup_trace(
     lookup = PromptLookup()
     lookup.begin(prompt)
     randomness = Seeded(0)
-    chances = []
+    probabilities = []
     for start in range(len(text)):
         proposal = lookup.propose([prompt[-1], *text[:start]], longest, randomness)
         actual = text[start : start + len(proposal.tokens)]
-        chances.append([float(a == b) for a, b in zip(proposal.tokens, actual, strict=False)])
-    return Trace(chances, ended)
+        probabilities.append([float(a == b) for a, b in zip(proposal.tokens, actual, strict=False)])
+    return Trace(probabilities, ended)
 
 
 def mean_acceptance(traces: Sequence[Trace]) -> float:
-    """α: the chance of a round's first drafted token, where there is one."""
-    first = [chances[0] for trace in traces for chances in trace.chances if chances]
+    """α: the probability of a round's first drafted token, where there is one."""
+    first = [
+        probabilities[0]
+        for trace in traces
+        for probabilities in trace.probabilities
+        if probabilities
+    ]
     return float(np.mean(first)) if first else 0.0
 
 
@@ -104,38 +109,39 @@ def predicted_speedup(traces: Sequence[Trace], costs: Costs, gamma: int) -> floa
     """
     tokens = cost = 0.0
     for trace in traces:
-        length = len(trace.chances)
+        length = len(trace.probabilities)
         to_end = _costs_to_end(trace, costs, gamma)
-        for emitted, chance in _outcomes(_drafted(trace, 0, gamma), length):
-            tokens += chance * (length - emitted)
-            cost += chance * to_end[emitted]
+        for emitted, probability in _outcomes(_drafted(trace, 0, gamma), length):
+            tokens += probability * (length - emitted)
+            cost += probability * to_end[emitted]
     return tokens / cost if cost else 1.0
 
 
 def _costs_to_end(trace: Trace, costs: Costs, gamma: int) -> list[float]:
     """The expected cost from each position where a round may start, and from the end."""
-    length = len(trace.chances)
+    length = len(trace.probabilities)
     to_end = [0.0] * (length + 1)
     for start in range(length - 1, -1, -1):
         drafted, left = _drafted(trace, start, gamma), length - start
         to_end[start] = _expected_round(drafted, left, costs, gamma) + sum(
-            chance * to_end[start + emitted] for emitted, chance in _outcomes(drafted, left)
+            probability * to_end[start + emitted]
+            for emitted, probability in _outcomes(drafted, left)
         )
     return to_end
 
 
 def _drafted(trace: Trace, start: int, gamma: int) -> list[float]:
-    """The chances of the tokens drafted from `start`: behind a limit there is nothing to draft."""
-    left = len(trace.chances) - start
-    return trace.chances[start][: min(gamma, left if trace.ended else left - 1)]
+    """The probabilities of the tokens drafted from `start`: behind a limit there is nothing to draft."""
+    left = len(trace.probabilities) - start
+    return trace.probabilities[start][: min(gamma, left if trace.ended else left - 1)]
 
 
 def _outcomes(drafted: Sequence[float], left: int) -> Iterator[tuple[int, float]]:
-    """How many of the tokens left a round may emit, and with which chance."""
-    reached = 1.0  # the chance that all drafted tokens so far were accepted
-    for accepted, chance in enumerate(drafted):
-        yield accepted + 1, reached * (1 - chance)
-        reached *= chance
+    """How many of the tokens left a round may emit, and with which probability."""
+    reached = 1.0  # the probability that all drafted tokens so far were accepted
+    for accepted, probability in enumerate(drafted):
+        yield accepted + 1, reached * (1 - probability)
+        reached *= probability
     yield min(len(drafted) + 1, left), reached
 
 

@@ -26,8 +26,8 @@ from edgespec.measure.predict import (
     predicted_speedup,
 )
 from edgespec.measure.round_costs import LONGEST, RoundCosts, plain_step_seconds, round_costs
-from edgespec.measure.tune_result import Candidate, Tuning
-from edgespec.pair.invariance_cache import verdict_here
+from edgespec.measure.tune_result import Trial, Tuning
+from edgespec.pair.invariance_cache import invariance_here
 from edgespec.pair.loading import load
 from edgespec.pair.pair import Pair
 from edgespec.pair.provider_check import left_out_if_it_cannot, say_how_far
@@ -60,7 +60,7 @@ def tune(
     """
     manifest = read_manifest(folder)
     drafts = list(manifest.draft.variants) if manifest.draft else []
-    candidates: list[Candidate] = []
+    trials: list[Trial] = []
     counts = threads or sorted({1, os.cpu_count() or 1})
     options = (prompts, process, max_new_tokens, chat)
     for provider, count in product(_providers(named, say), counts):
@@ -69,11 +69,11 @@ def tune(
             with left_out_if_it_cannot(what, provider, say):
                 if _is_exact(folder, manifest, target_format, Device(count, provider), say):
                     run = _Run(folder, target_format, provider, count, *options)
-                    candidates += _tried(run, drafts, say)
-    if not candidates:
+                    trials += _tried(run, drafts, say)
+    if not trials:
         raise UsageError(f"no target of {folder} is exact where it was tried; nothing is tuned")
-    best = max(candidates, key=lambda candidate: candidate.tokens_per_second)
-    return Tuning(candidates, best, best.measured_on)
+    best = max(trials, key=lambda trial: trial.tokens_per_second)
+    return Tuning(trials, best, best.measured_on)
 
 
 def _providers(named: Sequence[str], say: Callable[[str], object]) -> list[str]:
@@ -95,30 +95,30 @@ def _is_exact(
 ) -> bool:
     """Whether a target may verify on a device; says how far it is there from the processor's."""
     what = f"target {placed(target_format, device.provider)}"
-    if not verdict_here(folder, manifest, target_format, device, say).verdict:
+    if not invariance_here(folder, manifest, target_format, device, say).is_row_invariant:
         say(f"{what}: not row-invariant with {device.threads} threads, left out")
         return False
     say_how_far(folder, manifest, target_format, device, say)
     return True
 
 
-def _tried(run: _Run, drafts: Sequence[str], say: Callable[[str], object]) -> list[Candidate]:
+def _tried(run: _Run, drafts: Sequence[str], say: Callable[[str], object]) -> list[Trial]:
     """Every way to draft for a target; a draft model on the processor and where the target is."""
     found = [run.plain(), run.lookup()]
     for draft_format, provider in product(drafts, dict.fromkeys((CPU, run.provider))):
         with left_out_if_it_cannot(f"draft {placed(draft_format, provider)}", provider, say):
             found.append(run.model(draft_format, provider))
     found = _on_one_scale(found)
-    for candidate in found:
-        say(_line(candidate))
+    for trial in found:
+        say(_line(trial))
     return found
 
 
-def _on_one_scale(candidates: Sequence[Candidate]) -> list[Candidate]:
+def _on_one_scale(trials: Sequence[Trial]) -> list[Trial]:
     """Candidates of one variant, each timed in turns with plain decoding of its own, whose tokens/s
     they come with."""
-    plain = float(np.median([c.tokens_per_second for c in candidates]))
-    return [dataclasses.replace(c, tokens_per_second=plain * c.speedup) for c in candidates]
+    plain = float(np.median([c.tokens_per_second for c in trials]))
+    return [dataclasses.replace(c, tokens_per_second=plain * c.speedup) for c in trials]
 
 
 class _Run:
@@ -153,19 +153,19 @@ class _Run:
         self._texts = [(text.token_ids, text.finish_reason == "eos") for text in texts]
         self._step = plain_step_seconds([text.stats for text in texts])
 
-    def plain(self) -> Candidate:
+    def plain(self) -> Trial:
         alone = RoundCosts(Costs([1.0], 0.0), self._step)
-        return self._candidate("none", None, CPU, alone, [], self._pair)
+        return self._trial("none", None, CPU, alone, [], self._pair)
 
-    def lookup(self) -> Candidate:
+    def lookup(self) -> Trial:
         traces = [
             lookup_trace(prompt, text, LONGEST, ended=ended)
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
         timed = round_costs(self._pair, self._prompts, "lookup", self._process)
-        return self._candidate("lookup", None, CPU, timed, traces, self._pair)
+        return self._trial("lookup", None, CPU, timed, traces, self._pair)
 
-    def model(self, draft_format: str, provider: str) -> Candidate:
+    def model(self, draft_format: str, provider: str) -> Trial:
         pair = self._load(draft_format, provider)
         assert pair.draft is not None
         traces = [
@@ -182,7 +182,7 @@ class _Run:
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
         timed = round_costs(pair, self._prompts, "model", self._process)
-        return self._candidate("model", draft_format, provider, timed, traces, pair)
+        return self._trial("model", draft_format, provider, timed, traces, pair)
 
     def _load(self, draft_format: str | None, provider: str) -> Pair:
         return load(
@@ -194,7 +194,7 @@ class _Run:
             draft_provider=provider,
         )
 
-    def _candidate(
+    def _trial(
         self,
         kind: str,
         draft_format: str | None,
@@ -202,7 +202,7 @@ class _Run:
         timed: RoundCosts,
         traces: list[Trace],
         pair: Pair,
-    ) -> Candidate:
+    ) -> Trial:
         costs = timed.costs
         gammas = range(costs.longest + 1)
         speedups = [predicted_speedup(traces, costs, g) for g in gammas] if traces else [1.0]
@@ -218,7 +218,7 @@ class _Run:
             for way, options in ways.items():
                 rates[way].add(pair.generate(prompt, **options, **self._options).stats)
         found = {way: rate.over(rates["plain"]) for way, rate in rates.items()}
-        return Candidate(
+        return Trial(
             target_format=self._target_format,
             draft_format=draft_format,
             kind=kind,
@@ -236,10 +236,10 @@ class _Run:
         )
 
 
-def _line(candidate: Candidate) -> str:
+def _line(trial: Trial) -> str:
     return (
-        f"target {candidate.target}, draft {candidate.tried}, {candidate.threads} threads: "
-        f"γ {candidate.gamma}, predicted {candidate.predicted:.2f}×, "
-        f"measured {candidate.measured:.2f}×, γ auto {candidate.adaptive:.2f}×, "
-        f"{candidate.tokens_per_second:.1f} tokens/s"
+        f"target {trial.target}, draft {trial.tried}, {trial.threads} threads: "
+        f"γ {trial.gamma}, predicted {trial.predicted:.2f}×, "
+        f"measured {trial.measured:.2f}×, γ auto {trial.adaptive:.2f}×, "
+        f"{trial.tokens_per_second:.1f} tokens/s"
     )

@@ -9,13 +9,13 @@ from edgespec.core.device import Device, drafted_by, placed
 from edgespec.pair.profile import Profile
 from edgespec.pair.runtime import describe
 
-__all__ = ["Candidate", "Tuning"]
+__all__ = ["Trial", "Tuning"]
 
 CLEARLY_SLOWER = 0.97  # what lies between changes from run to run
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Trial:
     """One way to run the pair, predicted and measured on the same prompts.
 
     Attributes:
@@ -82,8 +82,8 @@ class Candidate:
 class Tuning:
     """Everything that was tried, and the best of it."""
 
-    candidates: list[Candidate]
-    best: Candidate
+    trials: list[Trial]
+    best: Trial
     measured_on: str
 
     def profile(self) -> Profile:

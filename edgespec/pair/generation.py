@@ -12,7 +12,7 @@ from edgespec.core.decode import Round
 from edgespec.core.stats import Stats, counted
 from edgespec.pair.tokenizer import GrowingText
 
-__all__ = ["Chunk", "Ending", "Generation", "Settings", "Stream", "stream_of"]
+__all__ = ["Chunk", "Generation", "Settings", "StopCondition", "Stream", "stream_of"]
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Chunk:
 class Settings:
     """How a text was generated, defaults and profile resolved.
 
-    Which law it follows depends on `target_format` and `provider` alone; the rest decides how fast
-    it comes and, with the seed, which text of this law is drawn.
+    Which distribution it follows depends on `target_format` and `provider` alone; the rest decides how fast
+    it comes and, with the seed, which text of this distribution is drawn.
 
     Attributes:
         target_format: the variant that ran.
@@ -97,7 +97,7 @@ class Stream:
         return next(self._chunks)
 
 
-class Ending:
+class StopCondition:
     """Is told every emitted token in order; says whether the text ends with it, and why.
 
     Attributes:
@@ -129,7 +129,7 @@ class Ending:
 
 def stream_of(
     rounds: Iterator[Round],
-    ending: Ending,
+    ending: StopCondition,
     result: Generation,
     *,
     max_new_tokens: int | None,
@@ -147,14 +147,16 @@ def stream_of(
 
     def chunks() -> Iterator[Chunk]:
         for round_ in counted(rounds, result.stats, model_seconds):
-            chances = _logprobs(round_) if logprobs else [None] * len(round_.tokens)
-            for place, (token, chance) in enumerate(zip(round_.tokens, chances, strict=True)):
+            probabilities = _logprobs(round_) if logprobs else [None] * len(round_.tokens)
+            for place, (token, probability) in enumerate(
+                zip(round_.tokens, probabilities, strict=True)
+            ):
                 text = ending.pieces[len(result.token_ids)]
                 result.token_ids.append(token)
                 result.text += text
-                if chance is not None:
-                    result.logprobs.append(chance)
-                yield Chunk(token, text, place < round_.accepted + round_.taken, chance)
+                if probability is not None:
+                    result.logprobs.append(probability)
+                yield Chunk(token, text, place < round_.accepted + round_.committed, probability)
         rest = ending.rest()
         full = "max_tokens" if len(result.token_ids) == max_new_tokens else "capacity"
         result.finish_reason = ending.reason or full
@@ -171,5 +173,5 @@ def _logprobs(round_: Round) -> list[float]:
     rows = round_.logits[: len(round_.tokens)].astype(np.float64)
     highest = rows.max(axis=-1)
     totals = np.log(np.exp(rows - highest[:, None]).sum(axis=-1))
-    chosen: npt.NDArray[np.float64] = rows[np.arange(len(rows)), list(round_.tokens)]
-    return [float(value) for value in chosen - highest - totals]
+    top: npt.NDArray[np.float64] = rows[np.arange(len(rows)), list(round_.tokens)]
+    return [float(value) for value in top - highest - totals]

@@ -8,28 +8,32 @@ from pathlib import Path
 
 from edgespec.artifact.manifest import Manifest, RowInvariance
 from edgespec.core.device import Device, placed
-from edgespec.pair.invariance_cache import known_verdict, measured_verdict
+from edgespec.pair.invariance_cache import known_invariance, measured_invariance
 from edgespec.pair.profile import Profile
 from edgespec.pair.provider_check import left_out_if_it_cannot, say_how_far
-from edgespec.pair.setup import Asked, choose
+from edgespec.pair.setup import LoadRequest, resolve_setup
 
-__all__ = ["known_verdicts", "measured_verdicts"]
+__all__ = ["known_invariances", "measured_invariances"]
 
 
-def known_verdicts(
-    folder: Path, manifest: Manifest, profile: Profile | None, asked: Asked
+def known_invariances(
+    folder: Path, manifest: Manifest, profile: Profile | None, asked: LoadRequest
 ) -> dict[str, RowInvariance]:
     """Those that were found before, by variant."""
     devices = _devices(manifest, profile, asked)
-    known = {name: known_verdict(folder, manifest, name, devices[name]) for name in devices}
-    return {name: verdict for name, verdict in known.items() if verdict is not None}
+    known = {name: known_invariance(folder, manifest, name, devices[name]) for name in devices}
+    return {
+        name: is_row_invariant
+        for name, is_row_invariant in known.items()
+        if is_row_invariant is not None
+    }
 
 
-def measured_verdicts(
+def measured_invariances(
     folder: Path,
     manifest: Manifest,
     profile: Profile | None,
-    asked: Asked,
+    asked: LoadRequest,
     say: Callable[[str], object],
 ) -> dict[str, RowInvariance]:
     """All, found anew and kept, by variant.
@@ -41,14 +45,14 @@ def measured_verdicts(
     for name, device in _devices(manifest, profile, asked).items():
         what = f"target {placed(name, device.provider)}"
         with left_out_if_it_cannot(what, device.provider, say):
-            found[name] = measured_verdict(folder, manifest, name, device)
+            found[name] = measured_invariance(folder, manifest, name, device)
             say_how_far(folder, manifest, name, device, say)
     return found
 
 
-def _devices(manifest: Manifest, profile: Profile | None, asked: Asked) -> dict[str, Device]:
+def _devices(manifest: Manifest, profile: Profile | None, asked: LoadRequest) -> dict[str, Device]:
     """Where each variant would run."""
     return {
-        name: choose(manifest, profile, replace(asked, target_format=name)).device
+        name: resolve_setup(manifest, profile, replace(asked, target_format=name)).device
         for name in manifest.target.variants
     }

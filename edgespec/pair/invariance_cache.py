@@ -19,9 +19,9 @@ from edgespec.artifact.typed_json import read_json, write_json
 from edgespec.core.device import Device, placed
 from edgespec.pair.runtime import describe, measure_row_invariance
 
-__all__ = ["VERDICTS", "known_verdict", "measured_verdict", "verdict_here"]
+__all__ = ["INVARIANCE_FILE", "invariance_here", "known_invariance", "measured_invariance"]
 
-VERDICTS = "verdicts.json"
+INVARIANCE_FILE = "verdicts.json"
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Kept:
     row_invariance: RowInvariance
 
 
-def verdict_here(
+def invariance_here(
     folder: Path,
     manifest: Manifest,
     variant: str,
@@ -44,15 +44,15 @@ def verdict_here(
     Args:
         say: told before a measurement, which takes long.
     """
-    known = known_verdict(folder, manifest, variant, device)
+    known = known_invariance(folder, manifest, variant, device)
     if known is not None:
         return known
     target = placed(variant, device.provider)
     say(f"target {target}: testing whether it verifies exactly on this machine …")
-    return measured_verdict(folder, manifest, variant, device)
+    return measured_invariance(folder, manifest, variant, device)
 
 
-def known_verdict(
+def known_invariance(
     folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> RowInvariance | None:
     """What export, or an earlier measurement, found on this machine with this device."""
@@ -62,19 +62,21 @@ def known_verdict(
     return kept or (exported if exported and exported.measured_on == here else None)
 
 
-def measured_verdict(
+def measured_invariance(
     folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> RowInvariance:
     """Measures, and keeps the verdict where the folder can be written.
 
     That takes as long as some hundred calls of the model.
     """
-    verdict = measure_row_invariance(folder, manifest.target, variant, device)
-    kept = _read(folder) | {(_digest(manifest, variant), verdict.measured_on): verdict}
-    found = [_Kept(graph, verdict) for (graph, _), verdict in kept.items()]
+    is_row_invariant = measure_row_invariance(folder, manifest.target, variant, device)
+    kept = _read(folder) | {
+        (_digest(manifest, variant), is_row_invariant.measured_on): is_row_invariant
+    }
+    found = [_Kept(graph, is_row_invariant) for (graph, _), is_row_invariant in kept.items()]
     with suppress(OSError):  # it is measured again the next time
-        write_json([dataclasses.asdict(item) for item in found], folder / VERDICTS)
-    return verdict
+        write_json([dataclasses.asdict(item) for item in found], folder / INVARIANCE_FILE)
+    return is_row_invariant
 
 
 def _digest(manifest: Manifest, variant: str) -> str:
@@ -86,7 +88,7 @@ def _read(folder: Path) -> dict[tuple[str, str], RowInvariance]:
     """What is kept, by graph and machine; nothing where the file is missing or damaged, for it can
     be found again."""
     try:
-        found: list[_Kept] = read_json(list[_Kept], folder / VERDICTS)
+        found: list[_Kept] = read_json(list[_Kept], folder / INVARIANCE_FILE)
     except (OSError, ValueError):
         return {}
     return {(item.graph, item.row_invariance.measured_on): item.row_invariance for item in found}

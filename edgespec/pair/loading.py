@@ -13,10 +13,10 @@ from edgespec.core.device import placed
 from edgespec.core.kernels import kernels_for
 from edgespec.core.model import Model
 from edgespec.drafters.vocabulary_map import open_vocabulary
-from edgespec.pair.invariance_cache import known_verdict, verdict_here
+from edgespec.pair.invariance_cache import invariance_here, known_invariance
 from edgespec.pair.pair import Pair
 from edgespec.pair.runtime import open_model
-from edgespec.pair.setup import Asked, Choice, choose, profile_of_this_machine
+from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
 from edgespec.pair.tokenizer import load_tokenizer
 
 __all__ = ["load"]
@@ -56,25 +56,25 @@ def load(
     """
     folder = Path(folder)
     manifest = read_manifest(folder)
-    asked = Asked(threads, target_format, draft_format, provider, draft_provider)
-    chosen = choose(manifest, profile_of_this_machine(folder, manifest, say), asked)
-    formats = (chosen.target_format, chosen.draft_format)
+    asked = LoadRequest(threads, target_format, draft_format, provider, draft_provider)
+    top = resolve_setup(manifest, profile_of_this_machine(folder, manifest, say), asked)
+    formats = (top.target_format, top.draft_format)
     if allow_inexact:
-        invariance = known_verdict(folder, manifest, chosen.target_format, chosen.device)
+        invariance = known_invariance(folder, manifest, top.target_format, top.device)
     else:
-        invariance = verdict_here(folder, manifest, chosen.target_format, chosen.device, say)
-    target, draft = _models(folder, manifest, chosen, invariance, capacity, say)
+        invariance = invariance_here(folder, manifest, top.target_format, top.device, say)
+    target, draft = _models(folder, manifest, top, invariance, capacity, say)
     return Pair(
         manifest,
         load_tokenizer(folder),
         target,
         draft,
         vocabulary=open_vocabulary(folder, manifest),
-        costs=_costs(manifest, chosen, invariance),
+        costs=_costs(manifest, top, invariance),
         formats=formats,
-        devices=(chosen.device, chosen.draft_device),
-        tuned=chosen.tuned,
-        exact=bool(invariance and invariance.verdict),
+        devices=(top.device, top.draft_device),
+        tuned=top.tuned,
+        exact=bool(invariance and invariance.is_row_invariant),
         allow_inexact=allow_inexact,
     )
 
@@ -87,7 +87,7 @@ def _rows(invariance: RowInvariance | None) -> tuple[int, int]:
 def _models(
     folder: Path,
     manifest: Manifest,
-    chosen: Choice,
+    top: ResolvedSetup,
     invariance: RowInvariance | None,
     capacity: int | None,
     say: Callable[[str], object],
@@ -97,26 +97,26 @@ def _models(
     target = open_model(
         folder,
         manifest.target,
-        chosen.target_format,
+        top.target_format,
         capacity=_usual_capacity(manifest) if capacity is None else capacity,
-        device=chosen.device,
+        device=top.device,
         min_rows=min_rows,
         max_rows=max_rows,
-        siblings=bool(invariance and invariance.siblings),
+        candidates=bool(invariance and invariance.candidates),
     )
-    what = placed(f"target {chosen.target_format}", chosen.device.provider)
+    what = placed(f"target {top.target_format}", top.device.provider)
     _say_who_runs(what, target.operators, say)
-    if manifest.draft is None or chosen.draft_format is None:
+    if manifest.draft is None or top.draft_format is None:
         return target, None
     draft = open_model(
         folder,
         manifest.draft,
-        chosen.draft_format,
+        top.draft_format,
         capacity=target.capacity,
-        device=chosen.draft_device,
+        device=top.draft_device,
         target=target,
     )
-    what = placed(f"draft {chosen.draft_format}", chosen.draft_device.provider)
+    what = placed(f"draft {top.draft_format}", top.draft_device.provider)
     _say_who_runs(what, draft.operators, say)
     return target, draft
 
@@ -136,10 +136,10 @@ def _usual_capacity(manifest: Manifest) -> int:
 
 
 def _costs(
-    manifest: Manifest, chosen: Choice, invariance: RowInvariance | None
+    manifest: Manifest, top: ResolvedSetup, invariance: RowInvariance | None
 ) -> dict[str, Costs]:
     """Of rounds by kind of draft: as tuned, or guessed from the sizes of the models."""
-    target_format, draft_format, tuned = chosen.target_format, chosen.draft_format, chosen.tuned
+    target_format, draft_format, tuned = top.target_format, top.draft_format, top.tuned
     min_rows, max_rows = _rows(invariance)
     longest = max_rows - 1
     guess = partial(
@@ -148,7 +148,7 @@ def _costs(
         longest=longest,
         target_format=target_format,
         min_rows=min_rows,
-        kernels=kernels_for(chosen.device) is not None,
+        kernels=kernels_for(top.device) is not None,
     )
     costs = {"lookup": guess(0)}
     if draft_format is not None:

@@ -12,19 +12,19 @@ from edgespec.core.cost_model import Costs
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.device import Device
 from edgespec.core.distribution import Sampling
-from edgespec.core.draft import Draft
-from edgespec.core.model import Model, branching_of
+from edgespec.core.draft import Drafter
+from edgespec.core.model import Model, candidate_model_of
 from edgespec.core.randomness import Seeded
 from edgespec.core.verification import RULES
-from edgespec.drafters.alternating import Mixed
-from edgespec.drafters.model_drafter import ModelDraft
+from edgespec.drafters.alternating import AlternatingDrafter
+from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.prompt_lookup import PromptLookup
 from edgespec.drafters.registry import KINDS
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.pair.generation import Ending, Generation, Settings, Stream, stream_of
+from edgespec.pair.generation import Generation, Settings, StopCondition, Stream, stream_of
 from edgespec.pair.profile import Profile
-from edgespec.pair.prompt import Given, encoded
+from edgespec.pair.prompt import PromptInput, encoded
 from edgespec.pair.tokenizer import GrowingText
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Pair:
         self._may_speculate = exact or allow_inexact
         self._latest: Generation | None = None
 
-    def generate(self, prompt: Given, **options: Any) -> Generation:
+    def generate(self, prompt: PromptInput, **options: Any) -> Generation:
         """Generates to the end; takes the options of `stream`."""
         stream = self.stream(prompt, **options)
         for _ in stream:
@@ -90,7 +90,7 @@ class Pair:
 
     def stream(
         self,
-        prompt: Given,
+        prompt: PromptInput,
         *,
         max_new_tokens: int | None = None,
         temperature: float = 0.0,
@@ -99,7 +99,7 @@ class Pair:
         min_p: float = 0.0,
         seed: int | None = None,
         gamma: int | str | None = None,
-        draft: bool | str | Draft = True,
+        draft: bool | str | Drafter = True,
         rule: str | None = None,
         stop: str | Sequence[str] = (),
         ignore_eos: bool = False,
@@ -122,8 +122,8 @@ class Pair:
             draft: "model", prompt "lookup", or "both", each round the one that promises more. True
                 takes both, or prompt lookup where the pair has no draft model; False decodes
                 plainly. A profile of `edgespec tune` may change what True means, to no draft at all
-                where none pays. Any other `edgespec.core.draft.Draft` works too: the text is the
-                target's, as long as the draft says truthfully which law each token was drawn from.
+                where none pays. Any other `edgespec.core.draft.Drafter` works too: the text is the
+                target's, as long as the draft says truthfully which distribution each token was drawn from.
             rule: "block" or "token", both exact; None takes the block rule, or the token rule where
                 the block rule gains nothing (greedy, prompt lookup).
             stop: a string, or strings, that end the text and are not part of it.
@@ -150,7 +150,7 @@ class Pair:
         tokens, answers = given.tokens, given.answers if self._exact else None
         randomness = Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
-        ending = Ending(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
+        ending = StopCondition(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
         limit = self.target.capacity if max_new_tokens is None else max_new_tokens
         shared: dict[str, Any] = {
             "process": process,
@@ -187,11 +187,13 @@ class Pair:
             logprobs=logprobs,
         )
 
-    def encode(self, prompt: Given, chat: bool = False) -> list[int]:
+    def encode(self, prompt: PromptInput, chat: bool = False) -> list[int]:
         """The tokens of a prompt, in the model's chat format if asked for."""
         return encoded(prompt, self.tokenizer, self.manifest.chat, chat).tokens
 
-    def _draft_kind(self, draft: bool | str | Draft, gamma: int | str | None) -> str | Draft | None:
+    def _draft_kind(
+        self, draft: bool | str | Drafter, gamma: int | str | None
+    ) -> str | Drafter | None:
         """ "model", "lookup", "both" or the caller's own; None decodes plainly."""
         own = hasattr(draft, "propose")
         if not (own or isinstance(draft, bool) or draft in KINDS):
@@ -213,12 +215,12 @@ class Pair:
 
     def _drafting(
         self,
-        kind: str | Draft | None,
+        kind: str | Drafter | None,
         gamma: int | str,
         process: Sampling,
         last_tokens: Sequence[int],
         answers: Sequence[range] | None,
-    ) -> tuple[Draft | None, Controller]:
+    ) -> tuple[Drafter | None, Controller]:
         """What drafts, and what says how much."""
         lookup = controller(gamma, self.costs["lookup"])
         if not isinstance(kind, str):
@@ -227,21 +229,23 @@ class Pair:
             return PromptLookup(), lookup
         gammas = controller(gamma, self.costs["model"], Confident)
         sure = gammas if isinstance(gammas, Confident) else None
-        model = ModelDraft(
+        model = ModelDrafter(
             self.draft,
             process,
             self.vocabulary,
             last_tokens,
-            goes_on=sure.goes_on if sure else None,
-            beside=sure.beside if sure and branching_of(self.target) else None,
+            should_continue=sure.should_continue if sure else None,
+            worth_candidate=sure.worth_candidate
+            if sure and candidate_model_of(self.target)
+            else None,
             answers=answers,
         )
         if kind == "model":
             return model, gammas
-        mixed = Mixed([(PromptLookup(), lookup), (model, gammas)])
-        return mixed, mixed
+        alternating = AlternatingDrafter([(PromptLookup(), lookup), (model, gammas)])
+        return alternating, alternating
 
-    def _settings(self, kind: str | Draft | None, gamma: int | str, rule: str | None) -> Settings:
+    def _settings(self, kind: str | Drafter | None, gamma: int | str, rule: str | None) -> Settings:
         target_format, draft_format = self.formats
         device, draft_device = self.devices
         name = kind if isinstance(kind, str) else "none" if kind is None else type(kind).__name__
@@ -257,7 +261,7 @@ class Pair:
         )
 
     def _while_latest(
-        self, rounds: Iterator[Round], result: Generation, ending: Ending, limit: int
+        self, rounds: Iterator[Round], result: Generation, ending: StopCondition, limit: int
     ) -> Iterator[Round]:
         """The caches hold one text: a stream that was overtaken by another must not go on."""
         while self._latest is result:

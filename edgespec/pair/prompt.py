@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from edgespec.artifact.chat_format import ChatFormat, Message, check_text, said
+from edgespec.artifact.chat_format import ChatFormat, Message, check_text, user_message
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["Given", "Prompt", "encoded"]
+__all__ = ["Prompt", "PromptInput", "encoded"]
 
-Given = str | Sequence[int] | Sequence[Message]
+PromptInput = str | Sequence[int] | Sequence[Message]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class Prompt:
     answers: list[range] | None = None
 
 
-def encoded(given: Given, tokenizer: Tokenizer, form: ChatFormat | None, chat: bool) -> Prompt:
+def encoded(
+    given: PromptInput, tokenizer: Tokenizer, form: ChatFormat | None, chat: bool
+) -> Prompt:
     """A text, token ids or messages as tokens.
 
     Args:
@@ -47,7 +49,7 @@ def encoded(given: Given, tokenizer: Tokenizer, form: ChatFormat | None, chat: b
         check_text(given, "the prompt")
         if not chat:
             return Prompt(list(tokenizer.encode(given).ids))
-        return Prompt(_conversation([said(given)], tokenizer, form).tokens)
+        return Prompt(_conversation([user_message(given)], tokenizer, form).tokens)
     if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
         raise UsageError(f"the prompt is {given!r:.80}; give text, token ids, or chat messages")
     parts = list(given)

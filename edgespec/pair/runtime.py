@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgespec.artifact.graph_io import READER
+from edgespec.artifact.graph_io import FEATURE_FUSION
 from edgespec.artifact.manifest import Exported, RowInvariance
 from edgespec.core.device import HERE, Device, ProviderInfo
 from edgespec.core.model import Model
@@ -26,7 +26,7 @@ def open_model(
     device: Device = HERE,
     min_rows: int = 1,
     max_rows: int | None = None,
-    siblings: bool = False,
+    candidates: bool = False,
     target: Model | None = None,
 ) -> OrtModel:
     """A model on ONNX Runtime; arguments as of `edgespec_runtimes.ort.ort_model.OrtModel`.
@@ -37,8 +37,8 @@ def open_model(
     from edgespec_runtimes.ort.ort_model import OrtModel
 
     options: dict[str, Any] = {"capacity": capacity, "device": device, "min_rows": min_rows}
-    if READER not in exported.variants[variant].graphs:
-        options |= {"max_rows": max_rows, "siblings": siblings}
+    if FEATURE_FUSION not in exported.variants[variant].graphs:
+        options |= {"max_rows": max_rows, "candidates": candidates}
         return OrtModel(folder, exported, variant, **options)
     from edgespec_runtimes.ort.ort_eagle import OrtEagle
 
@@ -88,5 +88,5 @@ def measure_row_invariance(
     from edgespec_runtimes.invariance import LONGEST, measure_row_invariance
 
     capacity = min(LONGEST, exported.positions or LONGEST)
-    model = open_model(folder, exported, variant, capacity=capacity, device=device, siblings=True)
+    model = open_model(folder, exported, variant, capacity=capacity, device=device, candidates=True)
     return measure_row_invariance(model, describe(device))

@@ -13,11 +13,11 @@ from edgespec.errors import UsageError
 from edgespec.pair.profile import PROFILE, Profile, read_profile
 from edgespec.pair.runtime import describe, provider_name
 
-__all__ = ["Asked", "Choice", "choose", "profile_of_this_machine"]
+__all__ = ["LoadRequest", "ResolvedSetup", "profile_of_this_machine", "resolve_setup"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class LoadRequest:
     """What a caller wants of a pair; None where they leave it to the profile, or to what is usual.
 
     Attributes: see `edgespec.load`.
@@ -31,7 +31,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ResolvedSetup:
     """Attributes:
     target_format, draft_format: variants; None without a draft model.
     device, draft_device: where they run.
@@ -45,7 +45,7 @@ class Choice:
     tuned: Profile | None
 
 
-def choose(manifest: Manifest, profile: Profile | None, asked: Asked) -> Choice:
+def resolve_setup(manifest: Manifest, profile: Profile | None, asked: LoadRequest) -> ResolvedSetup:
     """Raises UsageError where a variant or a provider is not there."""
     target_format, draft_format, threads = asked.target_format, asked.draft_format, asked.threads
     if profile is not None:
@@ -59,11 +59,11 @@ def choose(manifest: Manifest, profile: Profile | None, asked: Asked) -> Choice:
     draft_provider = _draft_provider(asked, profile, provider, (target_format, draft_format))
     device, draft_device = Device(threads, provider), Device(threads, draft_provider)
     tuned = profile and profile.of(target_format, draft_format, device, draft_device)
-    return Choice(target_format, draft_format, device, draft_device, tuned)
+    return ResolvedSetup(target_format, draft_format, device, draft_device, tuned)
 
 
 def _draft_provider(
-    asked: Asked, profile: Profile | None, provider: str, formats: tuple[str, str | None]
+    asked: LoadRequest, profile: Profile | None, provider: str, formats: tuple[str, str | None]
 ) -> str:
     if asked.draft_provider is not None:
         return provider_name(asked.draft_provider)

@@ -64,10 +64,10 @@ def samples_for(reference: Scorer, sources: Sequence[list[int]], encodes: bool) 
 def distance(
     reference: Scorer, variant: Scorer, samples: Sequence[Sample], reference_name: str
 ) -> Distance:
-    """Compares the laws of every position of the samples."""
+    """Compares the distributions of every position of the samples."""
     tokens = np.concatenate([text for _, text in samples])
     log_p, log_q = (
-        np.concatenate([_log_laws(model, prompt, text) for prompt, text in samples])
+        np.concatenate([_log_distributions(model, prompt, text) for prompt, text in samples])
         for model in (reference, variant)
     )
     places = np.arange(len(tokens))
@@ -88,10 +88,14 @@ def _greedy(model: Scorer, source: list[int]) -> list[int]:
     return text[1:]
 
 
-def _log_laws(model: Scorer, prompt: list[int], text: list[int]) -> npt.NDArray[np.float64]:
+def _log_distributions(
+    model: Scorer, prompt: list[int], text: list[int]
+) -> npt.NDArray[np.float64]:
     """Log-probabilities of every token at every position of `text`: [len(text), vocabulary]."""
     pending = model.prefill(prompt)
     logits = model.score([pending, *text[:-1]]).astype(np.float64)
     logits -= logits.max(axis=1, keepdims=True)
-    laws: npt.NDArray[np.float64] = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return laws
+    distributions: npt.NDArray[np.float64] = logits - np.log(
+        np.exp(logits).sum(axis=1, keepdims=True)
+    )
+    return distributions

@@ -15,7 +15,7 @@ from typing import Any
 from edgespec.artifact.chat_format import Message
 from edgespec.errors import UsageError
 from edgespec.pair.generation import Generation
-from edgespec.pair.prompt import Given
+from edgespec.pair.prompt import PromptInput
 
 __all__ = ["Answer", "Request", "chat_request", "text_request"]
 
@@ -58,7 +58,7 @@ class Request:
     counts: behind a streamed answer, how many tokens it took is wanted, too.
     """
 
-    given: Given
+    given: PromptInput
     options: dict[str, Any]
     streams: bool
     counts: bool
@@ -87,7 +87,9 @@ def text_request(body: Mapping[str, Any]) -> Request:
     return _request(body, "prompt", prompt, USUAL_OF_TEXTS)
 
 
-def _request(body: Mapping[str, Any], what: str, given: Given, usual: Mapping[str, Any]) -> Request:
+def _request(
+    body: Mapping[str, Any], what: str, given: PromptInput, usual: Mapping[str, Any]
+) -> Request:
     asked = {name: value for name, value in body.items() if value is not None}
     options = dict(usual)
     for name, value in asked.items():
@@ -190,13 +192,13 @@ def _reason(result: Generation) -> str:
 def _usage(result: Generation) -> dict[str, Any]:
     """Counts of tokens; of what a draft proposed, what the target accepted and what it did not."""
     made, stats = len(result.token_ids), result.stats
-    accepted = stats.accepted + stats.taken
+    accepted = stats.accepted + stats.committed
     return {
         "prompt_tokens": result.prompt_tokens,
         "completion_tokens": made,
         "total_tokens": result.prompt_tokens + made,
         "completion_tokens_details": {
             "accepted_prediction_tokens": accepted,
-            "rejected_prediction_tokens": stats.drafted + stats.siblings - accepted,
+            "rejected_prediction_tokens": stats.drafted + stats.candidates - accepted,
         },
     }

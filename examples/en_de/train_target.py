@@ -175,7 +175,7 @@ def rate_at(step: int, steps: int, peak: float) -> float:
     return peak * min(1.0, (step + 1) / 200, max(0.0, (steps - step) / fall))
 
 
-def _chosen(names: list[str], height: float, rng: random.Random) -> str:
+def _top_tokens(names: list[str], height: float, rng: random.Random) -> str:
     """A corpus: as the rate falls to nothing, the others give way to the descriptions."""
     shares = [SHARES[n] * (1.0 if n == "descriptions" else height) for n in names]
     return rng.choices(names, shares)[0]
@@ -301,7 +301,7 @@ def train(arguments: argparse.Namespace) -> None:
     running = [0.0, 0.0]
     for step in range(first, arguments.steps):
         rate = rate_at(step, arguments.steps, arguments.rate)
-        batch = next(streams[_chosen(list(streams), rate / arguments.rate, rng)])
+        batch = next(streams[_top_tokens(list(streams), rate / arguments.rate, rng)])
         model.train()
         loss, guide = losses(model, batch, CONFIG.dropout_rate)
         (loss + guide).backward()

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from edgespec_distill.data.outputs import Manner, written
+from edgespec_distill.data.outputs import SamplingPlan, written
 from edgespec_distill.models.target import open_target
 from edgespec_distill.models.trainable import Distilled
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
@@ -33,12 +33,14 @@ OPENINGS, HELD_OUT = (
 )
 
 
-def messages(model: Distilled, tokenizer: Tokenizer, chance: random.Random) -> Iterator[str]:
+def messages(model: Distilled, tokenizer: Tokenizer, probability: random.Random) -> Iterator[str]:
     """Users' messages without end."""
     end = tokenizer.token_to_id(END)
-    manner = Manner(LONGEST, [end], temperature=0.9, enough=0.8)
+    manner = SamplingPlan(LONGEST, [end], temperature=0.9, enough=0.8)
     while True:
-        openings = [chance.choice(OPENINGS) if chance.random() < 0.9 else "" for _ in range(ROWS)]
+        openings = [
+            probability.choice(OPENINGS) if probability.random() < 0.9 else "" for _ in range(ROWS)
+        ]
         turns = [USER_TURN + opening for opening in openings]
         begun = tokenizer.encode_batch(turns, add_special_tokens=False)
         for text in written(model, [encoding.ids for encoding in begun], manner):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from edgespec.artifact.atomic_file import whole_file
-from edgespec.artifact.chat_format import said
+from edgespec.artifact.chat_format import user_message
 from edgespec.artifact.staging import staged
 from edgespec.artifact.text_file import read_lines
 from edgespec.errors import UsageError
@@ -23,18 +23,18 @@ from edgespec_distill.data.examples import Example, Text
 from edgespec_distill.data.features import Features
 from edgespec_distill.data.held_out import HeldOut, greedy_acceptance
 from edgespec_distill.data.outputs import (
-    Manner,
+    SamplingPlan,
     cut,
+    generate_with_distributions,
     read_examples,
-    with_laws,
+    with_distributions,
     write_examples,
     written,
-    written_with_laws,
 )
 from edgespec_distill.models.eagle_student import Eagle, layers_to_read
 from edgespec_distill.models.student import last, small_model, spread
 from edgespec_distill.models.target import open_target
-from edgespec_distill.models.trainable import Causal, Distilled, Reading, Trained
+from edgespec_distill.models.trainable import Causal, Distilled, EagleStudent, Student
 from edgespec_distill.plan import Distillation, Plan, check_plan, plan_for
 from edgespec_distill.start import shaped, take_weights, vocabulary_of
 from edgespec_distill.training.loss import LOSSES
@@ -119,8 +119,8 @@ class _Run:
         self._target, self._ends, self._plan, self._work = target, ends, plan, work
         self._say, self._report = say, report
         torch.manual_seed(plan.seed)
-        self._chance = random.Random(plan.seed)
-        self._chance.shuffle(prompts)
+        self._probability = random.Random(plan.seed)
+        self._probability.shuffle(prompts)
         held = max(4, min(64, len(prompts) // 20))
         self._held_out, self._prompts = prompts[:held], prompts[held:]
         self._features: Features | None = None
@@ -128,7 +128,7 @@ class _Run:
             target.shows = layers_to_read(target.model.config.num_hidden_layers)
             self._features = Features(target)
 
-    def train(self) -> tuple[Trained, Distillation]:
+    def train(self) -> tuple[Student, Distillation]:
         plan = self._plan
         # First of all: one that does not fit is not found out after an hour of writing. And aside:
         # what the target draws is the same whatever the draft begins with.
@@ -176,7 +176,7 @@ class _Run:
             draft_parameters=_parameters(model),
         )
 
-    def _started(self, start: Path) -> Trained:
+    def _started(self, start: Path) -> Student:
         """The draft as another training left it."""
         size = len(self._target.model.get_input_embeddings().weight)
         vocabulary = vocabulary_of(start, self._plan.vocabulary, size)
@@ -184,11 +184,11 @@ class _Run:
         take_weights(body, start)
         return self._trained(body, vocabulary)
 
-    def _fresh(self, examples: Sequence[Example]) -> Trained:
+    def _fresh(self, examples: Sequence[Example]) -> Student:
         """The draft before any training."""
         vocabulary = self._vocabulary(examples)
         draft = self._trained(self._body(vocabulary), vocabulary)
-        if isinstance(draft, Reading):
+        if isinstance(draft, EagleStudent):
             draft.begin(_from_all_over(examples, STARTERS))
         return draft
 
@@ -207,14 +207,14 @@ class _Run:
             return body
         return Eagle(body, self._features.layers, model.config.hidden_size)
 
-    def _trained(self, body: Any, vocabulary: Vocabulary) -> Trained:
-        model = _beside(self._target.model, body)
+    def _trained(self, body: Any, vocabulary: Vocabulary) -> Student:
+        model = _worth_candidate(self._target.model, body)
         if self._features is None:
             return self._target.draft(model, vocabulary)
-        return Reading(model, vocabulary, self._features)
+        return EagleStudent(model, vocabulary, self._features)
 
-    def _manner(self, temperature: float, enough: float = 1.0) -> Manner:
-        return Manner(self._plan.max_new_tokens, self._ends, temperature, enough)
+    def _manner(self, temperature: float, enough: float = 1.0) -> SamplingPlan:
+        return SamplingPlan(self._plan.max_new_tokens, self._ends, temperature, enough)
 
     def _held_out_texts(self, temperature: float) -> Sequence[Text]:
         """What the target writes after prompts that are not trained on, always the same."""
@@ -226,9 +226,9 @@ class _Run:
         self._look_at(texts, file)
         return texts
 
-    def _write(self, prompts: Sequence[Sequence[int]], manner: Manner, file: Path) -> None:
+    def _write(self, prompts: Sequence[Sequence[int]], manner: SamplingPlan, file: Path) -> None:
         """Has the target write, and keeps what a draft will want to know of it."""
-        examples, shown = written_with_laws(self._target, prompts, manner)
+        examples, shown = generate_with_distributions(self._target, prompts, manner)
         write_examples(examples, file)
         if self._features is not None:
             self._features.note(shown, file)
@@ -260,8 +260,8 @@ class _Run:
 
     def _tell_coverage(self, vocabulary: Vocabulary, held_out: list[Text]) -> None:
         tokens = torch.tensor([token for text in held_out for token in text.output])
-        said = vocabulary.known(tokens).float().mean().item()
-        self._say(f"the draft can say {said:.1%} of the target's tokens")
+        covered = vocabulary.known(tokens).float().mean().item()
+        self._say(f"the draft can say {covered:.1%} of the target's tokens")
 
     def _cached(self) -> Iterator[Example]:
         """The target's outputs, greedy and sampled in turns, from disk where they are there."""
@@ -299,9 +299,9 @@ class _Run:
     def _on_policy(self, draft: Distilled) -> Iterator[list[Example]]:
         """What the draft writes at this moment, with what the target would have written."""
         while True:
-            prompts = self._chance.sample(self._prompts, min(BLOCK, len(self._prompts)))
+            prompts = self._probability.sample(self._prompts, min(BLOCK, len(self._prompts)))
             texts = written(draft, prompts, self._manner(1.0, ENOUGH))
-            yield list(cut(with_laws(self._target, texts), draft.vocabulary))
+            yield list(cut(with_distributions(self._target, texts), draft.vocabulary))
 
 
 def _prompts(file: Path, checkpoint: Checkpoint, chat: bool | None) -> list[list[int]]:
@@ -318,7 +318,7 @@ def _prompts(file: Path, checkpoint: Checkpoint, chat: bool | None) -> list[list
     if chat is False or form is None:
         encoded = checkpoint.tokenizer.encode_batch(lines)
     else:
-        lines = [form.text([said(line)])[0] for line in lines]
+        lines = [form.text([user_message(line)])[0] for line in lines]
         encoded = checkpoint.tokenizer.encode_batch(lines, add_special_tokens=False)
     return [list(encoding.ids) for encoding in encoded]
 
@@ -328,13 +328,13 @@ def _from_all_over(examples: Sequence[Example], count: int) -> list[Example]:
     return [examples[i] for i in spread(min(count, len(examples)), len(examples))]
 
 
-def _save(draft: Trained, checkpoint: Checkpoint, folder: Path) -> None:
+def _save(draft: Student, checkpoint: Checkpoint, folder: Path) -> None:
     draft.model.to(torch.float16).save_pretrained(folder)
     draft.vocabulary.save(folder)
     checkpoint.tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _beside(target: Any, draft: Any) -> Any:
+def _worth_candidate(target: Any, draft: Any) -> Any:
     """The draft where its target is, with parameters of the target's type.
 
     Only these: rotary frequencies are a buffer, and in bf16 the angle of a distant position would

@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from edgespec import __version__
-from edgespec.artifact.graph_io import READER
+from edgespec.artifact.graph_io import FEATURE_FUSION
 from edgespec.artifact.manifest import Exported, Manifest, write_manifest
 from edgespec.artifact.staging import staged, stamps
 from edgespec.cli.extras import needs_extra
@@ -114,10 +114,16 @@ def _measured(
     """The target with the verdict on each of its variants."""
     variants = {}
     for name, variant in exported.variants.items():
-        verdict = measure_row_invariance(folder, exported, name, device)
-        kept = "row-invariant" if verdict.verdict else "NOT row-invariant: no exact target"
-        say(f"target {name}: {kept}, calls of {verdict.min_rows} to {verdict.max_rows} positions")
-        variants[name] = dataclasses.replace(variant, row_invariance=verdict)
+        is_row_invariant = measure_row_invariance(folder, exported, name, device)
+        kept = (
+            "row-invariant"
+            if is_row_invariant.is_row_invariant
+            else "NOT row-invariant: no exact target"
+        )
+        say(
+            f"target {name}: {kept}, calls of {is_row_invariant.min_rows} to {is_row_invariant.max_rows} positions"
+        )
+        variants[name] = dataclasses.replace(variant, row_invariance=is_row_invariant)
     return dataclasses.replace(exported, variants=variants)
 
 
@@ -136,7 +142,7 @@ def _compared(
     target = _with_distances(target, texts(target, list), open_target, say)
     if draft is not None:
         open_draft = _draft_opener(folder, draft, open_target, target, vocabulary, device)
-        draft = _with_distances(draft, texts(draft, vocabulary.shown), open_draft, say)
+        draft = _with_distances(draft, texts(draft, vocabulary.to_draft_ids), open_draft, say)
     return dataclasses.replace(manifest, target=target, draft=draft)
 
 
@@ -155,10 +161,10 @@ def _draft_opener(
         return open_target(next(iter(target.variants)))
 
     def opened(variant: str) -> Scorer:
-        if READER not in draft.variants[variant].graphs:
+        if FEATURE_FUSION not in draft.variants[variant].graphs:
             return open_model(folder, draft, variant, device=device, min_rows=2)
         model = open_model(folder, draft, variant, device=device, target=opened_target())
-        return BehindTarget(model, opened_target(), vocabulary.said)
+        return BehindTarget(model, opened_target(), vocabulary.to_target_ids)
 
     return opened
 
@@ -198,7 +204,7 @@ def _verify(
     with needs_extra("torch"):
         from edgespec_export.verify import TOLERANCE, differences
 
-    if any(READER in variant.graphs for variant in exported.variants.values()):
+    if any(FEATURE_FUSION in variant.graphs for variant in exported.variants.values()):
         say(f"{exported.source}: nothing to verify, transformers has no model that reads another")
         return
     if REFERENCE not in exported.variants:

@@ -22,7 +22,7 @@ from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention import Attention, attention_for
-from edgespec_export.components.blocks import Numbers
+from edgespec_export.components.blocks import NumberFormat
 from edgespec_export.components.kv_cache import CACHES
 from edgespec_export.families import Family
 from edgespec_export.families.eagle import Eagle
@@ -216,7 +216,7 @@ def write_graphs(
     family: Family,
     folder: Path,
     *,
-    numbers: Numbers,
+    numbers: NumberFormat,
     attentions: Mapping[str, Attention],
     progress: Callable[[int], object] = lambda _: None,
 ) -> None:

@@ -15,7 +15,7 @@ import jax
 from edgespec_jax.jax_blocks import Cache, Network
 from edgespec_jax.jax_draws import noise, uniforms
 from edgespec_jax.jax_state import Record, Request, Side, State
-from edgespec_jax.jax_verification import Rule, Verdict, choose, law
+from edgespec_jax.jax_verification import Rule, VerificationResult, distribution, draw_token
 from jax import Array, lax
 
 __all__ = ["Loop", "run"]
@@ -42,7 +42,7 @@ class Loop:
 def run(loop: Loop, state: State, target: Side, draft: Side | None, request: Request) -> State:
     """Rounds until an end token or the limit. Caches are taken from the state."""
 
-    def goes_on(state: State) -> Array:
+    def should_continue(state: State) -> Array:
         return (state.emitted < request.limit) & ~state.ended
 
     def round_(state: State) -> State:
@@ -50,19 +50,17 @@ def run(loop: Loop, state: State, target: Side, draft: Side | None, request: Req
             return _plain(loop, state, target, request)
         return _speculative(loop, state, target, draft, request)
 
-    return lax.while_loop(goes_on, round_, state)
+    return lax.while_loop(should_continue, round_, state)
 
 
 def _plain(loop: Loop, state: State, target: Side, request: Request) -> State:
     pending = lax.dynamic_slice(state.text, (state.emitted,), (1,))
     past = target.base + state.emitted
     logits, cache = loop.target.decode(target.params, target.context, state.target, pending, past)
-    p = law(logits, request.temperature, loop.greedy)
+    p = distribution(logits, request.temperature, loop.greedy)
     zero = jnp.int32(0)
-    verdict = Verdict(zero, zero, p[0])
-    return _emit(
-        loop, state._replace(target=cache), jnp.zeros(0, jnp.int32), zero, verdict, request
-    )
+    result = VerificationResult(zero, zero, p[0])
+    return _emit(loop, state._replace(target=cache), jnp.zeros(0, jnp.int32), zero, result, request)
 
 
 def _speculative(loop: Loop, state: State, target: Side, draft: Side, request: Request) -> State:
@@ -77,18 +75,18 @@ def _speculative(loop: Loop, state: State, target: Side, draft: Side, request: R
         jnp.concatenate([pending, drafts]),
         target.base + state.emitted,
     )
-    p = law(logits, request.temperature, loop.greedy)
+    p = distribution(logits, request.temperature, loop.greedy)
     q = jnp.pad(q, ((0, 0), (0, p.shape[1] - q.shape[1])))
     draws = uniforms(request.draws, state.emitted, loop.gamma)
-    verdict = loop.rule(drafts, q, p, drafted, draws)
+    result = loop.rule(drafts, q, p, drafted, draws)
     state = state._replace(target=target_cache, draft=draft_cache)
-    return _emit(loop, state, drafts, drafted, verdict, request)
+    return _emit(loop, state, drafts, drafted, result, request)
 
 
 def _propose(
     loop: Loop, state: State, draft: Side, request: Request
 ) -> tuple[Array, Array, tuple[Cache, ...]]:
-    """γ tokens, the laws they were drawn from ([γ, V]) and the draft's cache.
+    """γ tokens, the distributions they were drawn from ([γ, V]) and the draft's cache.
 
     After a full acceptance the cache lacks the draft's own last token, so the first call takes the
     two last tokens of the text; at its beginning, the pending token and a place not yet filled.
@@ -102,9 +100,9 @@ def _propose(
         return jnp.where(tokens < width, tokens, 0)
 
     def drawn(row: Array, place: Array | int) -> tuple[Array, Array]:
-        q = law(row[:width], request.temperature, loop.greedy)
+        q = distribution(row[:width], request.temperature, loop.greedy)
         race = q if loop.greedy else noise(request.draws, state.emitted, place, width)
-        return choose(q, race, loop.greedy), q
+        return draw_token(q, race, loop.greedy), q
 
     def step(carry: tuple[Array, tuple[Cache, ...]], place: Array) -> tuple[Any, Any]:
         token, cache = carry
@@ -120,26 +118,31 @@ def _propose(
     )
     token, q = drawn(logits[state.emitted - first], 0)
     places = jnp.arange(1, loop.gamma, dtype=jnp.int32)
-    (_, cache), (tokens, laws) = lax.scan(step, (token, cache), places)
-    return jnp.append(token, tokens), jnp.concatenate([q[None], laws]), cache
+    (_, cache), (tokens, distributions) = lax.scan(step, (token, cache), places)
+    return jnp.append(token, tokens), jnp.concatenate([q[None], distributions]), cache
 
 
 def _emit(
-    loop: Loop, state: State, drafts: Array, drafted: Array, verdict: Verdict, request: Request
+    loop: Loop,
+    state: State,
+    drafts: Array,
+    drafted: Array,
+    result: VerificationResult,
+    request: Request,
 ) -> State:
     """Draws the round's last token and moves on to what is kept: the rest is forgotten."""
     width = loop.target.vocab_size
-    race = verdict.next if loop.greedy else noise(request.draws, state.emitted, drafted, width)
-    last = choose(verdict.next, race, loop.greedy)
+    race = result.next if loop.greedy else noise(request.draws, state.emitted, drafted, width)
+    last = draw_token(result.next, race, loop.greedy)
     places = jnp.arange(loop.gamma + 1)
-    tokens = jnp.where(places < verdict.accepted, jnp.append(drafts, 0), last)
-    length = jnp.minimum(verdict.accepted + 1, _until_end(loop, tokens, verdict.accepted + 1))
+    tokens = jnp.where(places < result.accepted, jnp.append(drafts, 0), last)
+    length = jnp.minimum(result.accepted + 1, _until_end(loop, tokens, result.accepted + 1))
     ended = jnp.isin(tokens[length - 1], jnp.array(loop.ends, jnp.int32))
     row = Record(
         drafts,
         drafted,
-        jnp.minimum(verdict.evaluated, length),
-        jnp.minimum(verdict.accepted, length),
+        jnp.minimum(result.evaluated, length),
+        jnp.minimum(result.accepted, length),
         length,
     )
     return state._replace(

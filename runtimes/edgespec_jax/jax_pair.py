@@ -1,6 +1,6 @@
 """The JAX reference path: a target and a draft, and one compiled loop over both.
 
-A second implementation of `edgespec.core.decode`, from the same checkpoints, for CPU, GPU and TPU. It is compiled once for its shapes, γ, rule and kind of law, and then runs any prompt.
+A second implementation of `edgespec.core.decode`, from the same checkpoints, for CPU, GPU and TPU. It is compiled once for its shapes, γ, rule and kind of distribution, and then runs any prompt.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class JaxDecoder:
             of two.
         gamma: tokens drafted a round; 0 decodes plainly.
         rule: "token" or "block", or a rule of `jax_accept`'s shape.
-        greedy: one-hot laws; otherwise each call names a temperature.
+        greedy: one-hot distributions; otherwise each call names a temperature.
         prompt_capacity, capacity: most tokens of a prompt and of a text behind it.
         ends: tokens that end a text; the target's own if None.
 

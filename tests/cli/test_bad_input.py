@@ -34,7 +34,7 @@ from edgespec.artifact.manifest import (
     Variant,
 )
 from edgespec.cli.main import main
-from edgespec.pair.invariance_cache import VERDICTS
+from edgespec.pair.invariance_cache import INVARIANCE_FILE
 from edgespec_export.api import export_pair
 
 DECODER = "target/fp32/decoder.onnx"
@@ -79,7 +79,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != VERDICTS
+        if path.is_file() and path.name != INVARIANCE_FILE
     }
 
 
@@ -362,7 +362,7 @@ def test_a_pair_from_before_weights_had_digests_says_so(own_pair):
     assert f"no digest of {DRAFT_WEIGHTS}, {WEIGHTS}: export again" in read.stderr
 
 
-def test_weights_behind_a_link_out_of_the_folder_are_refused(own_pair, tmp_path):
+def test_weights_after_a_link_out_of_the_folder_are_refused(own_pair, tmp_path):
     outside = tmp_path / "weights.data"
     shutil.move(own_pair / WEIGHTS, outside)
     (own_pair / WEIGHTS).symlink_to(outside)
@@ -387,9 +387,9 @@ def test_nan_logits_end_in_an_error_and_in_no_text(own_pair):
 def variant_target(own_pair):
     """A pair whose target is said not to be row-invariant."""
     change_manifest(
-        own_pair, "target", "variants", "fp32", "row_invariance", "verdict", value=False
+        own_pair, "target", "variants", "fp32", "row_invariance", "is_row_invariant", value=False
     )
-    (own_pair / VERDICTS).unlink()
+    (own_pair / INVARIANCE_FILE).unlink()
     return own_pair
 
 
@@ -619,16 +619,16 @@ def test_an_export_has_its_name_when_the_disk_has_its_bytes(
     tiny_checkpoints, tmp_path, monkeypatch
 ):
     """Otherwise a machine that stops leaves a folder of the right name with empty files."""
-    settled = set()
+    valid_length = set()
 
     def note(descriptor):
-        settled.add(os.fstat(descriptor).st_ino)
+        valid_length.add(os.fstat(descriptor).st_ino)
         assert not (tmp_path / "pair").exists()
 
     monkeypatch.setattr(os, "fsync", note)
     export(*tiny_checkpoints, tmp_path / "pair")
     files = [path for path in (tmp_path / "pair").rglob("*") if path.is_file()]
-    assert {path.stat().st_ino for path in files} <= settled
+    assert {path.stat().st_ino for path in files} <= valid_length
 
 
 def test_two_exports_to_one_folder_are_kept_apart(tiny_checkpoints, own_pair):

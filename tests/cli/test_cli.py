@@ -85,7 +85,7 @@ def test_an_unknown_cache_format_is_one_line(tiny_checkpoints, tmp_path):
 
 def test_inspect_as_json_is_the_manifest(tiny_folder):
     data = json.loads(run("inspect", tiny_folder, "--json").stdout)
-    assert data.pop("measured")["fp32"]["verdict"]
+    assert data.pop("measured")["fp32"]["is_row_invariant"]
     assert data.pop("profile") is None
     assert data == json.loads((tiny_folder / "edgespec.json").read_text())
 
@@ -123,7 +123,7 @@ def test_a_hyphen_is_standard_input_and_a_mark_at_the_beginning_of_a_file_no_tex
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that Linux has")
 @pytest.mark.parametrize("command", [("inspect",), ("generate", PROMPT)], ids=str)
 @pytest.mark.parametrize("unbuffered", ["", "1"])  # Python takes an empty one for none
-def test_a_full_disk_behind_standard_output_is_one_line(pair_folder, command, unbuffered):
+def test_a_full_disk_after_standard_output_is_one_line(pair_folder, command, unbuffered):
     name, *rest = command
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -250,7 +250,7 @@ def test_the_json_object_has_these_keys(pair_folder):
         "evaluated_at",
         "accepted_at",
         "accepted_runs",
-        "siblings",
+        "candidates",
         "taken",
         "seconds",
         "first_token_seconds",

@@ -18,12 +18,12 @@ from edgespec.core.decode import speculate
 from edgespec.core.distribution import Sampling
 from edgespec.core.randomness import Seeded
 from edgespec.core.verification import token_rule
-from edgespec.drafters.model_drafter import ModelDraft
+from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.prompt_lookup import PromptLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import UsageError
 from edgespec.measure.predict import lookup_trace, model_trace, predicted_speedup
-from tables import TableModel, as_law, fractions, varying
+from tables import TableModel, as_distribution, fractions, varying
 
 FREE = Costs([1.0] * 11, draft=0.0)
 
@@ -62,12 +62,12 @@ def test_the_best_gamma_is_never_slower_than_none(alpha, draft, slope):
     assert speedup == pytest.approx(max(costs.speedup(alpha, g) for g in range(len(costs.verify))))
 
 
-def drive(policy, costs, chances, rounds, generator):
+def drive(policy, costs, probabilities, rounds, generator):
     """Runs a controller against coin flips; returns tokens and cost in plain steps."""
     tokens = cost = 0.0
     for _ in range(rounds):
         gamma = policy.gamma()
-        flips = generator.random(gamma) < chances
+        flips = generator.random(gamma) < probabilities
         accepted = int(np.argmin(flips)) if not flips.all() else gamma
         policy.observe(gamma, min(accepted + 1, gamma), accepted)
         tokens += accepted + 1
@@ -90,25 +90,25 @@ def test_a_hopeless_draft_that_is_sure_of_itself_costs_at_most_3_percent(draft, 
     costs = Costs([1 + slope * extra for extra in range(17)], draft)
     policy, cost = Confident(costs), 0.0
     for _ in range(128):
-        drafted = sure_draft(policy, chance=1.0)
+        drafted = sure_draft(policy, probability=1.0)
         policy.observe(drafted, min(1, drafted), 0)
         cost += costs.round(drafted)
     assert cost <= 1.03 * 128
 
 
-def sure_draft(policy, chance):
+def sure_draft(policy, probability):
     """How many tokens a draft has that is equally sure of each."""
     drafted, all_of_them = 0, 1.0
     while drafted < policy.gamma():
-        drafted, all_of_them = drafted + 1, all_of_them * chance
-        if not policy.goes_on(all_of_them, 1 + drafted):
+        drafted, all_of_them = drafted + 1, all_of_them * probability
+        if not policy.should_continue(all_of_them, 1 + drafted):
             break
     return drafted
 
 
 def test_the_surer_a_draft_the_more_it_drafts():
     policy = Confident(Costs([1 + 0.05 * extra for extra in range(17)], draft=0.08))
-    drafted = [sure_draft(policy, chance) for chance in (0.1, 0.5, 0.7, 0.99)]
+    drafted = [sure_draft(policy, probability) for probability in (0.1, 0.5, 0.7, 0.99)]
     assert drafted[0] == 1
     assert drafted == sorted(set(drafted))
 
@@ -120,31 +120,31 @@ def test_the_dearer_a_token_the_surer_a_draft_must_be():
     )
 
 
-def test_a_sibling_is_worth_a_position_and_what_its_time_would_bring_elsewhere():
+def test_a_candidate_is_worth_a_position_and_what_its_time_would_bring_elsewhere():
     """It is verified and costs no call of the draft, so a dear draft does not make it dearer."""
     dear = Costs([1 + 0.05 * extra for extra in range(17)], draft=2.0)
     alone = Confident(dear)
-    assert alone.beside(0.0501, rows=2)
-    assert not alone.beside(0.0499, rows=2)
+    assert alone.worth_candidate(0.0501, rows=2)
+    assert not alone.worth_candidate(0.0499, rows=2)
     promising = Confident(Costs(dear.verify, draft=0.01))
     for _ in range(32):
         promising.observe(4, 4, 4)
     gained = Costs(dear.verify, draft=0.01).best(1.0)[1]
-    assert not promising.beside(0.05 * 1.5, rows=5)
-    assert promising.beside(0.05 * gained, rows=5)
+    assert not promising.worth_candidate(0.05 * 1.5, rows=5)
+    assert promising.worth_candidate(0.05 * gained, rows=5)
 
 
 def test_a_position_costs_what_it_does_where_it_is():
     """Few positions hide behind reading the weights, of many each has its own time."""
     curve = [1 + 0.01 * m for m in range(6)] + [1.05 + 0.2 * m for m in range(1, 12)]
     costs = Costs(curve, draft=0.0)
-    assert [costs.further(rows) for rows in (1, 3)] == pytest.approx([0.01, 0.01])
-    assert [costs.further(rows) for rows in (9, 17, 99)] == pytest.approx([0.2, 0.2, 0.2])
-    assert costs.further(3) < costs.further(5) < costs.further(6) < costs.further(8)
-    assert Costs([1.0], draft=0.0).further(1) == 0
+    assert [costs.marginal_cost(rows) for rows in (1, 3)] == pytest.approx([0.01, 0.01])
+    assert [costs.marginal_cost(rows) for rows in (9, 17, 99)] == pytest.approx([0.2, 0.2, 0.2])
+    assert costs.marginal_cost(3) < costs.marginal_cost(5) < costs.marginal_cost(6) < costs.marginal_cost(8)
+    assert Costs([1.0], draft=0.0).marginal_cost(1) == 0
     dip = Costs([1.0, 1.04, 1.08, 1.07, 1.02, 1.05, 1.3], draft=0.0)
-    assert dip.further(4) == 0
-    assert all(dip.further(rows) >= 0 for rows in range(1, 8))
+    assert dip.marginal_cost(4) == 0
+    assert all(dip.marginal_cost(rows) >= 0 for rows in range(1, 8))
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9])
@@ -212,8 +212,8 @@ def test_a_target_that_may_stay_in_the_cache_is_drafted_for_where_that_was_measu
 
 def test_many_positions_in_kernels_are_bound_by_arithmetic():
     costs = estimated_costs(10**9, 0, 16, "fp16", kernels=True)
-    assert costs.further(2) < 0.05
-    assert costs.further(12) == pytest.approx(0.2)
+    assert costs.marginal_cost(2) < 0.05
+    assert costs.marginal_cost(12) == pytest.approx(0.2)
     assert costs.verify == sorted(costs.verify)
 
 
@@ -230,8 +230,8 @@ DRAFT = varying([fractions(4, 3, 3), fractions(1, 2, 3), fractions(2, 7, 1)])
 PROMPT = [0, 1]
 
 
-def floats(law):
-    return lambda context: [float(chance) for chance in law(context)]
+def floats(distribution):
+    return lambda context: [float(probability) for probability in distribution(context)]
 
 
 def greedy(row):
@@ -279,7 +279,7 @@ def tokens_a_call_behind_the_first(rounds):
 @pytest.mark.parametrize("gamma", [1, 2, 3, 5])
 def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
     """With a cost of one a call and nothing else, the predicted cost is the number of calls."""
-    draft = ModelDraft(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
+    draft = ModelDrafter(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
     text, rounds = text_and_rounds(draft, gamma, 40)
     trace = trace_of(text, greedy, 10)
     assert predicted_speedup([trace], FREE, gamma) == pytest.approx(
@@ -302,7 +302,7 @@ def test_predicted_costs_of_a_text_that_ends_are_those_of_the_loop(gamma):
     """Drafts that miss the end go on beyond it: their cost is that of all γ tokens."""
     costs = Costs([1 + 0.5 * extra for extra in range(11)], draft=0.25)
     for end in range(12, 30):
-        draft = ModelDraft(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
+        draft = ModelDrafter(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
         text, rounds = text_and_rounds(draft, gamma, 40, ends=EndsBehind(end))
         trace = trace_of(text, greedy, 10, ended=True)
         cost = sum(costs.round(round_.drafted) for round_ in rounds[1:])
@@ -314,11 +314,11 @@ def test_predicted_costs_of_a_text_that_ends_are_those_of_the_loop(gamma):
             assert predicted >= speed
 
 
-def test_acceptance_of_a_model_is_the_overlap_of_its_law():
-    process = lambda row: as_law(np.asarray(row, float))  # noqa: E731
+def test_acceptance_of_a_model_is_the_overlap_of_its_distribution():
+    process = lambda row: as_distribution(np.asarray(row, float))  # noqa: E731
     text = [1, 2, 0, 1]
     trace = trace_of(text, process, 2)
     for start in range(len(text)):
         context = (*PROMPT, *text[:start])
         overlap = sum(min(p, q) for p, q in zip(TARGET(context), DRAFT(context), strict=True))
-        assert trace.chances[start][0] == pytest.approx(float(overlap))
+        assert trace.probabilities[start][0] == pytest.approx(float(overlap))

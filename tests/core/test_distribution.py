@@ -1,4 +1,4 @@
-"""Claim: processors are what users know them to be, and a draw has the law it is drawn from.
+"""Claim: processors are what users know them to be, and a draw has the distribution it is drawn from.
 
 Temperature, top-k, top-p and min-p are compared with a plain definition, written over sorted
 probabilities, on random logits; draws with the place where a uniform number falls.
@@ -50,30 +50,32 @@ def definition(logits, temperature, top_k, top_p, min_p):
     st.sampled_from([0.0, 0.05, 0.5]),
 )
 def test_a_distribution_is_its_definition(logits, temperature, top_k, top_p, min_p):
-    law = Sampling(temperature, top_k, top_p, min_p)(logits)
+    distribution = Sampling(temperature, top_k, top_p, min_p)(logits)
     expected = definition(logits, temperature, top_k, top_p, min_p)
-    found = dict(zip(law.tokens.tolist(), law.probabilities.tolist(), strict=True))
+    found = dict(
+        zip(distribution.tokens.tolist(), distribution.probabilities.tolist(), strict=True)
+    )
     # Where a sum of probabilities meets top_p within rounding, either cut is right.
     borderline = set(found) ^ set(expected)
     assert sum(expected.get(t, found.get(t, 0)) for t in borderline) < 1e-6 or not borderline
     for token in set(found) & set(expected):
         assert found[token] == pytest.approx(expected[token], rel=1e-5)
-    assert law.probabilities.sum() == pytest.approx(1)
-    assert (np.diff(law.tokens) > 0).all()
+    assert distribution.probabilities.sum() == pytest.approx(1)
+    assert (np.diff(distribution.tokens) > 0).all()
 
 
 @given(logits)
 def test_temperature_0_holds_the_largest_logit_alone(logits):
-    law = Sampling()(logits)
-    assert law.tokens.tolist() == [int(logits.argmax())]
-    assert law.of(int(logits.argmax())) == 1
+    distribution = Sampling()(logits)
+    assert distribution.tokens.tolist() == [int(logits.argmax())]
+    assert distribution.of(int(logits.argmax())) == 1
 
 
 @given(logits, st.integers(0, 50))
 def test_a_token_has_its_probability_and_others_none(logits, token):
-    law = Sampling(temperature=1.0, top_k=5)(logits)
-    inside = np.flatnonzero(law.tokens == token)
-    assert law.of(token) == (law.probabilities[inside[0]] if len(inside) else 0)
+    distribution = Sampling(temperature=1.0, top_k=5)(logits)
+    inside = np.flatnonzero(distribution.tokens == token)
+    assert distribution.of(token) == (distribution.probabilities[inside[0]] if len(inside) else 0)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -84,9 +86,9 @@ def test_a_logit_that_is_no_number_is_refused(bad, temperature):
 
 
 def test_tokens_that_are_masked_out_have_no_probability():
-    law = Sampling(temperature=1.0)(np.array([0.0, -np.inf, 0.0], np.float32))
-    assert law.of(1) == 0
-    assert law.of(0) == 0.5
+    distribution = Sampling(temperature=1.0)(np.array([0.0, -np.inf, 0.0], np.float32))
+    assert distribution.of(1) == 0
+    assert distribution.of(0) == 0.5
 
 
 @given(
@@ -96,8 +98,8 @@ def test_tokens_that_are_masked_out_have_no_probability():
 def test_a_draw_is_where_the_uniform_number_falls(weights, uniform):
     randomness = Seeded(0)
     randomness._uniform = lambda: uniform
-    law = Distribution(np.arange(len(weights)), np.array(weights, float))
-    token = randomness.categorical(law)
+    distribution = Distribution(np.arange(len(weights)), np.array(weights, float))
+    token = randomness.categorical(distribution)
     assert weights[token] > 0
     point = uniform * sum(weights)
     assert sum(weights[:token]) <= point + 1e-9

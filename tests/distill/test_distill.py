@@ -29,7 +29,14 @@ from edgespec_distill.data.draft_vocabulary import Vocabulary, frequent, whole
 from edgespec_distill.data.examples import Example, Text, batches
 from edgespec_distill.data.features import Features
 from edgespec_distill.data.held_out import Acceptance, HeldOut
-from edgespec_distill.data.outputs import Manner, _drawn, cut, with_laws, written, written_with_laws
+from edgespec_distill.data.outputs import (
+    SamplingPlan,
+    _drawn,
+    cut,
+    generate_with_distributions,
+    with_distributions,
+    written,
+)
 from edgespec_distill.models import target as target_module
 from edgespec_distill.models.student import last, small_model
 from edgespec_distill.models.trainable import Causal, Seq2Seq
@@ -82,9 +89,9 @@ def llama_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def prompts(tmp_path) -> Path:
-    chance = random.Random(0)
+    probability = random.Random(0)
     words = ["river", "stone", "light", "house", "green", "seven", "maybe", "under"]
-    lines = [" ".join(chance.choices(words, k=3)) for _ in range(120)]
+    lines = [" ".join(probability.choices(words, k=3)) for _ in range(120)]
     file = tmp_path / "prompts.txt"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
@@ -116,7 +123,7 @@ def test_the_lean_t5_computes_what_transformers_does(tmp_path, gated):
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2", "qwen3"])
-def test_the_lean_llama_computes_what_transformers_does_behind_the_prompt(tmp_path, kind):
+def test_the_lean_llama_computes_what_transformers_does_after_the_prompt(tmp_path, kind):
     folder = write_llama(tmp_path / kind, vocab_size=20, heads=4, kv_heads=2, model_type=kind)
     learner = causal(folder)
     rows = iter(learner.logits(TEXTS).detach().split([len(t.output) for t in TEXTS]))
@@ -129,8 +136,8 @@ def test_the_lean_llama_computes_what_transformers_does_behind_the_prompt(tmp_pa
 # --- what they write
 
 
-def greedily(length: int, ends: list[int], **manner) -> Manner:
-    return Manner(length, ends, temperature=0.0, **manner)
+def greedily(length: int, ends: list[int], **manner) -> SamplingPlan:
+    return SamplingPlan(length, ends, temperature=0.0, **manner)
 
 
 @pytest.fixture(params=["t5", "llama"])
@@ -138,7 +145,7 @@ def learner(request, t5_folder, llama_folder):
     return seq2seq(t5_folder) if request.param == "t5" else causal(llama_folder)
 
 
-def test_greedy_outputs_are_the_arg_max_of_the_models_own_laws(learner):
+def test_greedy_outputs_are_the_arg_max_of_the_models_own_distributions(learner):
     texts = written(learner, [[40, 41, 42], [50], [60, 61]], greedily(8, [1]))
     assert [token for text in texts for token in text.output] == learner.logits(texts).argmax(
         -1
@@ -170,22 +177,22 @@ def test_when_enough_texts_have_ended_the_others_are_cut(llama_folder):
     assert max(len(text.output) for text in cut) == ended[-1] < 12
 
 
-def test_tokens_are_drawn_from_the_law():
+def test_tokens_are_drawn_from_the_distribution():
     logits = torch.tensor([[0.0, 1.0, -torch.inf, 2.0, 0.5]])
     torch.manual_seed(0)
     draws = _drawn(logits.expand(40_000, -1), temperature=0.7)
     expected = (logits[0] / 0.7).softmax(0)
     shares = torch.bincount(draws, minlength=5) / len(draws)
     spread = (expected * (1 - expected) / len(draws)).sqrt()
-    # One run in a million fails by chance; temperature 1 would be 40 standard deviations off.
+    # One run in a million fails by probability; temperature 1 would be 40 standard deviations off.
     assert ((shares - expected).abs() <= 5 * spread).all()
 
 
-def test_the_laws_noted_while_writing_are_those_of_the_finished_texts(learner):
+def test_the_distributions_noted_while_writing_are_those_of_the_finished_texts(learner):
     prompts = [[40, 41, 42], [50], [60, 61]]
-    noted, _ = written_with_laws(learner, prompts, greedily(8, [1]))
+    noted, _ = generate_with_distributions(learner, prompts, greedily(8, [1]))
     for example in noted:
-        (again,) = with_laws(learner, [example])
+        (again,) = with_distributions(learner, [example])
         assert example.tokens[:, :8].tolist() == again.tokens[:, :8].tolist()
         torch.testing.assert_close(example.logs, again.logs, atol=2e-3, rtol=1e-3)
 
@@ -193,12 +200,12 @@ def test_the_laws_noted_while_writing_are_those_of_the_finished_texts(learner):
 # --- the losses
 
 
-def laws(rows: int, tokens: int, seed: int) -> torch.Tensor:
+def distributions(rows: int, tokens: int, seed: int) -> torch.Tensor:
     return torch.randn(rows, tokens, generator=torch.Generator().manual_seed(seed)) * 2
 
 
 def test_acceptance_is_the_sum_of_the_minima():
-    p, q = laws(5, 30, 0), laws(5, 30, 1)
+    p, q = distributions(5, 30, 0), distributions(5, 30, 1)
     expected = np.minimum(p.softmax(1).numpy(), q.softmax(1).numpy()).sum(1)
     np.testing.assert_allclose(overlap(p.softmax(1), q).numpy(), expected, rtol=1e-6)
 
@@ -211,7 +218,7 @@ def test_held_out_acceptance_is_that_of_every_position(llama_folder):
         small_model(model, layers=1, encoder_layers=1, width=None, vocabulary=some, seed=0), some
     )
     greedy, sampled = (
-        written(target, [[40, 41, 42], [50], [60, 61]], Manner(9, [1], temperature))
+        written(target, [[40, 41, 42], [50], [60, 61]], SamplingPlan(9, [1], temperature))
         for temperature in (0.0, 1.0)
     )
     found = HeldOut(target, some, greedy, sampled).acceptance(draft)
@@ -225,7 +232,7 @@ def test_held_out_acceptance_is_that_of_every_position(llama_folder):
 
 
 def test_over_all_tokens_the_losses_are_their_definitions():
-    p, q = laws(5, 30, 0), laws(5, 30, 1)
+    p, q = distributions(5, 30, 0), distributions(5, 30, 1)
     tokens = torch.arange(30).expand(5, 30)
     p_logs, q_logs = p.log_softmax(1), q.log_softmax(1)
     kl = (p_logs.exp() * (p_logs - q_logs)).sum(1).mean()
@@ -237,21 +244,23 @@ def test_over_all_tokens_the_losses_are_their_definitions():
 
 @pytest.mark.parametrize("loss", [forward_kl, total_variation])
 def test_a_loss_is_least_where_the_draft_is_the_target(loss):
-    p_logs = laws(4, 12, 0).log_softmax(1)
+    p_logs = distributions(4, 12, 0).log_softmax(1)
     tokens = torch.arange(12).expand(4, 12)
     least = loss(p_logs, tokens, p_logs)
     assert abs(float(least)) < 1e-6
-    assert all(float(loss(p_logs, tokens, p_logs + laws(4, 12, s))) > 0.01 for s in range(1, 9))
+    assert all(
+        float(loss(p_logs, tokens, p_logs + distributions(4, 12, s))) > 0.01 for s in range(1, 9)
+    )
 
 
 @pytest.mark.parametrize("loss", [forward_kl, total_variation])
-def test_the_loss_behind_a_wide_head_is_that_of_its_logits(loss):
+def test_the_loss_after_a_wide_head_is_that_of_its_logits(loss):
     """More rows than are taken at once, and a last piece that is shorter."""
     generator = torch.Generator().manual_seed(2)
     hidden = torch.randn(300, 8, generator=generator, requires_grad=True)
     head = torch.randn(30, 8, generator=generator, requires_grad=True)
     tokens = torch.arange(20).expand(300, 20)
-    p_logs = laws(300, 30, 3).log_softmax(1)[:, :20]
+    p_logs = distributions(300, 30, 3).log_softmax(1)[:, :20]
     ours = 0.7 * head_loss(loss, p_logs, tokens, hidden, head)
     whole_loss = 0.7 * loss(p_logs, tokens, hidden @ head.T)
     torch.testing.assert_close(ours, whole_loss)
@@ -259,9 +268,9 @@ def test_the_loss_behind_a_wide_head_is_that_of_its_logits(loss):
     torch.testing.assert_close(*gradients)
 
 
-def test_laws_are_the_targets_most_probable_tokens(llama_folder):
+def test_distributions_are_the_targets_most_probable_tokens(llama_folder):
     target = causal(llama_folder)
-    (example,) = with_laws(target, [TEXTS[0]])
+    (example,) = with_distributions(target, [TEXTS[0]])
     logs = target.logits([TEXTS[0]]).log_softmax(-1)
     expected, tokens = logs.topk(64)
     assert example.tokens.tolist() == tokens.tolist()
@@ -274,7 +283,9 @@ def test_a_greedy_text_is_known_as_one_where_tokens_are_equally_probable(llama_f
     prompts = [[40, 41, 42], [50], [60, 61]]
     torch.manual_seed(0)
     for greedy, temperature in ((True, 0.0), (False, 1.0)):
-        examples, _ = written_with_laws(target, prompts, Manner(9, [1], temperature))
+        examples, _ = generate_with_distributions(
+            target, prompts, SamplingPlan(9, [1], temperature)
+        )
         assert [example.is_greedy for example in examples] == [greedy] * len(prompts)
     tokens, logs = torch.tensor([[7, 5, 6]]), torch.tensor([[-1.0, -1.0, -2.0]])
     wrote = [Example([1], [token], tokens, logs) for token in (7, 5, 6, 8)]
@@ -294,16 +305,20 @@ def test_the_frequent_tokens_are_kept_and_the_others_stand_near_one():
     assert found.known(torch.arange(6)).tolist() == [False, True, True, False, True, False]
 
 
-def test_laws_are_cut_to_the_drafts_tokens(llama_folder):
+def test_distributions_are_cut_to_the_drafts_tokens(llama_folder):
     target = causal(llama_folder)
-    (example,) = with_laws(target, [TEXTS[0]])
+    (example,) = with_distributions(target, [TEXTS[0]])
     outputs = example.tokens[0, [3, 0, 9]].long().sort().values
     some = Vocabulary(outputs, torch.zeros(VOCABULARY, dtype=torch.long))
     some.inputs[some.outputs] = torch.arange(3)
-    (law,) = cut([example], some)
-    assert (law.prompt, law.output) == (example.prompt, example.output)
+    (distribution,) = cut([example], some)
+    assert (distribution.prompt, distribution.output) == (example.prompt, example.output)
     for token, log, own, left in zip(
-        example.tokens[0], example.logs[0], law.tokens[0], law.logs[0], strict=True
+        example.tokens[0],
+        example.logs[0],
+        distribution.tokens[0],
+        distribution.logs[0],
+        strict=True,
     ):
         if int(token) in some.outputs.tolist():
             assert (int(some.outputs[own]), left) == (int(token), log)
@@ -454,7 +469,7 @@ def test_a_draft_may_keep_the_targets_last_layers(llama_folder):
 def test_in_bf16_rotary_angles_stay_those_of_the_graphs(llama_folder):
     """Rounded to eight bits, a frequency is off by a radian some hundred positions on."""
     target = causal(llama_folder).model.to(torch.bfloat16)
-    draft = run_module._beside(target, untrained(target, layers=1, width=None))
+    draft = run_module._worth_candidate(target, untrained(target, layers=1, width=None))
     assert {parameter.dtype for parameter in draft.parameters()} == {torch.bfloat16}
     exact = causal(llama_folder).model.model.rotary_emb.inv_freq
     torch.testing.assert_close(draft.model.rotary_emb.inv_freq, exact, atol=0, rtol=0)
@@ -546,9 +561,11 @@ def test_a_budget_of_steps_ends_and_its_rate_falls_to_zero():
 
 
 def test_every_text_is_in_one_batch_and_no_batch_is_too_large():
-    chance = random.Random(1)
-    texts = [Text([1] * chance.randint(1, 30), [1] * chance.randint(1, 30)) for _ in range(200)]
-    found = list(batches(texts, 128, chance))
+    probability = random.Random(1)
+    texts = [
+        Text([1] * probability.randint(1, 30), [1] * probability.randint(1, 30)) for _ in range(200)
+    ]
+    found = list(batches(texts, 128, probability))
     assert sorted(map(id, texts)) == sorted(id(text) for batch in found for text in batch)
     assert all(len(batch) == 1 or max(map(len, batch)) * len(batch) <= 128 for batch in found)
 
@@ -700,7 +717,9 @@ def test_only_a_distilled_draft_of_the_same_target_can_be_started_from(
     record = json.loads((of_t5 / "distillation.json").read_text())
     record["plan"]["encoder_layers"] = None
     (of_t5 / "distillation.json").write_text(json.dumps(record))
-    monkeypatch.delattr(run_module, "written_with_laws")  # before the target writes for an hour
+    monkeypatch.delattr(
+        run_module, "generate_with_distributions"
+    )  # before the target writes for an hour
     with pytest.raises(UsageError, match="start from a draft of the same target"):
         distill(str(llama_folder), prompts, tmp_path / "d", Plan(**LATER, start=str(of_t5)))
 
@@ -754,7 +773,7 @@ def test_an_interrupted_run_goes_on_and_asks_the_target_no_more(
             distill(str(llama_folder), prompts, folder, plan)
     assert not folder.exists()
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "written_with_laws", interrupt)
+        patch.setattr(run_module, "generate_with_distributions", interrupt)
         patch.setattr(Features, "_compute", interrupt)
         longer = dataclasses.replace(plan, steps=plan.steps + 20)
         found = distill(str(llama_folder), prompts, folder, longer)
@@ -780,7 +799,7 @@ def test_an_interrupted_run_does_not_go_on_with_other_words_or_another_target(
         prompts.write_text(prompts.read_text().replace("river", "delta"))
     else:
         write_family("llama", target, seed=1)
-    monkeypatch.setattr(run_module, "written_with_laws", interrupted)
+    monkeypatch.setattr(run_module, "generate_with_distributions", interrupted)
     with pytest.raises(KeyboardInterrupt):  # the target is asked again
         distill(str(target), prompts, tmp_path / "draft", PLAN)
 

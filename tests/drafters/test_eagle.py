@@ -22,17 +22,17 @@ from edgespec.core.decode import speculate
 from edgespec.core.distribution import Sampling
 from edgespec.core.randomness import Seeded
 from edgespec.core.verification import RULES
-from edgespec.drafters.model_drafter import ModelDraft
+from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
 from edgespec.measure.predict import model_trace
 from edgespec_distill.data.draft_vocabulary import whole
 from edgespec_distill.data.examples import Text
-from edgespec_distill.data.outputs import Manner, written_with_laws
+from edgespec_distill.data.outputs import SamplingPlan, generate_with_distributions
 from edgespec_distill.models import trainable as models
 from edgespec_distill.models.eagle_student import Eagle, embedded, layers_to_read, read
 from edgespec_distill.models.student import last, small_model
 from edgespec_distill.models.t5_forward import rms_norm
-from edgespec_distill.models.trainable import Causal, Reading
+from edgespec_distill.models.trainable import Causal, EagleStudent
 from edgespec_export.api import export_pair
 from edgespec_runtimes.ort import prefill
 
@@ -74,24 +74,24 @@ def reading(case, tmp_path_factory):
 def guesses(reading, causal: Causal, text: Text, count: int = GUESSES) -> list[np.ndarray]:
     """Logits of the first, second, … guesses in training."""
     features = {text: causal.features([text])[0]}
-    learner = Reading(*reading[0], features)
+    learner = EagleStudent(*reading[0], features)
     hidden = islice(learner.guesses([text]), count)
     return [(states @ learner.head.T).detach().numpy() for states in hidden]
 
 
-def starting(causal: Causal, width: int | None) -> tuple[Reading, list[Text]]:
+def starting(causal: Causal, width: int | None) -> tuple[EagleStudent, list[Text]]:
     """A draft before its training, and texts for it to begin with."""
     prompts = [[40 + n, 41, 42, 50 + n, 60] for n in range(40)]
-    examples, shown = written_with_laws(causal, prompts, Manner(20, [1], 1.0))
+    examples, shown = generate_with_distributions(causal, prompts, SamplingPlan(20, [1], 1.0))
     texts = [Text(tuple(e.prompt), tuple(e.output)) for e in examples]
     shape = {"layers": 1, "encoder_layers": 1, "width": width, "vocabulary": whole(SIZE)}
     body = small_model(causal.model, **shape, seed=0, keep=last)
     eagle = Eagle(body, causal.shows, causal.model.config.hidden_size)
-    return Reading(eagle, whole(SIZE), dict(zip(texts, shown, strict=True))), texts
+    return EagleStudent(eagle, whole(SIZE), dict(zip(texts, shown, strict=True))), texts
 
 
 @torch.no_grad()
-def error(draft: Reading, texts: list[Text]) -> float:
+def error(draft: EagleStudent, texts: list[Text]) -> float:
     """Of the next state, as token and state tell it, in the mean of squares."""
     join, errors = draft.model.join, []
     for text in texts:
@@ -145,7 +145,9 @@ def test_what_is_shown_while_writing_is_what_the_finished_texts_show(causal, mon
     monkeypatch.setattr(models, "PROMPTS", 2 * len(PROMPT))  # two prompts are read at once
     prompts = [PROMPT, PROMPT[:2], PROMPT[2:], PROMPT[:1], PROMPT[3:]]
     torch.manual_seed(0)
-    examples, shown = written_with_laws(causal, prompts, Manner(12, range(60), 1.0, enough=0.8))
+    examples, shown = generate_with_distributions(
+        causal, prompts, SamplingPlan(12, range(60), 1.0, enough=0.8)
+    )
     assert len({len(example) for example in examples}) > 2
     for example, ours in zip(examples, shown, strict=True):
         (again,) = causal.features([example])
@@ -171,7 +173,7 @@ def test_first_guesses_on_the_device_are_those_of_training(causal, reading):
     ours = pair.draft.score([pair.draft.prefill(PROMPT), *text.output[:-1]])
     (expected,) = guesses(reading, causal, text, 1)
     np.testing.assert_allclose(ours, expected, atol=1e-4, rtol=1e-4)
-    assert pair.draft.settled == pair.draft.length
+    assert pair.draft.valid_length == pair.draft.length
 
 
 def test_further_guesses_on_the_device_are_those_of_training(causal, reading):
@@ -187,15 +189,15 @@ def test_further_guesses_on_the_device_are_those_of_training(causal, reading):
         for depth, token in enumerate(row):
             (ours,) = pair.draft.score([token])
             np.testing.assert_allclose(ours, expected[depth][start], atol=1e-4, rtol=1e-4)
-        assert pair.draft.settled == len(PROMPT) + start
-        pair.draft.rewind(pair.draft.settled)
+        assert pair.draft.valid_length == len(PROMPT) + start
+        pair.draft.rewind(pair.draft.valid_length)
         pair.target.score([row[0]])
 
 
 def test_each_round_drafts_from_what_the_target_showed_in_the_one_before(causal, reading):
     """What was drafted and accepted is scored anew: its own guesses do not stay in the cache."""
     pair = edgespec.load(reading[1], threads=1)
-    draft = ModelDraft(pair.draft, Sampling(1.0), pair.vocabulary)
+    draft = ModelDrafter(pair.draft, Sampling(1.0), pair.vocabulary)
     text = [pair.target.prefill(PROMPT)]
     draft.begin(PROMPT)
     for seed in range(4):
@@ -205,14 +207,14 @@ def test_each_round_drafts_from_what_the_target_showed_in_the_one_before(causal,
         told = Text(PROMPT, (*text[1:], *proposal.tokens))
         first, second = guesses(reading, causal, told, 2)
         start = len(text) - 1
-        for law, row in zip(proposal.q, (first[start], second[start]), strict=True):
+        for distribution, row in zip(proposal.q, (first[start], second[start]), strict=True):
             expected = Sampling(1.0)(row).probabilities
-            np.testing.assert_allclose(law.probabilities, expected, atol=1e-5)
+            np.testing.assert_allclose(distribution.probabilities, expected, atol=1e-5)
         pair.target.score(proposal.tokens[:1])
         text += [proposal.tokens[0], 90 + seed]
 
 
-def test_a_position_behind_a_state_that_is_not_there_is_refused(reading):
+def test_a_position_after_a_state_that_is_not_there_is_refused(reading):
     pair = edgespec.load(reading[1], threads=1)
     pair.target.prefill(PROMPT)
     pair.draft.prefill(PROMPT)
@@ -258,7 +260,7 @@ def test_what_is_kept_of_a_conversation_changes_no_guess(reading, monkeypatch, p
             begins = len(text) - 1
             for round_ in speculate(
                 pair.target,
-                ModelDraft(pair.draft, process, pair.vocabulary, answers=answers),
+                ModelDrafter(pair.draft, process, pair.vocabulary, answers=answers),
                 text,
                 answers=answers,
                 process=process,
@@ -282,7 +284,7 @@ def test_a_token_that_a_draft_lacks_is_no_other_one(target, tmp_path):
     write_eagle(target, tmp_path / "draft", tokens=60)
     export_pair(str(target), str(tmp_path / "draft"), tmp_path / "pair", measure=False)
     pair = edgespec.load(tmp_path / "pair", threads=1)
-    shown = pair.vocabulary.shown(range(SIZE))
+    shown = pair.vocabulary.to_draft_ids(range(SIZE))
     one = next(token for token in range(SIZE) if shown.count(shown[token]) > 1)
     other = shown.index(shown[one], one + 1)
 
@@ -290,7 +292,7 @@ def test_a_token_that_a_draft_lacks_is_no_other_one(target, tmp_path):
         prompt = [first, *PROMPT]
         pair.target.prefill(prompt, [])
         pair.target.score([prompt[-1]])
-        return pair.draft.score([pair.draft.prefill(pair.vocabulary.shown(prompt), [])]).copy()
+        return pair.draft.score([pair.draft.prefill(pair.vocabulary.to_draft_ids(prompt), [])]).copy()
 
     fresh = logits(other)
     pair.draft.rewind(0)
@@ -315,11 +317,11 @@ def test_a_trace_tells_further_guesses_from_first_ones(causal, reading):
     trace = model_trace(
         pair.target, pair.draft, pair.vocabulary, PROMPT, text.output, Sampling(1.0), 3
     )
-    for start, chances in enumerate(trace.chances):
-        assert len(chances) == min(3, 6 - start)
-        for depth, chance in enumerate(chances):
+    for start, probabilities in enumerate(trace.probabilities):
+        assert len(probabilities) == min(3, 6 - start)
+        for depth, probability in enumerate(probabilities):
             overlap = torch.minimum(qs[depth][start], p[start + depth]).sum()
-            assert chance == pytest.approx(overlap.item(), abs=1e-4)
+            assert probability == pytest.approx(overlap.item(), abs=1e-4)
 
 
 def test_a_draft_that_reads_is_no_target(target, tmp_path):

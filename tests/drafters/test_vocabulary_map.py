@@ -15,28 +15,28 @@ SOME = SomeTokens([1, 4, 6], [0, 0, 2, 1, 1, 0, 2, 2])
 
 
 def test_a_token_that_the_draft_lacks_is_shown_as_the_one_that_stands_for_it():
-    assert SOME.shown([4, 5, 6, 7]) == [1, 0, 2, 2]
-    assert SharedTokens(3).shown([0, 2, 3, 9]) == [0, 2, 0, 0]
+    assert SOME.to_draft_ids([4, 5, 6, 7]) == [1, 0, 2, 2]
+    assert SharedTokens(3).to_draft_ids([0, 2, 3, 9]) == [0, 2, 0, 0]
 
 
 @pytest.mark.parametrize("tokens", [(2, 0), [2, 0], np.array([2, 0])], ids=type)
 def test_tokens_come_in_any_sequence(tokens):
-    assert SOME.said(tokens) == [6, 1]
-    assert SOME.shown(tokens) == [2, 0]
+    assert SOME.to_target_ids(tokens) == [6, 1]
+    assert SOME.to_draft_ids(tokens) == [2, 0]
 
 
-def test_the_drafts_law_is_over_the_targets_tokens():
+def test_the_drafts_distribution_is_over_the_targets_tokens():
     probabilities = np.array([0.25, 0.75])
     process = lambda row: Distribution(np.array([0, 2]), probabilities)  # noqa: E731
-    law = SOME.law(process, np.zeros(3, np.float32))
-    assert law.tokens.tolist() == [1, 6]
-    assert law.probabilities is probabilities
+    distribution = SOME.distribution(process, np.zeros(3, np.float32))
+    assert distribution.tokens.tolist() == [1, 6]
+    assert distribution.probabilities is probabilities
 
 
 def test_of_shared_tokens_only_the_shared_columns_count():
     process = lambda row: one_hot(int(row.argmax()))  # noqa: E731
-    law = SharedTokens(2).law(process, np.array([1, 2, 9], np.float32))
-    assert law.tokens.tolist() == [1]
+    distribution = SharedTokens(2).distribution(process, np.array([1, 2, 9], np.float32))
+    assert distribution.tokens.tolist() == [1]
 
 
 @pytest.mark.parametrize(

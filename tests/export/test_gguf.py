@@ -318,11 +318,11 @@ def test_a_turn_end_of_the_template_ends_a_text(path):
 def test_a_tokenizer_json_beside_the_file_is_used_if_it_is_the_models(path):
     write_gguf(path, changes={"tokenizer.ggml.model": "llama"})
     vocabulary = {token: index for index, token in enumerate(TOKENS)}
-    beside = path.parent / "tokenizer.json"
-    Tokenizer(models.WordLevel(vocabulary, unk_token="he")).save(str(beside))
+    worth_candidate = path.parent / "tokenizer.json"
+    Tokenizer(models.WordLevel(vocabulary, unk_token="he")).save(str(worth_candidate))
     assert open_gguf(path).tokenizer.encode("hello").ids == [TOKENS.index("hello")]
     vocabulary["hello"], vocabulary["hell"] = vocabulary["hell"], vocabulary["hello"]
-    Tokenizer(models.WordLevel(vocabulary, unk_token="he")).save(str(beside))
+    Tokenizer(models.WordLevel(vocabulary, unk_token="he")).save(str(worth_candidate))
     assert "belongs to another model" in message_of(open_gguf, path)
 
 

@@ -156,7 +156,7 @@ def test_int8_is_nearer_to_float32_when_turned(case, tmp_path, monkeypatch):
     exact, int8, unturned = logits_of(tmp_path / "pair", *formats)
     assert np.abs(int8 - exact).mean() < 0.75 * np.abs(unturned - exact).mean()
     variant = read_manifest(tmp_path / "pair").target.variants["int8"]
-    assert variant.row_invariance.verdict
+    assert variant.row_invariance.is_row_invariant
     assert variant.row_invariance.min_rows <= 2
 
 

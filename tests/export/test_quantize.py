@@ -100,7 +100,7 @@ def folder(request, tmp_path_factory):
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_a_target_in_any_format_is_row_invariant(folder, format_):
-    assert read_manifest(folder).target.variants[format_].row_invariance.verdict
+    assert read_manifest(folder).target.variants[format_].row_invariance.is_row_invariant
 
 
 @pytest.mark.parametrize("target_format", FORMATS)

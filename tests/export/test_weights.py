@@ -259,7 +259,7 @@ def whole(tmp_path):
     return whole
 
 
-def test_an_interrupted_file_goes_on_behind_its_last_tensor(tmp_path, whole):
+def test_an_interrupted_file_goes_on_after_its_last_tensor(tmp_path, whole):
     assert written(tmp_path) == (whole, sorted(TENSORS)[3:])
 
 

@@ -20,7 +20,7 @@ from edgespec.core.decode import speculate
 from edgespec.core.device import Device
 from edgespec.core.distribution import Sampling
 from edgespec.core.verification import RULES
-from edgespec.drafters.model_drafter import ModelDraft
+from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.vocabulary_map import open_vocabulary
 from edgespec.errors import UsageError
 from edgespec.pair.runtime import open_model
@@ -92,7 +92,7 @@ class Watched:
         return self._process(logits)
 
 
-class Recorded(ModelDraft):
+class Recorded(ModelDrafter):
     """A model draft that keeps its latest proposal."""
 
     def propose(self, text, gamma, randomness):

@@ -1,7 +1,7 @@
 """Claim: the two implementations of the accept rules, numpy's on supports and JAX's on dense rows,
-decide alike when they are given the same uniforms, on random laws of every kind.
+decide alike when they are given the same uniforms, on random distributions of every kind.
 
-Laws are multiples of 1/64, so that both start from the same numbers although one computes in
+Distributions are multiples of 1/64, so that both start from the same numbers although one computes in
 float64 and the other in float32; decisions nearer to a tie than float32's rounding do not count.
 Mutants must be caught by the same comparison.
 """
@@ -24,7 +24,7 @@ KINDS = ("dense", "sparse", "one-hot", "equal")
 ROUNDING = 1e-6
 
 
-def random_law(generator, kind):
+def random_distribution(generator, kind):
     if kind == "one-hot":
         return np.eye(V)[generator.integers(V)]
     weights = generator.random(V) ** 3
@@ -36,12 +36,16 @@ def random_law(generator, kind):
 
 
 def random_case(seed):
-    """Laws q [γ, V] and p [γ + 1, V], tokens that q can draw, how many are meant, and numbers."""
+    """Distributions q [γ, V] and p [γ + 1, V], tokens that q can draw, how many are meant, and numbers."""
     generator = np.random.default_rng(seed)
     kind = KINDS[seed % len(KINDS)]
-    p = np.array([random_law(generator, kind) for _ in range(GAMMA + 1)])
-    q = p[:GAMMA] if kind == "equal" else np.array([random_law(generator, kind) for _ in p[:-1]])
-    if kind == "one-hot" and seed % 3:  # else chance would reject nearly every first token
+    p = np.array([random_distribution(generator, kind) for _ in range(GAMMA + 1)])
+    q = (
+        p[:GAMMA]
+        if kind == "equal"
+        else np.array([random_distribution(generator, kind) for _ in p[:-1]])
+    )
+    if kind == "one-hot" and seed % 3:  # else probability would reject nearly every first token
         q = np.where(generator.random((GAMMA, 1)) < 0.7, p[:GAMMA], q)
     tokens = np.array([generator.choice(V, p=row) for row in q])
     return tokens, q, p, int(generator.integers(GAMMA + 1)), DrawTable.draw(seed, 1, GAMMA, V)
@@ -60,17 +64,17 @@ def numpy_round(rule, case):
         randomness.categorical(on_support(row))
     randomness.closest = np.inf
     proposal = Proposal(tokens[:drafted].tolist(), [on_support(row) for row in q[:drafted]])
-    verdict = rule(proposal, [on_support(row) for row in p], randomness)
-    last = randomness.categorical(verdict.next)
-    return (verdict.accepted, verdict.evaluated, last), randomness.closest
+    result = rule(proposal, [on_support(row) for row in p], randomness)
+    last = randomness.categorical(result.next)
+    return (result.accepted, result.evaluated, last), randomness.closest
 
 
 def jax_round(rule):
     @jax.jit
     def round_(tokens, q, p, drafted, uniforms, noise):
-        verdict = rule(tokens, q, p, drafted, uniforms)
-        last = jax_accept.choose(verdict.next, noise[drafted], greedy=False)
-        return verdict.accepted, verdict.evaluated, last
+        result = rule(tokens, q, p, drafted, uniforms)
+        last = jax_accept.draw_token(result.next, noise[drafted], greedy=False)
+        return result.accepted, result.evaluated, last
 
     def run(case):
         tokens, q, p, drafted, table = case
@@ -105,8 +109,8 @@ def test_the_cases_reach_every_accepted_length_under_both_rules():
 
 
 def residual_is_p(tokens, q, p, drafted, uniforms):
-    verdict = jax_accept.token_rule(tokens, q, p, drafted, uniforms)
-    return verdict._replace(next=p[verdict.accepted])
+    result = jax_accept.token_rule(tokens, q, p, drafted, uniforms)
+    return result._replace(next=p[result.accepted])
 
 
 def drafted_is_ignored(tokens, q, p, drafted, uniforms):
@@ -118,19 +122,19 @@ def test_another_rule_is_caught(mutant):
     assert differences(mutant, RULES["token"])
 
 
-def test_a_greedy_law_is_one_hot_at_the_first_maximum():
+def test_a_greedy_distribution_is_one_hot_at_the_first_maximum():
     logits = jnp.array([[1.0, 3.0, 3.0], [-1.0, -2.0, -5.0]])
-    law = jax_accept.law(logits, jnp.float32(1), greedy=True)
-    assert law.tolist() == [[0, 1, 0], [1, 0, 0]]
+    distribution = jax_accept.distribution(logits, jnp.float32(1), greedy=True)
+    assert distribution.tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
-def chi_squared(choose):
+def chi_squared(draw_token):
     """Of 20 000 keyed races against their weights: 4 degrees of freedom."""
     weights, count = jnp.array([0.4, 0.3, 0.15, 0.1, 0.05, 0.0]), 20_000
     draws = jax_draws.Keyed(jax.random.key(1))
 
     def one(place):
-        return choose(weights, jax_draws.noise(draws, place, 0, 6))
+        return draw_token(weights, jax_draws.noise(draws, place, 0, 6))
 
     seen = np.bincount(jax.vmap(one)(jnp.arange(count)), minlength=6)
     assert seen[5] == 0  # a token without weight never wins
@@ -142,9 +146,11 @@ def test_a_race_is_won_as_often_as_a_weight_says():
     """False alarm: p = 1e-6 (the key is fixed, so it cannot come and go). The same count of races
     must tell weights apart that are wrong by 2 % of the mass."""
     limit = 33.4
-    assert chi_squared(lambda w, noise: jax_accept.choose(w, noise, greedy=False)) < limit
+    assert chi_squared(lambda w, noise: jax_accept.draw_token(w, noise, greedy=False)) < limit
     wrong = jnp.array([-0.02, 0.02, 0, 0, 0, 0])
-    assert chi_squared(lambda w, noise: jax_accept.choose(w + wrong, noise, greedy=False)) > limit
+    assert (
+        chi_squared(lambda w, noise: jax_accept.draw_token(w + wrong, noise, greedy=False)) > limit
+    )
 
 
 def test_decisions_of_a_round_have_numbers_of_their_own():

@@ -96,7 +96,7 @@ def test_a_narrower_draft_shares_nothing_beyond_its_vocabulary():
             return np.zeros((len(tokens), 2), np.float32)
 
     text = acceptance.Written([0], [0], np.array([[0.4, 0.2, 0.4]]))
-    draft = {"q": acceptance.laws_of(Even(), SharedTokens(2), 1)}
+    draft = {"q": acceptance.distributions_of(Even(), SharedTokens(2), 1)}
     assert acceptance.measure([text], draft)["q"][1.0].mean == pytest.approx(0.6)
 
 
@@ -111,8 +111,11 @@ def test_the_standard_error_covers_the_spread_between_texts():
 
 def test_ngrams_are_counts():
     texts = [[3, 4, 1], [3, 3, 1]]
-    assert ngrams.Unigram(texts, 6).laws([0, 5]).tolist() == [[0, 2 / 6, 0, 3 / 6, 1 / 6, 0]] * 2
-    after_start, after_3, after_unseen = ngrams.Bigram(texts, 6, start=0).laws([0, 3, 5])
+    assert (
+        ngrams.Unigram(texts, 6).distributions([0, 5]).tolist()
+        == [[0, 2 / 6, 0, 3 / 6, 1 / 6, 0]] * 2
+    )
+    after_start, after_3, after_unseen = ngrams.Bigram(texts, 6, start=0).distributions([0, 3, 5])
     assert after_start == pytest.approx(np.array([0, 2 / 6, 0, 2 + 3 / 6, 1 / 6, 0]) / 3)
     assert after_3 == pytest.approx(np.array([0, 1 + 2 / 6, 0, 1 + 3 / 6, 1 + 1 / 6, 0]) / 4)
     assert after_unseen.tolist() == [0, 2 / 6, 0, 3 / 6, 1 / 6, 0]
@@ -131,7 +134,7 @@ def test_a_target_as_its_own_draft_shares_everything(tiny_folder, tmp_path):
             longest=40,
             seed=0,
         )
-        own = {"own": acceptance.laws_of(opened.target, opened.vocabulary, temperature)}
+        own = {"own": acceptance.distributions_of(opened.target, opened.vocabulary, temperature)}
         alpha = acceptance.measure(list(texts), own)["own"][1.0]
         assert alpha.mean == pytest.approx(1)
         assert alpha.tokens >= 2

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from command import run
-from edgespec.artifact.graph_io import CHOICES
+from edgespec.artifact.graph_io import TOP_K
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
 from edgespec.core.kernels import SWITCH, _installed, kernels_here
@@ -325,13 +325,13 @@ def test_how_probable_the_best_tokens_are_is_their_softmax(head, rng, count, ker
     x, fixed = rng.normal(size=(count, 64)).astype(np.float32), head_of(rng, 64, 500, 64)
     fixed["table"][7], fixed["scale"][7] = fixed["table"][3], fixed["scale"][3]  # the first counts
     logits = head(x, fixed, choose=0, kernel=kernel)
-    tokens, highest, chances = head(x, fixed, choose=2, kernel=kernel)
-    best = np.argsort(-logits, axis=1, kind="stable")[:, :CHOICES]
+    tokens, highest, probabilities = head(x, fixed, choose=2, kernel=kernel)
+    best = np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K]
     np.testing.assert_array_equal(tokens, best)
     np.testing.assert_array_equal(highest, np.take_along_axis(logits, best, axis=1))
     weights = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
     expected = np.take_along_axis(weights, best, axis=1) / weights.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(chances, expected, rtol=1e-5)
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-5)
 
 
 def test_of_fewer_outputs_the_best_ones_are_refused(called, rng):
@@ -392,7 +392,7 @@ def test_wide_rows_whose_sums_floats_round_are_chosen_alike(head, rng):
 def test_no_rows_have_no_tokens(head, rng):
     nothing, fixed = np.zeros((0, 64), np.float32), head_of(rng, 64, 48, 64)
     assert head(nothing, fixed, choose=0).shape == (0, 48)
-    for choose, best in ((1, 1), (2, CHOICES)):
+    for choose, best in ((1, 1), (2, TOP_K)):
         assert all(found.shape == (0, best) for found in head(nothing, fixed, choose=choose))
 
 
@@ -544,7 +544,7 @@ PAST = ("past_key", "past_value")
         ({"last": np.array([0], np.int32)}, "no such positions"),
         ({"k": np.zeros((2, 64), np.float32)}, "do not fit the heads"),
         ({"cos": np.zeros((1, 2, 16), np.float32)}, "angles for each position"),
-        ({"parents": np.zeros((1, 0), np.int64)}, "a parent for each sibling"),
+        ({"parents": np.zeros((1, 0), np.int64)}, "a parent for each candidate"),
         ({"parents": np.array([-1], np.int64)}, "a row that another one follows"),
         ({"parents": np.array([0], np.int64)}, "a row that another one follows"),
         ({"parents": np.array([0, 0, 0], np.int64)}, "a row that another one follows"),
@@ -582,7 +582,7 @@ def cached_parts(rng, count, shape, complete):
 
 
 def half_layer(rng, inner, count):
-    """Inputs, constants and attributes of the half layer around an operator."""
+    """Inputs, constants and attributes of the fused block around an operator."""
     half = HALF_LAYERS[inner]
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
@@ -620,7 +620,7 @@ INNER = {
 
 
 def by_parts(g, half, inner, values, attributes):
-    """The half layer as a family and a format emit it; what stands between is an output, too."""
+    """The fused block as a family and a format emit it; what stands between is an output, too."""
 
     def call(function, *given):
         return g.call(function, *given, **{name: attributes[name] for name in function.attributes})
@@ -636,7 +636,7 @@ def by_parts(g, half, inner, values, attributes):
 
 
 def run_by_parts(folder, half, inner, inputs, fixed, attributes, *, seen):
-    """Outputs of the half layer, and the operators that its graph is made of.
+    """Outputs of the fused block, and the operators that its graph is made of.
 
     Args:
         seen: the graph has one more output: what stands in the middle.
@@ -687,7 +687,7 @@ def test_half_a_layer_is_near_that_of_the_standard_operators(rng, tmp_path, inne
 
 
 @pytest.mark.parametrize("inner", INNER)
-def test_parts_behind_each_other_become_half_a_layer(rng, tmp_path, inner):
+def test_parts_after_each_other_become_half_a_layer(rng, tmp_path, inner):
     half, inputs, fixed, attributes = half_layer(rng, inner, 5)
     given = (tmp_path, half, INNER[inner], inputs, fixed, attributes)
     joined, operators = run_by_parts(*given, seen=False)
@@ -773,10 +773,10 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
     np.testing.assert_array_equal(values, cache[1])
 
 
-# --- Siblings ----------------------------------------------------------------------------------
+# --- Candidates ----------------------------------------------------------------------------------
 
 
-# The rows that siblings stand behind, of a line of 9; more than one thread's work, or more than one
+# The rows that candidates stand behind, of a line of 9; more than one thread's work, or more than one
 # block of rows, in the last.
 FAMILIES = {
     "one": [0],
@@ -786,8 +786,8 @@ FAMILIES = {
 LINE = 9
 
 
-def with_siblings(rng, line, parents, kind):
-    """A call in which siblings follow a line; their angles are of the places where they stand."""
+def with_candidates(rng, line, parents, kind):
+    """A call in which candidates follow a line; their angles are of the places where they stand."""
     count, past = len(parents), int(line["total"]) - LINE
     places = np.array(parents) + 1
     tree = dict(line)
@@ -808,7 +808,7 @@ def with_siblings(rng, line, parents, kind):
 
 
 def alone_behind(tree, place, row, past, kind):
-    """The call in which a sibling stands where it would in a line: behind `place` rows of it."""
+    """The call in which a candidate stands where it would in a line: behind `place` rows of it."""
     rows = [*range(place), row]
     part = {name: tree[name][rows] for name in "qkv"}
     part |= {name: tree[name] for name in PAST} | {"parents": np.zeros(0, np.int64)}
@@ -824,17 +824,17 @@ def alone_behind(tree, place, row, past, kind):
 @pytest.mark.parametrize("parents", FAMILIES.values(), ids=FAMILIES)
 # Tiles of 32 and 64 keys and chunks of 256 begin in or behind the line, and one in its middle.
 @pytest.mark.parametrize("past", [0, 29, 60, 247, 251, 255, 1020])
-def test_a_sibling_has_the_bits_that_it_has_in_a_line(called, rng, shape, kind, parents, past):
+def test_a_candidate_has_the_bits_that_it_has_in_a_line(called, rng, shape, kind, parents, past):
     function, complete = KINDS[kind]
     capacity = past + LINE + len(parents)
     line = complete(rng, cached_inputs(rng, shape, LINE, past, capacity), shape)
-    tree = with_siblings(rng, line, parents, kind)
+    tree = with_candidates(rng, line, parents, kind)
     expected, *_ = called(function, line, {}, **attributes_of(shape))
     for threads in (1, 2):
         out, *cache = called(function, tree, {}, threads=threads, **attributes_of(shape))
         np.testing.assert_array_equal(out[:LINE], expected)
-        for sibling, parent in enumerate(parents):
-            row, place = LINE + sibling, parent + 1
+        for candidate, parent in enumerate(parents):
+            row, place = LINE + candidate, parent + 1
             part = alone_behind(tree, place, row, past, kind)
             alone, *its_cache = called(function, part, {}, **attributes_of(shape))
             np.testing.assert_array_equal(out[row], alone[place])
@@ -843,19 +843,19 @@ def test_a_sibling_has_the_bits_that_it_has_in_a_line(called, rng, shape, kind, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_kernels_siblings_are_an_error(called, rng, kind):
+def test_without_kernels_candidates_are_an_error(called, rng, kind):
     function, complete = KINDS[kind]
     shape = HEADS["T5"]
     line = complete(rng, cached_inputs(rng, shape, LINE, 5, 30), shape)
-    tree = with_siblings(rng, line, [2, 3], kind)
+    tree = with_candidates(rng, line, [2, 3], kind)
     with pytest.raises(Exception, match="Reshape"):
         called(function, tree, {}, kernel=False, **attributes_of(shape))
 
 
-# --- Laws --------------------------------------------------------------------------------------
+# --- Distributions --------------------------------------------------------------------------------------
 
 
-with_laws = pytest.mark.skipif(Laws is InNumpy, reason="built without Python's headers")
+with_distributions = pytest.mark.skipif(Laws is InNumpy, reason="built without Python's headers")
 
 ROWS = arrays.arrays(
     np.float32,
@@ -866,20 +866,20 @@ ROWS = arrays.arrays(
 )
 
 
-@with_laws
+@with_distributions
 @given(ROWS)
 def test_the_largest_number_is_the_first_of_them(row):
     assert Laws().largest(row) == int(row.argmax())
 
 
-@with_laws
+@with_distributions
 @given(ROWS, st.integers(0, 699))
 def test_a_number_that_is_none_is_found(row, place):
     row[place % len(row)] = np.nan
     assert Laws().largest(row) == int(row.argmax())
 
 
-@with_laws
+@with_distributions
 @given(ROWS.filter(lambda row: np.isfinite(row.max())), st.sampled_from([0.3, 1.0, 2.5]))
 def test_weights_are_numpys_but_for_rounding(row, temperature):
     ours, theirs = np.empty_like(row), np.empty_like(row)
@@ -902,7 +902,7 @@ HALVINGS = arrays.arrays(
 ).filter(lambda row: row.max() == 0)
 
 
-@with_laws
+@with_distributions
 @given(HALVINGS, st.sampled_from([0.05, 0.5, 0.9, 0.95, 0.999]))
 def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
     """Of equal weights the first: the temperature makes weights of whole powers of two."""
@@ -916,22 +916,22 @@ def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
     np.testing.assert_allclose(our_weights, their_weights, rtol=2e-5, atol=1e-37)
 
 
-@with_laws
-def test_a_flat_law_has_a_nucleus_of_almost_all_tokens():
+@with_distributions
+def test_a_flat_distribution_has_a_nucleus_of_almost_all_tokens():
     row = np.zeros(49152, np.float32)
     places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
     assert Laws().nucleus(row, 0.0, 1.0, 0.75, places, weights) == 36864
     np.testing.assert_array_equal(places[:36864], np.arange(36864))
 
 
-@with_laws
+@with_distributions
 @given(WEIGHTS, st.floats(0, 1, exclude_max=True))
 def test_a_draw_is_the_one_that_numpy_makes(weights, uniform):
     """All of these sums are exact, so no draw falls between two roundings."""
     assert Laws().draw(weights, uniform) == InNumpy().draw(weights, uniform)
 
 
-@with_laws
+@with_distributions
 def test_a_draw_at_the_very_end_is_the_last_place_with_weight():
     weights = np.zeros(1000, np.float32)
     weights[[3, 600]] = [0.1, 0.2]
@@ -939,16 +939,16 @@ def test_a_draw_at_the_very_end_is_the_last_place_with_weight():
     assert Laws().draw(weights, 1.0) == 600
 
 
-@with_laws
+@with_distributions
 @given(WEIGHTS, WEIGHTS, st.sampled_from([1.0, 0.5]), st.randoms(use_true_random=False))
-def test_an_excess_is_numpys(p, q, factor, chance):
-    places = np.array(sorted(chance.sample(range(1400), len(q))), np.int64)
+def test_an_excess_is_numpys(p, q, factor, probability):
+    places = np.array(sorted(probability.sample(range(1400), len(q))), np.int64)
     np.testing.assert_array_equal(
         Laws().excess(p, factor, q, places), InNumpy().excess(p, factor, q, places)
     )
 
 
-@with_laws
+@with_distributions
 def test_tokens_of_any_integers_have_an_excess():
     p, q = np.full(40, 0.025, np.float32), np.full(3, 0.1, np.float32)
     for places in (np.array([1, 5, 9], np.int32), np.arange(6)[::2]):
@@ -956,13 +956,13 @@ def test_tokens_of_any_integers_have_an_excess():
         np.testing.assert_array_equal(arithmetic_for(p, q).excess(p, 1, q, places), expected)
 
 
-@with_laws
-def test_laws_by_kernels_are_switched_off_with_the_others(monkeypatch):
+@with_distributions
+def test_distributions_by_kernels_are_switched_off_with_the_others(monkeypatch):
     monkeypatch.setenv(SWITCH, "0")
     assert isinstance(arithmetic_for(np.zeros(4, np.float32)), InNumpy)
 
 
-@with_laws
+@with_distributions
 def test_other_numbers_than_floats_are_left_to_numpy(rng):
     row = rng.normal(size=64).astype(np.float32)
     assert isinstance(arithmetic_for(row), Laws)
@@ -1033,7 +1033,7 @@ def test_a_body_that_changes_needs_another_name(function, attributes, body):
 # --- Whole models ------------------------------------------------------------------------------
 
 
-def test_kernels_are_another_machine_to_a_verdict(monkeypatch):
+def test_kernels_are_another_machine_to_a_invariance_result(monkeypatch):
     with_kernels = describe(Device(1))
     monkeypatch.setenv(SWITCH, "0")
     assert describe(Device(1)) != with_kernels
@@ -1069,7 +1069,7 @@ def test_plain_steps_of_an_int8_target_need_no_padding(own_checkpoints, tmp_path
     target, draft = map(str, own_checkpoints)
     export_pair(target, draft, tmp_path / "pair", target_formats=["int8"], threads=1)
     found = read_manifest(tmp_path / "pair").target.variants["int8"].row_invariance
-    assert found.verdict
+    assert found.is_row_invariant
     assert found.min_rows == 1
 
 

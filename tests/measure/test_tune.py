@@ -22,8 +22,8 @@ from edgespec.core.distribution import Sampling
 from edgespec.core.stats import Stats, counted
 from edgespec.measure.bench import synthetic_rule
 from edgespec.measure.round_costs import round_costs
-from edgespec.measure.tune_result import Candidate, Tuning
-from edgespec.pair.invariance_cache import VERDICTS
+from edgespec.measure.tune_result import Trial, Tuning
+from edgespec.pair.invariance_cache import INVARIANCE_FILE
 from edgespec.pair.profile import PROFILE, read_profile, write_profile
 from edgespec_export.api import export_pair
 from profiles import profile
@@ -50,12 +50,12 @@ def test_every_way_is_tried_and_the_fastest_is_written(own_pair, text):
     result = tuned(own_pair, text, "--json")
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
-    ways = [(row["target_format"], row["draft_format"]) for row in data["candidates"]]
+    ways = [(row["target_format"], row["draft_format"]) for row in data["trials"]]
     assert ways == [("fp32", None), ("fp32", None), ("fp32", "fp32")]
-    speeds = [row["tokens_per_second"] for row in data["candidates"]]
+    speeds = [row["tokens_per_second"] for row in data["trials"]]
     assert data["best"]["tokens_per_second"] == max(speeds)
     assert dataclasses.asdict(read_profile(own_pair, read_manifest(own_pair))) == data["profile"]
-    for row in data["candidates"]:
+    for row in data["trials"]:
         assert row["kind"] != "none" or row["gamma"] == 0
         assert row["adaptive"] > 0
         assert len(row["costs"]["verify"]) in (1, 17)
@@ -159,7 +159,7 @@ def test_a_profile_of_another_export_is_named(own_pair, changes):
         edgespec.load(own_pair)
 
 
-def candidate(**changes) -> Candidate:
+def trial(**changes) -> Trial:
     usual = {
         "target_format": "int8",
         "draft_format": "int8",
@@ -176,7 +176,7 @@ def candidate(**changes) -> Candidate:
         "adaptive": 1.4,
         "tokens_per_second": 100.0,
     }
-    return Candidate(**{**usual, **changes})
+    return Trial(**{**usual, **changes})
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def candidate(**changes) -> Candidate:
 def test_the_profile_says_what_was_faster_of_a_fixed_gamma_and_one_that_follows(
     changes, draft, gamma, speedup
 ):
-    best = candidate(**changes)
+    best = trial(**changes)
     profile = Tuning([best], best, "a test").profile()
     assert (profile.draft, profile.gamma, best.speedup) == (draft, gamma, speedup)
 
@@ -227,11 +227,11 @@ def test_a_damaged_profile_is_one_line(own_pair, damage):
 def test_a_target_that_is_not_exact_is_not_tuned(own_pair, text):
     manifest = read_manifest(own_pair)
     variant = manifest.target.variants["fp32"]
-    wrong = dataclasses.replace(variant.row_invariance, verdict=False)
+    wrong = dataclasses.replace(variant.row_invariance, is_row_invariant=False)
     variants = {"fp32": dataclasses.replace(variant, row_invariance=wrong)}
     target = dataclasses.replace(manifest.target, variants=variants)
     write_manifest(dataclasses.replace(manifest, target=target), own_pair)
-    (own_pair / VERDICTS).unlink()
+    (own_pair / INVARIANCE_FILE).unlink()
     result = tuned(own_pair, text)
     assert result.exit_code == 2
     assert "is exact where it was tried" in result.stderr
@@ -244,7 +244,7 @@ def test_an_empty_text_is_one_line(own_pair, tmp_path):
     assert "has no text" in result.stderr
 
 
-def test_a_verdict_left_out_at_export_is_found_when_the_pair_is_first_used(
+def test_a_invariance_result_left_out_at_export_is_found_when_the_pair_is_first_used(
     tiny_checkpoints, tmp_path
 ):
     target, draft = tiny_checkpoints
@@ -301,10 +301,10 @@ def test_synthetic_acceptance_is_what_was_decreed_and_labelled(own_pair):
 
 
 @pytest.mark.parametrize("acceptance", [-0.1, 1.5])
-def test_a_chance_that_is_none_is_refused(own_pair, acceptance):
+def test_a_probability_that_is_none_is_refused(own_pair, acceptance):
     result = run("bench", own_pair, "--acceptance", acceptance)
     assert result.exit_code == 2
-    assert "give a chance from 0 to 1" in result.stderr
+    assert "give a probability from 0 to 1" in result.stderr
 
 
 def test_statistics_leave_out_what_the_consumer_takes(monkeypatch):

@@ -19,7 +19,7 @@ from checkpoints import byte_tokenizer, word_tokenizer, write_circle, write_llam
 from edgespec.core.distribution import Distribution
 from edgespec.core.draft import Proposal
 from edgespec.errors import EdgespecError
-from edgespec.pair.generation import Ending
+from edgespec.pair.generation import StopCondition
 from edgespec.pair.tokenizer import GrowingText
 from edgespec_export.api import export_pair
 
@@ -246,7 +246,7 @@ def test_no_shown_text_is_ever_part_of_a_stop_string(tokens, stop):
 
 def test_a_stop_string_in_front_of_an_unfinished_character_is_found():
     tokens = TOKENIZERS["bytes"].encode("a \N{GRINNING FACE}").ids[:-1]
-    ending = Ending(GrowingText(TOKENIZERS["bytes"], [" "]), last_tokens=())
+    ending = StopCondition(GrowingText(TOKENIZERS["bytes"], [" "]), last_tokens=())
     for token in tokens:
         ending(token)
     assert "".join(ending.pieces) + ending.rest() == "a"
@@ -352,19 +352,21 @@ def test_the_counts_add_up(pair, words, rule, temperature, draft, stop):
 
 
 class Wild:
-    """A caller's own draft: any tokens, some of them with a wide law that they were drawn from."""
+    """A caller's own draft: any tokens, some of them with a wide distribution that they were drawn from."""
 
     seconds = 0.0
 
     def __init__(self, width: int) -> None:
-        self._law = Distribution(np.arange(width), np.full(width, 1 / width))
+        self._distribution = Distribution(np.arange(width), np.full(width, 1 / width))
 
     def begin(self, prompt) -> None:
         self.begun = list(prompt)
 
     def propose(self, text, gamma, randomness) -> Proposal:
-        laws = [self._law] * gamma
-        return Proposal([randomness.categorical(law) for law in laws], laws)
+        distributions = [self._distribution] * gamma
+        return Proposal(
+            [randomness.categorical(distribution) for distribution in distributions], distributions
+        )
 
 
 @pytest.mark.parametrize("gamma", [3, "auto"])
@@ -377,12 +379,14 @@ def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, ga
 
 
 @pytest.mark.parametrize("rule", ["token", "block"])
-def test_a_draft_whose_law_lacks_its_own_token_is_refused(pair, rule):
+def test_a_draft_whose_distribution_lacks_its_own_token_is_refused(pair, rule):
     class Untrue(Wild):
         def propose(self, text, gamma, randomness) -> Proposal:
             return Proposal([9], [Distribution(np.array([3, 4]), np.array([0.5, 0.5]))])
 
-    with pytest.raises(EdgespecError, match="proposed token 9, to which its law gives no prob"):
+    with pytest.raises(
+        EdgespecError, match="proposed token 9, to which its distribution gives no prob"
+    ):
         pair.generate(ENGLISH, draft=Untrue(40), temperature=1.0, rule=rule)
 
 
@@ -448,8 +452,8 @@ def reference_logprobs(pair, prompt, token_ids) -> list[float]:
     target = pair.target
     pending = target.prefill(pair.tokenizer.encode(prompt).ids)
     logits = target.score([pending, *token_ids[:-1]]).astype(np.longdouble)
-    chosen = logits[np.arange(len(token_ids)), token_ids]
-    return [float(x) for x in chosen - np.log(np.exp(logits).sum(axis=-1))]
+    top = logits[np.arange(len(token_ids)), token_ids]
+    return [float(x) for x in top - np.log(np.exp(logits).sum(axis=-1))]
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
@@ -494,7 +498,7 @@ def test_a_seed_draws_the_same_text_again_and_another_seed_another(words, draft)
 
     texts = [drawn(seed).text for seed in range(5)]
     assert [drawn(seed).text for seed in range(5)] == texts
-    # Two seeds agree by chance with probability under 0.5**20: each token has several choices.
+    # Two seeds agree by probability with probability under 0.5**20: each token has several choices.
     assert len(set(texts)) == 5
 
 

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 import edgespec
 from checkpoints import EOS
 from command import EDGESPEC, run
-from edgespec.artifact.chat_format import said
+from edgespec.artifact.chat_format import user_message
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import read_manifest
 from edgespec.cli import chat_command as chat_cli
@@ -58,10 +58,10 @@ def computed(model, monkeypatch):
     calls: list[int] = []
     run = model._logits
 
-    def counting(tokens, siblings=(), *, prefill=False):
+    def counting(tokens, candidates=(), *, prefill=False):
         if prefill:
             calls.append(len(tokens))
-        return run(tokens, siblings, prefill=prefill)
+        return run(tokens, candidates, prefill=prefill)
 
     with monkeypatch.context() as patch:
         patch.setattr(model, "_logits", counting)
@@ -72,7 +72,7 @@ def talk(pair, between=lambda: None, **options):
     """The answers to the questions, each asked with everything said before."""
     messages, answers = [], []
     for question in QUESTIONS:
-        messages.append(said(question))
+        messages.append(user_message(question))
         result = pair.generate(messages, max_new_tokens=40, **options)
         answers.append(result.token_ids)
         messages.append({"role": "assistant", "content": result.text})
@@ -93,16 +93,16 @@ def test_what_is_kept_changes_no_answer(pair, way):
     assert talk(pair, **way) == talk(pair, between=lambda: forget(pair), **way)
 
 
-def test_what_another_text_left_behind_changes_no_answer(pair):
+def test_what_another_text_left_after_changes_no_answer(pair):
     alone = talk(pair, draft="model")
     assert alone == talk(pair, lambda: pair.generate("else", max_new_tokens=3), draft="model")
-    again = [said(QUESTIONS[0] + "!")]
+    again = [user_message(QUESTIONS[0] + "!")]
     assert alone == talk(pair, lambda: pair.generate(again, max_new_tokens=9), draft="model")
 
 
 def test_an_answer_that_was_broken_off_changes_no_answer(pair):
     def broken_off():
-        next(pair.stream([said(QUESTIONS[0])], draft="model"))
+        next(pair.stream([user_message(QUESTIONS[0])], draft="model"))
 
     assert talk(pair) == talk(pair, broken_off)
 
@@ -114,13 +114,13 @@ def test_greedy_answers_with_a_draft_are_those_without(pair):
 def test_a_first_message_is_the_text_in_chat_format(pair):
     options = {"max_new_tokens": 20, "ignore_eos": True}
     text = pair.generate(QUESTIONS[0], chat=True, **options)
-    message = pair.generate([said(QUESTIONS[0])], **options)
+    message = pair.generate([user_message(QUESTIONS[0])], **options)
     assert message.token_ids == text.token_ids
     assert message.prompt_tokens == text.prompt_tokens
 
 
 def test_an_empty_answer_changes_no_answer(pair):
-    messages = [said("a"), {"role": "assistant", "content": ""}, said("b")]
+    messages = [user_message("a"), {"role": "assistant", "content": ""}, user_message("b")]
     kept = pair.generate(messages, max_new_tokens=9).token_ids
     forget(pair)
     assert pair.generate(messages, max_new_tokens=9).token_ids == kept
@@ -130,8 +130,8 @@ def rough(model, monkeypatch):
     """Long calls that leave other keys and values than short ones, as they may."""
     run = model._logits
 
-    def roughly(tokens, siblings=(), *, prefill=False):
-        start, call = model.length, run(tokens, siblings, prefill=prefill)
+    def roughly(tokens, candidates=(), *, prefill=False):
+        start, call = model.length, run(tokens, candidates, prefill=prefill)
         if len(tokens) > MAX_ROWS:
             for array in model._cache.values():
                 array[:, :, start : start + len(tokens)] *= 1.05
@@ -153,7 +153,7 @@ def test_answers_do_not_depend_on_how_a_long_call_rounds(pair, monkeypatch, muta
         monkeypatch.setattr(ort, "kept", mutant)
 
     answered = {"role": "assistant", "content": "Of course. " * 20}
-    messages = [said(QUESTIONS[0]), answered, said("And?")]
+    messages = [user_message(QUESTIONS[0]), answered, user_message("And?")]
 
     def answer():
         return pair.generate(messages, max_new_tokens=40).token_ids
@@ -168,7 +168,7 @@ def test_answers_do_not_depend_on_how_a_long_call_rounds(pair, monkeypatch, muta
 def test_of_a_target_that_is_not_exact_nothing_is_kept(pair, monkeypatch):
     """Its calls of one position, which decode plainly, are not those of several."""
     monkeypatch.setattr(pair, "_exact", False)
-    messages = [said("a" * 60)]
+    messages = [user_message("a" * 60)]
     for _ in range(2):
         with computed(pair.target, monkeypatch) as calls:
             pair.generate(messages, max_new_tokens=2, draft=False)
@@ -180,10 +180,10 @@ def test_of_a_target_that_is_not_exact_nothing_is_kept(pair, monkeypatch):
 
 @pytest.mark.parametrize("draft", [False, "model"])
 def test_earlier_turns_are_not_computed_again(pair, monkeypatch, draft):
-    opening = [said("a" * 60)]
-    answer = pair.generate(opening, max_new_tokens=40, draft=draft)
-    messages = [*opening, {"role": "assistant", "content": answer.text}, said("b")]
-    known = [*pair.encode(opening), *(t for t in answer.token_ids if t != EOS)]
+    system_messages = [user_message("a" * 60)]
+    answer = pair.generate(system_messages, max_new_tokens=40, draft=draft)
+    messages = [*system_messages, {"role": "assistant", "content": answer.text}, user_message("b")]
+    known = [*pair.encode(system_messages), *(t for t in answer.token_ids if t != EOS)]
     prompt = pair.encode(messages)
     assert prompt[: len(known)] == known
     with computed(pair.target, monkeypatch) as calls:
@@ -193,8 +193,8 @@ def test_earlier_turns_are_not_computed_again(pair, monkeypatch, draft):
 
 
 def test_an_empty_answer_costs_no_other_one(pair, monkeypatch):
-    long = [said("a" * 60), {"role": "assistant", "content": "b" * 60}, said("c")]
-    empty = [*long, {"role": "assistant", "content": ""}, said("d")]
+    long = [user_message("a" * 60), {"role": "assistant", "content": "b" * 60}, user_message("c")]
+    empty = [*long, {"role": "assistant", "content": ""}, user_message("d")]
     pair.generate(long, max_new_tokens=2)
     with computed(pair.target, monkeypatch) as calls:
         pair.generate(empty, max_new_tokens=2)
@@ -233,12 +233,12 @@ def test_a_call_that_would_hold_other_tokens_is_made_anew(folder, monkeypatch):
 
 
 def test_a_draft_reads_the_newest_answer_and_message_only(pair, monkeypatch):
-    opening = [said("a" * 60)]
-    answer = pair.generate(opening, max_new_tokens=40, draft="model", gamma=2)
-    messages = [*opening, {"role": "assistant", "content": answer.text}, said("b")]
+    system_messages = [user_message("a" * 60)]
+    answer = pair.generate(system_messages, max_new_tokens=40, draft="model", gamma=2)
+    messages = [*system_messages, {"role": "assistant", "content": answer.text}, user_message("b")]
     with computed(pair.draft, monkeypatch) as calls:
         pair.generate(messages, max_new_tokens=2, draft="model", gamma=2)
-    assert sum(calls) == len(pair.encode(messages)) - len(pair.encode(opening))
+    assert sum(calls) == len(pair.encode(messages)) - len(pair.encode(system_messages))
 
 
 def test_any_history_leaves_what_a_fresh_model_computes(folder, monkeypatch):
@@ -283,7 +283,7 @@ def test_lines_of_standard_input_are_the_users_turns(folder):
     pair = edgespec.load(folder, threads=1)
     messages = []
     for question, answer in zip(QUESTIONS, answers, strict=True):
-        messages.append(said(question))
+        messages.append(user_message(question))
         expected = pair.generate(messages, max_new_tokens=40)
         assert json.loads(answer)["token_ids"] == expected.token_ids
         messages.append({"role": "assistant", "content": expected.text})
@@ -294,7 +294,7 @@ def test_a_system_prompt_opens_the_conversation(folder):
     options = ["--system", "Be short.", "-n", 20, "--json"]
     once = json.loads(run("generate", folder, "Hi", *options).stdout)
     talked = json.loads(run("chat", folder, *options, input="Hi\n").stdout)
-    messages = [{"role": "system", "content": "Be short."}, said("Hi")]
+    messages = [{"role": "system", "content": "Be short."}, user_message("Hi")]
     expected = edgespec.load(folder).generate(messages, max_new_tokens=20)
     assert once["token_ids"] == talked["token_ids"] == expected.token_ids
 
@@ -354,7 +354,9 @@ def spoken(folder, monkeypatch):
         stream = pair.stream
 
         def recording(messages, **options):
-            if messages != [said("?")]:  # the options are tried with a message that is dropped
+            if messages != [
+                user_message("?")
+            ]:  # the options are tried with a message that is dropped
                 asked.append(list(messages))
             return stream(messages, **(options | {"max_new_tokens": 5} | changes))
 
@@ -428,6 +430,8 @@ def test_a_pair_exported_before_answers_a_message_and_says_so_at_the_second(fold
     manifest["chat"] = {name: manifest["chat"][name] for name in ("before", "after")}
     (tmp_path / "pair" / "edgespec.json").write_text(json.dumps(manifest))
     old = edgespec.load(tmp_path / "pair", threads=1)
-    assert old.generate([said("hi")], max_new_tokens=2).token_ids
+    assert old.generate([user_message("hi")], max_new_tokens=2).token_ids
     with pytest.raises(UsageError, match="export again"):
-        old.generate([said("hi"), {"role": "assistant", "content": "x"}, said("and?")])
+        old.generate(
+            [user_message("hi"), {"role": "assistant", "content": "x"}, user_message("and?")]
+        )

@@ -18,14 +18,14 @@ from edgespec.artifact.manifest import Manifest, RowInvariance, read_manifest, w
 from edgespec.cli.main import main
 from edgespec.core.device import HERE, Device
 from edgespec.pair import invariance_cache as verdicts
-from edgespec.pair.invariance_cache import VERDICTS
+from edgespec.pair.invariance_cache import INVARIANCE_FILE
 from edgespec.pair.runtime import describe, measure_row_invariance
 
 ELSEWHERE = "onnxruntime 1.0 on a telephone"
 
 
-def with_verdict(manifest: Manifest, verdict: RowInvariance | None) -> Manifest:
-    variant = dataclasses.replace(manifest.target.variants["fp32"], row_invariance=verdict)
+def with_invariance(manifest: Manifest, is_row_invariant: RowInvariance | None) -> Manifest:
+    variant = dataclasses.replace(manifest.target.variants["fp32"], row_invariance=is_row_invariant)
     target = dataclasses.replace(manifest.target, variants={"fp32": variant})
     return dataclasses.replace(manifest, target=target)
 
@@ -33,11 +33,11 @@ def with_verdict(manifest: Manifest, verdict: RowInvariance | None) -> Manifest:
 @pytest.fixture
 def from_elsewhere(own_pair):
     """A pair that was exported on another machine."""
-    (own_pair / VERDICTS).unlink(missing_ok=True)
+    (own_pair / INVARIANCE_FILE).unlink(missing_ok=True)
     manifest = read_manifest(own_pair)
     found = manifest.target.variants["fp32"].row_invariance
     foreign = dataclasses.replace(found, measured_on=ELSEWHERE)
-    write_manifest(with_verdict(manifest, foreign), own_pair)
+    write_manifest(with_invariance(manifest, foreign), own_pair)
     return own_pair
 
 
@@ -81,9 +81,9 @@ def test_another_number_of_threads_is_another_machine(from_elsewhere, measuremen
     assert measurements == [("fp32", 1), ("fp32", 2)]
 
 
-def test_a_pair_exported_without_a_verdict_gets_one(own_pair, measurements):
-    (own_pair / VERDICTS).unlink()
-    write_manifest(with_verdict(read_manifest(own_pair), None), own_pair)
+def test_a_pair_exported_without_a_invariance_result_gets_one(own_pair, measurements):
+    (own_pair / INVARIANCE_FILE).unlink()
+    write_manifest(with_invariance(read_manifest(own_pair), None), own_pair)
     pair, _ = load(own_pair)
     assert measurements == [("fp32", None)]
     assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
@@ -91,7 +91,7 @@ def test_a_pair_exported_without_a_verdict_gets_one(own_pair, measurements):
 
 def test_exact_elsewhere_and_not_here_means_no_speculation(from_elsewhere, monkeypatch):
     def inexact(*arguments):
-        return dataclasses.replace(measure_row_invariance(*arguments), verdict=False)
+        return dataclasses.replace(measure_row_invariance(*arguments), is_row_invariant=False)
 
     monkeypatch.setattr(verdicts, "measure_row_invariance", inexact)
     for _ in range(2):  # measured, and remembered
@@ -101,12 +101,14 @@ def test_exact_elsewhere_and_not_here_means_no_speculation(from_elsewhere, monke
         assert pair.generate("text", max_new_tokens=4, draft=False).token_ids
 
 
-def test_a_verdict_belongs_to_a_graph(own_pair, measurements):
+def test_a_invariance_result_belongs_to_a_graph(own_pair, measurements):
     manifest = read_manifest(own_pair)
     graph = manifest.target.variants["fp32"].graphs[DECODER]
     manifest.files[graph]["sha256"] = "0" * 64
-    assert verdicts.known_verdict(own_pair, with_verdict(manifest, None), "fp32", HERE) is None
-    assert verdicts.known_verdict(own_pair, read_manifest(own_pair), "fp32", HERE) is not None
+    assert (
+        verdicts.known_invariance(own_pair, with_invariance(manifest, None), "fp32", HERE) is None
+    )
+    assert verdicts.known_invariance(own_pair, read_manifest(own_pair), "fp32", HERE) is not None
 
 
 RECORD = """[{{"graph": "{graph}", "row_invariance": {{"verdict": true, "min_rows": {least},
@@ -118,17 +120,17 @@ def test_a_record_that_cannot_be_is_none(from_elsewhere, measurements, least, mo
     manifest = read_manifest(from_elsewhere)
     graph = manifest.files[manifest.target.variants["fp32"].graphs[DECODER]]["sha256"]
     record = RECORD.format(graph=graph, least=least, most=most, here=describe(Device(1)))
-    (from_elsewhere / VERDICTS).write_text(record)
+    (from_elsewhere / INVARIANCE_FILE).write_text(record)
     load(from_elsewhere, threads=1)
     assert measurements == [("fp32", 1)]
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[1]", '[{"graph": 1}]', "[" * 9999])
-def test_a_damaged_file_of_verdicts_is_made_again(from_elsewhere, measurements, damage):
-    (from_elsewhere / VERDICTS).write_text(damage)
+def test_a_damaged_file_of_invariances_is_made_again(from_elsewhere, measurements, damage):
+    (from_elsewhere / INVARIANCE_FILE).write_text(damage)
     load(from_elsewhere)
     assert measurements == [("fp32", None)]
-    assert len(json.loads((from_elsewhere / VERDICTS).read_text())) == 1
+    assert len(json.loads((from_elsewhere / INVARIANCE_FILE).read_text())) == 1
 
 
 def test_where_nothing_can_be_written_it_is_measured_each_time(
@@ -157,7 +159,7 @@ def test_who_allows_what_is_inexact_need_not_wait(from_elsewhere, measurements):
 def test_no_more_tokens_are_drafted_than_were_found_exact(from_elsewhere):
     manifest = read_manifest(from_elsewhere)
     pair, _ = load(from_elsewhere, threads=1)
-    found = verdicts.known_verdict(from_elsewhere, manifest, "fp32", Device(1))
+    found = verdicts.known_invariance(from_elsewhere, manifest, "fp32", Device(1))
     assert pair.generate("text", max_new_tokens=20, gamma=found.max_rows - 1).token_ids
     with pytest.raises(edgespec.UsageError, match="exact for at most 16"):
         pair.generate("text", gamma=found.max_rows)

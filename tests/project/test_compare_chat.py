@@ -38,8 +38,8 @@ def test_every_other_repeat_goes_backwards() -> None:
 # --- arithmetic --------------------------------------------------------------------------------
 
 
-def generated(way: str, tokens: list[int], total: float, beside: str = "") -> Measurement:
-    return Measurement(way, beside, tokens, 1, total / 4, total)
+def generated(way: str, tokens: list[int], total: float, worth_candidate: str = "") -> Measurement:
+    return Measurement(way, worth_candidate, tokens, 1, total / 4, total)
 
 
 def turn(repeat: int, peer_seconds: float, our_seconds: float) -> Turn:
@@ -51,7 +51,7 @@ def turn(repeat: int, peer_seconds: float, our_seconds: float) -> Turn:
         0.5,
         [
             generated("peer plain", [1, 2, 3, 4], peer_seconds),
-            generated("ours", [1, 2, 3, 5], our_seconds, beside="peer plain"),
+            generated("ours", [1, 2, 3, 5], our_seconds, worth_candidate="peer plain"),
             generated("peer lookup", [1, 2, 9, 9], peer_seconds / 2),
             generated("our plain", [1, 2, 3, 5], 1.0),
         ],
@@ -71,7 +71,7 @@ def test_a_ratio_is_of_neighbours_not_of_medians() -> None:
     assert "ours_over_it" not in rows["our plain"]
 
 
-def test_decoding_is_counted_behind_the_first_token() -> None:
+def test_decoding_is_counted_after_the_first_token() -> None:
     (row,) = summary(
         [Turn("8 bits", "code", 0, 1, 0.0, [generated("our plain", [1, 2, 3, 4], 4.0)])],
         PLAIN,

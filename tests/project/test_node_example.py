@@ -127,10 +127,10 @@ def test_a_draft_that_reads_hidden_states_guesses_as_ours_does(tmp_path):
     assert generated(folder, "Hello!", *options)["token_ids"] == text.token_ids
 
 
-# --- the law -------------------------------------------------------------------------------------
+# --- the distribution -------------------------------------------------------------------------------------
 
 # Tables in place of models, and every triple of numbers from a grid in place of random ones. All
-# probabilities are multiples of its steps, so the frequencies are the law itself.
+# probabilities are multiples of its steps, so the frequencies are the distribution itself.
 LAW = """
 import {{ speculate }} from "{module}";
 const [T, steps] = [2, 12];
@@ -148,15 +148,15 @@ const pair = {{
   target: table({p}), draft: table({q}), vocabulary: {vocabulary},
   manifest: {{ eos_token_ids: [] }}, longest: 16,
 }};
-const law = Array({p}.length).fill(0);
+const distribution = Array({p}.length).fill(0);
 for (let i = 0; i < steps ** 3; i++) {{
   const numbers = [i % steps, Math.floor(i / steps) % steps, Math.floor(i / steps ** 2)];
   const random = () => (numbers.shift() + 0.5) / steps;
   const options = {{ temperature: T, gamma: 1, maxNewTokens: 2, random }};
   const {{ value }} = await speculate(pair, [0], options).next();
-  law[value.token] += 1 / steps ** 3;
+  distribution[value.token] += 1 / steps ** 3;
 }}
-console.log(JSON.stringify(law));
+console.log(JSON.stringify(distribution));
 """
 P = [3, 6, 3]  # of twelve
 DRAFTS = {
@@ -166,15 +166,17 @@ DRAFTS = {
 }
 
 
-def law_of_first_token(module: Path, draft: str) -> list[float]:
+def distribution_of_first_token(module: Path, draft: str) -> list[float]:
     q, vocabulary = DRAFTS[draft]
     script = LAW.format(module=module, p=P, q=q, vocabulary=json.dumps(vocabulary))
     return json.loads(node("--input-type=module", "-e", script).stdout)
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
-def test_the_law_is_the_targets_whatever_tokens_the_draft_has(draft):
-    assert law_of_first_token(EXAMPLE / "decode.mjs", draft) == pytest.approx([p / 12 for p in P])
+def test_the_distribution_is_the_targets_whatever_tokens_the_draft_has(draft):
+    assert distribution_of_first_token(EXAMPLE / "decode.mjs", draft) == pytest.approx(
+        [p / 12 for p in P]
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,8 +194,8 @@ def test_a_wrong_rule_is_caught(tmp_path, right, wrong, draft):
     code = (EXAMPLE / "decode.mjs").read_text(encoding="utf-8")
     assert right in code
     (tmp_path / "mutant.mjs").write_text(code.replace(right, wrong), encoding="utf-8")
-    law = law_of_first_token(tmp_path / "mutant.mjs", draft)
-    assert law != pytest.approx([p / 12 for p in P], abs=0.01)
+    distribution = distribution_of_first_token(tmp_path / "mutant.mjs", draft)
+    assert distribution != pytest.approx([p / 12 for p in P], abs=0.01)
 
 
 # --- bad input -----------------------------------------------------------------------------------
@@ -230,7 +232,7 @@ def changed(folder: Path, tmp_path: Path, change) -> Path:
 
 def test_a_target_that_is_not_known_to_be_exact_does_not_verify(chat_folder, tmp_path):
     def doubted(manifest):
-        manifest["target"]["variants"]["fp32"]["row_invariance"]["verdict"] = False
+        manifest["target"]["variants"]["fp32"]["row_invariance"]["is_row_invariant"] = False
 
     assert generated(changed(chat_folder, tmp_path, doubted), "Hello!")["accepted"] == 0
 

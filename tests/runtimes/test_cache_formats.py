@@ -105,7 +105,7 @@ def test_8_bits_are_further_away_than_16(target):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_is_row_invariant(target, variant):
-    assert target.variants[variant].row_invariance.verdict
+    assert target.variants[variant].row_invariance.is_row_invariant
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -126,7 +126,7 @@ def test_greedy_text_with_a_draft_is_the_variants_own(folder, variant):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_position_is_the_same_behind_any_number_of_others(folder, target, variant):
+def test_a_position_is_the_same_after_any_number_of_others(folder, target, variant):
     """Kernels change with the length of the cache; the verdict looks at a few lengths only."""
     capacity = target.positions or 300
     model = open_model(folder, target, variant, capacity=capacity, device=Device(1))
@@ -152,7 +152,7 @@ def test_a_scale_that_positions_share_is_refused(tiny_checkpoints, tmp_path, mon
     monkeypatch.setitem(cache.CACHES, "int8", SharedScale)
     target, draft = map(str, tiny_checkpoints)
     exported = export_pair(target, draft, tmp_path / "pair", cache_formats=["int8"], threads=1)
-    assert not exported.target.variants["fp32-cache-int8"].row_invariance.verdict
+    assert not exported.target.variants["fp32-cache-int8"].row_invariance.is_row_invariant
     with pytest.raises(EdgespecError, match="not row-invariant"):
         edgespec.load(tmp_path / "pair", threads=1).generate([3, 4, 5], gamma=4)
 

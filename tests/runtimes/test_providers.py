@@ -20,7 +20,7 @@ from command import run
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import CPU, Device
 from edgespec.pair import invariance_cache as verdicts
-from edgespec.pair.invariance_cache import VERDICTS, known_verdict
+from edgespec.pair.invariance_cache import INVARIANCE_FILE, known_invariance
 from edgespec.pair.profile import PROFILE, Profile, read_profile, write_profile
 from edgespec.pair.runtime import describe, measure_row_invariance
 from edgespec_export.api import export_pair
@@ -194,13 +194,13 @@ def test_a_draft_runs_where_its_target_does_unless_told(exported):
 
 def test_exact_on_one_provider_says_nothing_of_another(folder, monkeypatch):
     """Found on the processor by the export; here found otherwise on the plug-in, and kept apart."""
-    (folder / VERDICTS).unlink(missing_ok=True)
+    (folder / INVARIANCE_FILE).unlink(missing_ok=True)
     asked = []
 
     def inexact(folder, exported, variant, device):
         asked.append(device)
         found = measure_row_invariance(folder, exported, variant, device)
-        return dataclasses.replace(found, verdict=False)
+        return dataclasses.replace(found, is_row_invariant=False)
 
     monkeypatch.setattr(verdicts, "measure_row_invariance", inexact)
     for _ in range(2):
@@ -210,13 +210,13 @@ def test_exact_on_one_provider_says_nothing_of_another(folder, monkeypatch):
     assert load(folder)[0].generate(PROMPT, gamma=2, draft="model").stats.drafted > 0
     assert asked == [Device(1, PLUGIN)]
     manifest = read_manifest(folder)
-    there, here = (known_verdict(folder, manifest, "int8", Device(1, p)) for p in (PLUGIN, CPU))
-    assert (there.verdict, here.verdict) == (False, True)
+    there, here = (known_invariance(folder, manifest, "int8", Device(1, p)) for p in (PLUGIN, CPU))
+    assert (there.is_row_invariant, here.is_row_invariant) == (False, True)
     assert there.measured_on != here.measured_on
 
 
 def test_inspect_measures_on_the_provider_that_is_named_what_runs_there(folder):
-    (folder / VERDICTS).unlink(missing_ok=True)
+    (folder / INVARIANCE_FILE).unlink(missing_ok=True)
     asked = ("inspect", folder, "--threads", 1, "--provider")
     assert run(*asked, PLUGIN).stdout.count("elsewhere: row-invariant") == 2
     result = run(*asked, PLUGIN.upper(), "--measure")
@@ -324,7 +324,7 @@ def tuned(folder, tmp_path):
 
 def test_every_provider_is_tried_and_what_cannot_run_there_is_left_out(tuned):
     result = tuned("--json", "--provider", CPU, "--provider", PLUGIN, "--provider", "CPU")
-    rows = json.loads(result.stdout)["candidates"]
+    rows = json.loads(result.stdout)["trials"]
     named = ("target_format", "kind", "draft_format", "draft_provider")
     ways = {name: [] for name in (CPU, PLUGIN)}
     for row in rows:
@@ -354,7 +354,7 @@ def test_every_provider_is_tried_and_what_cannot_run_there_is_left_out(tuned):
 def test_all_providers_are_tried_unless_some_are_named(tuned):
     found = {}
     for asked in ((), ("--provider", CPU), ("--provider", PLUGIN)):
-        rows = json.loads(tuned("--json", *asked).stdout)["candidates"]
+        rows = json.loads(tuned("--json", *asked).stdout)["trials"]
         found[asked] = {row["provider"] for row in rows}
     every, *ones = found.values()
     assert every >= {CPU, PLUGIN}

@@ -15,16 +15,16 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
-from edgespec.artifact.graph_io import CHOICES, CHOSEN, CHOSEN_LOGITS, DECODER, MAX_ROWS
+from edgespec.artifact.graph_io import DECODER, MAX_ROWS, TOP_K, TOP_LOGITS, TOP_TOKENS
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.cost_model import Costs
 from edgespec.core.device import Device
 from edgespec.core.distribution import Sampling
 from edgespec.core.kernels import SWITCH, kernels_here
-from edgespec.core.model import Chosen
+from edgespec.core.model import TopTokens
 from edgespec.core.randomness import Seeded
 from edgespec.core.scoring import score_of
-from edgespec.drafters.model_drafter import ModelDraft
+from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
@@ -79,7 +79,7 @@ def pair(folder):
 @pytest.fixture
 def calls(pair, monkeypatch):
     """Counts calls that return logits and calls that return tokens."""
-    counts = {"score": 0, "choose": 0}
+    counts = {"score": 0, "top_tokens": 0}
     for name in counts:
         method = getattr(pair.target, name)
 
@@ -94,13 +94,13 @@ def calls(pair, monkeypatch):
 @needs_kernels
 @pytest.mark.parametrize("draft", [False, "model", "lookup"])
 def test_a_greedy_text_is_the_one_that_logits_give(pair, calls, monkeypatch, draft):
-    chosen = [pair.generate(p, draft=draft, max_new_tokens=40).token_ids for p in PROMPTS]
-    assert calls["choose"]
+    top = [pair.generate(p, draft=draft, max_new_tokens=40).token_ids for p in PROMPTS]
+    assert calls["top_tokens"]
     assert not calls["score"]
-    monkeypatch.setattr(pair.target, "chooses", False)
+    monkeypatch.setattr(pair.target, "returns_top_tokens", False)
     by_logits = [pair.generate(p, draft=draft, max_new_tokens=40).token_ids for p in PROMPTS]
     assert calls["score"]
-    assert chosen == by_logits
+    assert top == by_logits
 
 
 @needs_kernels
@@ -108,41 +108,41 @@ def test_a_greedy_text_is_the_one_that_logits_give(pair, calls, monkeypatch, dra
 def test_who_needs_logits_gets_them(pair, calls, wish):
     pair.generate(PROMPTS[0], max_new_tokens=8, **wish)
     assert calls["score"]
-    assert not calls["choose"]
+    assert not calls["top_tokens"]
 
 
 def test_tokens_and_logits_of_the_graph_agree_without_kernels(folder, monkeypatch):
     monkeypatch.setenv(SWITCH, "0")
     model = opened(folder)
-    assert not model.chooses
+    assert not model.returns_top_tokens
     tokens = [model.prefill(PROMPTS[2]), *b"any text"]
     logits = model.score(tokens).copy()
     model.rewind(model.length - len(tokens))
-    chosen = model.choose(tokens)
-    np.testing.assert_array_equal(chosen.tokens[:, 0], logits.argmax(axis=1))
-    np.testing.assert_array_equal(chosen.logits[:, 0], logits.max(axis=1))
-    assert chosen.chances is None
+    top = model.top_tokens(tokens)
+    np.testing.assert_array_equal(top.tokens[:, 0], logits.argmax(axis=1))
+    np.testing.assert_array_equal(top.logits[:, 0], logits.max(axis=1))
+    assert top.probabilities is None
 
 
 def test_positions_that_pad_a_call_are_not_chosen_from(folder):
     model = opened(folder, min_rows=4)
     token = model.prefill(PROMPTS[1])
-    chosen = model.choose([token], chances=True)
-    assert chosen.tokens.shape == chosen.logits.shape == chosen.chances.shape == (1, CHOICES)
+    top = model.top_tokens([token], probabilities=True)
+    assert top.tokens.shape == top.logits.shape == top.probabilities.shape == (1, TOP_K)
     model.rewind(model.length - 1)
-    assert chosen.tokens[0, 0] == model.score([token])[0].argmax()
+    assert top.tokens[0, 0] == model.score([token])[0].argmax()
 
 
 def test_of_many_tokens_only_the_last_may_be_asked_about(folder):
     """As a draft does behind a long run of looked-up tokens; such calls are not kept."""
     model = opened(folder)
     tokens = [model.prefill(PROMPTS[1]), *range(40, 80)]
-    all_of_them = model.choose(tokens)
+    all_of_them = model.top_tokens(tokens)
     expected = all_of_them.tokens[-1, 0], all_of_them.logits[-1, 0]
     model.rewind(model.length - len(tokens))
-    last = model.choose(tokens, skip=len(tokens) - 1, chances=True)
+    last = model.top_tokens(tokens, skip=len(tokens) - 1, probabilities=True)
     assert (last.tokens[0, 0], last.logits[0, 0]) == expected
-    assert 0 < last.chances[0, 0] <= 1
+    assert 0 < last.probabilities[0, 0] <= 1
     assert not model._calls
 
 
@@ -150,27 +150,27 @@ def test_a_full_cache_says_so(folder):
     model = opened(folder, capacity=4)
     model.prefill(PROMPTS[0][:2])
     with pytest.raises(EdgespecError, match=r"asked to score 9 positions with room for [34] of 4"):
-        model.choose([1] * 9)
+        model.top_tokens([1] * 9)
 
 
 def gammas_of(pair, prompt):
-    """How many tokens each round drafted, how many siblings it had in all, and the text."""
+    """How many tokens each round drafted, how many candidates it had in all, and the text."""
     result = pair.generate(prompt, draft="model", gamma="auto", max_new_tokens=40)
     stats = result.stats
-    return [round_.drafted for round_ in stats.rounds], stats.siblings, result.token_ids
+    return [round_.drafted for round_ in stats.rounds], stats.candidates, result.token_ids
 
 
 @needs_kernels
 def test_a_draft_is_as_sure_of_its_tokens_as_its_logits_say(pair, monkeypatch):
     """A surer draft goes on: rounds are as long, and tokens the same, either way."""
-    assert pair.draft.chooses
+    assert pair.draft.returns_top_tokens
     cheap = Costs([1 + 0.01 * gamma for gamma in range(MAX_ROWS)], draft=0.02)
     monkeypatch.setattr(pair, "costs", cheap.of_kinds())
-    chosen = [gammas_of(pair, prompt) for prompt in PROMPTS]
-    monkeypatch.setattr(pair.draft, "chooses", False)
-    assert [gammas_of(pair, prompt) for prompt in PROMPTS] == chosen
-    assert len({gamma for gammas, *_ in chosen for gamma in gammas}) > 1
-    assert any(siblings for _, siblings, _ in chosen)
+    top = [gammas_of(pair, prompt) for prompt in PROMPTS]
+    monkeypatch.setattr(pair.draft, "returns_top_tokens", False)
+    assert [gammas_of(pair, prompt) for prompt in PROMPTS] == top
+    assert len({gamma for gammas, *_ in top for gamma in gammas}) > 1
+    assert any(candidates for _, candidates, _ in top)
 
 
 def as_once_exported(graph):
@@ -181,7 +181,7 @@ def as_once_exported(graph):
         if getattr(named, attribute) == "Int8Head":
             setattr(named, attribute, "Int8HeadOfBefore")
     for output in model.graph.output:
-        if output.name in (CHOSEN, CHOSEN_LOGITS):
+        if output.name in (TOP_TOKENS, TOP_LOGITS):
             (head,) = (node for node in model.graph.node if output.name in node.output)
             head.output[list(head.output).index(output.name)] = f"{output.name}_rows"
             squeezed = onnx.helper.make_node("Squeeze", [f"{output.name}_rows"], [output.name])
@@ -196,18 +196,18 @@ def test_a_graph_of_an_older_export_is_read_by_its_logits(folder, tmp_path):
     model = read_manifest(folder).target
     as_once_exported(tmp_path / "pair" / model.variants["int8"].graphs[DECODER])
     old, new = (OrtModel(f, model, "int8", device=Device(1)) for f in (tmp_path / "pair", folder))
-    assert new.chooses
-    assert not old.chooses
+    assert new.returns_top_tokens
+    assert not old.returns_top_tokens
     tokens = [new.prefill(PROMPTS[0]), *PROMPTS[2][:6]]
     old.prefill(PROMPTS[0])
-    chosen = new.choose(tokens).tokens[:, 0]
-    np.testing.assert_array_equal(old.score(tokens).argmax(axis=1), chosen)
+    top = new.top_tokens(tokens).tokens[:, 0]
+    np.testing.assert_array_equal(old.score(tokens).argmax(axis=1), top)
 
 
 class AllTokens:
     """A draft model that has its say on any token."""
 
-    vocab_size, capacity, length, settled, seconds, chooses = 8, 99, 0, 0, 0.0, True
+    vocab_size, capacity, length, valid_length, seconds, returns_top_tokens = 8, 99, 0, 0, 0.0, True
 
     def score(self, tokens):
         return np.tile(np.arange(8, dtype=np.float32), (len(tokens), 1))
@@ -221,42 +221,42 @@ class AllTokens:
 
 def test_a_draft_with_more_tokens_than_its_target_is_asked_for_logits():
     """Its arg-max might be none of the target's."""
-    draft = ModelDraft(AllTokens(), Sampling(), SharedTokens(6))
+    draft = ModelDrafter(AllTokens(), Sampling(), SharedTokens(6))
     draft.begin([1])
     assert draft.propose([1], 2, Seeded(0)).tokens == [5, 5]
 
 
-def test_a_siblings_chance_is_that_of_the_line_before_it_and_its_own():
+def test_a_candidates_probability_is_that_of_the_line_before_it_and_its_own():
     asked = []
 
-    def beside(chance, rows):
-        asked.append((chance, rows))
+    def worth_candidate(probability, rows):
+        asked.append((probability, rows))
         return len(asked) % 2 == 0
 
-    draft = ModelDraft(AllTokens(), Sampling(), SharedTokens(8), beside=beside)
+    draft = ModelDrafter(AllTokens(), Sampling(), SharedTokens(8), worth_candidate=worth_candidate)
     draft.begin([1])
     proposal = draft.propose([1], 3, Seeded(0))
     first, second, third = np.exp(np.arange(7, 4, -1)) / np.exp(np.arange(8)).sum()
     places = [(place, other) for place in range(3) for other in (second, third)]
     expected = [(first**place * other, 2 + 2 * place) for place, other in places]
     np.testing.assert_allclose(asked, expected, rtol=1e-6)
-    assert proposal.siblings == [(0, 5), (1, 5), (2, 5)]
+    assert proposal.candidates == [(0, 5), (1, 5), (2, 5)]
 
 
 class Broken:
     """A model whose largest logit is no number."""
 
-    chooses = True
+    returns_top_tokens = True
 
-    def choose(self, tokens, siblings=(), *, skip=0, chances=False):
+    def top_tokens(self, tokens, candidates=(), *, skip=0, probabilities=False):
         nothing = np.full((len(tokens), 1), np.nan, np.float32)
-        return Chosen(np.zeros((len(tokens), 1), np.int64), nothing, None)
+        return TopTokens(np.zeros((len(tokens), 1), np.int64), nothing, None)
 
 
 def test_a_logit_that_is_no_number_is_an_error_and_no_token():
-    laws = score_of(Broken(), Sampling(), logits=False)([1], ())
+    distributions = score_of(Broken(), Sampling(), logits=False)([1], ())
     with pytest.raises(EdgespecError, match="returned nan as its largest logit"):
-        laws[0]
+        distributions[0]
 
 
 class Deaf:
@@ -267,6 +267,6 @@ class Deaf:
 
 
 def test_a_model_that_cannot_choose_is_asked_for_logits():
-    laws = score_of(Deaf(), Sampling(), logits=False)([2, 1], ())
-    assert [laws[row].tokens.item() for row in (0, 1)] == [2, 1]
-    np.testing.assert_array_equal(laws.logits.argmax(axis=1), [2, 1])
+    distributions = score_of(Deaf(), Sampling(), logits=False)([2, 1], ())
+    assert [distributions[row].tokens.item() for row in (0, 1)] == [2, 1]
+    np.testing.assert_array_equal(distributions.logits.argmax(axis=1), [2, 1])

@@ -27,7 +27,7 @@ openai = pytest.importorskip("openai")
 
 from starlette.testclient import TestClient  # noqa: E402
 
-from edgespec.artifact.chat_format import said  # noqa: E402
+from edgespec.artifact.chat_format import user_message  # noqa: E402
 from edgespec.server.app import listening, serve, server  # noqa: E402
 from edgespec.server.openai_api import NEUTRAL  # noqa: E402
 
@@ -50,14 +50,14 @@ def client(pair):
 
 
 def chat(**fields):
-    return {"messages": [said(QUESTION)], **GREEDY, **fields}
+    return {"messages": [user_message(QUESTION)], **GREEDY, **fields}
 
 
 def own(pair, given=None, **options):
     """What the pair itself says."""
     renamed = {"max_tokens": "max_new_tokens"}
     options = {renamed.get(name, name): value for name, value in options.items()}
-    return pair.generate(given or [said(QUESTION)], **DRAFTED, **options)
+    return pair.generate(given or [user_message(QUESTION)], **DRAFTED, **options)
 
 
 def events(response):
@@ -86,7 +86,7 @@ def test_a_chats_answer_is_the_pairs_own(client, pair, options):
         "completion_tokens_details": {
             "accepted_prediction_tokens": expected.stats.accepted + expected.stats.taken,
             "rejected_prediction_tokens": expected.stats.drafted
-            + expected.stats.siblings
+            + expected.stats.candidates
             - expected.stats.accepted
             - expected.stats.taken,
         },
@@ -125,7 +125,7 @@ def test_a_text_or_tokens_are_gone_on_from_without_a_chat_format(client, pair, g
 
 
 def test_a_conversation_goes_on_with_a_system_prompt_in_parts(client, pair):
-    earlier = [{"role": "system", "content": "Be brief."}, said("Hi")]
+    earlier = [{"role": "system", "content": "Be brief."}, user_message("Hi")]
     earlier.append({"role": "assistant", "content": own(pair, earlier, **GREEDY).text})
     nothing = {"refusal": None, "annotations": [], "tool_calls": None}
     asked = [
@@ -135,7 +135,7 @@ def test_a_conversation_goes_on_with_a_system_prompt_in_parts(client, pair):
         {"role": "user", "content": [text(QUESTION)]},
     ]
     answer = client.post(CHAT, json={"messages": asked, **GREEDY}).json()
-    expected = own(pair, [*earlier, said(QUESTION)], **GREEDY)
+    expected = own(pair, [*earlier, user_message(QUESTION)], **GREEDY)
     assert answer["choices"][0]["message"]["content"] == expected.text
 
 
@@ -148,7 +148,7 @@ def test_what_is_not_said_is_as_at_openai(client, pair):
     asked = {"prompt": "once", "seed": 5}
     choice = client.post(TEXT, json=asked).json()["choices"][0]
     assert choice["text"] == own(pair, "once", temperature=1.0, seed=5, max_tokens=16).text
-    asked = {"messages": [said(QUESTION)], "seed": 5, "max_tokens": 20}
+    asked = {"messages": [user_message(QUESTION)], "seed": 5, "max_tokens": 20}
     message = client.post(CHAT, json=asked).json()["choices"][0]["message"]
     assert message["content"] == own(pair, temperature=1.0, seed=5, max_tokens=20).text
 
@@ -169,7 +169,7 @@ def test_openais_own_client_is_served(pair):
         assert client.models.retrieve("small").object == "model"
         with pytest.raises(openai.NotFoundError, match="there is no model 'large' here"):
             client.models.retrieve("large")
-        options = {"model": "small", "messages": [said(QUESTION)], **GREEDY}
+        options = {"model": "small", "messages": [user_message(QUESTION)], **GREEDY}
         answer = client.chat.completions.create(**options)
         assert answer.choices[0].message.content == own(pair, **GREEDY).text
         assert answer.usage.completion_tokens_details.accepted_prediction_tokens > 0
@@ -217,8 +217,8 @@ def test_every_field_that_asks_for_more_is_tried():
 
 @pytest.mark.parametrize("name", OTHERWISE)
 def test_what_would_change_the_text_and_is_not_known_is_refused(client, name):
-    said = refused(client, CHAT, json=chat(**{name: OTHERWISE[name]}))
-    assert said.startswith(f"{name} is {OTHERWISE[name]!r}; only ")
+    user_message = refused(client, CHAT, json=chat(**{name: OTHERWISE[name]}))
+    assert user_message.startswith(f"{name} is {OTHERWISE[name]!r}; only ")
     whole = client.post(CHAT, json=chat()).json()["choices"]
     for nothing in (NEUTRAL[name], None):
         assert client.post(CHAT, json=chat(**{name: nothing})).json()["choices"] == whole
@@ -239,7 +239,7 @@ def test_what_no_text_depends_on_may_be_said(client):
 
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "user_message"),
     [
         ({"temperature": "hot"}, "temperature is 'hot'"),
         ({"top_p": 2}, "top_p is 2"),
@@ -252,17 +252,19 @@ def test_what_no_text_depends_on_may_be_said(client):
         ({"messages": ["hello"]}, "a message is 'hello'"),
         ({"messages": [{"role": "user"}]}, "message 1 is"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "message 1 is"),
-        ({"messages": [{**said("a"), "name": "me"}]}, "message 1 is"),
+        ({"messages": [{**user_message("a"), "name": "me"}]}, "message 1 is"),
         ({"messages": [{"role": "user", "content": None}]}, "message 1 is"),
-        ({"messages": [said("a"), said("b")]}, "roles are user, user"),
+        ({"messages": [user_message("a"), user_message("b")]}, "roles are user, user"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "only text"),
-        ({"messages": [said("long " * 400)]}, "the cache holds"),
+        ({"messages": [user_message("long " * 400)]}, "the cache holds"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_a_request_that_will_not_do_is_one_line_and_no_stream(client, fields, said, streams):
+def test_a_request_that_will_not_do_is_one_line_and_no_stream(
+    client, fields, user_message, streams
+):
     message = refused(client, CHAT, json=chat(**{**fields, "stream": streams}))
-    assert said in message
+    assert user_message in message
     assert "\n" not in message
     assert client.post(CHAT, json=chat()).status_code == 200
 
@@ -341,7 +343,7 @@ def asked(port, **fields):
 def test_requests_wait_for_each_other(pair):
     """Interleaved they would end each other's texts: a pair keeps one."""
     at = listening("127.0.0.1", 0)
-    ways = [{"messages": [said(QUESTION + "!" * n)], **DRAWN} for n in range(6)]
+    ways = [{"messages": [user_message(QUESTION + "!" * n)], **DRAWN} for n in range(6)]
     expected = [own(pair, way["messages"], **DRAWN).text for way in ways]
     with served(pair, at) as port, ThreadPoolExecutor(6) as pool:
 
@@ -424,25 +426,25 @@ def test_the_command_serves_until_it_is_interrupted(chat_folder):
         assert json.loads(connection.getresponse().read())["model"] == "pair"
         connection.close()
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
-    assert "Traceback" not in said
+        user_message = process.communicate(timeout=60)[1]
+    assert "Traceback" not in user_message
     assert process.returncode == 130
 
 
 def test_a_port_that_is_taken_is_one_line(chat_folder):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = run("serve", chat_folder, "--port", port, code=2).stderr
-    assert said.startswith(f"edgespec: cannot listen at 127.0.0.1 port {port}: ")
-    assert len(said.splitlines()) == 1
+        user_message = run("serve", chat_folder, "--port", port, code=2).stderr
+    assert user_message.startswith(f"edgespec: cannot listen at 127.0.0.1 port {port}: ")
+    assert len(user_message.splitlines()) == 1
     assert "cannot listen" in run("serve", chat_folder, "--host", "no.such.host.", code=2).stderr
 
 
 def test_without_its_extra_the_command_says_what_to_install(chat_folder, monkeypatch):
     monkeypatch.delitem(sys.modules, "edgespec.server.app", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    said = run("serve", chat_folder, code=1).stderr
-    assert "pip install 'edgespec[server]'" in said
+    user_message = run("serve", chat_folder, code=1).stderr
+    assert "pip install 'edgespec[server]'" in user_message
 
 
 def test_the_library_itself_needs_no_server():

@@ -1,7 +1,7 @@
 """The tokens that a draft knows: a draft may do with the frequent ones of its target.
 
 Half of a small model is its vocabulary, and a draft's guess in a rare token seldom counts. What
-the draft cannot say it is never accepted for; the law of the target stays exact.
+the draft cannot say it is never accepted for; the distribution of the target stays exact.
 """
 
 from __future__ import annotations

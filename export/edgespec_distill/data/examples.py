@@ -31,7 +31,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Example(Text):
-    """A text and the target's laws of its output.
+    """A text and the target's distributions of its output.
 
     Attributes:
         tokens: [m, k] int32: the most probable tokens at each position.
@@ -56,13 +56,13 @@ AnyText = TypeVar("AnyText", bound=Text)
 
 
 def batches(
-    texts: Sequence[AnyText], positions: int, chance: random.Random
+    texts: Sequence[AnyText], positions: int, probability: random.Random
 ) -> Iterator[list[AnyText]]:
     """Every text once, in batches of at most `positions` padded positions (or one text).
 
     Texts of similar length go together; the batches come in random order.
     """
-    order = sorted(texts, key=lambda text: len(text) * chance.uniform(0.85, 1.15))
+    order = sorted(texts, key=lambda text: len(text) * probability.uniform(0.85, 1.15))
     groups: list[list[AnyText]] = []
     longest = 0
     for text in order:
@@ -71,7 +71,7 @@ def batches(
             groups.append([])
             longest = len(text)
         groups[-1].append(text)
-    chance.shuffle(groups)
+    probability.shuffle(groups)
     yield from groups
 
 

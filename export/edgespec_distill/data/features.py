@@ -39,7 +39,7 @@ class Features:
 
         They are read when they are looked at. The file appears all or not at all.
         """
-        file, dtype = self._beside(file), self._target.model.dtype
+        file, dtype = self._worth_candidate(file), self._target.model.dtype
         lengths = [len(text) - 1 for text in texts]
         shape = (sum(lengths), len(self.layers) * self._target.model.config.hidden_size)
         size = shape[0] * shape[1]
@@ -53,9 +53,9 @@ class Features:
 
     def note(self, shown: Sequence[Tensor], file: Path) -> None:
         """Writes what was shown of texts while they were written, for `add`."""
-        _write(torch.cat(list(shown)), self._beside(file))
+        _write(torch.cat(list(shown)), self._worth_candidate(file))
 
-    def _beside(self, texts: Path) -> Path:
+    def _worth_candidate(self, texts: Path) -> Path:
         return texts.with_suffix(f".{str(self._target.model.dtype).removeprefix('torch.')}")
 
     def _compute(self, texts: Sequence[Text], places: Sequence[Tensor]) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from edgespec_distill.data.draft_vocabulary import Vocabulary
 from edgespec_distill.data.examples import Text, batches
-from edgespec_distill.models.trainable import Trained
+from edgespec_distill.models.trainable import Student
 from edgespec_distill.training.loss import overlap
 
 __all__ = ["Acceptance", "HeldOut", "greedy_acceptance"]
@@ -34,7 +34,7 @@ class Acceptance:
 
 
 class HeldOut:
-    """Two sets of the target's outputs; its laws of the sampled ones are computed once and kept,
+    """Two sets of the target's outputs; its distributions of the sampled ones are computed once and kept,
     of as many texts as there is room for.
 
     Args:
@@ -44,7 +44,7 @@ class HeldOut:
     @torch.no_grad()
     def __init__(
         self,
-        target: Trained,
+        target: Student,
         vocabulary: Vocabulary,
         greedy: Sequence[Text],
         sampled: Sequence[Text],
@@ -53,23 +53,23 @@ class HeldOut:
         outputs = vocabulary.outputs.to(target.model.device)
         most = max(1, KEPT // len(vocabulary.outputs))  # positions
         self._sampled = _groups(_beginning(sampled, most))
-        self._laws = [
+        self._distributions = [
             target.logits(group).float().softmax(-1)[:, outputs].half() for group in self._sampled
         ]
 
     @torch.no_grad()
-    def acceptance(self, draft: Trained) -> Acceptance:
+    def acceptance(self, draft: Student) -> Acceptance:
         """Over every position."""
         shared = [
             overlap(p.float(), draft.logits(group).float())
-            for group, p in zip(self._sampled, self._laws, strict=True)
+            for group, p in zip(self._sampled, self._distributions, strict=True)
         ]
         greedy = greedy_acceptance(draft, self._greedy)
         return Acceptance(greedy, torch.cat(shared).mean().item())
 
 
 @torch.no_grad()
-def greedy_acceptance(draft: Trained, texts: Sequence[Text]) -> float:
+def greedy_acceptance(draft: Student, texts: Sequence[Text]) -> float:
     """`Acceptance.greedy` on these texts."""
     same = []
     for group in _groups(texts):

@@ -1,4 +1,4 @@
-"""What a model writes after prompts, and the laws the target would have drawn each token from."""
+"""What a model writes after prompts, and the distributions the target would have drawn each token from."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from edgespec_distill.data.examples import Example, Text, batches
 from edgespec_distill.models.trainable import Distilled
 
 __all__ = [
-    "Manner",
+    "SamplingPlan",
     "cut",
+    "generate_with_distributions",
     "read_examples",
-    "with_laws",
+    "with_distributions",
     "write_examples",
     "written",
-    "written_with_laws",
 ]
 
 KEPT = 64  # of the most probable tokens at each position; the rest has little mass
 WRITTEN = 49152  # positions of the texts written at once
-POSITIONS = 2048  # scored at once: their laws over a whole vocabulary must fit in memory
-DRAWN = 32  # rows whose laws over a whole vocabulary stay in a CPU's cache
+POSITIONS = 2048  # scored at once: their distributions over a whole vocabulary must fit in memory
+DRAWN = 32  # rows whose distributions over a whole vocabulary stay in a CPU's cache
 
 
 @dataclass(frozen=True)
-class Manner:
+class SamplingPlan:
     """How texts are written.
 
     Attributes:
@@ -50,7 +50,9 @@ class Manner:
     enough: float = 1.0
 
 
-def written(writer: Distilled, prompts: Sequence[Sequence[int]], manner: Manner) -> list[Text]:
+def written(
+    writer: Distilled, prompts: Sequence[Sequence[int]], manner: SamplingPlan
+) -> list[Text]:
     """An output after each prompt, in the target's tokens, prompts of similar length together."""
     texts = []
     for group in _groups(prompts, manner.length):
@@ -62,10 +64,10 @@ def written(writer: Distilled, prompts: Sequence[Sequence[int]], manner: Manner)
     return texts
 
 
-def written_with_laws(
-    target: Distilled, prompts: Sequence[Sequence[int]], manner: Manner
+def generate_with_distributions(
+    target: Distilled, prompts: Sequence[Sequence[int]], manner: SamplingPlan
 ) -> tuple[list[Example], list[Tensor]]:
-    """As `written` by the target, with the laws; no second reading.
+    """As `written` by the target, with the distributions; no second reading.
 
     Returns:
         Examples, and what the target shows at every position of each but the last: [n, size].
@@ -75,7 +77,7 @@ def written_with_laws(
         steps = []
         shown: list[list[Tensor]] = [[] for _ in group]
         for step in _steps(target, group, manner):
-            steps.append((step.rows, step.tokens, *_law(step.logits)))
+            steps.append((step.rows, step.tokens, *_distribution(step.logits)))
             for row, part in zip(step.rows.tolist(), step.shown, strict=True):
                 shown[row].append(part)
         rows, output, tokens, logs = (torch.cat(part) for part in zip(*steps, strict=True))
@@ -87,21 +89,21 @@ def written_with_laws(
 
 
 @torch.no_grad()
-def with_laws(target: Distilled, texts: Sequence[Text]) -> list[Example]:
-    """Texts that the draft wrote, with the target's laws."""
+def with_distributions(target: Distilled, texts: Sequence[Text]) -> list[Example]:
+    """Texts that the draft wrote, with the target's distributions."""
     examples = []
     for group in batches(texts, POSITIONS, random.Random(0)):
-        tokens, logs = _law(target.logits(group))
+        tokens, logs = _distribution(target.logits(group))
         lengths = [len(text.output) for text in group]
-        laws = zip(torch.split(tokens, lengths), torch.split(logs, lengths), strict=True)
-        for text, (known, values) in zip(group, laws, strict=True):
-            # A copy: a view would keep the laws of its whole group in memory and on disk.
+        distributions = zip(torch.split(tokens, lengths), torch.split(logs, lengths), strict=True)
+        for text, (known, values) in zip(group, distributions, strict=True):
+            # A copy: a view would keep the distributions of its whole group in memory and on disk.
             examples.append(Example(text.prompt, text.output, known.clone(), values.clone()))
     return examples
 
 
 def cut(examples: Iterable[Example], vocabulary: Vocabulary) -> Iterator[Example]:
-    """The laws in the draft's numbering; -inf for tokens that it lacks."""
+    """The distributions in the draft's numbering; -inf for tokens that it lacks."""
     inputs = vocabulary.inputs.int()
     for example in examples:
         lacking = ~vocabulary.known(example.tokens)
@@ -147,25 +149,32 @@ class _Step:
 
 
 @torch.no_grad()
-def _steps(writer: Distilled, prompts: Sequence[Sequence[int]], manner: Manner) -> Iterator[_Step]:
+def _steps(
+    writer: Distilled, prompts: Sequence[Sequence[int]], manner: SamplingPlan
+) -> Iterator[_Step]:
     """Writes an output after each prompt, a token of each at a time."""
     text = writer.begin(prompts, manner.length)
     rows = torch.arange(len(prompts))
     ends = torch.tensor(sorted(manner.ends))
-    goes_on = torch.ones(len(rows), dtype=torch.bool)
+    should_continue = torch.ones(len(rows), dtype=torch.bool)
     for _ in range(manner.length):
         own = _drawn(text.logits, manner.temperature)
         tokens = writer.vocabulary.outputs[own.cpu()]
-        logits = text.logits[goes_on.to(text.logits.device)]
-        yield _Step(rows[goes_on], tokens[goes_on], logits, list(compress(text.shown, goes_on)))
-        goes_on &= ~torch.isin(tokens, ends)
-        left = int(goes_on.sum())
+        logits = text.logits[should_continue.to(text.logits.device)]
+        yield _Step(
+            rows[should_continue],
+            tokens[should_continue],
+            logits,
+            list(compress(text.shown, should_continue)),
+        )
+        should_continue &= ~torch.isin(tokens, ends)
+        left = int(should_continue.sum())
         if left <= (1 - manner.enough) * len(prompts):
             return
         if left < 0.75 * len(rows):  # each time, the caches of those left are copied
-            kept = goes_on.nonzero()[:, 0]
+            kept = should_continue.nonzero()[:, 0]
             text.keep(kept.to(own.device))
-            rows, own, goes_on = rows[kept], own[kept.to(own.device)], goes_on[kept]
+            rows, own, should_continue = rows[kept], own[kept.to(own.device)], should_continue[kept]
         text.add(own)
 
 
@@ -182,7 +191,7 @@ def _drawn(logits: Tensor, temperature: float) -> Tensor:
     return torch.cat(drawn).clamp(max=logits.shape[1] - 1)
 
 
-def _law(logits: Tensor) -> tuple[Tensor, Tensor]:
+def _distribution(logits: Tensor) -> tuple[Tensor, Tensor]:
     """`Example.tokens` and `.logs`: the most probable tokens of each row."""
     logits = logits.float()
     best, tokens = logits.topk(min(KEPT, logits.shape[1]))

@@ -27,7 +27,7 @@ from edgespec_distill.models import (
     t5_forward as t5,
 )
 
-__all__ = ["Causal", "Distilled", "Growing", "Reading", "Seq2Seq", "Trained"]
+__all__ = ["Causal", "Distilled", "EagleStudent", "Growing", "Seq2Seq", "Student"]
 
 PROMPTS = 4096  # padded positions read at once, before texts begin
 
@@ -61,7 +61,7 @@ class Growing(Protocol):
         ...
 
 
-class Trained(ABC):
+class Student(ABC):
     """A model that is trained or compared, and the tokens it shares with its partner."""
 
     def __init__(self, model: Any, vocabulary: Vocabulary) -> None:
@@ -89,7 +89,7 @@ class Trained(ABC):
         return self.vocabulary.inputs[ids].to(self.model.device), real.to(self.model.device)
 
 
-class Distilled(Trained):
+class Distilled(Student):
     """A target or a draft that writes by itself: a transformers model."""
 
     @abstractmethod
@@ -182,7 +182,7 @@ class Causal(Distilled):
         return list(torch.split(shown[real], [len(text) - 1 for text in texts]))
 
 
-class Reading(Trained):
+class EagleStudent(Student):
     """A draft that reads its target.
 
     Args:

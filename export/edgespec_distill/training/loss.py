@@ -1,4 +1,4 @@
-"""How far a draft's laws q are from its target's laws p.
+"""How far a draft's distributions q are from its target's distributions p.
 
 Both losses are of DistillSpec (Zhou et al. 2023, arXiv 2310.08461, Table 1). The total variation is
 what rejects a draft's token: the acceptance rate is 1 minus it (Leviathan, Kalman and Matias 2022,

@@ -14,7 +14,7 @@ import torch
 from edgespec.artifact.atomic_file import whole_file
 from edgespec_distill.data.examples import Example, batches
 from edgespec_distill.data.held_out import Acceptance
-from edgespec_distill.models.trainable import Trained
+from edgespec_distill.models.trainable import Student
 from edgespec_distill.training.budget import Budget
 from edgespec_distill.training.optimizer import MasterWeights
 from edgespec_distill.training.wide_head import Loss, head_loss
@@ -48,7 +48,7 @@ class Training:
 
     def __init__(
         self,
-        draft: Trained,
+        draft: Student,
         loss: Loss,
         *,
         rate: float,
@@ -62,7 +62,7 @@ class Training:
     ) -> None:
         self._draft, self._loss, self._rate, self._positions = draft, loss, rate, positions
         self._state, self._evaluate, self._report = state, evaluate, report
-        self._chance = random.Random(seed)
+        self._probability = random.Random(seed)
         self.optimizer = MasterWeights(draft.model, rate=rate)
         done: dict[str, Any] = {"done_seconds": 0.0, "done_steps": 0}
         self._mean_loss = 0.0
@@ -70,7 +70,7 @@ class Training:
             saved = torch.load(state, weights_only=True, map_location=draft.model.device)
             self.optimizer.load_state_dict(saved["optimizer"])
             done = saved["done"]
-            self._chance.seed(seed + done["done_steps"])
+            self._probability.seed(seed + done["done_steps"])
             self.before = Acceptance(**saved["before"])
         else:
             self.before = evaluate()
@@ -104,7 +104,7 @@ class Training:
 
     def _batches(self, chunks: Iterable[Sequence[Example]]) -> Iterator[list[Example]]:
         for chunk in chunks:
-            for batch in batches(chunk, self._positions, self._chance):
+            for batch in batches(chunk, self._positions, self._probability):
                 if self.budget.fraction >= 1:
                     return
                 yield batch
@@ -112,7 +112,7 @@ class Training:
     def _step(self, batch: list[Example]) -> None:
         device = self._draft.model.device
         losses = []
-        count = self._chance.randint(1, GUESSES)  # the first one is what matters most
+        count = self._probability.randint(1, GUESSES)  # the first one is what matters most
         for known, hidden in zip(range(count), self._draft.guesses(batch), strict=False):
             if not len(hidden):  # no text is as long
                 break

@@ -67,7 +67,7 @@ class Attention(Protocol):
     A bias is [1, count, m, keys] and is added to the scores before the softmax.
 
     Attributes:
-        trees: it knows siblings, where there are kernels for it (`Positions.parents`).
+        trees: it knows candidates, where there are kernels for it (`Positions.parents`).
     """
 
     @property

@@ -16,7 +16,7 @@ from edgespec_export.quantization.hadamard import Residual
 
 __all__ = [
     "FullPrecision",
-    "Numbers",
+    "NumberFormat",
     "Positions",
     "activated",
     "asked_positions",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class Numbers(Protocol):
+class NumberFormat(Protocol):
     """A number format: how matrices are stored and multiplied. Models never ask which it is.
 
     Models say what a matrix is for; formats to which that makes a difference override it.
@@ -74,7 +74,7 @@ class Numbers(Protocol):
         return self.linear(g, normed, name)
 
 
-class FullPrecision(Numbers):
+class FullPrecision(NumberFormat):
     """float32. `Gemm` takes the matrix as checkpoints store it, so nothing is transposed."""
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
@@ -113,9 +113,9 @@ class Positions:
         past: int64 [1], valid positions in the cache.
         total: int64 [1], the same after this call.
         count: int64 [1], positions in this call (m).
-        parents: int64 [siblings]; the last positions of the call are siblings, each stands behind
+        parents: int64 [candidates]; the last positions of the call are candidates, each stands behind
             an earlier one in place of the next.
-        queries: int64 [m], their places: past, past + 1 … and those of siblings.
+        queries: int64 [m], their places: past, past + 1 … and those of candidates.
     """
 
     def __init__(self, g: Graph, tokens: ir.Value, past: ir.Value, parents: ir.Value) -> None:
@@ -129,20 +129,20 @@ class Positions:
             g.op.Reshape(value, scalar) for value in (past, line, self.total)
         )
         in_line = g.op.Range(start, line_end, g.constant(1, np.int64))
-        beside = g.op.Add(parents, g.op.Add(past, g.ints(1)))
-        self.queries = g.op.Concat(in_line, beside, axis=0)
+        worth_candidate = g.op.Add(parents, g.op.Add(past, g.ints(1)))
+        self.queries = g.op.Concat(in_line, worth_candidate, axis=0)
 
 
 def decoder_positions(g: Graph, *, trees: bool) -> tuple[ir.Value, Positions]:
     """The inputs every decoder graph has: the tokens of a call and where they stand.
 
     Args:
-        trees: the graph's attention knows siblings.
+        trees: the graph's attention knows candidates.
     """
     tokens = g.input(graph_io.TOKENS, np.int64, ["m"])
     past = g.input(graph_io.PAST_LENGTH, np.int64, [1])
     if trees:
-        parents = g.default_input(graph_io.PARENTS, [], np.int64, ["siblings"])
+        parents = g.default_input(graph_io.PARENTS, [], np.int64, ["candidates"])
     else:
         parents = g.constant([], np.int64)
     return tokens, Positions(g, tokens, past, parents)

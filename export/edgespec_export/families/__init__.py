@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from edgespec.errors import EdgespecError
 from edgespec_export.components.attention import Attention, Heads
-from edgespec_export.components.blocks import Numbers
+from edgespec_export.components.blocks import NumberFormat
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.llama import KINDS, Llama
 from edgespec_export.families.t5 import T5
@@ -64,7 +64,7 @@ class Family(Protocol):
     @property
     def features(self) -> int: ...
 
-    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
 
     def residual(self) -> Residual:

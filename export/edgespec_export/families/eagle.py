@@ -15,7 +15,7 @@ import numpy as np
 
 from edgespec.artifact import graph_io
 from edgespec_export.components.attention import Attention
-from edgespec_export.components.blocks import Numbers, decoder_positions, rms_norm
+from edgespec_export.components.blocks import NumberFormat, decoder_positions, rms_norm
 from edgespec_export.families.llama import EMBEDDING, KINDS, Llama
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
@@ -42,7 +42,7 @@ class Eagle(Llama):
 
     @property
     def graphs(self) -> tuple[str, ...]:
-        return (graph_io.READER, graph_io.DECODER)
+        return (graph_io.FEATURE_FUSION, graph_io.DECODER)
 
     @property
     def features(self) -> int:
@@ -65,14 +65,14 @@ class Eagle(Llama):
             target_width=int(config.need("target_hidden_size")),
         )
 
-    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
-        if g.name == graph_io.READER:
+        if g.name == graph_io.FEATURE_FUSION:
             self._reader(g, numbers)
         else:
             self._decoder(g, numbers, attention)
 
-    def _reader(self, g: Graph, numbers: Numbers) -> None:
+    def _reader(self, g: Graph, numbers: NumberFormat) -> None:
         """States from the target's features: each layer's are normalised and mapped, and added."""
         features = g.input(graph_io.FEATURES, np.float32, ["m", self.features])
         parts = g.split(features, [self.target_width] * len(self.reads))
@@ -81,11 +81,11 @@ class Eagle(Llama):
             for place, part in enumerate(parts)
         ]
         states = maps[0] if len(maps) == 1 else g.op.Sum(*maps)
-        g.output(graph_io.STATES, states, np.float32, ["m", self.width])
+        g.output(graph_io.FUSED_STATES, states, np.float32, ["m", self.width])
 
-    def _decoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def _decoder(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         tokens, positions = decoder_positions(g, trees=attention.trees)
-        states = g.input(graph_io.STATES, np.float32, ["m", self.width])
+        states = g.input(graph_io.FUSED_STATES, np.float32, ["m", self.width])
         joined = [
             numbers.linear(
                 g, numbers.norm(g, x, f"{part}_norm.weight", self.epsilon), f"{part}.weight"

@@ -17,7 +17,7 @@ from edgespec.artifact import graph_io
 from edgespec.errors import EdgespecError
 from edgespec_export.components.attention import Angles, Attention, Heads
 from edgespec_export.components.blocks import (
-    Numbers,
+    NumberFormat,
     Positions,
     asked_positions,
     decoder_positions,
@@ -135,7 +135,7 @@ class Llama:
         config.refuse_the_rest()
         return shape
 
-    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         """Emits the decoder graph."""
         tokens, positions = decoder_positions(g, trees=attention.trees)
         x = numbers.table(g, tokens, EMBEDDING)
@@ -151,7 +151,7 @@ class Llama:
         g: Graph,
         x: ir.Value,
         positions: Positions,
-        numbers: Numbers,
+        numbers: NumberFormat,
         attention: Attention,
     ) -> list[ir.Value]:
         """The residual stream [m, width] after each layer."""
@@ -169,7 +169,7 @@ class Llama:
             after.append(x)
         return after
 
-    def _end(self, g: Graph, x: ir.Value, numbers: Numbers) -> None:
+    def _end(self, g: Graph, x: ir.Value, numbers: NumberFormat) -> None:
         rows = asked_positions(g, x)
         logits = numbers.head(g, rows, self._tables[-1], LAST_NORM, self.epsilon)
         g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
@@ -209,7 +209,7 @@ class Llama:
         return (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD)
 
     def _projections(
-        self, g: Graph, h: ir.Value, attention: str, numbers: Numbers
+        self, g: Graph, h: ir.Value, attention: str, numbers: NumberFormat
     ) -> tuple[ir.Value, ir.Value, ir.Value]:
         parts = [f"{attention}.{part}_proj" for part in "qkv"]
         q, k, v = _project(g, numbers, h, parts, self.qkv_bias)
@@ -223,7 +223,7 @@ class Llama:
         normed = rms_norm(g, heads, name, self.epsilon)
         return g.op.Reshape(normed, g.ints(-1, count * self.heads.size))
 
-    def _feed_forward(self, g: Graph, h: ir.Value, mlp: str, numbers: Numbers) -> ir.Value:
+    def _feed_forward(self, g: Graph, h: ir.Value, mlp: str, numbers: NumberFormat) -> ir.Value:
         parts = [f"{mlp}.{part}_proj" for part in ("gate", "up")]
         gate, up = _project(g, numbers, h, parts, self.mlp_bias)
         h = gated(g, gate, up, self.activation)
@@ -248,7 +248,7 @@ class Llama:
 
 
 def _project(
-    g: Graph, numbers: Numbers, x: ir.Value, names: Sequence[str], bias: bool
+    g: Graph, numbers: NumberFormat, x: ir.Value, names: Sequence[str], bias: bool
 ) -> Sequence[ir.Value]:
     weights, biases = ([f"{name}.{part}" for name in names] for part in ("weight", "bias"))
     return numbers.linears(g, x, weights, biases if bias else ())

@@ -19,7 +19,7 @@ import onnx_ir as ir
 from edgespec.artifact import graph_io
 from edgespec_export.components.attention import Attention, Heads, source_shape
 from edgespec_export.components.blocks import (
-    Numbers,
+    NumberFormat,
     activated,
     asked_positions,
     decoder_positions,
@@ -119,13 +119,13 @@ class T5:
         config.refuse_the_rest()
         return shape
 
-    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
         {graph_io.ENCODER: self._encoder, graph_io.DECODER: self._decoder}[g.name](
             g, numbers, attention
         )
 
-    def _encoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def _encoder(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         tokens = g.input(graph_io.TOKENS, np.int64, ["source"])
         bias = self._encoder_bias(g, tokens)
         x = numbers.table(g, tokens, EMBEDDING)
@@ -146,7 +146,7 @@ class T5:
                 rows = g.op.Transpose(rows, perm=[0, 2, 1, 3])
                 g.output(name, rows, np.float32, source_shape(self.heads))
 
-    def _decoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def _decoder(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         tokens, positions = decoder_positions(g, trees=attention.trees)
         bias = self._decoder_bias(g, positions.queries, positions.end)
         x = numbers.table(g, tokens, EMBEDDING)
@@ -213,7 +213,7 @@ class T5:
     def _wi(self) -> tuple[str, ...]:
         return ("wi_0", "wi_1") if self.gated else ("wi",)
 
-    def _head(self, g: Graph, x: ir.Value, numbers: Numbers) -> ir.Value:
+    def _head(self, g: Graph, x: ir.Value, numbers: NumberFormat) -> ir.Value:
         factor = self.width**-0.5 if self.scale_outputs else 1.0
         return numbers.head(g, x, self._tables[-1], LAST_NORM, self.epsilon, factor)
 
@@ -222,7 +222,7 @@ class T5:
         """The embedding and the head, which may be one."""
         return (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD)
 
-    def _feed_forward(self, g: Graph, x: ir.Value, block: str, numbers: Numbers) -> ir.Value:
+    def _feed_forward(self, g: Graph, x: ir.Value, block: str, numbers: NumberFormat) -> ir.Value:
         h = numbers.norm(g, x, f"{block}.layer_norm.weight", self.epsilon)
         dense = f"{block}.DenseReluDense"
         if self.gated:

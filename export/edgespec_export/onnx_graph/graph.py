@@ -15,7 +15,7 @@ from edgespec import __version__
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.functions import DOMAIN, Function
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
-from edgespec_export.passes.fuse_blocks import join_half_layers
+from edgespec_export.passes.fuse_blocks import fuse_blocks
 
 __all__ = ["Graph"]
 
@@ -95,7 +95,7 @@ class Graph(Nodes):
             opset_imports=OPSETS | {DOMAIN: 1},
             name=self.name,
         )
-        join_half_layers(graph, self._functions)
+        fuse_blocks(graph, self._functions)
         model = ir.Model(
             graph,
             ir_version=IR_VERSION,

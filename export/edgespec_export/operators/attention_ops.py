@@ -2,8 +2,8 @@
 
 Queries and results are [m, num_heads · size], keys and values [m, kv_num_heads · size]. Past and
 present are a layer's cache buffers; `last` is int32 [1], the last position of the call, and `total`
-int32, all positions until then; `parents` int64 [siblings], the rows behind which the last rows
-stand. ONNX Runtime's operators know no siblings: where there are any, a body fails.
+int32, all positions until then; `parents` int64 [candidates], the rows behind which the last rows
+stand. ONNX Runtime's operators know no candidates: where there are any, a body fails.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _biased_attention(
 
 
 def _of_a_line(f: Body, cache: Sequence[ir.Value], parents: ir.Value) -> list[ir.Value]:
-    """Past key and value, last, total; no runtime can compute them where there are siblings."""
+    """Past key and value, last, total; no runtime can compute them where there are candidates."""
     *past, last, total = cache
     none = f.op.Cast(f.op.Reshape(parents, f.ints(0), allowzero=1), to=ir.DataType.INT32)
     return [*past, f.op.Concat(last, none, axis=0), total]

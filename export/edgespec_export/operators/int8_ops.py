@@ -65,9 +65,9 @@ def _head(
     best = f.op.Max(f.op.Sub(f.op.Mul(choose, f.ints(2)), f.ints(1)), f.ints(1))
     highest, tokens = (_first(f, x, count) for x in f.largest(some, best))
     sure = f.op.Mul(f.op.Div(choose, f.ints(2)), count)
-    chosen, kept = _first(f, some, sure), _first(f, highest, sure)
-    largest = f.op.ReduceMax(chosen, f.ints(1))
-    total = f.op.ReduceSum(f.op.Exp(f.op.Sub(chosen, largest)), f.ints(1))
+    top, kept = _first(f, some, sure), _first(f, highest, sure)
+    largest = f.op.ReduceMax(top, f.ints(1))
+    total = f.op.ReduceSum(f.op.Exp(f.op.Sub(top, largest)), f.ints(1))
     return [
         f.op.Slice(logits, count, f.ints(np.iinfo(np.int64).max), f.ints(0)),
         tokens,

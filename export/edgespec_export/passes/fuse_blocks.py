@@ -21,11 +21,11 @@ from edgespec_export.operators.attention_ops import (
 )
 from edgespec_export.operators.int8_ops import NORMED_PRODUCT, PRODUCT, TURNED_PRODUCT
 
-__all__ = ["join_half_layers"]
+__all__ = ["fuse_blocks"]
 
 
 @dataclass(frozen=True)
-class HalfLayer:
+class FusedBlock:
     """x + closing(inner(opening(norm of x))).
 
     Attributes:
@@ -39,7 +39,7 @@ class HalfLayer:
     closing: Function
 
 
-def _half_layer(name: str, columns: int, inner: Function, closing: Function) -> HalfLayer:
+def _fused_block(name: str, columns: int, inner: Function, closing: Function) -> FusedBlock:
     opening = NORMED_PRODUCT
     first, last = len(opening.inputs), len(closing.inputs) - 1
 
@@ -59,12 +59,12 @@ def _half_layer(name: str, columns: int, inner: Function, closing: Function) -> 
         (*opening.attributes, *inner.attributes, *closing.attributes)
         + (("widths",) if columns > 1 else ()),
     )
-    return HalfLayer(whole, columns, closing)
+    return FusedBlock(whole, columns, closing)
 
 
 # By the operator in the middle.
 HALF_LAYERS = {
-    inner.name: _half_layer(name, columns, inner, closing)
+    inner.name: _fused_block(name, columns, inner, closing)
     for name, columns, inner, closing in (
         ("RotaryTreeSelfAttention", 3, ROTARY_ATTENTION, PRODUCT),
         ("BiasedTreeSelfAttention", 3, BIASED_ATTENTION, PRODUCT),
@@ -76,7 +76,7 @@ HALF_LAYERS = {
 }
 
 
-def join_half_layers(graph: ir.Graph, functions: dict[str, ir.Function]) -> None:
+def fuse_blocks(graph: ir.Graph, functions: dict[str, ir.Function]) -> None:
     """Joins what can be joined; adds the functions of it to `functions`, which has the parts'."""
     for node in list(graph):
         half = HALF_LAYERS.get(node.op_type) if node.domain == DOMAIN else None
@@ -94,8 +94,8 @@ class _Parts:
     add: ir.Node
 
 
-def _parts(inner: ir.Node, half: HalfLayer) -> _Parts | None:
-    """What stands around an operator, if it is all that a half layer is made of."""
+def _parts(inner: ir.Node, half: FusedBlock) -> _Parts | None:
+    """What stands around an operator, if it is all that a fused block is made of."""
     split = _maker(inner.inputs[: half.columns], "Split") if half.columns > 1 else None
     opened = [split.inputs[0]] if split else inner.inputs[: half.columns]
     opening = _maker(opened, NORMED_PRODUCT.name)
@@ -128,7 +128,7 @@ def _user_of(value: ir.Value) -> ir.Node | None:
 
 
 def _join(
-    graph: ir.Graph, half: HalfLayer, parts: _Parts, functions: dict[str, ir.Function]
+    graph: ir.Graph, half: FusedBlock, parts: _Parts, functions: dict[str, ir.Function]
 ) -> None:
     whole, inner = half.whole, parts.inner
     attributes = {

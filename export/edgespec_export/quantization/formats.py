@@ -20,7 +20,7 @@ import onnx_ir as ir
 from edgespec.artifact import graph_io
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.blocks import FullPrecision, Numbers, rms_norm
+from edgespec_export.components.blocks import FullPrecision, NumberFormat, rms_norm
 from edgespec_export.onnx_graph.functions import Function
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.half_ops import BFLOAT16_PRODUCT, FLOAT16_PRODUCT
@@ -46,7 +46,7 @@ __all__ = ["FORMATS", "per_block", "per_channel", "per_row", "side_by_side", "tu
 Float = npt.NDArray[np.float32]
 
 
-class Halves(Numbers):
+class Half(NumberFormat):
     """Weights in 16 bits, activations in float32. ONNX Runtime widens the matrices when it loads
     them; kernels read them as they are."""
 
@@ -83,7 +83,7 @@ class Halves(Numbers):
         return narrow
 
 
-class Int8(Numbers):
+class Int8(NumberFormat):
     """Weights in 8 bits per output channel, activations in 8 bits per row (per token), both turned.
 
     A row's scale is its own; what comes out of a norm has one scale for all rows, known beforehand.
@@ -158,20 +158,20 @@ class Int8(Numbers):
         """For greedy calls the arg-max comes from the graph, without the logits."""
         (width,) = g.weights.shape(norm)
         size = block_size(width, STREAM_BLOCK)
-        logits, tokens, highest, chances = g.call(
+        logits, tokens, highest, probabilities = g.call(
             HEAD,
             x,
             _scaled_norm(g, norm, factor),
             g.constant(hadamard(size), np.float32),
             *self._table(g, name),
-            g.default_input(graph_io.CHOOSE, [0], np.int64, [1]),
+            g.default_input(graph_io.OUTPUT_MODE, [0], np.int64, [1]),
             epsilon=epsilon,
             blocks=[-1, size],
             rows=[-1, width],
         )
-        g.output(graph_io.CHOSEN, tokens, np.int64, ["chosen", "best"])
-        g.output(graph_io.CHOSEN_LOGITS, highest, np.float32, ["chosen", "best"])
-        g.output(graph_io.CHOSEN_CHANCES, chances, np.float32, ["chances", "best"])
+        g.output(graph_io.TOP_TOKENS, tokens, np.int64, ["top", "best"])
+        g.output(graph_io.TOP_LOGITS, highest, np.float32, ["top", "best"])
+        g.output(graph_io.TOP_PROBABILITIES, probabilities, np.float32, ["probabilities", "best"])
         return logits
 
     def _table(self, g: Graph, name: str) -> tuple[ir.Value, ir.Value]:
@@ -229,7 +229,7 @@ def turned_rows(g: Graph, x: ir.Value, width: int, most: int) -> ir.Value:
     return y
 
 
-class WeightOnly(Numbers):
+class WeightOnly(NumberFormat):
     """Weights in blocks of 32 with a scale and a zero point each; activations as they come.
 
     The fastest plain decoder on a CPU and a poor verifier: every position costs (docs/speed.md).
@@ -239,7 +239,7 @@ class WeightOnly(Numbers):
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
-        self._half = Halves(np.float16, FLOAT16_PRODUCT)
+        self._half = Half(np.float16, FLOAT16_PRODUCT)
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
         return self._half.table(g, tokens, name)
@@ -266,10 +266,10 @@ class WeightOnly(Numbers):
         return g.op.Add(y, g.weight(bias)) if bias else y
 
 
-FORMATS: dict[str, Callable[[], Numbers]] = {
+FORMATS: dict[str, Callable[[], NumberFormat]] = {
     "fp32": FullPrecision,
-    "fp16": lambda: Halves(np.float16, FLOAT16_PRODUCT),
-    "bf16": lambda: Halves(ml_dtypes.bfloat16, BFLOAT16_PRODUCT),
+    "fp16": lambda: Half(np.float16, FLOAT16_PRODUCT),
+    "bf16": lambda: Half(ml_dtypes.bfloat16, BFLOAT16_PRODUCT),
     "int8": Int8,
     "int8-weights": lambda: WeightOnly(8),
     "int4-weights": lambda: WeightOnly(4),

@@ -10,12 +10,12 @@ from edgespec.core.distribution import Sampling
 from edgespec.core.randomness import Seeded
 from edgespec.core.stats import Stats, counted
 from edgespec.core.verification import token_rule
-from edgespec.drafters.model_drafter import ModelDraft
+from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec_jax.reproduce.acceptance import (
     Alpha,
-    Laws,
+    TargetDistributions,
     Written,
-    laws_of,
+    distributions_of,
     measure,
     one_hot_rows,
     written_by_target,
@@ -84,7 +84,7 @@ def table5(paper: Paper, material: Material, task: str, effort: Effort) -> Repor
     tokens = min(alpha.tokens for a in measured.values() for alpha in a.values())
     notes = [
         *_notes(paper, tokens),
-        "lenience is not exact: it trades the target's law for accepted tokens",
+        "lenience is not exact: it trades the target's distribution for accepted tokens",
         "the T=1 speed-ups that the paper prints with this table do not follow from its α",
     ]
     title = "Table 5: α = E Σ min(p/l, q) at T = 1"
@@ -95,12 +95,16 @@ def _alphas(
     material: Material, temperature: int, lenience: tuple[float, ...], effort: Effort
 ) -> dict[str, dict[float, Alpha]]:
     width = material.target.vocab_size
-    drafts: dict[str, Laws] = {
-        "unigram": _ngram_laws(Unigram(material.references, width), temperature),
-        "bigram": _ngram_laws(Bigram(material.references, width, material.start), temperature),
+    drafts: dict[str, TargetDistributions] = {
+        "unigram": _ngram_distributions(Unigram(material.references, width), temperature),
+        "bigram": _ngram_distributions(
+            Bigram(material.references, width, material.start), temperature
+        ),
     }
     if material.draft is not None:
-        drafts[material.draft_name] = laws_of(material.draft, material.vocabulary, temperature)
+        drafts[material.draft_name] = distributions_of(
+            material.draft, material.vocabulary, temperature
+        )
     texts = written_by_target(
         material.target,
         material.prompts,
@@ -113,12 +117,12 @@ def _alphas(
     return measure(texts, drafts, lenience)
 
 
-def _ngram_laws(ngram: Unigram | Bigram, temperature: int) -> Laws:
-    def laws(text: Written) -> Any:
-        rows = ngram.laws(text.before)
+def _ngram_distributions(ngram: Unigram | Bigram, temperature: int) -> TargetDistributions:
+    def distributions(text: Written) -> Any:
+        rows = ngram.distributions(text.before)
         return one_hot_rows(rows) if temperature == 0 else rows
 
-    return laws
+    return distributions
 
 
 def _rounds(
@@ -130,7 +134,7 @@ def _rounds(
         return dict.fromkeys(columns)
     stats = Stats()
     process = Sampling(temperature)
-    drafter = ModelDraft(material.draft, process, material.vocabulary, material.ends)
+    drafter = ModelDrafter(material.draft, process, material.vocabulary, material.ends)
     for place, prompt in enumerate(material.prompts[:ROUND_PROMPTS]):
         rounds = speculate(
             material.target,

@@ -20,17 +20,17 @@ class Unigram:
     def __init__(self, texts: Iterable[Sequence[int]], vocab_size: int) -> None:
         tokens = np.concatenate([np.asarray(text, np.int64) for text in texts])
         counts = np.bincount(tokens, minlength=vocab_size)[:vocab_size]
-        self.law: npt.NDArray[np.float64] = counts / counts.sum()
+        self.distribution: npt.NDArray[np.float64] = counts / counts.sum()
 
-    def laws(self, before: Sequence[int]) -> npt.NDArray[np.float64]:
-        """The law behind each token: [len(before), V]."""
-        return np.broadcast_to(self.law, (len(before), len(self.law)))
+    def distributions(self, before: Sequence[int]) -> npt.NDArray[np.float64]:
+        """The distribution behind each token: [len(before), V]."""
+        return np.broadcast_to(self.distribution, (len(before), len(self.distribution)))
 
 
 class Bigram:
     """How often each token follows the one before; the unigram counts as one more occurrence.
 
-    So a token that was never seen has the unigram's law, and a rare one leans to it.
+    So a token that was never seen has the unigram's distribution, and a rare one leans to it.
     """
 
     def __init__(self, texts: Sequence[Sequence[int]], vocab_size: int, start: int) -> None:
@@ -44,12 +44,12 @@ class Bigram:
             for before, tokens in followers.items()
         }
 
-    def laws(self, before: Sequence[int]) -> npt.NDArray[np.float64]:
-        """The law behind each token: [len(before), V]."""
-        laws = np.array(self._unigram.laws(before))
-        for law, token in zip(laws, before, strict=True):
+    def distributions(self, before: Sequence[int]) -> npt.NDArray[np.float64]:
+        """The distribution behind each token: [len(before), V]."""
+        distributions = np.array(self._unigram.distributions(before))
+        for distribution, token in zip(distributions, before, strict=True):
             if token in self._followers:
                 tokens, counts = self._followers[token]
-                law[tokens] += counts
-                law /= counts.sum() + 1
-        return laws
+                distribution[tokens] += counts
+                distribution /= counts.sum() + 1
+        return distributions

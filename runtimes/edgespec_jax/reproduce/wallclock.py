@@ -2,7 +2,7 @@
 
 T5 shapes with random weights cannot agree with each other, so each drafted token is accepted with
 the paper's α, drawn at random; everything else of a round is done as it is: drafting, verification,
-both laws, the residual. What is measured is what a machine makes of a given acceptance.
+both distributions, the residual. What is measured is what a machine makes of a given acceptance.
 """
 
 from __future__ import annotations

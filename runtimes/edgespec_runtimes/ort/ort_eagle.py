@@ -24,7 +24,7 @@ class OrtEagle(OrtModel):
 
     A position takes the target's features of the one before it. Where the target has none, it takes
     the draft's own hidden state there, so such positions are scored one by one; they are not
-    `settled`, and better scored anew when the target has been there.
+    `valid_length`, and better scored anew when the target has been there.
 
     Args:
         target: whose features it reads; the two hold the same text.
@@ -44,7 +44,7 @@ class OrtEagle(OrtModel):
         super().__init__(
             folder, exported, variant, capacity=capacity, device=device, min_rows=min_rows
         )
-        reader = exported.variants[variant].graphs[graph_io.READER]
+        reader = exported.variants[variant].graphs[graph_io.FEATURE_FUSION]
         self._reader = open_session(folder / reader, device)
         if target.features is None or target.features.shape[1] != exported.features:
             shown = 0 if target.features is None else target.features.shape[1]
@@ -60,7 +60,7 @@ class OrtEagle(OrtModel):
         self._hidden_of = -1  # the position it stands behind
 
     @property
-    def settled(self) -> int:
+    def valid_length(self) -> int:
         return min(self._settled, self.length)
 
     def _read_as(self, tokens: Sequence[int]) -> list[Hashable]:
@@ -73,13 +73,13 @@ class OrtEagle(OrtModel):
         super()._fill(call, tokens)
         first, end = self.length, self.length + len(tokens)
         read = self._target.length + 1  # of as many positions the target has been in front
-        states = call.rows[graph_io.STATES]
+        states = call.rows[graph_io.FUSED_STATES]
         if end <= read:
             states[: len(tokens)] = self._read(first, end)
-            self._settled = end if self.settled == first else self.settled
+            self._settled = end if self.valid_length == first else self.valid_length
         elif len(tokens) == 1 and self._hidden_of == first - 1:
             states[0] = self._hidden
-            self._settled = self.settled
+            self._settled = self.valid_length
         else:
             raise EdgespecError(
                 f"asked to score positions {first} to {end - 1} where the target has been at "
@@ -98,6 +98,6 @@ class OrtEagle(OrtModel):
         began = time.perf_counter()
         features = {graph_io.FEATURES: self._features[first - 1 : end - 1]}
         with one_line_errors():
-            (states,) = self._reader.run([graph_io.STATES], features)
+            (states,) = self._reader.run([graph_io.FUSED_STATES], features)
         self.seconds += time.perf_counter() - began
         return np.asarray(states)

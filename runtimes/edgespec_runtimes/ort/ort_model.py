@@ -18,7 +18,7 @@ import onnxruntime as ort
 from edgespec.artifact import graph_io, manifest
 from edgespec.core.device import CPU, HERE, Device
 from edgespec.core.kernels import kernels_for
-from edgespec.core.model import Chosen, Sibling
+from edgespec.core.model import Candidate, TopTokens
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.ort.cache_memory import cache_memory, lazy_zeros
 from edgespec_runtimes.ort.prefill import Cached, call_end, kept, making
@@ -44,12 +44,12 @@ class OrtModel:
             A target takes what its row-invariance asks for; a draft may be called with one row.
         max_rows: a position is computed alike, bit by bit, in calls of up to so many; None if
             that is not known, as of drafts.
-        siblings: score them where the graph and its kernels can; a target is to have been found
+        candidates: score them where the graph and its kernels can; a target is to have been found
             exact with them.
 
     Attributes:
         chooses: greedy calls are faster without the logits: the graph can leave them out, and there
-            is a kernel that does. See `edgespec.core.model.Chooser`.
+            is a kernel that does. See `edgespec.core.model.TopTokensModel`.
         features: [capacity, F] what a target shows of each position that it has scored, for a draft
             that reads it; None where its graph shows nothing.
         operators: how many of the decoder's operators the device's provider runs, and of how many;
@@ -66,7 +66,7 @@ class OrtModel:
         device: Device = HERE,
         min_rows: int = 1,
         max_rows: int | None = None,
-        siblings: bool = False,
+        candidates: bool = False,
     ) -> None:
         self.vocab_size = exported.vocab_size
         self.capacity = exported.capacity if capacity is None else capacity
@@ -91,9 +91,13 @@ class OrtModel:
         self._further = _further(self._decoder)
         kernels = kernels_for(device) is not None
         optional = {value.name for value in self._decoder.get_overridable_initializers()}
-        self.chooses = kernels and graph_io.CHOOSE in optional and _chooses_several(self._decoder)
-        self.branches = siblings and kernels and graph_io.PARENTS in optional
-        reads = graph_io.READER in graphs
+        self.returns_top_tokens = (
+            kernels
+            and graph_io.OUTPUT_MODE in optional
+            and _returns_several_top_tokens(self._decoder)
+        )
+        self.scores_candidates = candidates and kernels and graph_io.PARENTS in optional
+        reads = graph_io.FEATURE_FUSION in graphs
         shown = self._further.get(graph_io.FEATURES, 0)
         if not reads and shown != exported.features:
             raise EdgespecError(
@@ -115,7 +119,7 @@ class OrtModel:
         self._logits_room = np.empty((graph_io.MAX_ROWS, self.vocab_size), np.float32)
         self._cross: dict[str, ort.OrtValue] = {}
         self._calls: dict[tuple[object, ...], Call] = {}
-        # The latest call, if it had siblings, and its first position.
+        # The latest call, if it had candidates, and its first position.
         self._branched: tuple[Call, int] | None = None
 
     @property
@@ -123,7 +127,7 @@ class OrtModel:
         return len(self._cached)
 
     @property
-    def settled(self) -> int:
+    def valid_length(self) -> int:
         return self.length
 
     def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
@@ -154,41 +158,45 @@ class OrtModel:
         return tokens
 
     def score(
-        self, tokens: Sequence[int], siblings: Sequence[Sibling] = ()
+        self, tokens: Sequence[int], candidates: Sequence[Candidate] = ()
     ) -> npt.NDArray[np.float32]:
-        self._check_room(len(tokens) + len(siblings))
-        logits = self._logits(tokens, siblings).logits
+        self._check_room(len(tokens) + len(candidates))
+        logits = self._logits(tokens, candidates).logits
         self._cached += [(token, None) for token in tokens]
-        return logits[: len(tokens) + len(siblings)]
+        return logits[: len(tokens) + len(candidates)]
 
-    def choose(
+    def top_tokens(
         self,
         tokens: Sequence[int],
-        siblings: Sequence[Sibling] = (),
+        candidates: Sequence[Candidate] = (),
         *,
         skip: int = 0,
-        chances: bool = False,
-    ) -> Chosen:
-        count = len(tokens) + len(siblings)
+        probabilities: bool = False,
+    ) -> TopTokens:
+        count = len(tokens) + len(candidates)
         self._check_room(count)
-        call = self._call(ChoiceCall, max(count, self._min_rows), len(siblings), skip, chances)
-        self._run(call, tokens, siblings)
+        call = self._call(
+            TopTokensCall, max(count, self._min_rows), len(candidates), skip, probabilities
+        )
+        self._run(call, tokens, candidates)
         self._cached += [(token, None) for token in tokens]
         return call.first(count - skip)
 
-    def room_beside(self, count: int) -> int:
-        if not self.branches or count < self._min_rows:
+    def candidate_room(self, count: int) -> int:
+        if not self.scores_candidates or count < self._min_rows:
             return 0
         most = min(self._max_rows or graph_io.MAX_ROWS, self.capacity - self.length)
         return max(0, most - count)
 
-    def take(self, sibling: int) -> None:
+    def commit_candidate(self, candidate: int) -> None:
         call, start = self._branched or (None, 0)
-        if call is None or not 0 <= sibling < len(call.parents):
-            raise EdgespecError(f"the latest call had no sibling {sibling} to take")
-        if self.length != start + call.parents[sibling] + 1:
-            raise EdgespecError(f"sibling {sibling} does not stand behind {self.length} positions")
-        row = len(call.tokens) - len(call.parents) + sibling
+        if call is None or not 0 <= candidate < len(call.parents):
+            raise EdgespecError(f"the latest call had no candidate {candidate} to take")
+        if self.length != start + call.parents[candidate] + 1:
+            raise EdgespecError(
+                f"candidate {candidate} does not stand behind {self.length} positions"
+            )
+        row = len(call.tokens) - len(call.parents) + candidate
         for block in self._blocks:
             block[:, :, :, self.length] = block[:, :, :, start + row]
         if self.features is not None:
@@ -236,31 +244,33 @@ class OrtModel:
         self._cross = dict(zip(names, values, strict=True))
 
     def _logits(
-        self, tokens: Sequence[int], siblings: Sequence[Sibling] = (), *, prefill: bool = False
+        self, tokens: Sequence[int], candidates: Sequence[Candidate] = (), *, prefill: bool = False
     ) -> LogitsCall:
-        rows = max(len(tokens) + len(siblings), self._min_rows)
+        rows = max(len(tokens) + len(candidates), self._min_rows)
         skip = 0
         if prefill:  # a row of logits is the least that a graph computes, unless it has the kernel
-            skip = rows if self.chooses else rows - 1
-        call = self._call(LogitsCall, rows, len(siblings), skip)
-        self._run(call, tokens, siblings)
+            skip = rows if self.returns_top_tokens else rows - 1
+        call = self._call(LogitsCall, rows, len(candidates), skip)
+        self._run(call, tokens, candidates)
         return call
 
-    def _call(self, kind: Callable[..., SomeCall], rows: int, siblings: int, *how: int) -> SomeCall:
+    def _call(
+        self, kind: Callable[..., SomeCall], rows: int, candidates: int, *how: int
+    ) -> SomeCall:
         """A call of so many positions, made when it first comes."""
-        key = kind, rows, siblings, *how
+        key = kind, rows, candidates, *how
         call = cast(SomeCall | None, self._calls.get(key))
         if call is None:
             with one_line_errors():
-                call = kind(self, rows, siblings, *how)
+                call = kind(self, rows, candidates, *how)
             if rows <= graph_io.MAX_ROWS:  # longer ones, of prompts, seldom come again
                 self._calls[key] = call
         return call
 
-    def _run(self, call: Call, tokens: Sequence[int], siblings: Sequence[Sibling]) -> None:
+    def _run(self, call: Call, tokens: Sequence[int], candidates: Sequence[Candidate]) -> None:
         self._fill(call, tokens)
-        call.set_siblings(siblings)
-        self._branched = (call, self.length) if siblings else None
+        call.set_candidates(candidates)
+        self._branched = (call, self.length) if candidates else None
         began = time.perf_counter()
         with one_line_errors():
             self._decoder.run_with_iobinding(call.binding)
@@ -293,16 +303,16 @@ def _taken(decoder: ort.InferenceSession, graph: str, device: Device) -> tuple[i
     return taken, count
 
 
-def _chooses_several(decoder: ort.InferenceSession) -> bool:
+def _returns_several_top_tokens(decoder: ort.InferenceSession) -> bool:
     """Whether the tokens of a graph are [rows, best]; those of older exports have no kernels."""
     ranks = {value.name: len(value.shape) for value in decoder.get_outputs()}
-    return ranks[graph_io.CHOSEN] == 2
+    return ranks[graph_io.TOP_TOKENS] == 2
 
 
 def _further(decoder: ort.InferenceSession) -> dict[str, int]:
     """Numbers of each position that only a target that is read has, or a draft that reads: names of
     inputs and outputs, and their widths."""
-    names = (graph_io.FEATURES, graph_io.STATES, graph_io.HIDDEN)
+    names = (graph_io.FEATURES, graph_io.FUSED_STATES, graph_io.HIDDEN)
     values = [*decoder.get_inputs(), *decoder.get_outputs()]
     return {value.name: value.shape[1] for value in values if value.name in names}
 
@@ -312,21 +322,21 @@ class Call:
     the head is a subclass's.
 
     Attributes:
-        tokens: [positions], those of siblings last.
-        parents: [siblings], the positions of the call that they stand behind.
+        tokens: [positions], those of candidates last.
+        parents: [candidates], the positions of the call that they stand behind.
         rows: what `_further` names: [positions, width] each.
     """
 
-    def __init__(self, model: OrtModel, rows: int, siblings: int, skip: int) -> None:
+    def __init__(self, model: OrtModel, rows: int, candidates: int, skip: int) -> None:
         self.tokens = np.zeros(rows, np.int64)
-        self.parents = np.zeros(siblings, np.int64)
+        self.parents = np.zeros(candidates, np.int64)
         self.past_length = np.zeros(1, np.int64)
         self.skip = np.array([skip], np.int64)
         self.binding = model._decoder.io_binding()
         self._bind_input(graph_io.TOKENS, self.tokens)
         self._bind_input(graph_io.PAST_LENGTH, self.past_length)
         self._bind_input(graph_io.SKIP, self.skip)
-        if siblings:
+        if candidates:
             self._bind_input(graph_io.PARENTS, self.parents)
         for buffer, array in model._cache.items():
             self._bind_input(buffer.past, array)
@@ -335,13 +345,15 @@ class Call:
             name: np.zeros((rows, width), np.float32) for name, width in model._further.items()
         }
         for name, further in self.rows.items():
-            (self._bind_input if name == graph_io.STATES else self._bind_output)(name, further)
+            (self._bind_input if name == graph_io.FUSED_STATES else self._bind_output)(
+                name, further
+            )
         self._source: dict[str, ort.OrtValue] = {}
 
-    def set_siblings(self, siblings: Sequence[Sibling]) -> None:
+    def set_candidates(self, candidates: Sequence[Candidate]) -> None:
         """As many as the call has."""
-        if siblings:
-            self.parents[:], self.tokens[-len(siblings) :] = zip(*siblings, strict=True)
+        if candidates:
+            self.parents[:], self.tokens[-len(candidates) :] = zip(*candidates, strict=True)
 
     def bind_source(self, cross: dict[str, ort.OrtValue]) -> None:
         """Binds the cross-attention of a source, unless it is bound already."""
@@ -360,8 +372,8 @@ class Call:
 class LogitsCall(Call):
     """Logits of all positions but the first `skip`."""
 
-    def __init__(self, model: OrtModel, rows: int, siblings: int, skip: int) -> None:
-        super().__init__(model, rows, siblings, skip)
+    def __init__(self, model: OrtModel, rows: int, candidates: int, skip: int) -> None:
+        super().__init__(model, rows, candidates, skip)
         shared = model._logits_room
         count = rows - skip
         fits = count <= len(shared)
@@ -369,23 +381,25 @@ class LogitsCall(Call):
         self._bind_output(graph_io.LOGITS, self.logits)
 
 
-class ChoiceCall(Call):
-    """Of all positions but the first `skip`, the best token, or the best ones and their chances."""
+class TopTokensCall(Call):
+    """Of all positions but the first `skip`, the best token, or the best ones and their probabilities."""
 
-    def __init__(self, model: OrtModel, rows: int, siblings: int, skip: int, chances: bool) -> None:
-        super().__init__(model, rows, siblings, skip)
-        self._asked = np.array([2 if chances else 1], np.int64)
-        shape = rows - skip, graph_io.CHOICES if chances else 1
+    def __init__(
+        self, model: OrtModel, rows: int, candidates: int, skip: int, probabilities: bool
+    ) -> None:
+        super().__init__(model, rows, candidates, skip)
+        self._asked = np.array([2 if probabilities else 1], np.int64)
+        shape = rows - skip, graph_io.TOP_K if probabilities else 1
         self._tokens = np.empty(shape, np.int64)
         self._logits = np.empty(shape, np.float32)
-        self._chances = np.empty(shape, np.float32) if chances else None
-        self._bind_input(graph_io.CHOOSE, self._asked)
-        self._bind_output(graph_io.CHOSEN, self._tokens)
-        self._bind_output(graph_io.CHOSEN_LOGITS, self._logits)
-        if self._chances is not None:
-            self._bind_output(graph_io.CHOSEN_CHANCES, self._chances)
+        self._probabilities = np.empty(shape, np.float32) if probabilities else None
+        self._bind_input(graph_io.OUTPUT_MODE, self._asked)
+        self._bind_output(graph_io.TOP_TOKENS, self._tokens)
+        self._bind_output(graph_io.TOP_LOGITS, self._logits)
+        if self._probabilities is not None:
+            self._bind_output(graph_io.TOP_PROBABILITIES, self._probabilities)
 
-    def first(self, count: int) -> Chosen:
+    def first(self, count: int) -> TopTokens:
         """Of the first positions; those behind them pad the call."""
-        chances = None if self._chances is None else self._chances[:count]
-        return Chosen(self._tokens[:count], self._logits[:count], chances)
+        probabilities = None if self._probabilities is None else self._probabilities[:count]
+        return TopTokens(self._tokens[:count], self._logits[:count], probabilities)

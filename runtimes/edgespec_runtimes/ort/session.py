@@ -19,7 +19,7 @@ from edgespec_runtimes.ort.providers import TITLE, Provider, find_provider
 __all__ = ["one_line_errors", "open_session", "operators_taken"]
 
 RECORD = ("session.record_ep_graph_assignment_info", "1")  # who runs which operator
-FIRM: dict[str, Any] = {"enable_fallback": 0}  # another provider would be another law
+FIRM: dict[str, Any] = {"enable_fallback": 0}  # another provider would be another distribution
 OLDEST = (1, 25)  # of ONNX Runtime: TensorScatter of opset 24
 
 

@@ -69,11 +69,11 @@ def open_gguf(path: Path) -> GgufCheckpoint:
 
 
 def _tokenizer(header: GgufHeader) -> Tokenizer:
-    beside = header.path.parent / "tokenizer.json"
-    if not beside.is_file():
+    worth_candidate = header.path.parent / "tokenizer.json"
+    if not worth_candidate.is_file():
         return gguf_tokenizer(header)
-    tokenizer = read_tokenizer_json(beside)
-    check_vocabulary(header, tokenizer, str(beside))
+    tokenizer = read_tokenizer_json(worth_candidate)
+    check_vocabulary(header, tokenizer, str(worth_candidate))
     return tokenizer
 
 
