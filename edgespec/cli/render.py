@@ -65,7 +65,11 @@ def _acceptance(stats: Stats) -> str:
     return (
         f"accepted {stats.accepted} of {stats.evaluated} drafted tokens looked at "
         f"({stats.acceptance_rate:.0%}; {stats.drafted} drafted), by place: {places}"
-        + (f"; {stats.committed} of {stats.candidates} candidates taken" if stats.candidates else "")
+        + (
+            f"; {stats.committed} of {stats.candidates} candidates taken"
+            if stats.candidates
+            else ""
+        )
     )
 
 

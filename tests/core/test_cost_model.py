@@ -140,7 +140,12 @@ def test_a_position_costs_what_it_does_where_it_is():
     costs = Costs(curve, draft=0.0)
     assert [costs.marginal_cost(rows) for rows in (1, 3)] == pytest.approx([0.01, 0.01])
     assert [costs.marginal_cost(rows) for rows in (9, 17, 99)] == pytest.approx([0.2, 0.2, 0.2])
-    assert costs.marginal_cost(3) < costs.marginal_cost(5) < costs.marginal_cost(6) < costs.marginal_cost(8)
+    assert (
+        costs.marginal_cost(3)
+        < costs.marginal_cost(5)
+        < costs.marginal_cost(6)
+        < costs.marginal_cost(8)
+    )
     assert Costs([1.0], draft=0.0).marginal_cost(1) == 0
     dip = Costs([1.0, 1.04, 1.08, 1.07, 1.02, 1.05, 1.3], draft=0.0)
     assert dip.marginal_cost(4) == 0

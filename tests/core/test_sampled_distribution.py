@@ -65,19 +65,17 @@ def exact_distribution(folder, process):
     """P(x1, x2) = p(x1) p(x2 | x1), one token a call: [VOCAB, VOCAB]."""
     model = open_model(folder, read_manifest(folder).target, "fp32", device=Device(1), min_rows=2)
 
-    def distribution(text):
+    def after(text):
         pending = model.prefill(PROMPT)
         for token in text:
             model.score([pending])
             pending = token
-        distribution = process(model.score([pending])[0])
+        p = process(model.score([pending])[0])
         dense = np.zeros(VOCAB)
-        dense[distribution.tokens] = distribution.probabilities
+        dense[p.tokens] = p.probabilities
         return dense
 
-    return np.array(
-        [probability * distribution([token]) for token, probability in enumerate(distribution([]))]
-    )
+    return np.array([p_first * after([token]) for token, p_first in enumerate(after([]))])
 
 
 def empirical(pair, process, **options):

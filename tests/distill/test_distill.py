@@ -977,7 +977,7 @@ def test_missing_memory_is_one_line(llama_folder, prompts, tmp_path, monkeypatch
 def test_freed_memory_stays_in_the_process(call, kept):
     """A freed gigabyte that goes back to the system is paid for again at the next step."""
     script = f"""
-from edgespec_export.distill.memory import keep_freed_memory
+from edgespec_distill.training.memory import keep_freed_memory
 {call}
 import ctypes
 libc = ctypes.CDLL(None)

@@ -292,7 +292,9 @@ def test_a_token_that_a_draft_lacks_is_no_other_one(target, tmp_path):
         prompt = [first, *PROMPT]
         pair.target.prefill(prompt, [])
         pair.target.score([prompt[-1]])
-        return pair.draft.score([pair.draft.prefill(pair.vocabulary.to_draft_ids(prompt), [])]).copy()
+        return pair.draft.score(
+            [pair.draft.prefill(pair.vocabulary.to_draft_ids(prompt), [])]
+        ).copy()
 
     fresh = logits(other)
     pair.draft.rewind(0)

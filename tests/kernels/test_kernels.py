@@ -544,7 +544,7 @@ PAST = ("past_key", "past_value")
         ({"last": np.array([0], np.int32)}, "no such positions"),
         ({"k": np.zeros((2, 64), np.float32)}, "do not fit the heads"),
         ({"cos": np.zeros((1, 2, 16), np.float32)}, "angles for each position"),
-        ({"parents": np.zeros((1, 0), np.int64)}, "a parent for each candidate"),
+        ({"parents": np.zeros((1, 0), np.int64)}, "a parent for each sibling"),
         ({"parents": np.array([-1], np.int64)}, "a row that another one follows"),
         ({"parents": np.array([0], np.int64)}, "a row that another one follows"),
         ({"parents": np.array([0, 0, 0], np.int64)}, "a row that another one follows"),
