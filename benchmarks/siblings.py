@@ -1,10 +1,10 @@
-"""Siblings, other guesses at a drafted place: greedy texts with them and without, in turns.
+"""Candidates, other guesses at a drafted place: greedy texts with them and without, in turns.
 
-    python benchmarks/siblings.py build/smollm2 --json FILE
+    python benchmarks/candidates.py build/smollm2 --json FILE
 
 Without them the target says that it scores none, so the draft offers none. Whole generations, by
 kind of prompt, with the draft model and prompt lookup in turns, as `edgespec generate` has them.
-Needs kernels; see docs/decisions/0019-siblings.md.
+Needs kernels; see docs/decisions/0019-candidates.md.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from record import begin, keep
 
 
 def a_call(results: list[edgespec.Generation]) -> dict[str, float]:
-    """Siblings that a call of the target scored and that were taken, over the texts of a kind."""
+    """Candidates that a call of the target scored and that were taken, over the texts of a kind."""
     stats = [result.stats for result in results]
     calls = sum(s.target_calls for s in stats)
     return {
-        "siblings_a_call": sum(s.siblings for s in stats) / calls,
-        "taken_a_call": sum(s.taken for s in stats) / calls,
+        "candidates_a_call": sum(s.candidates for s in stats) / calls,
+        "taken_a_call": sum(s.committed for s in stats) / calls,
     }
 
 
@@ -39,16 +39,16 @@ def main() -> None:
         pair = edgespec.load(options.pair, threads=options.threads, target_format=target_format)
         ways = {"with": True, "without": False}
         common = {"chat": True, "max_new_tokens": options.tokens}
-        for branches in ways.values():
-            pair.target.branches = branches
+        for scores_candidates in ways.values():
+            pair.target.scores_candidates = scores_candidates
             pair.generate("Hello.", **common)
         for kind, prompts in KINDS.items():
             ratios = []
             for _ in range(options.repeats):
                 results: dict[str, list[edgespec.Generation]] = {way: [] for way in ways}
                 for prompt in prompts:
-                    for way, branches in ways.items():
-                        pair.target.branches = branches
+                    for way, scores_candidates in ways.items():
+                        pair.target.scores_candidates = scores_candidates
                         results[way].append(pair.generate(prompt, **common))
                 totals = {way: total(found) for way, found in results.items()}
                 speeds = [totals[way]["tokens_per_second"] for way in ("with", "without")]
@@ -70,7 +70,7 @@ def main() -> None:
                 f"{target_format:6} {kind:10} ×{row['speed_with_over_without']:.3f}  "
                 f"{row['tokens_a_call']:.2f} tokens a call instead of "
                 f"{row['tokens_a_call_without']:.2f}, {row['taken_a_call']:.2f} of "
-                f"{row['siblings_a_call']:.2f} siblings taken"
+                f"{row['siblings_a_call']:.2f} candidates taken"
             )
     keep(options, record, rows=rows)
 

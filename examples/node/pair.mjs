@@ -30,7 +30,7 @@ export async function openPair(folder, { targetFormat, draftFormat, threads = 0 
     draft,
     vocabulary: readVocabulary(folder, manifest),
     // How many drafted tokens this target verifies exactly; the verdict is of the exporter's machine.
-    longest: verdict?.verdict ? verdict.max_rows - 1 : 0,
+    longest: verdict?.is_row_invariant ? verdict.max_rows - 1 : 0,
   };
 }
 
