@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from edgespec.cli import main
+from edgespec.cli.main import main
 
 __all__ = ["HELP", "REGENERATE", "help_text"]
 

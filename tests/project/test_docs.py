@@ -23,7 +23,9 @@ def pages() -> list[Path]:
         *ROOT.glob("*.md"),
         *(page for name in folders for page in (ROOT / name).rglob("*.md")),
     ]
-    return sorted(page for page in found if not {"node_modules", "build"} & set(page.parts))
+    return sorted(
+        page for page in found if not {"node_modules", "build"} & set(page.relative_to(ROOT).parts)
+    )
 
 
 def anchors(page: Path) -> set[str]:
