@@ -1,4 +1,4 @@
-// An exported pair, as docs/format.md describes it: the manifest and its two models.
+// An exported pair, as docs/reference/folder-format.md describes it: the manifest and its two models.
 
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
