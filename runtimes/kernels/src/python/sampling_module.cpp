@@ -1,4 +1,4 @@
-// The module `edgespec_kernels._laws`: laws.h for Python, on anything that has a buffer. Through
+// The module `edgespec_kernels._sampling`: laws.h for Python, on anything that has a buffer. Through
 // ctypes, a call takes longer than what it computes.
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "laws.h"
+#include "kernels/sampling.h"
 
 namespace {
 
@@ -112,8 +112,8 @@ PyMethodDef methods[] = {
 };
 
 PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "edgespec_kernels._laws", nullptr, 0, methods, {}, {}, {}, {}};
+    PyModuleDef_HEAD_INIT, "edgespec_kernels._sampling", nullptr, 0, methods, {}, {}, {}, {}};
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__laws() { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__sampling() { return PyModule_Create(&module); }

@@ -8,7 +8,7 @@
 namespace edgespec {
 
 // Rows rounded to 8 bits: row r is values[r * stride …] · scale[r], zeros behind its end.
-struct RoundedRows {
+struct QuantizedRows {
   int64_t count = 0;
   int64_t width = 0;
   int64_t stride = 0;  // bytes from a row to the next
@@ -22,20 +22,20 @@ struct RoundedRows {
 };
 
 // One scale for all rows, known beforehand.
-void round_row(const float* x, float step, RoundedRows& rows, int64_t r);
+void quantize_row(const float* x, float step, QuantizedRows& rows, int64_t r);
 
 // The row's own scale: its largest number becomes ±127.
-void round_row_by_largest(const float* x, RoundedRows& rows, int64_t r);
+void quantize_row_by_max(const float* x, QuantizedRows& rows, int64_t r);
 
 // x / √(mean(x²) + ε) · weight; false if the row is no numbers, or too large to be squared.
 bool norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y);
 
 // x · Q, Q made of Hadamard blocks of `block` numbers, a power of two.
-constexpr int64_t kMostTurned = 512;  // numbers of a block
-void turn_row(const float* x, int64_t block, int64_t width, float* y);
+constexpr int64_t kMaxHadamard = 512;  // numbers of a block
+void hadamard_row(const float* x, int64_t block, int64_t width, float* y);
 
 // Rotary positions on a head: halves of it are turned, by the cosines and sines of `half` angles.
-void rotate_row(const float* x, const float* cos, const float* sin, int64_t half, float* y);
+void rope_row(const float* x, const float* cos, const float* sin, int64_t half, float* y);
 
 // max(x, 0)
 void relu_row(const float* x, int64_t width, float* y);

@@ -16,7 +16,7 @@
 #include <new>
 #include <thread>
 
-#include "parallel.h"
+#include "threads/parallel_for.h"
 
 namespace edgespec {
 

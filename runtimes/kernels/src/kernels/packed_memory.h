@@ -7,9 +7,9 @@
 namespace edgespec {
 
 // A piece of a region that pieces share; the region goes when its last piece does.
-using Piece = std::shared_ptr<std::byte>;
+using PackedMemory = std::shared_ptr<std::byte>;
 
 // `bytes` zeros, aligned to a cache line; throws std::bad_alloc.
-Piece allocate(std::size_t bytes);
+PackedMemory allocate(std::size_t bytes);
 
 }  // namespace edgespec

@@ -1,4 +1,4 @@
-#include "coarse.h"
+#include "kernels/argmax_pruned.h"
 
 #include <immintrin.h>
 
@@ -8,8 +8,8 @@
 #include <cstring>
 #include <limits>
 
-#include "panels.h"
-#include "vector_math.h"
+#include "kernels/panels.h"
+#include "kernels/vector_math.h"
 
 namespace edgespec {
 namespace {
@@ -48,15 +48,15 @@ struct Search {
   const std::byte* packed;
   int64_t panel_bytes;
   const float* rests;
-  const Table& table;
-  const RoundedRows& rows;
+  const Int8Table& table;
+  const QuantizedRows& rows;
   std::vector<int32_t> sums;               // of each row's numbers
   std::vector<float> lengths;              // of each row
   std::vector<std::atomic<float>> floors;  // each row's largest number is not below
   std::vector<std::vector<Candidate>> found;
 
-  Search(const std::byte* packed, int64_t panel_bytes, const float* rests, const Table& table,
-         const RoundedRows& rows, int64_t shares)
+  Search(const std::byte* packed, int64_t panel_bytes, const float* rests, const Int8Table& table,
+         const QuantizedRows& rows, int64_t shares)
       : packed(packed),
         panel_bytes(panel_bytes),
         rests(rests),
@@ -75,7 +75,7 @@ struct Search {
     }
   }
 
-  // A row's number, as `PackedMatrix` has it.
+  // A row's number, as `PackedInt8` has it.
   float number(int64_t row, int64_t output) const {
     const int8_t* weights = table.weights + output * table.in;
     const float scale = rows.scale[row] * table.scale[output];
@@ -213,7 +213,7 @@ void SearchPanel<count>::run(int64_t first_row, const Search& search, const int6
 }
 
 // Packs an output's weights into its panel; returns the length of what the upper bits leave out.
-float pack_output(const Table& table, int64_t output, uint8_t* panel) {
+float pack_output(const Int8Table& table, int64_t output, uint8_t* panel) {
   const int64_t half = output % kPanel / 16;
   float squares = 0;
   for (int64_t i = 0; i < table.in; ++i) {
@@ -231,7 +231,7 @@ float pack_output(const Table& table, int64_t output, uint8_t* panel) {
 
 }  // namespace
 
-CoarseTable::CoarseTable(const Table& table, const Threads& threads) : rests_(table.out) {
+PrunedArgmax::PrunedArgmax(const Int8Table& table, const Threads& threads) : rests_(table.out) {
   panel_bytes_ = (table.in + kStep * kSteps - 1) / (kStep * kSteps) * kGroup;
   packed_ = allocate(panels_of(table.out) * panel_bytes_);
   threads.each(panels_of(table.out), [&](int64_t panel) {
@@ -241,7 +241,7 @@ CoarseTable::CoarseTable(const Table& table, const Threads& threads) : rests_(ta
   });
 }
 
-bool CoarseTable::largest(const RoundedRows& rows, const Table& table, int64_t* place,
+bool PrunedArgmax::argmax(const QuantizedRows& rows, const Int8Table& table, int64_t* place,
                           float* highest, const Threads& threads) const {
   if (rows.count == 0) return true;
   const Shares shares(panels_of(table.out), panel_bytes_);

@@ -1,4 +1,4 @@
-#include "attention.h"
+#include "kernels/attention.h"
 
 #include <immintrin.h>
 
@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "vector_math.h"
+#include "kernels/vector_math.h"
 
 namespace edgespec {
 namespace {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kMostRegisters = 4;  // across, of one product
-constexpr int64_t kMostRows = 6;       // down: 24 sums stay in registers
-constexpr int64_t kKeyTile = 32;       // keys that are turned together: they stay in the cache
+constexpr int64_t kMaxRegisters = 4;  // across, of one product
+constexpr int64_t kMaxRows = 6;       // down: 24 sums stay in registers
+constexpr int64_t kKeyTile = 32;       // keys that are transposed together: they stay in the cache
 constexpr int64_t kValueTile = 64;     // values that all queries meet together, likewise
 constexpr int64_t kChunk = 256;        // keys that are weighed together
 constexpr int64_t kBlock = 96;         // queries that share a read of the cache
@@ -99,17 +99,17 @@ void multiply(const Product& product) {
 using Multiply = void (*)(const Product&);
 
 template <size_t rows, size_t... registers>
-constexpr std::array<Multiply, kMostRegisters> by_registers(std::index_sequence<registers...>) {
+constexpr std::array<Multiply, kMaxRegisters> by_registers(std::index_sequence<registers...>) {
   return {multiply<rows, registers + 1>...};
 }
 
 template <size_t... rows>
-constexpr std::array<std::array<Multiply, kMostRegisters>, kMostRows> by_rows(
+constexpr std::array<std::array<Multiply, kMaxRegisters>, kMaxRows> by_rows(
     std::index_sequence<rows...>) {
-  return {by_registers<rows + 1>(std::make_index_sequence<kMostRegisters>())...};
+  return {by_registers<rows + 1>(std::make_index_sequence<kMaxRegisters>())...};
 }
 
-constexpr auto kMultiply = by_rows(std::make_index_sequence<kMostRows>());
+constexpr auto kMultiply = by_rows(std::make_index_sequence<kMaxRows>());
 
 void multiply(int64_t rows, int64_t registers, const Product& product) {
   kMultiply[rows - 1][registers - 1](product);
@@ -132,7 +132,7 @@ __m512 gather_four(const float* a, const float* b, const float* c, const float* 
 }
 
 // Four numbers of each of 16 keys become four registers with a lane for each key.
-void turn_four(const float* const (&keys)[16], int64_t i, float* turned) {
+void transpose_4x16(const float* const (&keys)[16], int64_t i, float* transposed) {
   __m512 x[4];
   unrolled<4>([&](size_t k) {
     x[k] = gather_four(keys[k] + i, keys[k + 4] + i, keys[k + 8] + i, keys[k + 12] + i);
@@ -142,14 +142,14 @@ void turn_four(const float* const (&keys)[16], int64_t i, float* turned) {
       return _mm512_castps_pd(half ? _mm512_unpackhi_ps(a, b) : _mm512_unpacklo_ps(a, b));
     };
     const __m512d a = pick(x[0], x[1]), b = pick(x[2], x[3]);
-    float* to = turned + 2 * half * kKeyTile;
+    float* to = transposed + 2 * half * kKeyTile;
     _mm512_store_ps(to, _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)));
     _mm512_store_ps(to + kKeyTile, _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
   });
 }
 
 // Up to kKeyTile keys become columns. Columns without a key repeat the last one.
-void turn_keys(const float* keys, int64_t count, int64_t size, float* turned) {
+void transpose_keys(const float* keys, int64_t count, int64_t size, float* transposed) {
   for (int64_t first = 0; first < count; first += kLanes) {
     const int64_t last = std::min(first + kLanes, count) - 1;
     // Asked for in the order of memory, which the processor's own prefetching goes on with; the
@@ -157,7 +157,7 @@ void turn_keys(const float* keys, int64_t count, int64_t size, float* turned) {
     fetch_part(keys + first * size, (last + 1 - first) * size, 0, 1);
     const float* columns[kLanes];
     for (int64_t k = 0; k < kLanes; ++k) columns[k] = keys + std::min(first + k, last) * size;
-    for (int64_t i = 0; i < size; i += 4) turn_four(columns, i, turned + i * kKeyTile + first);
+    for (int64_t i = 0; i < size; i += 4) transpose_4x16(columns, i, transposed + i * kKeyTile + first);
   }
 }
 
@@ -229,17 +229,17 @@ struct Call {
   const int64_t* order;  // of rows, by what they see; null if that is the order they have
 
   int64_t row(int64_t place) const { return order ? order[place] : place; }
-  int64_t line() const { return shape.rows - shape.siblings; }
-  bool is_sibling(int64_t row) const { return row >= line(); }
-  // Keys that a row sees, a sibling's own among them.
+  int64_t chain() const { return shape.rows - shape.candidates; }
+  bool is_candidate(int64_t row) const { return row >= chain(); }
+  // Keys that a row sees, a candidate's own among them.
   int64_t seen(int64_t row) const {
-    const int64_t place = is_sibling(row) ? shape.parents[row - line()] + 1 : row;
+    const int64_t place = is_candidate(row) ? shape.parents[row - chain()] + 1 : row;
     return shape.seen + place * shape.step;
   }
-  // Where a sibling's own key is.
+  // Where a candidate's own key is.
   int64_t own_key(int64_t row) const { return shape.seen + row - 1; }
-  int64_t total() const { return seen(line() - 1); }
-  int64_t biases() const { return total() + shape.siblings; }  // of a row
+  int64_t total() const { return seen(chain() - 1); }
+  int64_t biases() const { return total() + shape.candidates; }  // of a row
   int64_t blocks() const { return (shape.rows + rows_per_block - 1) / rows_per_block; }
   int64_t chunks() const { return (total() + kChunk - 1) / kChunk; }
 };
@@ -273,19 +273,19 @@ class Block {
     }
   }
 
-  // `scores` [count, kChunk] and `turned` [size, kKeyTile] are room to work in.
-  void attend_chunk(int64_t chunk, const float* queries, float* turned, float* scores,
+  // `scores` [count, kChunk] and `transposed` [size, kKeyTile] are room to work in.
+  void attend_chunk(int64_t chunk, const float* queries, float* transposed, float* scores,
                     const Partials& parts) const {
     const int64_t first = chunk * kChunk;
     const int64_t keys = visible(count() - 1, first, kChunk);
     for (int64_t tile = 0; tile < keys; tile += kKeyTile) {
-      turn_keys(keys_ + (first + tile) * size_, std::min(kKeyTile, keys - tile), size_, turned);
+      transpose_keys(keys_ + (first + tile) * size_, std::min(kKeyTile, keys - tile), size_, transposed);
       const bool more = tile + kKeyTile < keys;
       const float* next = more ? keys_ + (first + tile + kKeyTile) * size_
                                : values_ + first * size_;
-      score_tile(first + tile, queries, turned, scores + tile, next);
+      score_tile(first + tile, queries, transposed, scores + tile, next);
     }
-    if (call_.shape.siblings) score_own_keys(first, queries, turned, scores);
+    if (call_.shape.candidates) score_own_keys(first, queries, transposed, scores);
     for (int64_t q = 0; q < count(); ++q) weigh(q, chunk, scores + q * kChunk, parts);
     for (int64_t tile = 0; tile < keys; tile += kValueTile) {
       add_values(chunk, tile, scores + tile, parts);
@@ -309,21 +309,21 @@ class Block {
     return std::clamp<int64_t>(seen(query) - first, 0, count);
   }
 
-  // The same without a sibling's own key, which is not where its number says.
+  // The same without a candidate's own key, which is not where its number says.
   int64_t in_place(int64_t query, int64_t first, int64_t count) const {
-    return std::clamp<int64_t>(seen(query) - call_.is_sibling(row(query)) - first, 0, count);
+    return std::clamp<int64_t>(seen(query) - call_.is_candidate(row(query)) - first, 0, count);
   }
 
   // Whether a query's own key is elsewhere, and its number is one of `count` from `first` on.
   bool has_own(int64_t query, int64_t first, int64_t count) const {
     const int64_t own = seen(query) - 1 - first;
-    return call_.is_sibling(row(query)) && own >= 0 && own < count;
+    return call_.is_candidate(row(query)) && own >= 0 && own < count;
   }
 
-  // Runs body(first, count, part, parts) over the queries in even parts of no more than kMostRows.
+  // Runs body(first, count, part, parts) over the queries in even parts of no more than kMaxRows.
   template <typename Body>
   void by_parts(Body body) const {
-    const int64_t parts = (count() + kMostRows - 1) / kMostRows;
+    const int64_t parts = (count() + kMaxRows - 1) / kMaxRows;
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t first = part * count() / parts;
       body(first, (part + 1) * count() / parts - first, part, parts);
@@ -331,27 +331,27 @@ class Block {
   }
 
   // Computing with several parts of queries leaves memory the time to bring what comes next.
-  void score_tile(int64_t first_key, const float* queries, const float* turned,
+  void score_tile(int64_t first_key, const float* queries, const float* transposed,
                   float* scores, const float* next) const {
     by_parts([&](int64_t q, int64_t rows, int64_t part, int64_t parts) {
       if (parts > 1) fetch_part(next, kKeyTile * size_, part, parts);
       const int64_t keys = visible(q + rows - 1, first_key, kKeyTile);
       if (keys == 0) return;
       multiply(rows, (keys + kLanes - 1) / kLanes,
-               {queries + q * call_.width, call_.width, turned, kKeyTile, size_,
+               {queries + q * call_.width, call_.width, transposed, kKeyTile, size_,
                 scores + q * kChunk, kChunk, first_lanes(kLanes), true});
     });
   }
 
-  // Replaces the scores of keys that stand where siblings have their own.
-  void score_own_keys(int64_t first, const float* queries, float* turned, float* scores) const {
+  // Replaces the scores of keys that stand where candidates have their own.
+  void score_own_keys(int64_t first, const float* queries, float* transposed, float* scores) const {
     for (int64_t q = 0; q < count(); q += call_.group) {
       if (!has_own(q, first, kChunk)) continue;
-      turn_keys(keys_ + call_.own_key(row(q)) * size_, 1, size_, turned);
+      transpose_keys(keys_ + call_.own_key(row(q)) * size_, 1, size_, transposed);
       for (int64_t i = q; i < q + call_.group; ++i) {
         alignas(64) float own[kLanes];
         multiply(1, 1,
-                 {queries + i * call_.width, call_.width, turned, kKeyTile, size_, own, kLanes,
+                 {queries + i * call_.width, call_.width, transposed, kKeyTile, size_, own, kLanes,
                   first_lanes(kLanes), true});
         scores[i * kChunk + seen(q) - 1 - first] = own[0];
       }
@@ -414,8 +414,8 @@ class Block {
                   int64_t end, const float* from, const float* weights,
                   const Partials& parts) const {
     float* to = parts.values + (query * parts.chunks + chunk) * parts.width;
-    for (int64_t i = 0; i < size_; i += kMostRegisters * kLanes) {
-      const int64_t registers = std::min(kMostRegisters, (size_ - i + kLanes - 1) / kLanes);
+    for (int64_t i = 0; i < size_; i += kMaxRegisters * kLanes) {
+      const int64_t registers = std::min(kMaxRegisters, (size_ - i + kLanes - 1) / kLanes);
       multiply(rows, registers,
                {weights + query * kChunk + begin, kChunk, from + i, size_, end - begin, to + i,
                 parts.chunks * parts.width, first_lanes(size_ - i - (registers - 1) * kLanes),
@@ -435,14 +435,14 @@ class Block {
 // A thread's room for one block: its queries, a tile of keys, scores.
 struct Workspace {
   float* queries;
-  float* turned;
+  float* transposed;
   float* scores;
 
   Workspace(const Call& call, const Block& block) {
     thread_local Scratch scratch;
     queries = scratch.floats(block.count() * (call.width + kChunk) + call.width * kKeyTile);
-    turned = queries + block.count() * call.width;
-    scores = turned + call.width * kKeyTile;
+    transposed = queries + block.count() * call.width;
+    scores = transposed + call.width * kKeyTile;
     block.load_queries(queries);
   }
 };
@@ -457,7 +457,7 @@ void attend_block(const Call& call, int64_t task) {
   const Partials parts(scratch.floats(Partials::floats(block.count(), chunks, call.width)),
                        block.count(), chunks, call.width);
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    block.attend_chunk(chunk, work.queries, work.turned, work.scores, parts);
+    block.attend_chunk(chunk, work.queries, work.transposed, work.scores, parts);
   }
   block.finish(parts);
 }
@@ -480,7 +480,7 @@ void attend_chunks(const Call& call, int64_t cycles, const Threads& threads) {
     const Block block = block_at(i);
     if (chunk >= block.chunks()) return;
     const Workspace work(call, block);
-    block.attend_chunk(chunk, work.queries, work.turned, work.scores, partials_at(i));
+    block.attend_chunk(chunk, work.queries, work.transposed, work.scores, partials_at(i));
   });
   // A cycle for each register.
   threads.each(blocks, blocks * floats / kLanes,
@@ -493,15 +493,15 @@ int64_t cycles(const Call& call) {
   return numbers * (12 + call.shape.rows * call.group) / 8;
 }
 
-// Rows with more keys in place behind those with fewer: siblings before the row in whose place they
+// Rows with more keys in place behind those with fewer: candidates before the row in whose place they
 // stand.
-std::vector<int64_t> by_seen(const AttentionShape& shape) {
+std::vector<int64_t> ordered_by_seen(const AttentionShape& shape) {
   std::vector<int64_t> order;
-  const int64_t line = shape.rows - shape.siblings;
-  for (int64_t row = 0; row < line; ++row) {
+  const int64_t chain = shape.rows - shape.candidates;
+  for (int64_t row = 0; row < chain; ++row) {
     order.push_back(row);
-    for (int64_t i = 0; i < shape.siblings; ++i) {
-      if (shape.parents[i] == row) order.push_back(line + i);
+    for (int64_t i = 0; i < shape.candidates; ++i) {
+      if (shape.parents[i] == row) order.push_back(chain + i);
     }
   }
   return order;
@@ -515,10 +515,10 @@ void attend(const AttentionShape& shape, const float* queries, int64_t query_str
   if (shape.rows == 0) return;
   const int64_t group = shape.heads / shape.kv_heads;
   const int64_t rows_per_block = std::min(shape.rows, std::max<int64_t>(1, kBlock / group));
-  const std::vector<int64_t> order = shape.siblings ? by_seen(shape) : std::vector<int64_t>{};
+  const std::vector<int64_t> order = shape.candidates ? ordered_by_seen(shape) : std::vector<int64_t>{};
   const Call call{shape, queries, query_stride, keys, values, bias, out, group,
                   rounded_up(shape.size, kLanes), rows_per_block,
-                  shape.siblings ? order.data() : nullptr};
+                  shape.candidates ? order.data() : nullptr};
   const int64_t blocks = call.blocks() * shape.kv_heads;
   if (call.chunks() > 1 && blocks < kEnoughTasks) {
     attend_chunks(call, cycles(call), threads);

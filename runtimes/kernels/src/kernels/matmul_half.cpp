@@ -1,34 +1,34 @@
-#include "halves.h"
+#include "kernels/matmul_half.h"
 
 #include <immintrin.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "panels.h"
-#include "vector_math.h"
+#include "kernels/panels.h"
+#include "kernels/vector_math.h"
 
 namespace edgespec {
 namespace {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kInput = 64;  // bytes of a panel for each input
+constexpr int64_t kInputBytes = 64;  // of a panel, for each input
 
 struct Product {
   const std::byte* packed;
   int64_t panel_bytes;
   int64_t in, out;
-  const float* x;  // rows, `stride` numbers apart
+  const float* x;  // row r begins at x + r * stride
   int64_t stride;
   float* y;
 };
 
-// Weights of a panel's first and last 16 outputs.
+// One input's weights for a panel's first and last 16 outputs, in float32.
 struct Wide {
   __m512 low, high;
 };
 
-// In a panel, output o and output o + 16 share 32 bits: each is widened by one instruction.
+// In a bfloat16 panel, outputs o and o + 16 share 32 bits, so that one instruction widens each.
 [[gnu::always_inline]] inline Wide widened(const std::byte* weights, BFloat16) {
   const __m512i both = _mm512_load_si512(weights);
   const __m512i high = _mm512_and_si512(both, _mm512_set1_epi32(int(0xFFFF0000)));
@@ -40,11 +40,11 @@ struct Wide {
   return {_mm512_cvtph_ps(_mm256_load_si256(halves)), _mm512_cvtph_ps(_mm256_load_si256(halves + 1))};
 }
 
-// Where an output's number is among the 32 of an input.
-constexpr int64_t place(int64_t output, BFloat16) { return output % kLanes * 2 + output / kLanes; }
-constexpr int64_t place(int64_t output, Float16) { return output; }
+// The index of an output's weight among the 32 of one input.
+constexpr int64_t packed_index(int64_t output, BFloat16) { return output % kLanes * 2 + output / kLanes; }
+constexpr int64_t packed_index(int64_t output, Float16) { return output; }
 
-// A panel for `count` rows.
+// The products of one panel with `count` rows.
 template <typename Half>
 struct MultiplyPanel {
   template <int count>
@@ -62,8 +62,8 @@ void MultiplyPanel<Half>::Rows<count>::run(int64_t first_row, const Product& pro
   for (int r = 0; r < count; ++r) low[r] = high[r] = _mm512_setzero_ps();
   const std::byte* weights = product.packed + panel * product.panel_bytes;
   const float* inputs = product.x + first_row * product.stride;
-  for (int64_t i = 0; i < product.in; ++i, weights += kInput) {
-    prefetch<count, kInput>(weights);
+  for (int64_t i = 0; i < product.in; ++i, weights += kInputBytes) {
+    prefetch<count, kInputBytes>(weights);
     const Wide wide = widened(weights, Half{});
 #pragma GCC unroll 16
     for (int r = 0; r < count; ++r) {
@@ -84,23 +84,23 @@ void MultiplyPanel<Half>::Rows<count>::run(int64_t first_row, const Product& pro
 }  // namespace
 
 template <typename Half>
-PackedHalves<Half>::PackedHalves(const uint16_t* weights, int64_t in, int64_t out)
-    : in_(in), out_(out), panel_bytes_(in * kInput) {
+PackedHalf<Half>::PackedHalf(const Half* weights, int64_t in, int64_t out)
+    : in_(in), out_(out), panel_bytes_(in * kInputBytes) {
   packed_ = allocate(panels_of(out) * panel_bytes_);
   auto* panel = reinterpret_cast<uint16_t*>(packed_.get());
   for (int64_t first = 0; first < out; first += kPanel, panel += in * kPanel) {
     for (int64_t o = 0; o < std::min(kPanel, out - first); ++o) {
-      const uint16_t* row = weights + (first + o) * in;
-      for (int64_t i = 0; i < in; ++i) panel[i * kPanel + place(o, Half{})] = row[i];
+      const Half* row = weights + (first + o) * in;
+      for (int64_t i = 0; i < in; ++i) panel[i * kPanel + packed_index(o, Half{})] = row[i].bits;
     }
   }
 }
 
 template <typename Half>
-void PackedHalves<Half>::multiply(const float* x, int64_t count, float* y,
+void PackedHalf<Half>::multiply(const float* x, int64_t count, float* y,
                                   const Threads& threads) const {
   if (count == 0) return;
-  // An odd number of cache lines apart, rows do not share places in the first cache.
+  // Rows an odd number of cache lines apart use different sets of the first-level cache.
   const int64_t stride = ((in_ + kLanes - 1) / kLanes | 1) * kLanes;
   thread_local std::vector<float> rows;
   rows.resize(static_cast<size_t>(count * stride));
@@ -108,14 +108,14 @@ void PackedHalves<Half>::multiply(const float* x, int64_t count, float* y,
   const Product product{packed_.get(), panel_bytes_, in_, out_, rows.data(), stride, y};
   const Shares shares(panels_of(out_), panel_bytes_);
   threads.each(shares.count(), [&](int64_t share) {
-    // Each panel stays in the cache while all rows pass.
+    // One panel stays in the cache for all rows.
     for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1); ++panel) {
       by_parts<MultiplyPanel<Half>::template Rows>(count, product, panel);
     }
   });
 }
 
-template class PackedHalves<Float16>;
-template class PackedHalves<BFloat16>;
+template class PackedHalf<Float16>;
+template class PackedHalf<BFloat16>;
 
 }  // namespace edgespec

@@ -1,11 +1,11 @@
-#include "product.h"
+#include "kernels/matmul_int8.h"
 
 #include <immintrin.h>
 
 #include <algorithm>
 
-#include "panels.h"
-#include "vector_math.h"
+#include "kernels/panels.h"
+#include "kernels/vector_math.h"
 
 namespace edgespec {
 namespace {
@@ -15,7 +15,7 @@ struct Call {
   int64_t panel_bytes;
   int64_t steps;
   int64_t out;
-  const RoundedRows* rows;
+  const QuantizedRows* rows;
   const int32_t* corrections;
   const float* scale;
   const float* added;
@@ -63,7 +63,7 @@ void MultiplyPanel<count>::run(int64_t first_row, const Call& call, const int64_
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(const int8_t* weights, int64_t in, int64_t out, int64_t in_step,
+PackedInt8::PackedInt8(const int8_t* weights, int64_t in, int64_t out, int64_t in_step,
                            int64_t out_step)
     : in_(in), out_(out), panel_bytes_((in + kStep - 1) / kStep * kStep * kPanel) {
   packed_ = allocate(panels_of(out) * panel_bytes_);
@@ -78,7 +78,7 @@ PackedMatrix::PackedMatrix(const int8_t* weights, int64_t in, int64_t out, int64
   }
 }
 
-void PackedMatrix::multiply(const RoundedRows& rows, const float* scale, const float* added,
+void PackedInt8::multiply(const QuantizedRows& rows, const float* scale, const float* added,
                             float* y, const Threads& threads) const {
   if (rows.count == 0) return;
   thread_local std::vector<int32_t> corrections;

@@ -6,13 +6,13 @@
 // Verifying drafted positions therefore gives exactly what decoding one by one would have given.
 // All rows, and all query heads that share a key/value head, share one read of the cache.
 //
-// Of a causal call the last rows may be siblings: each stands behind an earlier row in place of the
+// Of a causal call the last rows may be candidates: each stands behind an earlier row in place of the
 // next one. It sees what that one sees and its own key, and has the numbers that it would have there.
 #pragma once
 
 #include <cstdint>
 
-#include "parallel.h"
+#include "threads/parallel_for.h"
 
 namespace edgespec {
 
@@ -25,14 +25,14 @@ struct AttentionShape {
   int64_t step;      // 1 if causal, 0 if every row sees the same keys
   int64_t stride;    // positions that a head's buffer of keys has room for
   float scale;       // of products of queries and keys
-  const int64_t* parents = nullptr;  // [siblings]: the row that each of the last rows stands behind,
-  int64_t siblings = 0;              // before the last one that is no sibling
+  const int64_t* parents = nullptr;  // [candidates]: the row that each of the last rows stands behind,
+  int64_t candidates = 0;              // before the last one that is no candidate
 };
 
 // out [rows, heads * size] = softmax(scale · queries · keysᵀ + bias) · values for each head.
 // A row of `queries` begins `query_stride` after the one before; `keys` and `values` are
 // [kv_heads, stride, size] and are not read behind what the last row sees; row r's own key, if it is
-// a sibling, is number seen + r - 1. `bias` is null or [heads, rows, seen + (rows - 1) * step]. A row
+// a candidate, is number seen + r - 1. `bias` is null or [heads, rows, seen + (rows - 1) * step]. A row
 // from which a bias of -∞ hides every key is NaN.
 void attend(const AttentionShape& shape, const float* queries, int64_t query_stride,
             const float* keys, const float* values, const float* bias, float* out,

@@ -9,33 +9,33 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory.h"
-#include "parallel.h"
-#include "rows.h"
+#include "kernels/packed_memory.h"
+#include "threads/parallel_for.h"
+#include "kernels/rows.h"
 
 namespace edgespec {
 
 // 8-bit weights and how they are scaled: output o is scale[o] · (row · table[o]).
-struct Table {
+struct Int8Table {
   const int8_t* weights;  // [out, in]
   const float* scale;     // [out]
   int64_t in, out;
 };
 
 // The upper five bits of a table's weights, in panels of 32 outputs.
-class CoarseTable {
+class PrunedArgmax {
  public:
-  CoarseTable(const Table& table, const Threads& threads);
+  PrunedArgmax(const Int8Table& table, const Threads& threads);
 
   // Row r's largest number is highest[r], first at place[r]; of the table that it was made from.
   // False where too many are near the largest for this to be faster than the whole product: nothing
   // is found then.
-  bool largest(const RoundedRows& rows, const Table& table, int64_t* place, float* highest,
+  bool argmax(const QuantizedRows& rows, const Int8Table& table, int64_t* place, float* highest,
                const Threads& threads) const;
 
  private:
   int64_t panel_bytes_;
-  Piece packed_;
+  PackedMemory packed_;
   std::vector<float> rests_;  // length of what the upper bits leave out of each output's weights
 };
 

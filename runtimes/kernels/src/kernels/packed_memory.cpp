@@ -1,4 +1,4 @@
-#include "memory.h"
+#include "kernels/packed_memory.h"
 
 #include <sys/mman.h>
 
@@ -17,19 +17,19 @@ std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-Piece region(std::size_t bytes) {
+PackedMemory region(std::size_t bytes) {
   const std::size_t mapped = bytes + kPage;
   void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED) throw std::bad_alloc();
   auto* aligned = reinterpret_cast<std::byte*>(
       rounded_up(reinterpret_cast<std::uintptr_t>(start), kPage));
   madvise(aligned, bytes, MADV_HUGEPAGE);  // a hint: a system may decline
-  return Piece(aligned, [start, mapped](std::byte*) { munmap(start, mapped); });
+  return PackedMemory(aligned, [start, mapped](std::byte*) { munmap(start, mapped); });
 }
 
 }  // namespace
 
-Piece allocate(std::size_t bytes) {
+PackedMemory allocate(std::size_t bytes) {
   static std::mutex mutex;
   static std::weak_ptr<std::byte> current;  // weights of a model that is gone do not stay
   static std::size_t used = 0;
@@ -37,7 +37,7 @@ Piece allocate(std::size_t bytes) {
   const std::size_t size = rounded_up(bytes, kLine);
   if (size >= kRegion) return region(rounded_up(size, kPage));
   const std::lock_guard lock(mutex);
-  Piece shared = current.lock();
+  PackedMemory shared = current.lock();
   if (!shared || used + size > kRegion) {
     shared = region(kRegion);
     current = shared;
@@ -45,7 +45,7 @@ Piece allocate(std::size_t bytes) {
   }
   std::byte* start = shared.get() + used;
   used += size;
-  return Piece(shared, start);
+  return PackedMemory(shared, start);
 }
 
 }  // namespace edgespec

@@ -7,29 +7,29 @@
 
 #include <cstdint>
 
-#include "memory.h"
-#include "parallel.h"
-#include "rows.h"
+#include "kernels/packed_memory.h"
+#include "threads/parallel_for.h"
+#include "kernels/rows.h"
 
 namespace edgespec {
 
 // Weights [in, out] in 8 bits, packed in panels of 32 outputs.
-class PackedMatrix {
+class PackedInt8 {
  public:
   // Weight (i, o) is weights[i * in_step + o * out_step].
-  PackedMatrix(const int8_t* weights, int64_t in, int64_t out, int64_t in_step, int64_t out_step);
+  PackedInt8(const int8_t* weights, int64_t in, int64_t out, int64_t in_step, int64_t out_step);
 
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 
   // y [rows, out] = (rows · weights) · (row's scale · output's scale), scale [out]; plus `added`
   // [rows, out], if there is any.
-  void multiply(const RoundedRows& rows, const float* scale, const float* added, float* y,
+  void multiply(const QuantizedRows& rows, const float* scale, const float* added, float* y,
                 const Threads& threads) const;
 
  private:
   int64_t in_, out_, panel_bytes_;
-  Piece packed_;
+  PackedMemory packed_;
 };
 
 }  // namespace edgespec

@@ -1,4 +1,4 @@
-#include "laws.h"
+#include "kernels/sampling.h"
 
 #include <immintrin.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "vector_math.h"
+#include "kernels/vector_math.h"
 
 namespace edgespec {
 namespace {

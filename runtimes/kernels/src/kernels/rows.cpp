@@ -1,4 +1,4 @@
-#include "rows.h"
+#include "kernels/rows.h"
 
 #include <immintrin.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "vector_math.h"
+#include "kernels/vector_math.h"
 
 namespace edgespec {
 namespace {
@@ -15,14 +15,14 @@ constexpr int64_t kLine = 64;
 
 // Runs body(place, lanes) over a row, 16 numbers at a time.
 template <typename Body>
-void by_sixteen(int64_t width, Body body) {
+void for_each_16(int64_t width, Body body) {
   for (int64_t i = 0; i < width; i += 16) body(i, first_lanes(width - i));
 }
 
 // Halves to even, like ONNX's QuantizeLinear; what lies beyond 8 bits is cut off.
-void round_by(const float* x, float scale, int64_t width, int8_t* y) {
+void quantize(const float* x, float scale, int64_t width, int8_t* y) {
   const __m512 divisor = _mm512_set1_ps(scale), most = _mm512_set1_ps(1000.0f);
-  by_sixteen(width, [&](int64_t i, __mmask16 lanes) {
+  for_each_16(width, [&](int64_t i, __mmask16 lanes) {
     const __m512 ratio = _mm512_div_ps(_mm512_maskz_loadu_ps(lanes, x + i), divisor);
     // First to where 32 bits hold it, for what they cannot hold becomes their smallest number.
     const __m512 bounded = _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), most),
@@ -41,7 +41,7 @@ __m512 butterfly(__m512 x) {
   return _mm512_mask_sub_ps(_mm512_add_ps(other, x), second, other, x);
 }
 
-__m512 turn_sixteen(__m512 x, int64_t block) {
+__m512 hadamard_16(__m512 x, int64_t block) {
   if (block >= 2) x = butterfly<1>(x);
   if (block >= 4) x = butterfly<2>(x);
   if (block >= 8) x = butterfly<4>(x);
@@ -50,7 +50,7 @@ __m512 turn_sixteen(__m512 x, int64_t block) {
 }
 
 // Sums and differences of registers that lie `step` apart.
-void turn_between(__m512* parts, int64_t count, int64_t step) {
+void butterfly_registers(__m512* parts, int64_t count, int64_t step) {
   for (int64_t i = 0; i < count; ++i) {
     if (i & step) continue;
     const __m512 a = parts[i], b = parts[i + step];
@@ -68,7 +68,7 @@ __m512 times_sigmoid(__m512 numerator, __m512 x) {
 
 }  // namespace
 
-void RoundedRows::resize(int64_t rows, int64_t columns) {
+void QuantizedRows::resize(int64_t rows, int64_t columns) {
   count = rows;
   width = columns;
   // An odd number of lines: rows that lie a page apart would share one place in the cache.
@@ -78,7 +78,7 @@ void RoundedRows::resize(int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) std::fill(row(r) + columns, row(r) + stride, int8_t{0});
 }
 
-int32_t RoundedRows::sum(int64_t r) const {
+int32_t QuantizedRows::sum(int64_t r) const {
   __m512i sum = _mm512_setzero_si512();
   const __m512i ones = _mm512_set1_epi8(1);
   for (int64_t i = 0; i < stride; i += kLine) {
@@ -87,15 +87,15 @@ int32_t RoundedRows::sum(int64_t r) const {
   return _mm512_reduce_add_epi32(sum);
 }
 
-void round_row(const float* x, float step, RoundedRows& rows, int64_t r) {
+void quantize_row(const float* x, float step, QuantizedRows& rows, int64_t r) {
   rows.scale[r] = step;
-  round_by(x, step, rows.width, rows.row(r));
+  quantize(x, step, rows.width, rows.row(r));
 }
 
-void round_row_by_largest(const float* x, RoundedRows& rows, int64_t r) {
+void quantize_row_by_max(const float* x, QuantizedRows& rows, int64_t r) {
   __m512 largest = _mm512_setzero_ps();
   __mmask16 strange = 0;
-  by_sixteen(rows.width, [&](int64_t i, __mmask16 lanes) {
+  for_each_16(rows.width, [&](int64_t i, __mmask16 lanes) {
     const __m512 part = _mm512_maskz_loadu_ps(lanes, x + i);
     strange |= _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
     largest = _mm512_max_ps(largest, _mm512_abs_ps(part));
@@ -103,18 +103,18 @@ void round_row_by_largest(const float* x, RoundedRows& rows, int64_t r) {
   const float scale = std::max(_mm512_reduce_max_ps(largest) * (1.0f / 127.0f), 1e-30f);
   // A row that is no numbers must not look as if it were.
   rows.scale[r] = strange ? std::numeric_limits<float>::quiet_NaN() : scale;
-  round_by(x, scale, rows.width, rows.row(r));
+  quantize(x, scale, rows.width, rows.row(r));
 }
 
 bool norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y) {
   __m512 squares = _mm512_setzero_ps();
-  by_sixteen(width, [&](int64_t i, __mmask16 lanes) {
+  for_each_16(width, [&](int64_t i, __mmask16 lanes) {
     const __m512 part = _mm512_maskz_loadu_ps(lanes, x + i);
     squares = _mm512_fmadd_ps(part, part, squares);
   });
   const float mean = _mm512_reduce_add_ps(squares) / static_cast<float>(width);
   const __m512 factor = _mm512_set1_ps(1.0f / std::sqrt(mean + epsilon));
-  by_sixteen(width, [&](int64_t i, __mmask16 lanes) {
+  for_each_16(width, [&](int64_t i, __mmask16 lanes) {
     const __m512 normed = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, x + i), factor);
     const __m512 weighted = _mm512_mul_ps(normed, _mm512_maskz_loadu_ps(lanes, weight + i));
     _mm512_mask_storeu_ps(y + i, lanes, weighted);
@@ -122,24 +122,24 @@ bool norm_row(const float* x, const float* weight, float epsilon, int64_t width,
   return std::isfinite(mean);
 }
 
-void turn_row(const float* x, int64_t block, int64_t width, float* y) {
+void hadamard_row(const float* x, int64_t block, int64_t width, float* y) {
   const int64_t registers = std::max<int64_t>(1, block / 16);
   const __m512 factor = _mm512_set1_ps(1.0f / std::sqrt(static_cast<float>(block)));
-  __m512 parts[kMostTurned / 16];
+  __m512 parts[kMaxHadamard / 16];
   for (int64_t start = 0; start < width; start += 16 * registers) {
     const __mmask16 lanes = first_lanes(width - start);
     for (int64_t i = 0; i < registers; ++i) {
-      parts[i] = turn_sixteen(_mm512_maskz_loadu_ps(lanes, x + start + 16 * i), block);
+      parts[i] = hadamard_16(_mm512_maskz_loadu_ps(lanes, x + start + 16 * i), block);
     }
-    for (int64_t step = 1; step < registers; step *= 2) turn_between(parts, registers, step);
+    for (int64_t step = 1; step < registers; step *= 2) butterfly_registers(parts, registers, step);
     for (int64_t i = 0; i < registers; ++i) {
       _mm512_mask_storeu_ps(y + start + 16 * i, lanes, _mm512_mul_ps(parts[i], factor));
     }
   }
 }
 
-void rotate_row(const float* x, const float* cos, const float* sin, int64_t half, float* y) {
-  by_sixteen(half, [&](int64_t i, __mmask16 lanes) {
+void rope_row(const float* x, const float* cos, const float* sin, int64_t half, float* y) {
+  for_each_16(half, [&](int64_t i, __mmask16 lanes) {
     const __m512 a = _mm512_maskz_loadu_ps(lanes, x + i);
     const __m512 b = _mm512_maskz_loadu_ps(lanes, x + half + i);
     const __m512 c = _mm512_maskz_loadu_ps(lanes, cos + i);
@@ -151,7 +151,7 @@ void rotate_row(const float* x, const float* cos, const float* sin, int64_t half
 
 void relu_row(const float* x, int64_t width, float* y) {
   const __m512 zero = _mm512_setzero_ps();
-  by_sixteen(width, [&](int64_t i, __mmask16 lanes) {
+  for_each_16(width, [&](int64_t i, __mmask16 lanes) {
     // The second operand is the result where one is no number.
     const __m512 larger = _mm512_max_ps(zero, _mm512_maskz_loadu_ps(lanes, x + i));
     _mm512_mask_storeu_ps(y + i, lanes, larger);
@@ -159,7 +159,7 @@ void relu_row(const float* x, int64_t width, float* y) {
 }
 
 void silu_gate_row(const float* gate, const float* up, int64_t width, float* y) {
-  by_sixteen(width, [&](int64_t i, __mmask16 lanes) {
+  for_each_16(width, [&](int64_t i, __mmask16 lanes) {
     const __m512 x = _mm512_maskz_loadu_ps(lanes, gate + i);
     const __m512 gated = times_sigmoid(_mm512_mul_ps(x, _mm512_maskz_loadu_ps(lanes, up + i)), x);
     _mm512_mask_storeu_ps(y + i, lanes, gated);
@@ -169,7 +169,7 @@ void silu_gate_row(const float* gate, const float* up, int64_t width, float* y) 
 void gelu_gate_row(const float* gate, const float* up, int64_t width, float* y) {
   // (1 + tanh u) / 2 is the sigmoid of 2u, u = √(2/π) (x + 0.044715 x³).
   const __m512 linear = _mm512_set1_ps(1.5957691216f), cubic = _mm512_set1_ps(0.0713548162726f);
-  by_sixteen(width, [&](int64_t i, __mmask16 lanes) {
+  for_each_16(width, [&](int64_t i, __mmask16 lanes) {
     const __m512 x = _mm512_maskz_loadu_ps(lanes, gate + i);
     const __m512 inner = _mm512_fmadd_ps(cubic, _mm512_mul_ps(x, x), linear);
     const __m512 numerator = _mm512_mul_ps(x, _mm512_maskz_loadu_ps(lanes, up + i));

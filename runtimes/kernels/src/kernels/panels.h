@@ -15,7 +15,7 @@ namespace edgespec {
 
 constexpr int64_t kPanel = 32;      // outputs: two registers of 16 sums
 constexpr int64_t kStep = 4;        // inputs that one instruction adds up
-constexpr int64_t kMostRows = 12;   // whose sums stay in registers together, with little to spare
+constexpr int64_t kMaxRows = 12;   // whose sums stay in registers together, with little to spare
 constexpr int64_t kFewRows = 3;     // are done with weights before the next ones are there
 
 inline int64_t panels_of(int64_t outputs) { return (outputs + kPanel - 1) / kPanel; }
@@ -78,8 +78,8 @@ void by_parts(int64_t rows, const Arguments&... arguments) {
   using Do = void (*)(int64_t first_row, const Arguments&...);
   static constexpr auto kDo = []<size_t... count>(std::index_sequence<count...>) {
     return std::array<Do, sizeof...(count)>{With<int(count + 1)>::run...};
-  }(std::make_index_sequence<kMostRows>());  // by the number of rows, less one
-  const int64_t parts = (rows + kMostRows - 1) / kMostRows;
+  }(std::make_index_sequence<kMaxRows>());  // by the number of rows, less one
+  const int64_t parts = (rows + kMaxRows - 1) / kMaxRows;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = part * rows / parts, end = (part + 1) * rows / parts;
     kDo[end - first - 1](first, arguments...);
