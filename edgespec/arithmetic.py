@@ -135,10 +135,10 @@ def arithmetic_for(row: Weights, *others: Weights) -> Arithmetic:
 @cache
 def _of_floats() -> Arithmetic:
     try:
-        from edgespec_kernels.laws import Laws
+        from edgespec_kernels.sampling import SamplingKernels
     except ImportError:  # built without Python's headers
         return IN_NUMPY
-    return Laws()
+    return SamplingKernels()
 
 
 def _by_blocks(weights: Weights) -> npt.NDArray[np.float64]:

@@ -16,7 +16,7 @@ from edgespec.device import CPU, Device
 
 __all__ = ["Kernels", "kernels_for", "kernels_here"]
 
-OLDEST = (0, 3)  # attention of older ones has no kernel, and its body no siblings
+OLDEST = (0, 4)  # older ones know other operator names
 SWITCH = "EDGESPEC_KERNELS"  # "0" leaves them out
 
 

@@ -15,6 +15,7 @@ from edgespec import __version__
 from edgespec_export.functions import DOMAIN, Function
 from edgespec_export.half_layers import join_half_layers
 from edgespec_export.nodes import OPSETS, Nodes
+from edgespec_export.operator_schema import check_call
 from edgespec_export.weight_file import WeightFile
 
 __all__ = ["Graph"]
@@ -61,6 +62,7 @@ class Graph(Nodes):
 
     def call(self, function: Function, *inputs: ir.Value, **attributes: Any) -> Sequence[ir.Value]:
         """Emits one of edgespec's own operators; all calls in a graph name the same attributes."""
+        check_call(function.name, inputs)
         if function.name not in self._functions:
             self._functions[function.name] = function.built(attributes)
         return self._tape.op_multi_out(
