@@ -73,7 +73,8 @@ class CachedCall {
       fail("positions ", self.past_, " to ", last, " in a cache of ", self.capacity_);
     }
     shapes.set(Dim::keys, last + 1, "last + 1");
-    self.take_parents(call.input(in::parents, shapes).data, shapes[Dim::candidates]);
+    const auto parents = call.input(in::parents, shapes);
+    self.take_parents(parents.data, shapes[Dim::candidates]);
     self.keys_ = present(keys.data, call.output(out::present_key, shapes), shapes);
     self.values_ = present(values.data, call.output(out::present_value, shapes), shapes);
     return self;
