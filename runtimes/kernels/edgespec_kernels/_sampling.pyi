@@ -6,17 +6,17 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 
 def largest(row: Floats, /) -> int: ...
-def weigh(row: Floats, highest: float, sharpness: float, out: Floats, /) -> float: ...
+def weigh(row: Floats, highest: float, inverse_temperature: float, out: Floats, /) -> float: ...
 def nucleus(
     row: Floats,
     highest: float,
-    sharpness: float,
+    inverse_temperature: float,
     share: float,
-    places: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int64],
     weights: Floats,
     /,
 ) -> int: ...
 def draw(weights: Floats, uniform: float, /) -> int: ...
 def excess(
-    p: Floats, factor: Any, q: Floats, places: npt.NDArray[np.int64], out: Floats, /
+    p: Floats, factor: Any, q: Floats, indices: npt.NDArray[np.int64], out: Floats, /
 ) -> None: ...

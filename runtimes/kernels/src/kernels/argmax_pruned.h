@@ -1,21 +1,21 @@
-// The largest number of a product of rows of 8-bit activations with a table of 8-bit weights,
-// without reading all of the weights.
+// The arg-max of a product of 8-bit rows with a table of 8-bit weights, without reading all
+// weights.
 //
-// Their upper five bits say between which bounds each number lies. Only where the upper bound
-// reaches the largest lower one are the weights looked at: of a vocabulary, some hundred outputs.
-// What is found is what the whole product has, to the last bit.
+// The upper five bits of the weights bound each output from above. Only outputs whose upper bound
+// reaches the largest value known so far are computed with all bits: some hundred of a vocabulary.
+// The result is bit-identical to the arg-max of the whole product.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "kernels/packed_memory.h"
-#include "threads/parallel_for.h"
 #include "kernels/rows.h"
+#include "threads/parallel_for.h"
 
 namespace edgespec {
 
-// 8-bit weights and how they are scaled: output o is scale[o] · (row · table[o]).
+// 8-bit weights: output o of a row is row's scale · scale[o] · (row · weights[o]).
 struct Int8Table {
   const int8_t* weights;  // [out, in]
   const float* scale;     // [out]
@@ -27,16 +27,16 @@ class PrunedArgmax {
  public:
   PrunedArgmax(const Int8Table& table, const Threads& threads);
 
-  // Row r's largest number is highest[r], first at place[r]; of the table that it was made from.
-  // False where too many are near the largest for this to be faster than the whole product: nothing
-  // is found then.
-  bool argmax(const QuantizedRows& rows, const Int8Table& table, int64_t* place, float* highest,
-               const Threads& threads) const;
+  // Writes the arg-max of row r to index[r] and its value to highest[r]; `table` is the one that
+  // this was made from. Returns false, and writes nothing, where so many outputs are near the
+  // maximum that the whole product is faster.
+  bool argmax(const QuantizedRows& rows, const Int8Table& table, int64_t* index, float* highest,
+              const Threads& threads) const;
 
  private:
   int64_t panel_bytes_;
   PackedMemory packed_;
-  std::vector<float> rests_;  // length of what the upper bits leave out of each output's weights
+  std::vector<float> rest_norms_;  // [out]: norm of what the upper bits leave out of the weights
 };
 
 }  // namespace edgespec

@@ -15,18 +15,18 @@ namespace edgespec {
 namespace {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kMaxRegisters = 4;  // across, of one product
-constexpr int64_t kMaxRows = 6;       // down: 24 sums stay in registers
-constexpr int64_t kKeyTile = 32;       // keys that are transposed together: they stay in the cache
-constexpr int64_t kValueTile = 64;     // values that all queries meet together, likewise
-constexpr int64_t kChunk = 256;        // keys that are weighed together
-constexpr int64_t kBlock = 96;         // queries that share a read of the cache
-constexpr int64_t kEnoughTasks = 12;   // for the threads of a small machine
+constexpr int64_t kMaxRegisters = 4;  // columns of one product, in registers
+constexpr int64_t kMaxRows = 6;       // rows of one product: 24 sums stay in registers
+constexpr int64_t kKeyTile = 32;      // keys that are transposed together: they stay in the cache
+constexpr int64_t kValueTile = 64;  // values that all queries use together; they stay in the cache
+constexpr int64_t kChunk = 256;     // keys of one softmax part
+constexpr int64_t kBlock = 96;      // queries that share a read of the cache
+constexpr int64_t kMinTasks = 12;   // tasks that keep the threads of a small machine busy
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 int64_t rounded_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
-// Memory that a thread keeps from call to call.
+// Memory that a thread keeps from call to call, aligned to cache lines.
 class Scratch {
  public:
   float* floats(int64_t count) {
@@ -42,8 +42,8 @@ class Scratch {
   std::vector<Line> lines_ = std::vector<Line>(1);
 };
 
-// c [rows, columns] (+)= a [rows, depth] · b [depth, columns], one addition after the other along
-// `depth`. `last` are the lanes of a row's last register.
+// c [rows, columns] = a [rows, depth] · b [depth, columns], plus c unless `fresh`; one addition
+// after the other along `depth`. `last` are the lanes of a row's last register.
 struct Product {
   const float* a;
   int64_t a_stride;
@@ -53,7 +53,7 @@ struct Product {
   float* c;
   int64_t c_stride;
   __mmask16 last;
-  bool fresh;  // c holds nothing yet
+  bool fresh;  // c is not read
 };
 
 template <typename Body, size_t... i>
@@ -61,7 +61,7 @@ template <typename Body, size_t... i>
   (body(i), ...);
 }
 
-// body(0) … body(count - 1), unrolled before GCC decides which arrays can live in registers.
+// body(0) … body(count - 1), unrolled early enough for GCC to keep arrays in registers.
 template <size_t count, typename Body>
 [[gnu::always_inline]] inline void unrolled(Body body) {
   unrolled(body, std::make_index_sequence<count>());
@@ -115,7 +115,7 @@ void multiply(int64_t rows, int64_t registers, const Product& product) {
   kMultiply[rows - 1][registers - 1](product);
 }
 
-// Asks memory for one of `parts` parts of a tile.
+// Prefetches part `part` of a tile that is split into `parts`.
 void fetch_part(const float* tile, int64_t floats, int64_t part, int64_t parts) {
   const float* end = tile + (part + 1) * floats / parts;
   for (const float* line = tile + part * floats / parts; line < end; line += kLanes) {
@@ -123,7 +123,7 @@ void fetch_part(const float* tile, int64_t floats, int64_t part, int64_t parts) 
   }
 }
 
-// Four numbers of each of four rows.
+// Four numbers from each of four rows.
 __m512 gather_four(const float* a, const float* b, const float* c, const float* d) {
   __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(a));
   x = _mm512_insertf32x4(x, _mm_loadu_ps(b), 1);
@@ -131,7 +131,7 @@ __m512 gather_four(const float* a, const float* b, const float* c, const float* 
   return _mm512_insertf32x4(x, _mm_loadu_ps(d), 3);
 }
 
-// Four numbers of each of 16 keys become four registers with a lane for each key.
+// Four numbers from each of 16 keys, as four registers with one lane for each key.
 void transpose_4x16(const float* const (&keys)[16], int64_t i, float* transposed) {
   __m512 x[4];
   unrolled<4>([&](size_t k) {
@@ -148,20 +148,23 @@ void transpose_4x16(const float* const (&keys)[16], int64_t i, float* transposed
   });
 }
 
-// Up to kKeyTile keys become columns. Columns without a key repeat the last one.
+// Transposes up to kKeyTile keys [count, size] to [size, kKeyTile]. Columns without a key repeat
+// the last key.
 void transpose_keys(const float* keys, int64_t count, int64_t size, float* transposed) {
   for (int64_t first = 0; first < count; first += kLanes) {
     const int64_t last = std::min(first + kLanes, count) - 1;
-    // Asked for in the order of memory, which the processor's own prefetching goes on with; the
-    // order below it does not recognise.
+    // Prefetched in the order of memory, which the hardware prefetcher continues; it does not
+    // recognise the order of the loads below.
     fetch_part(keys + first * size, (last + 1 - first) * size, 0, 1);
     const float* columns[kLanes];
     for (int64_t k = 0; k < kLanes; ++k) columns[k] = keys + std::min(first + k, last) * size;
-    for (int64_t i = 0; i < size; i += 4) transpose_4x16(columns, i, transposed + i * kKeyTile + first);
+    for (int64_t i = 0; i < size; i += 4)
+      transpose_4x16(columns, i, transposed + i * kKeyTile + first);
   }
 }
 
-// What chunks of keys contribute to each query of a block, relative to the chunk's largest score.
+// For each query of a block and each chunk of keys: the weighted values and the sum of weights,
+// relative to the chunk's largest score.
 struct Partials {
   float* values;   // [queries, chunks, width]
   float* sums;     // [queries, padded chunks]
@@ -180,12 +183,12 @@ struct Partials {
         width(width) {}
 };
 
-// e^(x - largest), where nothing is left of a row that is hidden altogether.
+// e^(x - largest); 0 where all scores are -∞.
 __m512 relative_exp(__m512 x, float largest) {
   return exp(_mm512_sub_ps(x, _mm512_set1_ps(largest == -kInfinity ? 0.0f : largest)));
 }
 
-// Adds up a query's chunks; out = sum of weighted values / sum of weights.
+// Combines a query's chunks: out = sum of weighted values / sum of weights.
 void combine(const Partials& parts, int64_t query, int64_t chunks, int64_t size, float* out) {
   float* largest = parts.largest + query * parts.padded;
   const float* sums = parts.sums + query * parts.padded;
@@ -195,7 +198,7 @@ void combine(const Partials& parts, int64_t query, int64_t chunks, int64_t size,
   }
   const float most_of_all = _mm512_reduce_max_ps(most);
   __m512 total = _mm512_setzero_ps();
-  float* weights = largest;  // in its place
+  float* weights = largest;  // reuses the memory
   for (int64_t c = 0; c < chunks; c += kLanes) {
     const __mmask16 lanes = first_lanes(chunks - c);
     const __m512 weight = relative_exp(_mm512_load_ps(largest + c), most_of_all);
@@ -224,28 +227,30 @@ struct Call {
   float* out;
 
   int64_t group;  // query heads of a key/value head
-  int64_t width;  // `size` in whole registers
+  int64_t width;  // `size` rounded up to whole registers
   int64_t rows_per_block;
-  const int64_t* order;  // of rows, by what they see; null if that is the order they have
+  const int64_t* order;  // rows by the number of keys that they see; null without candidates
 
-  int64_t row(int64_t place) const { return order ? order[place] : place; }
+  int64_t row(int64_t index) const { return order ? order[index] : index; }
+  // Rows before the candidates.
   int64_t chain() const { return shape.rows - shape.candidates; }
   bool is_candidate(int64_t row) const { return row >= chain(); }
-  // Keys that a row sees, a candidate's own among them.
+  // How many keys a row sees, a candidate's own key included.
   int64_t seen(int64_t row) const {
-    const int64_t place = is_candidate(row) ? shape.parents[row - chain()] + 1 : row;
-    return shape.seen + place * shape.step;
+    const int64_t chain_row = is_candidate(row) ? shape.parents[row - chain()] + 1 : row;
+    return shape.seen + chain_row * shape.step;
   }
-  // Where a candidate's own key is.
+  // The position of a candidate's own key.
   int64_t own_key(int64_t row) const { return shape.seen + row - 1; }
   int64_t total() const { return seen(chain() - 1); }
-  int64_t biases() const { return total() + shape.candidates; }  // of a row
+  // Columns of the bias.
+  int64_t biases() const { return total() + shape.candidates; }
   int64_t blocks() const { return (shape.rows + rows_per_block - 1) / rows_per_block; }
   int64_t chunks() const { return (total() + kChunk - 1) / kChunk; }
 };
 
-// The queries of some rows that share a key/value head: row by row, in a row head by head. A later
-// query sees as many keys or more.
+// The queries of some rows that share a key/value head: by row, then by head. A query sees at least
+// as many keys as those before it.
 class Block {
  public:
   Block(const Call& call, int64_t kv_head, int64_t block)
@@ -273,16 +278,17 @@ class Block {
     }
   }
 
-  // `scores` [count, kChunk] and `transposed` [size, kKeyTile] are room to work in.
+  // `scores` [count, kChunk] and `transposed` [size, kKeyTile] are working memory.
   void attend_chunk(int64_t chunk, const float* queries, float* transposed, float* scores,
                     const Partials& parts) const {
     const int64_t first = chunk * kChunk;
     const int64_t keys = visible(count() - 1, first, kChunk);
     for (int64_t tile = 0; tile < keys; tile += kKeyTile) {
-      transpose_keys(keys_ + (first + tile) * size_, std::min(kKeyTile, keys - tile), size_, transposed);
+      transpose_keys(keys_ + (first + tile) * size_, std::min(kKeyTile, keys - tile), size_,
+                     transposed);
       const bool more = tile + kKeyTile < keys;
-      const float* next = more ? keys_ + (first + tile + kKeyTile) * size_
-                               : values_ + first * size_;
+      const float* next =
+          more ? keys_ + (first + tile + kKeyTile) * size_ : values_ + first * size_;
       score_tile(first + tile, queries, transposed, scores + tile, next);
     }
     if (call_.shape.candidates) score_own_keys(first, queries, transposed, scores);
@@ -304,23 +310,25 @@ class Block {
   int64_t head(int64_t query) const { return kv_head_ * call_.group + query % call_.group; }
   int64_t seen(int64_t query) const { return call_.seen(row(query)); }
 
-  // How many of `count` keys from `first` on a query sees.
+  // How many of the `count` keys from `first` on a query sees.
   int64_t visible(int64_t query, int64_t first, int64_t count) const {
     return std::clamp<int64_t>(seen(query) - first, 0, count);
   }
 
-  // The same without a candidate's own key, which is not where its number says.
+  // The same without a candidate's own key, which lies elsewhere in the cache.
   int64_t in_place(int64_t query, int64_t first, int64_t count) const {
     return std::clamp<int64_t>(seen(query) - call_.is_candidate(row(query)) - first, 0, count);
   }
 
-  // Whether a query's own key is elsewhere, and its number is one of `count` from `first` on.
+  // Whether the query is a candidate whose own key counts as one of the `count` keys from `first`
+  // on.
   bool has_own(int64_t query, int64_t first, int64_t count) const {
     const int64_t own = seen(query) - 1 - first;
     return call_.is_candidate(row(query)) && own >= 0 && own < count;
   }
 
-  // Runs body(first, count, part, parts) over the queries in even parts of no more than kMaxRows.
+  // Calls body(first, count, part, parts) for the queries, in parts of equal size, at most kMaxRows
+  // each.
   template <typename Body>
   void by_parts(Body body) const {
     const int64_t parts = (count() + kMaxRows - 1) / kMaxRows;
@@ -330,9 +338,9 @@ class Block {
     }
   }
 
-  // Computing with several parts of queries leaves memory the time to bring what comes next.
-  void score_tile(int64_t first_key, const float* queries, const float* transposed,
-                  float* scores, const float* next) const {
+  // With several parts of queries, the next tile is prefetched meanwhile.
+  void score_tile(int64_t first_key, const float* queries, const float* transposed, float* scores,
+                  const float* next) const {
     by_parts([&](int64_t q, int64_t rows, int64_t part, int64_t parts) {
       if (parts > 1) fetch_part(next, kKeyTile * size_, part, parts);
       const int64_t keys = visible(q + rows - 1, first_key, kKeyTile);
@@ -343,7 +351,7 @@ class Block {
     });
   }
 
-  // Replaces the scores of keys that stand where candidates have their own.
+  // For candidates: replaces the score at their own key, which so far is that of the chain's key.
   void score_own_keys(int64_t first, const float* queries, float* transposed, float* scores) const {
     for (int64_t q = 0; q < count(); q += call_.group) {
       if (!has_own(q, first, kChunk)) continue;
@@ -358,7 +366,7 @@ class Block {
     }
   }
 
-  // Scores of the keys that a query sees become their exponentials.
+  // Replaces the scores of the keys that a query sees by their exponentials.
   void weigh(int64_t query, int64_t chunk, float* scores, const Partials& parts) const {
     const int64_t keys = visible(query, chunk * kChunk, kChunk);
     if (keys == 0) return;
@@ -379,17 +387,16 @@ class Block {
   }
 
   void add_bias(int64_t query, int64_t first_key, int64_t keys, float* scores) const {
-    const float* bias = call_.bias + first_key +
-                        (head(query) * call_.shape.rows + row(query)) * call_.biases();
+    const float* bias =
+        call_.bias + first_key + (head(query) * call_.shape.rows + row(query)) * call_.biases();
     for (int64_t k = 0; k < keys; k += kLanes) {
       const __m512 part = _mm512_maskz_loadu_ps(first_lanes(keys - k), bias + k);
       _mm512_store_ps(scores + k, _mm512_add_ps(_mm512_load_ps(scores + k), part));
     }
   }
 
-  // What one query does not see must not touch it, be its weight 0: the value may be no number.
-  void add_values(int64_t chunk, int64_t tile, const float* weights,
-                  const Partials& parts) const {
+  // A value that a query does not see must not be added even with weight 0: it may be NaN.
+  void add_values(int64_t chunk, int64_t tile, const float* weights, const Partials& parts) const {
     const int64_t first_key = chunk * kChunk + tile;
     by_parts([&](int64_t q, int64_t rows, int64_t, int64_t) {
       if (visible(q + rows - 1, first_key, kValueTile) == 0) return;
@@ -409,7 +416,7 @@ class Block {
     });
   }
 
-  // Values `from` on, of the keys begin … end - 1 of a tile.
+  // Adds the values of keys begin … end - 1 of a tile; `from` is the first of them.
   void add_values(int64_t chunk, int64_t tile, int64_t query, int64_t rows, int64_t begin,
                   int64_t end, const float* from, const float* weights,
                   const Partials& parts) const {
@@ -432,7 +439,7 @@ class Block {
   const float* values_;
 };
 
-// A thread's room for one block: its queries, a tile of keys, scores.
+// A thread's working memory for one block: its queries, a tile of keys, scores.
 struct Workspace {
   float* queries;
   float* transposed;
@@ -447,7 +454,8 @@ struct Workspace {
   }
 };
 
-// Many blocks: each goes through all of its keys. The last ones see most and come first.
+// With many blocks, each is one task over all of its keys. The last blocks see most keys and come
+// first.
 void attend_block(const Call& call, int64_t task) {
   const int64_t kv_heads = call.shape.kv_heads;
   const Block block(call, task % kv_heads, call.blocks() - 1 - task / kv_heads);
@@ -462,7 +470,7 @@ void attend_block(const Call& call, int64_t task) {
   block.finish(parts);
 }
 
-// Few blocks: chunks of their keys are shared among threads.
+// With few blocks, each chunk of keys is a task.
 void attend_chunks(const Call& call, int64_t cycles, const Threads& threads) {
   thread_local Scratch scratch;
   const int64_t chunks = call.chunks(), blocks = call.blocks() * call.shape.kv_heads;
@@ -482,19 +490,18 @@ void attend_chunks(const Call& call, int64_t cycles, const Threads& threads) {
     const Workspace work(call, block);
     block.attend_chunk(chunk, work.queries, work.transposed, work.scores, partials_at(i));
   });
-  // A cycle for each register.
+  // About one cycle for each register.
   threads.each(blocks, blocks * floats / kLanes,
                [&](int64_t i) { block_at(i).finish(partials_at(i)); });
 }
 
-// In cycles: reading keys and values, and two products of 16 numbers a cycle.
+// An estimate in cycles: reading keys and values, and two products with 16 multiplications a cycle.
 int64_t cycles(const Call& call) {
   const int64_t numbers = call.shape.kv_heads * call.total() * call.shape.size;
   return numbers * (12 + call.shape.rows * call.group) / 8;
 }
 
-// Rows with more keys in place behind those with fewer: candidates before the row in whose place they
-// stand.
+// Rows ordered by the number of keys that they see: candidates right after their parent.
 std::vector<int64_t> ordered_by_seen(const AttentionShape& shape) {
   std::vector<int64_t> order;
   const int64_t chain = shape.rows - shape.candidates;
@@ -515,12 +522,21 @@ void attend(const AttentionShape& shape, const float* queries, int64_t query_str
   if (shape.rows == 0) return;
   const int64_t group = shape.heads / shape.kv_heads;
   const int64_t rows_per_block = std::min(shape.rows, std::max<int64_t>(1, kBlock / group));
-  const std::vector<int64_t> order = shape.candidates ? ordered_by_seen(shape) : std::vector<int64_t>{};
-  const Call call{shape, queries, query_stride, keys, values, bias, out, group,
-                  rounded_up(shape.size, kLanes), rows_per_block,
+  const std::vector<int64_t> order =
+      shape.candidates ? ordered_by_seen(shape) : std::vector<int64_t>{};
+  const Call call{shape,
+                  queries,
+                  query_stride,
+                  keys,
+                  values,
+                  bias,
+                  out,
+                  group,
+                  rounded_up(shape.size, kLanes),
+                  rows_per_block,
                   shape.candidates ? order.data() : nullptr};
   const int64_t blocks = call.blocks() * shape.kv_heads;
-  if (call.chunks() > 1 && blocks < kEnoughTasks) {
+  if (call.chunks() > 1 && blocks < kMinTasks) {
     attend_chunks(call, cycles(call), threads);
   } else {
     threads.each(blocks, cycles(call), [&](int64_t task) { attend_block(call, task); });

@@ -37,11 +37,14 @@ struct Wide {
 
 [[gnu::always_inline]] inline Wide widened(const std::byte* weights, Float16) {
   const auto* halves = reinterpret_cast<const __m256i*>(weights);
-  return {_mm512_cvtph_ps(_mm256_load_si256(halves)), _mm512_cvtph_ps(_mm256_load_si256(halves + 1))};
+  return {_mm512_cvtph_ps(_mm256_load_si256(halves)),
+          _mm512_cvtph_ps(_mm256_load_si256(halves + 1))};
 }
 
 // The index of an output's weight among the 32 of one input.
-constexpr int64_t packed_index(int64_t output, BFloat16) { return output % kLanes * 2 + output / kLanes; }
+constexpr int64_t packed_index(int64_t output, BFloat16) {
+  return output % kLanes * 2 + output / kLanes;
+}
 constexpr int64_t packed_index(int64_t output, Float16) { return output; }
 
 // The products of one panel with `count` rows.
@@ -98,7 +101,7 @@ PackedHalf<Half>::PackedHalf(const Half* weights, int64_t in, int64_t out)
 
 template <typename Half>
 void PackedHalf<Half>::multiply(const float* x, int64_t count, float* y,
-                                  const Threads& threads) const {
+                                const Threads& threads) const {
   if (count == 0) return;
   // Rows an odd number of cache lines apart use different sets of the first-level cache.
   const int64_t stride = ((in_ + kLanes - 1) / kLanes | 1) * kLanes;
@@ -109,7 +112,8 @@ void PackedHalf<Half>::multiply(const float* x, int64_t count, float* y,
   const Shares shares(panels_of(out_), panel_bytes_);
   threads.each(shares.count(), [&](int64_t share) {
     // One panel stays in the cache for all rows.
-    for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1); ++panel) {
+    for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1);
+         ++panel) {
       by_parts<MultiplyPanel<Half>::template Rows>(count, product, panel);
     }
   });

@@ -1,8 +1,8 @@
 // The product of a few rows with a matrix of 16-bit weights, in 32-bit floats.
 //
-// Weights stay in 16 bits in memory, because decoding waits for memory, and are widened in registers,
-// which loses nothing. Each output's sum runs along its inputs one addition after the other, whatever
-// other rows are in the call.
+// Weights stay in 16 bits in memory, because decoding waits for memory, and are widened in
+// registers, which loses nothing. Each output's sum runs along its inputs one addition after the
+// other, whatever other rows are in the call.
 #pragma once
 
 #include <cstdint>

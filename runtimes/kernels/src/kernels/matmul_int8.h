@@ -1,19 +1,19 @@
 // The product of a few rows of 8-bit activations with a matrix of 8-bit weights.
 //
-// Decoding is bound by reading the weights. They are packed so that each thread reads one stream of
-// memory from its beginning to its end and meets every row of the call with what it has just read:
-// verifying some positions costs hardly more than decoding one.
+// Decoding is bound by reading the weights. They are packed so that each thread reads memory in one
+// stream and uses each part for all rows of the call. Verifying a few positions therefore costs
+// little more than decoding one.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/packed_memory.h"
-#include "threads/parallel_for.h"
 #include "kernels/rows.h"
+#include "threads/parallel_for.h"
 
 namespace edgespec {
 
-// Weights [in, out] in 8 bits, packed in panels of 32 outputs.
+// 8-bit weights [in, out], packed in panels of 32 outputs.
 class PackedInt8 {
  public:
   // Weight (i, o) is weights[i * in_step + o * out_step].
@@ -22,8 +22,8 @@ class PackedInt8 {
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 
-  // y [rows, out] = (rows · weights) · (row's scale · output's scale), scale [out]; plus `added`
-  // [rows, out], if there is any.
+  // y [rows, out] = (rows · weights) · (row's scale · scale[output]), plus `added` [rows, out]
+  // unless that is null.
   void multiply(const QuantizedRows& rows, const float* scale, const float* added, float* y,
                 const Threads& threads) const;
 

@@ -10,7 +10,7 @@ namespace edgespec {
 namespace {
 
 constexpr std::size_t kPage = std::size_t{1} << 21;
-constexpr std::size_t kRegion = 16 * kPage;  // matrices of small models share pages
+constexpr std::size_t kRegion = 16 * kPage;  // shared by matrices smaller than it
 constexpr std::size_t kLine = 64;
 
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
@@ -21,9 +21,9 @@ PackedMemory region(std::size_t bytes) {
   const std::size_t mapped = bytes + kPage;
   void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED) throw std::bad_alloc();
-  auto* aligned = reinterpret_cast<std::byte*>(
-      rounded_up(reinterpret_cast<std::uintptr_t>(start), kPage));
-  madvise(aligned, bytes, MADV_HUGEPAGE);  // a hint: a system may decline
+  auto* aligned =
+      reinterpret_cast<std::byte*>(rounded_up(reinterpret_cast<std::uintptr_t>(start), kPage));
+  madvise(aligned, bytes, MADV_HUGEPAGE);  // only a hint
   return PackedMemory(aligned, [start, mapped](std::byte*) { munmap(start, mapped); });
 }
 
@@ -31,7 +31,7 @@ PackedMemory region(std::size_t bytes) {
 
 PackedMemory allocate(std::size_t bytes) {
   static std::mutex mutex;
-  static std::weak_ptr<std::byte> current;  // weights of a model that is gone do not stay
+  static std::weak_ptr<std::byte> current;  // weak: freed with its model
   static std::size_t used = 0;
 
   const std::size_t size = rounded_up(bytes, kLine);

@@ -1,4 +1,4 @@
-// Memory for packed weights, on pages of 2 MB where the system makes them.
+// Memory for packed weights, on pages of 2 MB where the system grants them.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace edgespec {
 
-// A piece of a region that pieces share; the region goes when its last piece does.
+// A part of a region that several matrices share; the region is freed with its last part.
 using PackedMemory = std::shared_ptr<std::byte>;
 
-// `bytes` zeros, aligned to a cache line; throws std::bad_alloc.
+// `bytes` zero bytes, aligned to a cache line. Throws std::bad_alloc.
 PackedMemory allocate(std::size_t bytes);
 
 }  // namespace edgespec

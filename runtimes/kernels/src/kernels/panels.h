@@ -1,5 +1,5 @@
-// How packed weights are read: panels of outputs, in shares that threads take, for all rows of a
-// call.
+// How kernels read packed weights: panels of 32 outputs, in shares for threads, each for all rows
+// of a call.
 #pragma once
 
 #include <immintrin.h>
@@ -13,21 +13,21 @@
 
 namespace edgespec {
 
-constexpr int64_t kPanel = 32;      // outputs: two registers of 16 sums
-constexpr int64_t kStep = 4;        // inputs that one instruction adds up
-constexpr int64_t kMaxRows = 12;   // whose sums stay in registers together, with little to spare
-constexpr int64_t kFewRows = 3;     // are done with weights before the next ones are there
+constexpr int64_t kPanel = 32;    // outputs: two registers of 16 sums
+constexpr int64_t kStep = 4;      // inputs of one dot-product instruction
+constexpr int64_t kMaxRows = 12;  // rows whose sums fit into registers together
+constexpr int64_t kFewRows = 3;   // with up to 3 rows, computing is faster than reading weights
 
 inline int64_t panels_of(int64_t outputs) { return (outputs + kPanel - 1) / kPanel; }
 
-// Panels of a matrix, in shares of a size that is worth a thread's while.
+// Splits the panels of a matrix into shares, each large enough for one thread to take.
 class Shares {
  public:
   Shares(int64_t panels, int64_t panel_bytes) : panels_(panels) {
-    constexpr int64_t kShare = 131072;  // bytes, at most
-    constexpr int64_t kEven = 4;  // of so many, or twice as many …, two or four threads get alike
-    const int64_t fewest = (panels * panel_bytes + kShare - 1) / kShare;
-    count_ = std::min(panels, (fewest + kEven - 1) / kEven * kEven);
+    constexpr int64_t kMaxShareBytes = 131072;
+    constexpr int64_t kMultiple = 4;  // so that two or four threads get equally many shares
+    const int64_t fewest = (panels * panel_bytes + kMaxShareBytes - 1) / kMaxShareBytes;
+    count_ = std::min(panels, (fewest + kMultiple - 1) / kMultiple * kMultiple);
   }
 
   int64_t count() const { return count_; }
@@ -37,9 +37,9 @@ class Shares {
   int64_t panels_, count_;
 };
 
-// Asks memory for the weights to come: the processor's own prefetching ends at each page of 4 KB.
-// For few rows past the second cache, where they would push out what is needed again; more rows take
-// longer with each line than the first cache can hold lines waiting.
+// Prefetches weights 8 KB ahead, because the hardware prefetcher stops at each page of 4 KB. With
+// few rows the hint is NTA: weights bypass the second-level cache and evict nothing from it. With
+// more rows it is T1: lines would leave the first-level cache before they are used.
 template <int rows, int64_t bytes>
 void prefetch(const std::byte* weights) {
   constexpr int64_t kAhead = 8192;
@@ -50,13 +50,14 @@ void prefetch(const std::byte* weights) {
   }
 }
 
-// As _mm512_dpbusd_epi32 does, but GCC 12 copies the sums of that around, and through memory where
-// they are many.
+// The instruction of _mm512_dpbusd_epi32. With the intrinsic, GCC 12 copies sums between registers
+// and spills them where they are many.
 [[gnu::always_inline]] inline void add_dots(__m512i& sums, __m512i weights, __m512i inputs) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(weights), "v"(inputs));
 }
 
-// Adds to each of `count` rows' sums the products of four inputs with the weights of 32 outputs.
+// For each of `count` rows: adds the products of four inputs with the weights of 32 outputs to the
+// sums `low` and `high`.
 template <int count>
 [[gnu::always_inline]] inline void add_products(__m512i* low, __m512i* high, __m512i first,
                                                 __m512i second, const int8_t* inputs,
@@ -71,18 +72,18 @@ template <int count>
   }
 }
 
-// Calls with<count>(first row) for all rows of a call, as many at a time as registers hold, in even
-// parts.
+// Calls With<count>::run(first row, arguments…) for all rows, in parts of equal size, at most
+// kMaxRows each.
 template <template <int> typename With, typename... Arguments>
 void by_parts(int64_t rows, const Arguments&... arguments) {
-  using Do = void (*)(int64_t first_row, const Arguments&...);
-  static constexpr auto kDo = []<size_t... count>(std::index_sequence<count...>) {
-    return std::array<Do, sizeof...(count)>{With<int(count + 1)>::run...};
-  }(std::make_index_sequence<kMaxRows>());  // by the number of rows, less one
+  using Run = void (*)(int64_t first_row, const Arguments&...);
+  static constexpr auto kRunByCount = []<size_t... count>(std::index_sequence<count...>) {
+    return std::array<Run, sizeof...(count)>{With<int(count + 1)>::run...};
+  }(std::make_index_sequence<kMaxRows>());  // index: count - 1
   const int64_t parts = (rows + kMaxRows - 1) / kMaxRows;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = part * rows / parts, end = (part + 1) * rows / parts;
-    kDo[end - first - 1](first, arguments...);
+    kRunByCount[end - first - 1](first, arguments...);
   }
 }
 

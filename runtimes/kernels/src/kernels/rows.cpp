@@ -13,30 +13,31 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-// Runs body(place, lanes) over a row, 16 numbers at a time.
+// Runs body(index, lanes) for each 16 numbers of a row.
 template <typename Body>
 void for_each_16(int64_t width, Body body) {
   for (int64_t i = 0; i < width; i += 16) body(i, first_lanes(width - i));
 }
 
-// Halves to even, like ONNX's QuantizeLinear; what lies beyond 8 bits is cut off.
+// y = x / scale, rounded half to even as in ONNX's QuantizeLinear and saturated to 8 bits.
 void quantize(const float* x, float scale, int64_t width, int8_t* y) {
   const __m512 divisor = _mm512_set1_ps(scale), most = _mm512_set1_ps(1000.0f);
   for_each_16(width, [&](int64_t i, __mmask16 lanes) {
     const __m512 ratio = _mm512_div_ps(_mm512_maskz_loadu_ps(lanes, x + i), divisor);
-    // First to where 32 bits hold it, for what they cannot hold becomes their smallest number.
-    const __m512 bounded = _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), most),
-                                         _mm512_min_ps(most, ratio));
+    // Clamp before converting: floats beyond 32-bit integers convert to INT_MIN.
+    const __m512 bounded =
+        _mm512_max_ps(_mm512_sub_ps(_mm512_setzero_ps(), most), _mm512_min_ps(most, ratio));
     _mm_mask_storeu_epi8(y + i, lanes, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(bounded)));
   });
 }
 
-// One step of the fast transform: numbers whose places differ in one bit become sum and difference.
+// One step of the fast Hadamard transform: numbers whose indices differ in `bit` become their sum
+// and difference.
 template <int bit>
 __m512 butterfly(__m512 x) {
-  const __m512i places = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  const __m512i partner = _mm512_xor_si512(places, _mm512_set1_epi32(bit));
-  const __mmask16 second = _mm512_test_epi32_mask(places, _mm512_set1_epi32(bit));
+  const __m512i indices = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i partner = _mm512_xor_si512(indices, _mm512_set1_epi32(bit));
+  const __mmask16 second = _mm512_test_epi32_mask(indices, _mm512_set1_epi32(bit));
   const __m512 other = _mm512_permutexvar_ps(partner, x);
   return _mm512_mask_sub_ps(_mm512_add_ps(other, x), second, other, x);
 }
@@ -49,7 +50,7 @@ __m512 hadamard_16(__m512 x, int64_t block) {
   return x;
 }
 
-// Sums and differences of registers that lie `step` apart.
+// The same step for numbers in registers `step` apart.
 void butterfly_registers(__m512* parts, int64_t count, int64_t step) {
   for (int64_t i = 0; i < count; ++i) {
     if (i & step) continue;
@@ -71,7 +72,7 @@ __m512 times_sigmoid(__m512 numerator, __m512 x) {
 void QuantizedRows::resize(int64_t rows, int64_t columns) {
   count = rows;
   width = columns;
-  // An odd number of lines: rows that lie a page apart would share one place in the cache.
+  // An odd number of cache lines: rows a page apart would use the same set of the cache.
   stride = ((columns + kLine - 1) / kLine | 1) * kLine;
   values.resize(static_cast<size_t>(rows * stride));
   scale.resize(static_cast<size_t>(rows));
@@ -94,15 +95,15 @@ void quantize_row(const float* x, float step, QuantizedRows& rows, int64_t r) {
 
 void quantize_row_by_max(const float* x, QuantizedRows& rows, int64_t r) {
   __m512 largest = _mm512_setzero_ps();
-  __mmask16 strange = 0;
+  __mmask16 nan = 0;
   for_each_16(rows.width, [&](int64_t i, __mmask16 lanes) {
     const __m512 part = _mm512_maskz_loadu_ps(lanes, x + i);
-    strange |= _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
+    nan |= _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
     largest = _mm512_max_ps(largest, _mm512_abs_ps(part));
   });
   const float scale = std::max(_mm512_reduce_max_ps(largest) * (1.0f / 127.0f), 1e-30f);
-  // A row that is no numbers must not look as if it were.
-  rows.scale[r] = strange ? std::numeric_limits<float>::quiet_NaN() : scale;
+  // A row with a NaN must not look like numbers.
+  rows.scale[r] = nan ? std::numeric_limits<float>::quiet_NaN() : scale;
   quantize(x, scale, rows.width, rows.row(r));
 }
 
@@ -152,7 +153,7 @@ void rope_row(const float* x, const float* cos, const float* sin, int64_t half, 
 void relu_row(const float* x, int64_t width, float* y) {
   const __m512 zero = _mm512_setzero_ps();
   for_each_16(width, [&](int64_t i, __mmask16 lanes) {
-    // The second operand is the result where one is no number.
+    // Of max(a, b) with a NaN, the result is b.
     const __m512 larger = _mm512_max_ps(zero, _mm512_maskz_loadu_ps(lanes, x + i));
     _mm512_mask_storeu_ps(y + i, lanes, larger);
   });

@@ -1,5 +1,5 @@
-// Rows of activations, on their way into a product: normed, turned, rounded to 8 bits. A row's
-// numbers depend on nothing but the row.
+// Steps on rows of activations before and after a product: RMS norm, Hadamard rotation, RoPE,
+// gates, quantization to 8 bits. A row's numbers depend on that row only.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@
 
 namespace edgespec {
 
-// Rows rounded to 8 bits: row r is values[r * stride …] · scale[r], zeros behind its end.
+// Rows quantized to 8 bits: row r is scale[r] · values[r * stride …]; zeros follow its `width`
+// numbers.
 struct QuantizedRows {
   int64_t count = 0;
   int64_t width = 0;
-  int64_t stride = 0;  // bytes from a row to the next
+  int64_t stride = 0;  // bytes from one row to the next
   std::vector<int8_t> values;
   std::vector<float> scale;
 
@@ -21,26 +22,29 @@ struct QuantizedRows {
   int32_t sum(int64_t r) const;  // of a row's values
 };
 
-// One scale for all rows, known beforehand.
+// Quantizes row r with scale `step`.
 void quantize_row(const float* x, float step, QuantizedRows& rows, int64_t r);
 
-// The row's own scale: its largest number becomes ±127.
+// Quantizes row r with the scale that makes its largest absolute value 127. A row with a NaN gets
+// scale NaN.
 void quantize_row_by_max(const float* x, QuantizedRows& rows, int64_t r);
 
-// x / √(mean(x²) + ε) · weight; false if the row is no numbers, or too large to be squared.
+// y = x / √(mean(x²) + ε) · weight; false if mean(x²) is NaN or infinite.
 bool norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y);
 
-// x · Q, Q made of Hadamard blocks of `block` numbers, a power of two.
-constexpr int64_t kMaxHadamard = 512;  // numbers of a block
+// y = x · Q; Q has normalized Hadamard matrices of `block` rows on its diagonal. `block` is a power
+// of two, at most kMaxHadamard.
+constexpr int64_t kMaxHadamard = 512;
 void hadamard_row(const float* x, int64_t block, int64_t width, float* y);
 
-// Rotary positions on a head: halves of it are turned, by the cosines and sines of `half` angles.
+// RoPE on one head of 2 · half numbers: pairs x[i], x[i + half] rotate by the angle of cos[i],
+// sin[i].
 void rope_row(const float* x, const float* cos, const float* sin, int64_t half, float* y);
 
-// max(x, 0)
+// y = max(x, 0); NaN stays.
 void relu_row(const float* x, int64_t width, float* y);
 
-// silu(gate) · up, and gelu(gate) · up in the form of gelu by tanh.
+// y = silu(gate) · up; y = gelu(gate) · up with the tanh form of GELU.
 void silu_gate_row(const float* gate, const float* up, int64_t width, float* y);
 void gelu_gate_row(const float* gate, const float* up, int64_t width, float* y);
 

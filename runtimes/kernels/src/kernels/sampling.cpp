@@ -12,9 +12,9 @@
 namespace edgespec {
 namespace {
 
-constexpr int64_t kBlock = 256;  // weights that are added up before a draw looks at each
+constexpr int64_t kBlock = 256;  // weights that a draw adds up before it looks at each
 
-// Σ of 16 numbers at a time, in 64 bits.
+// A sum in float64, of 16 numbers at a time.
 struct Sum {
   __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
 
@@ -35,10 +35,10 @@ double sum(const float* x, int64_t count) {
 
 struct Weight {
   float weight;
-  int64_t place;
+  int64_t index;
 };
 
-// Weights that are at least `least`, in the order of their places; returns their sum.
+// Weights of at least `least`, by increasing index; returns their sum.
 double collect(const float* weights, int64_t count, float least, std::vector<Weight>& found) {
   found.clear();
   double sum = 0;
@@ -47,9 +47,9 @@ double collect(const float* weights, int64_t count, float least, std::vector<Wei
     const __m512 part = _mm512_maskz_loadu_ps(lanes, weights + i);
     uint32_t kept = _mm512_mask_cmp_ps_mask(lanes, part, _mm512_set1_ps(least), _CMP_GE_OQ);
     for (; kept; kept &= kept - 1) {
-      const int64_t place = i + __builtin_ctz(kept);
-      found.push_back({weights[place], place});
-      sum += weights[place];
+      const int64_t index = i + __builtin_ctz(kept);
+      found.push_back({weights[index], index});
+      sum += weights[index];
     }
   }
   return sum;
@@ -59,26 +59,27 @@ double collect(const float* weights, int64_t count, float least, std::vector<Wei
 
 int64_t largest(const float* x, int64_t count) {
   __m512 largest = _mm512_set1_ps(x[0]);
-  __m512i place = _mm512_setzero_si512();
+  __m512i index = _mm512_setzero_si512();
   __m512i here = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   for (int64_t i = 0; i < count; i += 16) {
     const __mmask16 lanes = first_lanes(count - i);
     const __m512 part = _mm512_mask_loadu_ps(largest, lanes, x + i);
-    const __mmask16 strange = _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
-    if (strange) return i + __builtin_ctz(strange);
+    const __mmask16 nan = _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
+    if (nan) return i + __builtin_ctz(nan);
     const __mmask16 larger = _mm512_cmp_ps_mask(part, largest, _CMP_GT_OQ);
     largest = _mm512_mask_mov_ps(largest, larger, part);
-    place = _mm512_mask_mov_epi32(place, larger, here);
+    index = _mm512_mask_mov_epi32(index, larger, here);
     here = _mm512_add_epi32(here, _mm512_set1_epi32(16));
   }
-  // Of lanes that have it, the one that had it first.
+  // Of the lanes that hold the maximum, the lowest index.
   const __m512 best = _mm512_set1_ps(_mm512_reduce_max_ps(largest));
   const __mmask16 equal = _mm512_cmp_ps_mask(largest, best, _CMP_EQ_OQ);
-  return _mm512_mask_reduce_min_epi32(equal, place);
+  return _mm512_mask_reduce_min_epi32(equal, index);
 }
 
-double weigh(const float* x, int64_t count, float highest, float sharpness, float* weights) {
-  const __m512 top = _mm512_set1_ps(highest), factor = _mm512_set1_ps(sharpness);
+double weigh(const float* x, int64_t count, float highest, float inverse_temperature,
+             float* weights) {
+  const __m512 top = _mm512_set1_ps(highest), factor = _mm512_set1_ps(inverse_temperature);
   Sum sum;
   for (int64_t i = 0; i < count; i += 16) {
     const __mmask16 lanes = first_lanes(count - i);
@@ -90,17 +91,18 @@ double weigh(const float* x, int64_t count, float highest, float sharpness, floa
   return sum.total();
 }
 
-int64_t nucleus(const float* x, int64_t count, float highest, float sharpness, double share,
-                int64_t* places, float* weights) {
-  const double total = weigh(x, count, highest, sharpness, weights);
-  // To sort a whole vocabulary is dear: first the weights that surely hold the share together.
+int64_t nucleus(const float* x, int64_t count, float highest, float inverse_temperature,
+                double share, int64_t* indices, float* weights) {
+  const double total = weigh(x, count, highest, inverse_temperature, weights);
+  // Sorting the whole vocabulary is slow: sort only weights above a bound, which together hold more
+  // than the share.
   const double enough = total * (share + std::min(1e-3, (1 - share) / 2));
   thread_local std::vector<Weight> heavy;
   for (float reach = 4; collect(weights, count, std::exp(-reach), heavy) <= enough; reach *= 1.5f) {
     if (int64_t(heavy.size()) == count) break;
   }
   std::sort(heavy.begin(), heavy.end(), [](const Weight& a, const Weight& b) {
-    return a.weight != b.weight ? a.weight > b.weight : a.place < b.place;
+    return a.weight != b.weight ? a.weight > b.weight : a.index < b.index;
   });
   size_t needed = 0;
   for (double mass = 0; needed < heavy.size() && mass < share * total; ++needed) {
@@ -108,9 +110,9 @@ int64_t nucleus(const float* x, int64_t count, float highest, float sharpness, d
   }
   heavy.resize(needed);
   std::sort(heavy.begin(), heavy.end(),
-            [](const Weight& a, const Weight& b) { return a.place < b.place; });
+            [](const Weight& a, const Weight& b) { return a.index < b.index; });
   for (size_t i = 0; i < needed; ++i) {
-    places[i] = heavy[i].place;
+    indices[i] = heavy[i].index;
     weights[i] = heavy[i].weight;
   }
   return int64_t(needed);
@@ -130,7 +132,7 @@ int64_t draw(const float* weights, int64_t count, double uniform) {
         if (reached > point) return i;
         if (weights[i] > 0) last = i;
       }
-      before = reached;  // rounding: the point was the block's end
+      before = reached;  // by rounding, the point was the block's end
     } else {
       before += block;
       if (block > 0) {
@@ -142,7 +144,7 @@ int64_t draw(const float* weights, int64_t count, double uniform) {
   return last;
 }
 
-void excess(const float* p, int64_t count, float factor, const float* q, const int64_t* places,
+void excess(const float* p, int64_t count, float factor, const float* q, const int64_t* indices,
             int64_t shared, float* left) {
   const __m512 times = _mm512_set1_ps(factor);
   for (int64_t i = 0; i < count; i += 16) {
@@ -151,7 +153,8 @@ void excess(const float* p, int64_t count, float factor, const float* q, const i
                           _mm512_mul_ps(times, _mm512_maskz_loadu_ps(lanes, p + i)));
   }
   for (int64_t i = 0; i < shared; ++i) {
-    if (places[i] >= 0 && places[i] < count) left[places[i]] = std::max(0.0f, left[places[i]] - q[i]);
+    if (indices[i] >= 0 && indices[i] < count)
+      left[indices[i]] = std::max(0.0f, left[indices[i]] - q[i]);
   }
 }
 

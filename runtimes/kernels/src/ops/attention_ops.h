@@ -1,5 +1,5 @@
-// Attention operators: self-attention, which writes its keys and values into a cache, and attention to
-// an encoder's keys and values.
+// Attention operators: self-attention, which writes its keys and values into a cache, and attention
+// to an encoder's keys and values.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,8 @@ struct Heads {
   void set_sizes(int64_t q_width, Shapes& shapes) const {
     const int64_t size = q_width / count;
     if (size < 8 || size % 8 || q_width != size * count) {
-      fail("queries of ", q_width, " numbers for ", count, " heads; a head has 8, 16, 24, … numbers");
+      fail("queries of ", q_width, " numbers for ", count,
+           " heads; a head has 8, 16, 24, … numbers");
     }
     shapes.set(Dim::heads, count, "num_heads");
     shapes.set(Dim::kv_heads, kv_count, "kv_num_heads");
@@ -103,8 +104,8 @@ class CachedCall {
   // Writes the values and attends: out [m, heads · size]. `bias` [1, heads, m, keys] may be null.
   void attend(const float* bias, float* out, const Threads& threads) {
     write(v_, values_);
-    const AttentionShape shape{rows_,     heads_.count, heads_.kv_count, size_,    past_ + 1,
-                               1,         capacity_,    heads_.scale,    parents_, candidates_};
+    const AttentionShape shape{rows_, heads_.count, heads_.kv_count, size_,    past_ + 1,
+                               1,     capacity_,    heads_.scale,    parents_, candidates_};
     edgespec::attend(shape, q_.data, q_.stride, keys_, values_, bias, out, threads);
   }
 
@@ -112,8 +113,8 @@ class CachedCall {
   CachedCall(const Heads& heads, const Rows& q, const Rows& k, const Rows& v, int64_t size)
       : heads_(heads), q_(q), k_(k), v_(v), rows_(q.count), size_(size) {}
 
-  // Memory of the cache with this call's positions. The caller usually binds it to the memory of the
-  // past; if not, the past is copied.
+  // Memory of the cache with this call's positions. The caller usually binds it to the memory of
+  // the past; if not, the past is copied.
   static float* present(const float* past, float* now, const Shapes& shapes) {
     const int64_t count = shapes[Dim::kv_heads] * shapes[Dim::capacity] * shapes[Dim::size];
     if (now != past) std::memcpy(now, past, static_cast<size_t>(count) * sizeof(float));
@@ -215,8 +216,8 @@ using BiasedTreeAttention = SelfAttention<schema::BiasedTreeAttention, BiasedPos
 // One call of attention to an encoder's keys and values.
 class SourceCall {
  public:
-  // q [m, heads · size]; keys and values are inputs of the operator `Schema`. `shapes` has the sizes
-  // of heads.
+  // q [m, heads · size]; keys and values are inputs of the operator `Schema`. `shapes` has the
+  // sizes of heads.
   template <typename Schema>
   static SourceCall of(const Call& call, const Heads& heads, const Rows& q, Shapes& shapes) {
     const auto keys = call.input(Schema::in::key, shapes);

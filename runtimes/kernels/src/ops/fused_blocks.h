@@ -1,6 +1,6 @@
-// Fused blocks: attention blocks and feed-forward blocks, from the norm to the sum with the residual
-// stream. A block has the bits of the operators that it consists of; but the session's threads are
-// woken once for all of them.
+// Fused blocks: attention blocks and feed-forward blocks, from the norm to the sum with the
+// residual stream. A block has the bits of the operators that it consists of; but the session's
+// threads are woken once for all of them.
 #pragma once
 
 #include "ops/attention_ops.h"
@@ -93,9 +93,8 @@ class SelfAttentionBlock : AttentionBlock<Table> {
         CachedCall::of<Schema>(call, this->heads_, columns(0, q_width), columns(q_width, kv_width),
                                columns(q_width + kv_width, kv_width), shapes);
     const Positions<Schema> positions(call, shapes);
-    this->run(call, x.data, shapes, normed, opened, attended, [&](const Threads& threads) {
-      positions.attend(cached, attended, threads);
-    });
+    this->run(call, x.data, shapes, normed, opened, attended,
+              [&](const Threads& threads) { positions.attend(cached, attended, threads); });
   }
 
  private:

@@ -47,8 +47,8 @@ class Lazy {
 };
 
 // `choose` [1] says what a call returns: 0 logits; 1 the token of the largest logit and that logit;
-// 2 the kTopTokens tokens of the largest logits, these and their probabilities. Other outputs have no
-// rows.
+// 2 the kTopTokens tokens of the largest logits, these and their probabilities. Other outputs have
+// no rows.
 class Int8Head {
  public:
   using Schema = schema::Int8Head;
@@ -71,7 +71,8 @@ class Int8Head {
     const auto norm = call.input(Schema::in::norm, shapes);
     const int64_t choose = *call.input(Schema::in::choose, shapes).data;
     if (choose < 0 || choose > 2) {
-      fail("choose is ", choose, "; give 0 for logits, 1 for the top token, 2 for top tokens and "
+      fail("choose is ", choose,
+           "; give 0 for logits, 1 for the top token, 2 for top tokens and "
            "probabilities");
     }
     const Int8Table table{call.input(Schema::in::table), call.input(Schema::in::scale),
@@ -142,9 +143,8 @@ class Int8Head {
     struct Logits;
     float* logits = scratch<Logits>(rows.count * table.out);
     multiply(rows, table, logits, threads);
-    threads.each(rows.count, rows.count * table.out / 8, [&](int64_t r) {
-      top_tokens_of_row(logits + r * table.out, table.out, r, out);
-    });
+    threads.each(rows.count, rows.count * table.out / 8,
+                 [&](int64_t r) { top_tokens_of_row(logits + r * table.out, table.out, r, out); });
   }
 
   // Overwrites the row of logits.

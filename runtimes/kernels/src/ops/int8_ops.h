@@ -1,5 +1,5 @@
-// Operators that quantize rows to 8 bits and multiply them with 8-bit weights; and the row operators
-// next to them.
+// Operators that quantize rows to 8 bits and multiply them with 8-bit weights; and the row
+// operators next to them.
 #pragma once
 
 #include <utility>

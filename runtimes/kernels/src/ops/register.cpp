@@ -59,11 +59,11 @@ __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOp
   if (api == nullptr) return refuse(base);
   OrtCustomOpDomain* domain = nullptr;
   OrtStatus* status =
-      domain_of<Float16MatMul, BFloat16MatMul, Int8MatMul,
-                RMSNormInt8MatMul, HadamardInt8MatMul, HadamardRotation, Int8Embedding, Int8Head,
-                SiluGate, GeluGate, RotaryTreeAttention, BiasedTreeAttention, SourceAttention,
-                RotaryAttentionBlock, BiasedAttentionBlock, CrossAttentionBlock,
-                SiluFeedForwardBlock, GeluFeedForwardBlock, ReluFeedForwardBlock>(api, &domain);
+      domain_of<Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul,
+                HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate, RotaryTreeAttention,
+                BiasedTreeAttention, SourceAttention, RotaryAttentionBlock, BiasedAttentionBlock,
+                CrossAttentionBlock, SiluFeedForwardBlock, GeluFeedForwardBlock,
+                ReluFeedForwardBlock>(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 

@@ -1,5 +1,5 @@
-// What a kernel sees of ONNX Runtime: checked tensors, attributes and threads; and how a kernel class
-// is described to it.
+// What a kernel sees of ONNX Runtime: checked tensors, attributes and threads; and how a kernel
+// class is described to it.
 #pragma once
 
 #include <onnxruntime_c_api.h>

@@ -1,6 +1,5 @@
-// The module `edgespec_kernels._sampling`: laws.h for Python, on anything that has a buffer. Through
-// ctypes, a call takes longer than what it computes.
-#define Py_LIMITED_API 0x030B0000
+// The Python module `edgespec_kernels._sampling`: kernels/sampling.h for arrays with the buffer
+// protocol. With ctypes, a call would take longer than the computation.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -10,7 +9,7 @@
 
 namespace {
 
-// A contiguous buffer of numbers of one kind; `held` says whether it is.
+// A contiguous buffer of numbers of type T; `held` is false, with a Python error set, if it is not.
 template <typename T>
 class Buffer {
  public:
@@ -19,7 +18,8 @@ class Buffer {
     held = std::strlen(view_.format) == 1 && std::strchr(formats, *view_.format) &&
            view_.itemsize == sizeof(T);
     if (held) return;
-    PyErr_Format(PyExc_TypeError, "numbers are '%s', not '%s'", view_.format, formats);
+    PyErr_Format(PyExc_TypeError, "the array's format is '%s'; it must be one of '%s'",
+                 view_.format, formats);
     PyBuffer_Release(&view_);
   }
   ~Buffer() {
@@ -41,7 +41,8 @@ struct Floats : Buffer<float> {
 };
 
 PyObject* wrong_call() {
-  if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "rows do not fit each other, or are empty");
+  if (!PyErr_Occurred())
+    PyErr_SetString(PyExc_ValueError, "array lengths differ, or an array is empty");
   return nullptr;
 }
 
@@ -53,29 +54,31 @@ PyObject* largest(PyObject*, PyObject* row) {
 
 PyObject* weigh(PyObject*, PyObject* arguments) {
   PyObject *row, *out;
-  float highest, sharpness;
-  if (!PyArg_ParseTuple(arguments, "OffO", &row, &highest, &sharpness, &out)) return nullptr;
+  float highest, inverse_temperature;
+  if (!PyArg_ParseTuple(arguments, "OffO", &row, &highest, &inverse_temperature, &out))
+    return nullptr;
   const Floats x(row), weights(out, PyBUF_WRITABLE);
   if (!x.held || !weights.held || weights.count() != x.count()) return wrong_call();
   return PyFloat_FromDouble(
-      edgespec::weigh(x.data(), x.count(), highest, sharpness, weights.data()));
+      edgespec::weigh(x.data(), x.count(), highest, inverse_temperature, weights.data()));
 }
 
 PyObject* nucleus(PyObject*, PyObject* arguments) {
   PyObject *row, *where, *out;
-  float highest, sharpness;
+  float highest, inverse_temperature;
   double share;
-  if (!PyArg_ParseTuple(arguments, "OffdOO", &row, &highest, &sharpness, &share, &where, &out)) {
+  if (!PyArg_ParseTuple(arguments, "OffdOO", &row, &highest, &inverse_temperature, &share, &where,
+                        &out)) {
     return nullptr;
   }
   const Floats x(row), weights(out, PyBUF_WRITABLE);
-  const Buffer<int64_t> places(where, "lq", PyBUF_WRITABLE);
-  if (!x.held || !weights.held || !places.held || !x.count() || weights.count() != x.count() ||
-      places.count() != x.count()) {
+  const Buffer<int64_t> indices(where, "lq", PyBUF_WRITABLE);
+  if (!x.held || !weights.held || !indices.held || !x.count() || weights.count() != x.count() ||
+      indices.count() != x.count()) {
     return wrong_call();
   }
-  return PyLong_FromLongLong(edgespec::nucleus(x.data(), x.count(), highest, sharpness, share,
-                                               places.data(), weights.data()));
+  return PyLong_FromLongLong(edgespec::nucleus(x.data(), x.count(), highest, inverse_temperature,
+                                               share, indices.data(), weights.data()));
 }
 
 PyObject* draw(PyObject*, PyObject* arguments) {
@@ -92,22 +95,22 @@ PyObject* excess(PyObject*, PyObject* arguments) {
   float factor;
   if (!PyArg_ParseTuple(arguments, "OfOOO", &all, &factor, &some, &where, &out)) return nullptr;
   const Floats p(all), q(some), left(out, PyBUF_WRITABLE);
-  const Buffer<int64_t> places(where, "lq");
-  if (!p.held || !q.held || !left.held || !places.held || left.count() != p.count() ||
-      places.count() != q.count()) {
+  const Buffer<int64_t> indices(where, "lq");
+  if (!p.held || !q.held || !left.held || !indices.held || left.count() != p.count() ||
+      indices.count() != q.count()) {
     return wrong_call();
   }
-  edgespec::excess(p.data(), p.count(), factor, q.data(), places.data(), q.count(), left.data());
+  edgespec::excess(p.data(), p.count(), factor, q.data(), indices.data(), q.count(), left.data());
   Py_RETURN_NONE;
 }
 
 PyMethodDef methods[] = {
-    {"largest", largest, METH_O, "largest(row): its first place"},
-    {"weigh", weigh, METH_VARARGS, "weigh(row, highest, sharpness, out): the sum of out"},
+    {"largest", largest, METH_O, "largest(row): the index of the maximum"},
+    {"weigh", weigh, METH_VARARGS, "weigh(row, highest, inverse_temperature, out): the sum of out"},
     {"nucleus", nucleus, METH_VARARGS,
-     "nucleus(row, highest, sharpness, share, places, weights): how many of them"},
-    {"draw", draw, METH_VARARGS, "draw(weights, uniform): a place"},
-    {"excess", excess, METH_VARARGS, "excess(p, factor, q, places, out)"},
+     "nucleus(row, highest, inverse_temperature, share, indices, weights): the set's size"},
+    {"draw", draw, METH_VARARGS, "draw(weights, uniform): an index"},
+    {"excess", excess, METH_VARARGS, "excess(p, factor, q, indices, out)"},
     {nullptr, nullptr, 0, nullptr},
 };
 

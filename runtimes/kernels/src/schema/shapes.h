@@ -1,4 +1,5 @@
-// The sizes that the symbols of an operator's shapes have, and the check that tensors agree on them.
+// The sizes that the symbols of an operator's shapes have, and the check that tensors agree on
+// them.
 #pragma once
 
 #include <array>
@@ -6,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "schema/operators.h"
 #include "schema/failure.h"
+#include "schema/operators.h"
 
 namespace edgespec {
 

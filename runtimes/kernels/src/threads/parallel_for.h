@@ -1,4 +1,4 @@
-// How work is shared among threads: the caller says by what, kernels say what.
+// A parallel for loop; the caller of a kernel brings the threads.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,11 @@
 namespace edgespec {
 
 struct Threads {
-  // Executes body(data, i) for i in 0 … count - 1, possibly in parallel.
+  // Calls body(data, i) for each i below `count`, possibly in parallel, and returns when all are
+  // done.
   void (*run)(void* context, void (*body)(void* data, size_t index), size_t count, void* data);
   void* context;
-  int64_t worth;  // cycles of work: less takes one thread no longer than to call others
+  int64_t wake_cycles;  // what it costs to wake the threads: less work stays on one
 
   template <typename Body>
   void each(int64_t count, Body body) const {
@@ -20,10 +21,10 @@ struct Threads {
     run(context, call, static_cast<size_t>(count), &body);
   }
 
-  // The same for work of so many cycles in all.
+  // The same where all calls together take about `cycles`: too little work stays on this thread.
   template <typename Body>
   void each(int64_t count, int64_t cycles, Body body) const {
-    if (cycles >= worth) return each(count, body);
+    if (cycles >= wake_cycles) return each(count, body);
     for (int64_t i = 0; i < count; ++i) body(i);
   }
 };

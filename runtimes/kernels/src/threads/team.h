@@ -1,9 +1,9 @@
-// Threads that stay together from one step of an operator to the next.
+// Threads that stay awake from one step of an operator to the next.
 //
-// An operator of several steps would wake the session's threads for each and wait for them after
-// it; here they come once and wait awake for what is next, which takes a tenth of the time. Each
-// begins with pieces of its own that lie behind each other, so that it reads one stream of memory;
-// who has done these takes from the others'.
+// Waking the session's threads for each step of an operator, and waiting for them after it, is
+// slow. A team wakes them once; its members then spin until the next step, which takes a tenth of
+// the time. A step is a number of pieces. Each member begins with a range of consecutive pieces, so
+// that it reads memory in one stream, and then takes pieces from the ranges of others.
 #pragma once
 
 #include <immintrin.h>
@@ -22,27 +22,27 @@ namespace edgespec {
 
 class Team {
  public:
-  // Executes program(its own threads) on one of these; a step that it shares is shared with those of
-  // the others that have come. None is waited for.
+  // Runs program(team) on one of the threads. Its parallel loops also run on those of the other
+  // threads that have joined by then; the team waits for none to join.
   template <typename Program>
   static void together(const Threads& threads, Program program) {
-    // Asks the system each time, which takes longer than a step; 0 is not known.
+    // Asked once, because the system call takes longer than a step. 0 means unknown.
     static const int64_t most = std::max(1u, std::thread::hardware_concurrency());
-    static std::atomic<int64_t> usual = 1;  // members
+    static std::atomic<int64_t> usual = 1;  // members of the latest team
     Team team(usual.load(std::memory_order_relaxed));
     std::exception_ptr failure;
     threads.each(most, [&](int64_t) {
       if (team.over_.load(std::memory_order_acquire)) return;
-      const int64_t member = team.come_.fetch_add(1, std::memory_order_relaxed);
+      const int64_t member = team.joined_.fetch_add(1, std::memory_order_relaxed);
       if (member != 0) return team.help(member);
       try {
-        program(Threads{run, &team, kCall});
+        program(Threads{run, &team, kWakeCycles});
       } catch (...) {
         failure = std::current_exception();
       }
       team.over_.store(true, std::memory_order_release);
     });
-    usual.store(team.come_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    usual.store(team.joined_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     if (failure) std::rethrow_exception(failure);
   }
 
@@ -56,8 +56,8 @@ class Team {
     self.share(body, count, data);
   }
 
-  // A step: `count` pieces of work. Two take turns, so that a member which looks at one that is done
-  // does not see the next one's numbers.
+  // One parallel loop of `count` pieces. Two of these alternate, so that a late member that reads a
+  // finished step does not see the counts of the next one.
   struct alignas(64) Step {
     void (*body)(void*, size_t) = nullptr;
     void* data = nullptr;
@@ -65,22 +65,21 @@ class Team {
     std::atomic<uint64_t> left = 0;
   };
 
-  // The pieces that a member begins with: in which step, and in the low half the next of them.
+  // The pieces that one member begins with: the step's number in the high half, the next piece in
+  // the low half.
   struct alignas(64) Range {
-    std::atomic<uint64_t> next = 0;  // of step 0, which has no pieces
+    std::atomic<uint64_t> next = 0;  // step 0 has no pieces
   };
 
-  static constexpr int64_t kCall = 2'000;  // cycles, until the others see a step
-  static constexpr int64_t kMostRanges = 8;
+  static constexpr int64_t kWakeCycles = 2'000;  // until the other members see a step
+  static constexpr int64_t kMaxRanges = 8;
   static constexpr int kPieceBits = 32;
-  static constexpr int kPatience = 4096;  // looks, before others may have the processor
+  static constexpr int kSpins = 4096;  // before a waiting member yields the processor
 
-  // For so many members; more or fewer may come.
-  explicit Team(int64_t members) : range_count_(std::min(members, kMostRanges)) {}
+  // Ranges for `members`; more or fewer may join.
+  explicit Team(int64_t members) : range_count_(std::min(members, kMaxRanges)) {}
 
-  uint64_t first_piece(int64_t range, uint64_t count) const {
-    return range * count / range_count_;
-  }
+  uint64_t first_piece(int64_t range, uint64_t count) const { return range * count / range_count_; }
 
   void share(void (*body)(void*, size_t), size_t count, void* data) {
     Step& step = steps_[++number_ % 2];
@@ -94,21 +93,21 @@ class Team {
     }
     while (take_piece(0)) {
     }
-    for (int looks = 0; step.left.load(std::memory_order_acquire) != 0;) wait(looks);
+    for (int spins = 0; step.left.load(std::memory_order_acquire) != 0;) wait(spins);
     if (failed_.load(std::memory_order_relaxed)) throw std::bad_alloc();
   }
 
   void help(int64_t member) {
-    for (int looks = 0; !over_.load(std::memory_order_acquire);) {
+    for (int spins = 0; !over_.load(std::memory_order_acquire);) {
       if (take_piece(member)) {
-        looks = 0;
+        spins = 0;
       } else {
-        wait(looks);
+        wait(spins);
       }
     }
   }
 
-  // Does a piece, first of the member's own; false if there was none.
+  // Runs a piece, first of the member's own range; false if none is left.
   bool take_piece(int64_t member) {
     for (int64_t other = 0; other < range_count_; ++other) {
       if (take_piece_of((member + other) % range_count_)) return true;
@@ -116,8 +115,8 @@ class Team {
     return false;
   }
 
-  // Nobody else may have taken the piece in between: so the step is what it was, and stays until the
-  // piece is done.
+  // The exchange succeeds only if no other member took the piece. The step is then current, and
+  // stays current until the piece is done.
   bool take_piece_of(int64_t range) {
     std::atomic<uint64_t>& next = ranges_[range].next;
     uint64_t state = next.load(std::memory_order_acquire);
@@ -129,7 +128,7 @@ class Team {
       if (!next.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
       try {
         step.body(step.data, piece);
-      } catch (...) {  // may not leave a thread of the runtime's; only memory can be missing
+      } catch (...) {  // must not leave a thread of the runtime; kernels only run out of memory
         failed_.store(true, std::memory_order_relaxed);
       }
       step.left.fetch_sub(1, std::memory_order_release);
@@ -137,19 +136,19 @@ class Team {
     }
   }
 
-  static void wait(int& looks) {
-    if (++looks < kPatience) {
+  static void wait(int& spins) {
+    if (++spins < kSpins) {
       _mm_pause();
     } else {
       std::this_thread::yield();
     }
   }
 
-  std::array<Range, kMostRanges> ranges_;
+  std::array<Range, kMaxRanges> ranges_;
   const int64_t range_count_;
   std::array<Step, 2> steps_;
   uint64_t number_ = 0;
-  std::atomic<int64_t> come_ = 0;
+  std::atomic<int64_t> joined_ = 0;
   std::atomic<bool> over_ = false;
   std::atomic<bool> failed_ = false;
 };
