@@ -32,7 +32,7 @@ class Scratch {
   float* floats(int64_t count) {
     const auto lines = static_cast<size_t>((count + kLanes - 1) / kLanes);
     if (lines_.size() < lines) lines_.resize(lines);
-    return lines_.data()->numbers;
+    return reinterpret_cast<float*>(lines_.data());
   }
 
  private:

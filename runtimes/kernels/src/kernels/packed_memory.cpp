@@ -21,8 +21,8 @@ PackedMemory region(std::size_t bytes) {
   const std::size_t mapped = bytes + kPage;
   void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED) throw std::bad_alloc();
-  auto* aligned =
-      reinterpret_cast<std::byte*>(rounded_up(reinterpret_cast<std::uintptr_t>(start), kPage));
+  const auto address = reinterpret_cast<std::uintptr_t>(start);
+  auto* aligned = static_cast<std::byte*>(start) + (rounded_up(address, kPage) - address);
   madvise(aligned, bytes, MADV_HUGEPAGE);  // only a hint
   return PackedMemory(aligned, [start, mapped](std::byte*) { munmap(start, mapped); });
 }

@@ -98,8 +98,10 @@ int64_t nucleus(const float* x, int64_t count, float highest, float inverse_temp
   // than the share.
   const double enough = total * (share + std::min(1e-3, (1 - share) / 2));
   thread_local std::vector<Weight> heavy;
-  for (float reach = 4; collect(weights, count, std::exp(-reach), heavy) <= enough; reach *= 1.5f) {
-    if (int64_t(heavy.size()) == count) break;
+  float reach = 4;  // the bound is e^-reach
+  while (collect(weights, count, std::exp(-reach), heavy) <= enough &&
+         int64_t(heavy.size()) != count) {
+    reach *= 1.5f;
   }
   std::sort(heavy.begin(), heavy.end(), [](const Weight& a, const Weight& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.index < b.index;

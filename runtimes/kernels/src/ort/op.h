@@ -20,12 +20,13 @@
 namespace edgespec {
 
 // An error that ONNX Runtime reported and that is returned to it.
-struct RuntimeFailure {
+struct RuntimeFailure : std::exception {
+  explicit RuntimeFailure(OrtStatus* status) : status(status) {}
   OrtStatus* status;
 };
 
 inline void check(OrtStatus* status) {
-  if (status != nullptr) throw RuntimeFailure{status};
+  if (status != nullptr) throw RuntimeFailure(status);
 }
 
 template <typename T>

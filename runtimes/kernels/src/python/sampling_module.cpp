@@ -119,4 +119,5 @@ PyModuleDef module = {
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier): Python looks for this name.
 PyMODINIT_FUNC PyInit__sampling() { return PyModule_Create(&module); }
