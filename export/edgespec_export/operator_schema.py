@@ -12,7 +12,8 @@ size there. The symbols:
     block: rows of the Hadamard matrix; vocabulary: token ids
     heads, kv_heads: query heads, key/value heads; size: numbers of a head; half_size: size / 2
     q_width, kv_width: heads · size, kv_heads · size
-    capacity: positions that the cache holds; keys: positions with this call's; source: of an encoder
+    capacity: positions that the cache holds; keys: positions up to this call's last one
+    source: positions of the encoder
     logit_rows, token_rows, probability_rows: m or 0; top: tokens returned for each row
 """
 
@@ -69,12 +70,12 @@ def _constant(name: str, dtype: ir.DataType, *shape: int | str) -> Tensor:
 
 def _closing(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Of a fused block's second product, [inner, k] instead of [k, n]."""
-    other = {"k": "inner", "n": "k"}
+    other: dict[int | str, int | str] = {"k": "inner", "n": "k"}
     return tuple(
         replace(
             tensor,
             name=f"closing_{tensor.name}",
-            shape=tuple(other.get(size, size) for size in tensor.shape),  # type: ignore[call-overload]
+            shape=tuple(other.get(size, size) for size in tensor.shape),
         )
         for tensor in tensors
     )
