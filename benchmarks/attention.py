@@ -15,15 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
-from edgespec.contract import DECODER, Exported, Variant
-from edgespec.device import Device
-from edgespec_export.attention import Attention, Fused, Standard
-from edgespec_export.blocks import FullPrecision
-from edgespec_export.checkpoint import open_checkpoint
-from edgespec_export.fitted import fitted
-from edgespec_export.pair import write_graphs
-from edgespec_export.sources import resolve
-from edgespec_runtimes.ort import OrtModel
+from edgespec.artifact.graph_io import DECODER
+from edgespec.artifact.manifest import Exported, Variant
+from edgespec.core.device import Device
+from edgespec_export.checkpoint.checkpoint import open_checkpoint
+from edgespec_export.checkpoint.sources import resolve
+from edgespec_export.components.attention import Attention, Fused, Standard
+from edgespec_export.components.blocks import FullPrecision
+from edgespec_export.families.tensor_check import fitted
+from edgespec_export.write_pair import write_graphs
+from edgespec_runtimes.ort.ort_model import OrtModel
 from record import begin, keep
 
 POSITIONS = (1, 2, 5, 9)

@@ -17,13 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from edgespec.contract import CACHE_FORMATS, Exported, cache_buffers
-from edgespec.device import Device
-from edgespec.export import export_pair
-from edgespec.model import Model
-from edgespec.quality import distance
-from edgespec.runtimes import open_model
-from edgespec.tokenizer import load_tokenizer
+from edgespec.artifact.graph_io import CACHE_FORMATS, cache_buffers
+from edgespec.artifact.manifest import Exported
+from edgespec.core.device import Device
+from edgespec.core.model import Model
+from edgespec.pair.runtime import open_model
+from edgespec.pair.tokenizer import load_tokenizer
+from edgespec.pair.variant_quality import distance
+from edgespec_export.api import export_pair
 from record import begin, keep
 
 POSITIONS = (1, 2, 5)  # a plain step is padded to two where one position is another kernel
@@ -37,7 +38,8 @@ ROOM = 32
 def cache_bytes(exported: Exported, cache: str) -> int:
     """Of a cache of the longest length."""
     widths = [
-        np.dtype(buffer.dtype).itemsize * buffer.width for buffer in cache_buffers(exported, cache)
+        np.dtype(buffer.dtype).itemsize * buffer.width
+        for buffer in cache_buffers(exported.layers, exported.head_size, cache)
     ]
     return exported.kv_heads * CACHES[0] * sum(widths)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import edgespec
-from edgespec.prompts import CHAT
-from edgespec.text_file import read_lines
+from edgespec.artifact.text_file import read_lines
+from edgespec.pair.sample_prompts import CHAT
 from record import begin, keep
 
 HELD_OUT = Path(__file__).parents[1] / "examples" / "smollm2_draft" / "held_out.txt"
@@ -58,11 +58,11 @@ def main() -> None:
         common = {"chat": True, "max_new_tokens": options.tokens}
         pair.generate("Hello.", **common)
         for category, prompts in KINDS.items():
-            for sampling, law in (("greedy", {}), ("sampled", SAMPLED)):
+            for sampling, distribution in (("greedy", {}), ("sampled", SAMPLED)):
                 results: dict[str, list[edgespec.Generation]] = {name: [] for name in ways}
                 for prompt in prompts:  # the ways take turns
                     for name, way in ways.items():
-                        results[name].append(pair.generate(prompt, **common, **law, **way))
+                        results[name].append(pair.generate(prompt, **common, **distribution, **way))
                 totals = {name: total(found) for name, found in results.items()}
                 for name, row in totals.items():
                     ratio = row["tokens_per_second"] / totals["plain"]["tokens_per_second"]

@@ -27,7 +27,7 @@ from statistics import median
 from typing import Any
 
 import edgespec
-from edgespec.prompts import CHAT
+from edgespec.pair.sample_prompts import CHAT
 from peers.measurements import Log, Measurement, Turn, interleaved, summary
 from peers.protocol import Peer, PeerError, last_line
 from record import describe, environment
@@ -232,14 +232,14 @@ class Running:
     ) -> list[Measurement]:
         """What the ways that are there do with a prompt, in this order."""
         measured = [
-            self._measure(way, beside, prompt, limit, ends)
-            for way, beside in order
-            if way in self._peers and (not beside or beside in self._peers)
+            self._measure(way, worth_candidate, prompt, limit, ends)
+            for way, worth_candidate in order
+            if way in self._peers and (not worth_candidate or worth_candidate in self._peers)
         ]
         return [one for one in measured if one and one.way in self._peers]
 
     def _measure(
-        self, way: str, beside: str, prompt: Sequence[int], limit: int, ends: Sequence[int]
+        self, way: str, worth_candidate: str, prompt: Sequence[int], limit: int, ends: Sequence[int]
     ) -> Measurement | None:
         try:
             found = self._peers[way].generate(prompt, limit)
@@ -251,7 +251,7 @@ class Running:
             self.leave_out(way, f"a text of {len(tokens)} tokens")
             return None
         times = (found.first_tokens, found.seconds_prefill, found.seconds_total)
-        return Measurement(way, beside, tokens, *times)
+        return Measurement(way, worth_candidate, tokens, *times)
 
 
 @dataclass(frozen=True)

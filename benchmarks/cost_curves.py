@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edgespec.contract import read_manifest
-from edgespec.device import Device
-from edgespec.runtimes import open_model
+from edgespec.artifact.manifest import read_manifest
+from edgespec.core.device import Device
+from edgespec.pair.runtime import open_model
 from record import begin, keep
 
 POSITIONS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 17)

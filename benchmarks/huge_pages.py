@@ -18,7 +18,7 @@ from contextlib import nullcontext
 import numpy as np
 
 import edgespec
-from edgespec_runtimes import session
+from edgespec_runtimes.ort import session
 from record import begin, keep
 
 POSITIONS = (2, 5, 9)

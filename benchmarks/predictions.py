@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from edgespec.contract import read_manifest
-from edgespec.distribution import Sampling
-from edgespec.prompts import prompts_for
-from edgespec.text_file import read_lines
-from edgespec.tune import tune
-from edgespec.tuning import Candidate
+from edgespec.artifact.manifest import read_manifest
+from edgespec.artifact.text_file import read_lines
+from edgespec.core.sampling import Sampling
+from edgespec.measure.tune import tune
+from edgespec.measure.tune_result import Trial
+from edgespec.pair.sample_prompts import prompts_for
 from record import begin, keep
 
 NEAR = 0.1
@@ -42,17 +42,17 @@ def texts(argument: str) -> Iterator[tuple[Path, str, list[str]]]:
         yield Path(pair), kind, prompts
 
 
-def row(pair: Path, text: str, candidate: Candidate) -> dict[str, Any]:
+def row(pair: Path, text: str, trial: Trial) -> dict[str, Any]:
     return {
         "pair": pair.name,
         "text": text,
-        "target": candidate.target_format,
-        "draft": " ".join(filter(None, (candidate.kind, candidate.draft_format))),
-        "gamma": candidate.gamma,
-        "acceptance": candidate.acceptance,
-        "predicted": candidate.predicted,
-        "measured": candidate.measured,
-        "off": candidate.predicted / candidate.measured - 1,
+        "target": trial.target_format,
+        "draft": " ".join(filter(None, (trial.kind, trial.draft_format))),
+        "gamma": trial.gamma,
+        "acceptance": trial.acceptance,
+        "predicted": trial.predicted,
+        "measured": trial.measured,
+        "off": trial.predicted / trial.measured - 1,
     }
 
 
@@ -67,14 +67,14 @@ def main() -> None:
             tuning = tune(
                 pair,
                 prompts,
-                process=Sampling(),
+                sampling=Sampling(),
                 max_new_tokens=options.tokens,
                 threads=[options.threads],
                 chat=read_manifest(pair).chat is not None,
             )
-            for candidate in tuning.candidates:
-                if candidate.gamma:
-                    rows.append(row(pair, text, candidate))
+            for trial in tuning.trials:
+                if trial.gamma:
+                    rows.append(row(pair, text, trial))
                     print(rows[-1], flush=True)
     near = sum(abs(entry["off"]) <= NEAR for entry in rows)
     print(f"{near} of {len(rows)} within {NEAR:.0%}")

@@ -6,15 +6,15 @@ pair = edgespec.load("build/en-de")
 print(pair.generate("GNU C compiler").text)
 """
 
+from edgespec.core.stats import Stats as Stats
 from edgespec.errors import EdgespecError as EdgespecError
 from edgespec.errors import UsageError as UsageError
-from edgespec.generation import Chunk as Chunk
-from edgespec.generation import Generation as Generation
-from edgespec.generation import Settings as Settings
-from edgespec.generation import Stream as Stream
-from edgespec.loading import load as load
-from edgespec.pair import Pair as Pair
-from edgespec.stats import Stats as Stats
+from edgespec.pair.generation import Chunk as Chunk
+from edgespec.pair.generation import Generation as Generation
+from edgespec.pair.generation import Settings as Settings
+from edgespec.pair.generation import Stream as Stream
+from edgespec.pair.loading import load as load
+from edgespec.pair.pair import Pair as Pair
 
 __all__ = [
     "Chunk",

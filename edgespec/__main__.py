@@ -1,6 +1,6 @@
 """`python -m edgespec` is the command line."""
 
-from edgespec.cli import main
+from edgespec.cli.main import main
 
 __all__: list[str] = []
 

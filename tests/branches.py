@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from fractions import Fraction
 from typing import Any
 
-from edgespec.distribution import Distribution
+from edgespec.core.distribution import Distribution
 
 
 class Scripted:
@@ -22,8 +22,8 @@ class Scripted:
         return self
 
     def bernoulli(self, probability: Any) -> bool:
-        chance = min(max(Fraction(probability), Fraction(0)), Fraction(1))
-        return self._branch([(True, chance), (False, 1 - chance)])
+        probability = min(max(Fraction(probability), Fraction(0)), Fraction(1))
+        return self._branch([(True, probability), (False, 1 - probability)])
 
     def categorical(self, distribution: Distribution) -> int:
         weights = [Fraction(weight) for weight in distribution.probabilities]
@@ -34,25 +34,25 @@ class Scripted:
         )
 
     def _branch(self, outcomes: list[tuple[Any, Fraction]]) -> Any:
-        possible = [(outcome, chance) for outcome, chance in outcomes if chance > 0]
+        possible = [(outcome, probability) for outcome, probability in outcomes if probability > 0]
         place = len(self.taken)
         branch = self._script[place] if place < len(self._script) else 0
         self.taken.append((branch, len(possible)))
-        outcome, chance = possible[branch]
-        self.probability *= chance
+        outcome, probability = possible[branch]
+        self.probability *= probability
         return outcome
 
 
-def exact_law(run: Callable[[Scripted], Hashable]) -> dict[Hashable, Fraction]:
-    """The law of `run`'s result: it is run once for every way its draws can turn out."""
-    law: dict[Hashable, Fraction] = defaultdict(Fraction)
+def exact_distribution(run: Callable[[Scripted], Hashable]) -> dict[Hashable, Fraction]:
+    """The distribution of `run`'s result: it is run once for every way its draws can turn out."""
+    distribution: dict[Hashable, Fraction] = defaultdict(Fraction)
     script: list[int] | None = []
     while script is not None:
         randomness = Scripted(script)
-        law[run(randomness)] += randomness.probability
+        distribution[run(randomness)] += randomness.probability
         script = _next_script(randomness.taken)
-    assert sum(law.values()) == 1
-    return dict(law)
+    assert sum(distribution.values()) == 1
+    return dict(distribution)
 
 
 def _next_script(taken: list[tuple[int, int]]) -> list[int] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from edgespec.cli import main
+from edgespec.cli.main import main
 
 EDGESPEC = Path(sys.executable).with_name("edgespec")  # installed, for processes of their own
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgespec.device import Device
-from edgespec.profile import Profile
-from edgespec.runtimes import describe
+from edgespec.core.device import Device
+from edgespec.pair.profile import Profile
+from edgespec.pair.runtime import describe
 
 
 def profile(**changes: Any) -> Profile:

@@ -1,4 +1,4 @@
-"""A `Model` that is a table of laws, in place of a network."""
+"""A `Model` that is a table of distributions, in place of a network."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from edgespec.distribution import Distribution
-from edgespec.model import Sibling
+from edgespec.core.distribution import Distribution
+from edgespec.core.model import Candidate
 
 Law = Callable[[tuple[int, ...]], Sequence[Fraction]]
 
 
 class TableModel:
-    """Returns laws where a network returns logits; `as_law` is the processor that goes with it."""
+    """Returns distributions where a network returns logits; `as_distribution` is the processor that goes with it."""
 
     seconds = 0.0
 
-    def __init__(self, law: Law, vocab_size: int = 3, capacity: int = 64) -> None:
-        self.law = law
+    def __init__(self, distribution: Law, vocab_size: int = 3, capacity: int = 64) -> None:
+        self.distribution = distribution
         self.vocab_size = vocab_size
         self.capacity = capacity
         self.calls = 0
@@ -30,7 +30,7 @@ class TableModel:
         return len(self._cache)
 
     @property
-    def settled(self) -> int:
+    def valid_length(self) -> int:
         return self.length
 
     def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
@@ -42,7 +42,7 @@ class TableModel:
         rows = []
         for token in tokens:
             self._cache.append(token)
-            rows.append(self.law(tuple(self._cache)))
+            rows.append(self.distribution(tuple(self._cache)))
         assert len(self._cache) <= self.capacity
         return np.array(rows, dtype=object)
 
@@ -52,47 +52,47 @@ class TableModel:
 
 
 class BranchingTable(TableModel):
-    """A target that scores siblings, at most `most` positions in a call."""
+    """A target that scores candidates, at most `most` positions in a call."""
 
-    branches = True
+    scores_candidates = True
 
-    def __init__(self, law: Law, most: int = 17, **options: int) -> None:
-        super().__init__(law, **options)
+    def __init__(self, distribution: Law, most: int = 17, **options: int) -> None:
+        super().__init__(distribution, **options)
         self._most = most
-        self._siblings: list[
+        self._candidates: list[
             tuple[tuple[int, ...], int]
         ] = []  # what each stands behind, and itself
 
-    def room_beside(self, count: int) -> int:
+    def candidate_room(self, count: int) -> int:
         return max(0, self._most - count)
 
-    def score(self, tokens: Sequence[int], siblings: Sequence[Sibling] = ()) -> np.ndarray:
-        assert len(tokens) + len(siblings) <= self._most or not siblings
+    def score(self, tokens: Sequence[int], candidates: Sequence[Candidate] = ()) -> np.ndarray:
+        assert len(tokens) + len(candidates) <= self._most or not candidates
         start = self.length
         rows = super().score(tokens)
-        self._siblings = [
-            (tuple(self._cache[: start + place + 1]), token) for place, token in siblings
+        self._candidates = [
+            (tuple(self._cache[: start + place + 1]), token) for place, token in candidates
         ]
-        assert all(0 <= place < len(tokens) - 1 for place, _ in siblings)
-        beside = [self.law((*before, token)) for before, token in self._siblings]
+        assert all(0 <= place < len(tokens) - 1 for place, _ in candidates)
+        beside = [self.distribution((*before, token)) for before, token in self._candidates]
         return np.array([*rows, *beside], dtype=object)
 
-    def take(self, sibling: int) -> None:
-        before, token = self._siblings[sibling]
+    def commit_candidate(self, candidate: int) -> None:
+        before, token = self._candidates[candidate]
         assert tuple(self._cache) == before
         self._cache.append(token)
 
 
 class ReadingTable(TableModel):
-    """A draft whose laws depend on whether the target has been in front of a position."""
+    """A draft whose distributions depend on whether the target has been in front of a position."""
 
-    def __init__(self, law: Law, target: TableModel) -> None:
-        super().__init__(law)
+    def __init__(self, distribution: Law, target: TableModel) -> None:
+        super().__init__(distribution)
         self._target = target
         self._settled = 0
 
     @property
-    def settled(self) -> int:
+    def valid_length(self) -> int:
         return min(self._settled, self.length)
 
     def score(self, tokens: Sequence[int]) -> np.ndarray:
@@ -101,14 +101,14 @@ class ReadingTable(TableModel):
         for token in tokens:
             seen = self.length <= self._target.length
             self._settled = (
-                self.length + 1 if seen and self.settled == self.length else self.settled
+                self.length + 1 if seen and self.valid_length == self.length else self.valid_length
             )
             self._cache.append(token)
-            rows.append(self.law((*self._cache, int(seen))))
+            rows.append(self.distribution((*self._cache, int(seen))))
         return np.array(rows, dtype=object)
 
 
-def as_law(row: np.ndarray) -> Distribution:
+def as_distribution(row: np.ndarray) -> Distribution:
     return Distribution(np.arange(len(row)), row)
 
 
@@ -116,13 +116,13 @@ def fractions(*weights: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(weight, sum(weights)) for weight in weights)
 
 
-def varying(laws: Sequence[Sequence[Fraction]], stride: int = 1) -> Law:
-    """A law that depends on the whole context: each context picks one of `laws`."""
+def varying(distributions: Sequence[Sequence[Fraction]], stride: int = 1) -> Law:
+    """A distribution that depends on the whole context: each context picks one of `distributions`."""
 
-    def law(context: tuple[int, ...]) -> Sequence[Fraction]:
+    def distribution(context: tuple[int, ...]) -> Sequence[Fraction]:
         place = 0
         for token in context:
             place = 5 * place + token + 1
-        return laws[(stride * place + len(context)) % len(laws)]
+        return distributions[(stride * place + len(context)) % len(distributions)]
 
-    return law
+    return distribution

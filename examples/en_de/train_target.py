@@ -32,9 +32,9 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import T5Config, T5ForConditionalGeneration
 
-from edgespec_export.distill.examples import padded
-from edgespec_export.distill.optimizer import MasterWeights
-from edgespec_export.distill.t5 import decode, encode, head
+from edgespec_distill.data.examples import padded
+from edgespec_distill.models.t5_forward import decode, encode, head
+from edgespec_distill.training.optimizer import MasterWeights
 
 PAD = 0
 LONGEST = 160  # tokens of a side; 2 % of the descriptions are longer
@@ -175,7 +175,7 @@ def rate_at(step: int, steps: int, peak: float) -> float:
     return peak * min(1.0, (step + 1) / 200, max(0.0, (steps - step) / fall))
 
 
-def _chosen(names: list[str], height: float, rng: random.Random) -> str:
+def _top_tokens(names: list[str], height: float, rng: random.Random) -> str:
     """A corpus: as the rate falls to nothing, the others give way to the descriptions."""
     shares = [SHARES[n] * (1.0 if n == "descriptions" else height) for n in names]
     return rng.choices(names, shares)[0]
@@ -301,7 +301,7 @@ def train(arguments: argparse.Namespace) -> None:
     running = [0.0, 0.0]
     for step in range(first, arguments.steps):
         rate = rate_at(step, arguments.steps, arguments.rate)
-        batch = next(streams[_chosen(list(streams), rate / arguments.rate, rng)])
+        batch = next(streams[_top_tokens(list(streams), rate / arguments.rate, rng)])
         model.train()
         loss, guide = losses(model, batch, CONFIG.dropout_rate)
         (loss + guide).backward()

@@ -101,27 +101,27 @@ def _sentence(text: str) -> str:
 
 
 class Maker:
-    """Fills sentences by chance."""
+    """Fills sentences by probability."""
 
-    def __init__(self, words: Words, chance: random.Random) -> None:
-        self._words, self._chance = words, chance
+    def __init__(self, words: Words, probability: random.Random) -> None:
+        self._words, self._probability = words, probability
         self._code = (HERE / "code.txt").read_text(encoding="utf-8").splitlines()
 
     def make(self, pattern: str) -> str:
         while found := INNERMOST.search(pattern):
-            part = self._chance.choice(found[1].split("|"))
+            part = self._probability.choice(found[1].split("|"))
             filled = self._filled(part) if "|" not in found[1] else part
             pattern = pattern[: found.start()] + filled + pattern[found.end() :]
         return " ".join(pattern.split())
 
     def _filled(self, slot: str) -> str:
-        pick = self._chance.choice
+        pick = self._probability.choice
         article, _, kind = slot.rpartition(" ")
         if kind in self._words.of_kind:
             word = pick(self._words.of_kind[kind])
             return f"{'an' if word[0] in 'aeiou' else 'a'} {word}" if article else word
         if slot == "number":
-            return str(round(self._chance.lognormvariate(2.8, 1)) + 2)
+            return str(round(self._probability.lognormvariate(2.8, 1)) + 2)
         if slot == "half sentence":
             sentence = pick(self._words.sentences).split()
             return " ".join(sentence[: len(sentence) // 2 + 1])
@@ -140,13 +140,13 @@ def main() -> None:
     parser.add_argument("wordnet", type=Path, help="/usr/share/wordnet")
     parser.add_argument("count", type=int)
     arguments = parser.parse_args()
-    chance = random.Random(0)
-    maker = Maker(read_wordnet(arguments.wordnet), chance)
+    probability = random.Random(0)
+    maker = Maker(read_wordnet(arguments.wordnet), probability)
     patterns = (HERE / "requests.txt").read_text(encoding="utf-8").splitlines()
     made = set((HERE / "held_out.txt").read_text(encoding="utf-8").splitlines())
     left = arguments.count
     while left:
-        request = maker.make(chance.choice(patterns))
+        request = maker.make(probability.choice(patterns))
         if request not in made:
             made.add(request)
             print(request)

@@ -17,11 +17,11 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from edgespec_export.checkpoint import open_checkpoint
-from edgespec_export.distill.models import Distilled
-from edgespec_export.distill.outputs import Manner, written
-from edgespec_export.distill.target import open_target
-from edgespec_export.sources import resolve
+from edgespec_distill.data.outputs import SamplingPlan, written
+from edgespec_distill.models.target import open_target
+from edgespec_distill.models.trainable import Distilled
+from edgespec_export.checkpoint.checkpoint import open_checkpoint
+from edgespec_export.checkpoint.sources import resolve
 
 USER_TURN = "<|im_start|>user\n"
 END = "<|im_end|>"
@@ -33,12 +33,14 @@ OPENINGS, HELD_OUT = (
 )
 
 
-def messages(model: Distilled, tokenizer: Tokenizer, chance: random.Random) -> Iterator[str]:
+def messages(model: Distilled, tokenizer: Tokenizer, probability: random.Random) -> Iterator[str]:
     """Users' messages without end."""
     end = tokenizer.token_to_id(END)
-    manner = Manner(LONGEST, [end], temperature=0.9, enough=0.8)
+    manner = SamplingPlan(LONGEST, [end], temperature=0.9, enough=0.8)
     while True:
-        openings = [chance.choice(OPENINGS) if chance.random() < 0.9 else "" for _ in range(ROWS)]
+        openings = [
+            probability.choice(OPENINGS) if probability.random() < 0.9 else "" for _ in range(ROWS)
+        ]
         turns = [USER_TURN + opening for opening in openings]
         begun = tokenizer.encode_batch(turns, add_special_tokens=False)
         for text in written(model, [encoding.ids for encoding in begun], manner):

@@ -1,1 +1,1 @@
-"""Checkpoint to ONNX: reads weights tensor by tensor, writes the graphs of `edgespec.contract`."""
+"""Checkpoint to ONNX: reads weights tensor by tensor, writes the graphs of `edgespec.artifact`."""

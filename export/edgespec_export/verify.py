@@ -12,10 +12,10 @@ import torch
 from optimum.exporters.tasks import TasksManager
 from optimum.utils import NormalizedConfigManager
 
-from edgespec import contract
+from edgespec.artifact import graph_io, manifest
 from edgespec.errors import EdgespecError
-from edgespec_export.sources import transformers_place
-from edgespec_export.transformers_config import transformers_config
+from edgespec_export.checkpoint.sources import transformers_place
+from edgespec_export.checkpoint.transformers_config import transformers_config
 
 __all__ = ["TOLERANCE", "differences"]
 
@@ -26,14 +26,14 @@ TASKS = {"t5": "text2text-generation", "llama": "text-generation"}
 
 
 class Scored(Protocol):
-    """What is compared: a `edgespec.model.Model` that shows its cross-attention inputs."""
+    """What is compared: a `edgespec.core.model.Model` that shows its cross-attention inputs."""
 
     def prefill(self, prompt: Sequence[int]) -> int: ...
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]: ...
     def cross_attention(self) -> Mapping[str, npt.NDArray[np.float32]]: ...
 
 
-def differences(source: Path, exported: contract.Exported, model: Any) -> dict[str, float]:
+def differences(source: Path, exported: manifest.Exported, model: Any) -> dict[str, float]:
     """Largest |difference| of each graph's outputs on random tokens: graph name to number.
 
     Args:
@@ -44,7 +44,7 @@ def differences(source: Path, exported: contract.Exported, model: Any) -> dict[s
     return _differences(_reference(source, exported), exported, model)
 
 
-def _differences(reference: Any, exported: contract.Exported, model: Scored) -> dict[str, float]:
+def _differences(reference: Any, exported: manifest.Exported, model: Scored) -> dict[str, float]:
     generator = np.random.default_rng(0)
     prompt, text = (
         [int(token) for token in generator.integers(exported.vocab_size, size=size)]
@@ -65,12 +65,12 @@ def _differences(reference: Any, exported: contract.Exported, model: Scored) -> 
                 use_cache=False,
             )
             expected = output.logits[0]
-            result[contract.ENCODER] = _cross_difference(reference, output, model)
-    result[contract.DECODER] = _distance(np.concatenate(logits), expected)
+            result[graph_io.ENCODER] = _cross_difference(reference, output, model)
+    result[graph_io.DECODER] = _distance(np.concatenate(logits), expected)
     return result
 
 
-def _reference(source: Path, exported: contract.Exported) -> Any:
+def _reference(source: Path, exported: manifest.Exported) -> Any:
     """The original in float32, in evaluation mode."""
     place, options = transformers_place(source)
     try:
@@ -101,7 +101,7 @@ def _cross_difference(reference: Any, output: Any, model: Scored) -> float:
     for layer, block in enumerate(reference.decoder.block):
         attention = block.layer[1].EncDecAttention
         for name, project in zip(
-            contract.cross_names(layer), (attention.k, attention.v), strict=True
+            graph_io.cross_names(layer), (attention.k, attention.v), strict=True
         ):
             _, heads, _, size = ours[name].shape
             expected = project(hidden)[0].reshape(-1, heads, size).transpose(0, 1)

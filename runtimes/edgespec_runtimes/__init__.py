@@ -1,1 +1,1 @@
-"""What runs an exported model: each runtime implements `edgespec.model.Model`."""
+"""What runs an exported model: each runtime implements `edgespec.core.model.Model`."""

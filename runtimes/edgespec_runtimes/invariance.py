@@ -11,15 +11,16 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.contract import MAX_ROWS, RowInvariance
+from edgespec.artifact.graph_io import MAX_ROWS
+from edgespec.artifact.manifest import RowInvariance
+from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.errors import EdgespecError
-from edgespec.model import Branching, Model, Sibling, branching_of
 
 __all__ = ["LONGEST", "measure_row_invariance"]
 
 PROMPT_LENGTHS = (2, 21, 55, 119)  # kernels may change with the cache: cross 32, 64 and 128
 BEHIND = 2 * MAX_ROWS  # positions that are needed behind a prompt
-FEWEST_WITH_SIBLINGS = 3  # two in a line, one beside the second
+FEWEST_WITH_CANDIDATES = 3  # two in a line, one beside the second
 LONGEST = PROMPT_LENGTHS[-1] + BEHIND
 
 
@@ -27,7 +28,7 @@ def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
     """Scores the same texts in calls of 1, 2 … 17 positions and compares the logits bitwise.
 
     Each call also carries positions that are rejected afterwards, as verification does, so the
-    cache that it leaves is compared by all later logits. Where the model takes siblings, the texts
+    cache that it leaves is compared by all later logits. Where the model takes candidates, the texts
     are scored as such, too.
 
     Args:
@@ -39,8 +40,8 @@ def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
     """
     generator = np.random.default_rng(0)
     equal = dict.fromkeys(range(1, MAX_ROWS), True)
-    branching = branching_of(model)
-    siblings = branching is not None
+    candidate_model = candidate_model_of(model)
+    candidates = candidate_model is not None
     one_row_difference = 0.0
     lengths = [length for length in PROMPT_LENGTHS if length + BEHIND <= model.capacity]
     if not lengths:
@@ -67,18 +68,18 @@ def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
                 if rows == 1 and not junk:
                     difference = float(np.abs(logits - expected).max())
                     one_row_difference = max(one_row_difference, difference)
-        if branching is not None and siblings:
-            for rows in range(FEWEST_WITH_SIBLINGS, MAX_ROWS + 1):
+        if candidate_model is not None and candidates:
+            for rows in range(FEWEST_WITH_CANDIDATES, MAX_ROWS + 1):
                 model.rewind(start)
-                logits = _with_siblings(branching, text, rows, generator)
-                siblings &= bool(np.array_equal(logits, expected[: len(logits)]))
+                logits = _with_candidates(candidate_model, text, rows, generator)
+                candidates &= bool(np.array_equal(logits, expected[: len(logits)]))
     return RowInvariance(
-        verdict=all(equal[rows] for rows in equal if rows > 1),
+        is_row_invariant=all(equal[rows] for rows in equal if rows > 1),
         min_rows=1 if equal[1] else 2,
         max_rows=MAX_ROWS,
         one_row_difference=one_row_difference,
         measured_on=measured_on,
-        siblings=siblings,
+        candidates=candidates,
     )
 
 
@@ -97,29 +98,29 @@ def _in_calls_of(
     return np.concatenate(logits)
 
 
-def _with_siblings(
-    model: Branching, text: list[int], rows: int, generator: np.random.Generator
+def _with_candidates(
+    model: CandidateModel, text: list[int], rows: int, generator: np.random.Generator
 ) -> npt.NDArray[np.float32]:
     """The logits after each token of `text`, maybe but the last, in calls of `rows` positions: some
-    tokens in a line of which the last are junk, and siblings of which one is right and is taken."""
+    tokens in a line of which the last are junk, and candidates of which one is right and is taken."""
     logits: list[npt.NDArray[np.float32]] = []
     while len(logits) + 1 < len(text):
         ahead = text[len(logits) :]
         count = int(generator.integers(1, rows - 1))
         line = rows - count
         place = min(int(generator.integers(line - 1)), len(ahead) - 2)
-        siblings = [
-            Sibling(int(generator.integers(line - 1)), token)
+        candidates = [
+            Candidate(int(generator.integers(line - 1)), token)
             for token in _tokens(generator, model, count)
         ]
         right = int(generator.integers(count))
-        siblings[right] = Sibling(place, ahead[place + 1])
+        candidates[right] = Candidate(place, ahead[place + 1])
         start = model.length
         junk = _tokens(generator, model, line - place - 1)
-        scored = model.score([*ahead[: place + 1], *junk], siblings).copy()
+        scored = model.score([*ahead[: place + 1], *junk], candidates).copy()
         logits += [*scored[: place + 1], scored[line + right]]
         model.rewind(start + place + 1)
-        model.take(right)
+        model.commit_candidate(right)
     return np.array(logits)
 
 

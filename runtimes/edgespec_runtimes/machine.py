@@ -9,8 +9,8 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from edgespec.device import Device
-from edgespec_runtimes.providers import find_provider
+from edgespec.core.device import Device
+from edgespec_runtimes.ort.providers import find_provider
 
 __all__ = ["describe"]
 

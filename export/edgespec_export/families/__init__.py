@@ -7,19 +7,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from edgespec.errors import EdgespecError
-from edgespec_export.attention import Attention, Heads
-from edgespec_export.blocks import Numbers
+from edgespec_export.components.attention import Attention, Heads
+from edgespec_export.components.blocks import NumberFormat
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.llama import KINDS, Llama
 from edgespec_export.families.t5 import T5
-from edgespec_export.graph import Graph
-from edgespec_export.rotation import Residual
+from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.quantization.hadamard import Residual
 
 __all__ = ["Family", "family_of"]
 
 
 class Family(Protocol):
-    """The shape of one model. Attributes are those of `edgespec.contract.Exported`.
+    """The shape of one model. Attributes are those of `edgespec.artifact.manifest.Exported`.
 
     Attributes:
         graphs: names of its graphs.
@@ -64,7 +64,7 @@ class Family(Protocol):
     @property
     def features(self) -> int: ...
 
-    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
 
     def residual(self) -> Residual:

@@ -4,7 +4,7 @@ A guess at a text is hard for a model of one layer; a guess at what a model of t
 after a look at its states, is not. Each position joins the token there with the target's states one
 position before it. Where the target has not been yet, the draft's own hidden state takes their
 place. Li et al. (2024, arXiv 2401.15077) and, for several layers, Li et al. (2025, arXiv
-2503.01840); docs/decisions/0013-a-draft-that-reads.md says what differs.
+2503.01840); docs/decisions/0013-eagle-drafts.md says what differs.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from edgespec import contract
-from edgespec_export.attention import Attention
-from edgespec_export.blocks import Numbers, decoder_positions, rms_norm
-from edgespec_export.families.config import Config
+from edgespec.artifact import graph_io
+from edgespec_export.components.attention import Attention
+from edgespec_export.components.blocks import NumberFormat, decoder_positions, rms_norm
 from edgespec_export.families.llama import EMBEDDING, KINDS, Llama
-from edgespec_export.graph import Graph
-from edgespec_export.rotation import Residual
+from edgespec_export.families.model_config import Config
+from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.quantization.hadamard import Residual
 
 __all__ = ["Eagle"]
 
@@ -42,7 +42,7 @@ class Eagle(Llama):
 
     @property
     def graphs(self) -> tuple[str, ...]:
-        return (contract.READER, contract.DECODER)
+        return (graph_io.FEATURE_FUSION, graph_io.DECODER)
 
     @property
     def features(self) -> int:
@@ -65,27 +65,27 @@ class Eagle(Llama):
             target_width=int(config.need("target_hidden_size")),
         )
 
-    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
-        if g.name == contract.READER:
+        if g.name == graph_io.FEATURE_FUSION:
             self._reader(g, numbers)
         else:
             self._decoder(g, numbers, attention)
 
-    def _reader(self, g: Graph, numbers: Numbers) -> None:
+    def _reader(self, g: Graph, numbers: NumberFormat) -> None:
         """States from the target's features: each layer's are normalised and mapped, and added."""
-        features = g.input(contract.FEATURES, np.float32, ["m", self.features])
+        features = g.input(graph_io.FEATURES, np.float32, ["m", self.features])
         parts = g.split(features, [self.target_width] * len(self.reads))
         maps = [
             numbers.inner(g, rms_norm(g, part, *self._norm(place)), _map(place))
             for place, part in enumerate(parts)
         ]
         states = maps[0] if len(maps) == 1 else g.op.Sum(*maps)
-        g.output(contract.STATES, states, np.float32, ["m", self.width])
+        g.output(graph_io.FUSED_STATES, states, np.float32, ["m", self.width])
 
-    def _decoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def _decoder(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         tokens, positions = decoder_positions(g, trees=attention.trees)
-        states = g.input(contract.STATES, np.float32, ["m", self.width])
+        states = g.input(graph_io.FUSED_STATES, np.float32, ["m", self.width])
         joined = [
             numbers.linear(
                 g, numbers.norm(g, x, f"{part}_norm.weight", self.epsilon), f"{part}.weight"
@@ -94,7 +94,7 @@ class Eagle(Llama):
         ]
         x = self._through_layers(g, g.op.Add(*joined), positions, numbers, attention)[-1]
         self._end(g, x, numbers)
-        g.output(contract.HIDDEN, g.op.Identity(x), np.float32, ["m", self.width])
+        g.output(graph_io.HIDDEN, g.op.Identity(x), np.float32, ["m", self.width])
 
     def residual(self) -> Residual:
         """States are of the draft's own stream; features are not, so their maps turn them."""

@@ -13,21 +13,21 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from edgespec import contract
+from edgespec.artifact import graph_io
 from edgespec.errors import EdgespecError
-from edgespec_export.attention import Angles, Attention, Heads
-from edgespec_export.blocks import (
-    Numbers,
+from edgespec_export.components.attention import Angles, Attention, Heads
+from edgespec_export.components.blocks import (
+    NumberFormat,
     Positions,
     asked_positions,
     decoder_positions,
     gated,
     rms_norm,
 )
-from edgespec_export.families.config import Config
+from edgespec_export.families.model_config import Config
 from edgespec_export.families.rope import inverse_frequencies
-from edgespec_export.graph import Graph
-from edgespec_export.rotation import Residual
+from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.quantization.hadamard import Residual
 
 __all__ = ["EMBEDDING", "KINDS", "Llama"]
 
@@ -86,7 +86,7 @@ class Llama:
 
     @property
     def graphs(self) -> tuple[str, ...]:
-        return (contract.DECODER,)
+        return (graph_io.DECODER,)
 
     @property
     def features(self) -> int:
@@ -135,7 +135,7 @@ class Llama:
         config.refuse_the_rest()
         return shape
 
-    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         """Emits the decoder graph."""
         tokens, positions = decoder_positions(g, trees=attention.trees)
         x = numbers.table(g, tokens, EMBEDDING)
@@ -144,14 +144,14 @@ class Llama:
         if self.read_layers:
             parts = [numbers.unturned(g, after[n - 1], self.width) for n in self.read_layers]
             features = g.op.Concat(*parts, axis=1)
-            g.output(contract.FEATURES, features, np.float32, ["m", self.features])
+            g.output(graph_io.FEATURES, features, np.float32, ["m", self.features])
 
     def _through_layers(
         self,
         g: Graph,
         x: ir.Value,
         positions: Positions,
-        numbers: Numbers,
+        numbers: NumberFormat,
         attention: Attention,
     ) -> list[ir.Value]:
         """The residual stream [m, width] after each layer."""
@@ -169,10 +169,10 @@ class Llama:
             after.append(x)
         return after
 
-    def _end(self, g: Graph, x: ir.Value, numbers: Numbers) -> None:
+    def _end(self, g: Graph, x: ir.Value, numbers: NumberFormat) -> None:
         rows = asked_positions(g, x)
         logits = numbers.head(g, rows, self._tables[-1], LAST_NORM, self.epsilon)
-        g.output(contract.LOGITS, logits, np.float32, ["rows", self.vocab_size])
+        g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
 
     def with_own_head(self) -> Llama:
         return replace(self, tied_head=False)
@@ -209,7 +209,7 @@ class Llama:
         return (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD)
 
     def _projections(
-        self, g: Graph, h: ir.Value, attention: str, numbers: Numbers
+        self, g: Graph, h: ir.Value, attention: str, numbers: NumberFormat
     ) -> tuple[ir.Value, ir.Value, ir.Value]:
         parts = [f"{attention}.{part}_proj" for part in "qkv"]
         q, k, v = _project(g, numbers, h, parts, self.qkv_bias)
@@ -223,7 +223,7 @@ class Llama:
         normed = rms_norm(g, heads, name, self.epsilon)
         return g.op.Reshape(normed, g.ints(-1, count * self.heads.size))
 
-    def _feed_forward(self, g: Graph, h: ir.Value, mlp: str, numbers: Numbers) -> ir.Value:
+    def _feed_forward(self, g: Graph, h: ir.Value, mlp: str, numbers: NumberFormat) -> ir.Value:
         parts = [f"{mlp}.{part}_proj" for part in ("gate", "up")]
         gate, up = _project(g, numbers, h, parts, self.mlp_bias)
         h = gated(g, gate, up, self.activation)
@@ -248,7 +248,7 @@ class Llama:
 
 
 def _project(
-    g: Graph, numbers: Numbers, x: ir.Value, names: Sequence[str], bias: bool
+    g: Graph, numbers: NumberFormat, x: ir.Value, names: Sequence[str], bias: bool
 ) -> Sequence[ir.Value]:
     weights, biases = ([f"{name}.{part}" for name in names] for part in ("weight", "bias"))
     return numbers.linears(g, x, weights, biases if bias else ())

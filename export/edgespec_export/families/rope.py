@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.errors import EdgespecError
-from edgespec_export.families.config import Config
+from edgespec_export.families.model_config import Config
 
 __all__ = ["inverse_frequencies"]
 

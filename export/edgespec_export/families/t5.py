@@ -16,18 +16,18 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from edgespec import contract
-from edgespec_export.attention import Attention, Heads, source_shape
-from edgespec_export.blocks import (
-    Numbers,
+from edgespec.artifact import graph_io
+from edgespec_export.components.attention import Attention, Heads, source_shape
+from edgespec_export.components.blocks import (
+    NumberFormat,
     activated,
     asked_positions,
     decoder_positions,
     gated,
 )
-from edgespec_export.families.config import Config
-from edgespec_export.graph import Graph
-from edgespec_export.rotation import Residual
+from edgespec_export.families.model_config import Config
+from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.quantization.hadamard import Residual
 
 __all__ = ["T5", "relative_buckets"]
 
@@ -66,7 +66,7 @@ class T5:
     capacity = 512  # it was trained on 512 tokens
     features = 0
     positions = None  # but distances are bucketed, so there is no last position
-    graphs = (contract.ENCODER, contract.DECODER)
+    graphs = (graph_io.ENCODER, graph_io.DECODER)
     table, head = EMBEDDING, HEAD
     copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     # Copies of the embedding, and a bias that old checkpoints keep and no attention reads.
@@ -119,14 +119,14 @@ class T5:
         config.refuse_the_rest()
         return shape
 
-    def emit(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def emit(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
-        {contract.ENCODER: self._encoder, contract.DECODER: self._decoder}[g.name](
+        {graph_io.ENCODER: self._encoder, graph_io.DECODER: self._decoder}[g.name](
             g, numbers, attention
         )
 
-    def _encoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
-        tokens = g.input(contract.TOKENS, np.int64, ["source"])
+    def _encoder(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
+        tokens = g.input(graph_io.TOKENS, np.int64, ["source"])
         bias = self._encoder_bias(g, tokens)
         x = numbers.table(g, tokens, EMBEDDING)
         for layer in range(self.encoder_layers):
@@ -141,12 +141,12 @@ class T5:
         for layer in range(self.layers):
             at = f"decoder.block.{layer}.layer.1.EncDecAttention"
             parts = numbers.linears(g, x, [f"{at}.{part}.weight" for part in "kv"])
-            for name, rows in zip(contract.cross_names(layer), parts, strict=True):
+            for name, rows in zip(graph_io.cross_names(layer), parts, strict=True):
                 rows = g.op.Reshape(rows, g.ints(1, -1, self.heads.count, self.heads.size))
                 rows = g.op.Transpose(rows, perm=[0, 2, 1, 3])
                 g.output(name, rows, np.float32, source_shape(self.heads))
 
-    def _decoder(self, g: Graph, numbers: Numbers, attention: Attention) -> None:
+    def _decoder(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
         tokens, positions = decoder_positions(g, trees=attention.trees)
         bias = self._decoder_bias(g, positions.queries, positions.end)
         x = numbers.table(g, tokens, EMBEDDING)
@@ -164,7 +164,7 @@ class T5:
             x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
             x = self._feed_forward(g, x, f"{block}.2", numbers)
         logits = self._head(g, asked_positions(g, x), numbers)
-        g.output(contract.LOGITS, logits, np.float32, ["rows", self.vocab_size])
+        g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
 
     def with_own_head(self) -> T5:
         return replace(self, tied_head=False)
@@ -213,7 +213,7 @@ class T5:
     def _wi(self) -> tuple[str, ...]:
         return ("wi_0", "wi_1") if self.gated else ("wi",)
 
-    def _head(self, g: Graph, x: ir.Value, numbers: Numbers) -> ir.Value:
+    def _head(self, g: Graph, x: ir.Value, numbers: NumberFormat) -> ir.Value:
         factor = self.width**-0.5 if self.scale_outputs else 1.0
         return numbers.head(g, x, self._tables[-1], LAST_NORM, self.epsilon, factor)
 
@@ -222,7 +222,7 @@ class T5:
         """The embedding and the head, which may be one."""
         return (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD)
 
-    def _feed_forward(self, g: Graph, x: ir.Value, block: str, numbers: Numbers) -> ir.Value:
+    def _feed_forward(self, g: Graph, x: ir.Value, block: str, numbers: NumberFormat) -> ir.Value:
         h = numbers.norm(g, x, f"{block}.layer_norm.weight", self.epsilon)
         dense = f"{block}.DenseReluDense"
         if self.gated:

@@ -23,11 +23,11 @@ class SamplingKernels:
         ValueError: lengths differ, or a row is empty.
     """
 
-    def largest(self, row: Floats) -> int:
+    def arg_max(self, row: Floats) -> int:
         """The index of the first maximum, or of the first NaN."""
         return _sampling.largest(row)
 
-    def weigh(self, row: Floats, highest: float, temperature: float, out: Floats) -> float:
+    def exp_weights(self, row: Floats, highest: float, temperature: float, out: Floats) -> float:
         """out = e^((row - highest) / temperature); returns Σ out."""
         return _sampling.weigh(row, highest, 1 / temperature, out)
 

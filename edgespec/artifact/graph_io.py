@@ -1,0 +1,121 @@
+"""Names, types and shapes of the exported graphs' inputs and outputs.
+
+The exporter writes them, runtimes read them. docs/reference/folder-format.md says the same for
+readers in other languages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "CACHE_FORMATS",
+    "DECODER",
+    "ENCODER",
+    "FEATURES",
+    "FEATURE_FUSION",
+    "FUSED_STATES",
+    "HIDDEN",
+    "LOGITS",
+    "MAX_ROWS",
+    "OUTPUT_MODE",
+    "PARENTS",
+    "PAST_LENGTH",
+    "SKIP",
+    "TOKENS",
+    "TOP_K",
+    "TOP_LOGITS",
+    "TOP_PROBABILITIES",
+    "TOP_TOKENS",
+    "Buffer",
+    "cache_buffers",
+    "cross_names",
+    "past_names",
+    "present_names",
+    "scale_name",
+]
+
+# Graphs of a variant. A decoder-only model has no encoder; only an EAGLE head has feature fusion.
+ENCODER = "encoder"
+FEATURE_FUSION = "feature_fusion"
+DECODER = "decoder"
+
+# Inputs and outputs. m: positions of a call; V: vocabulary size; k: 1 or TOP_K.
+TOKENS = "tokens"  # int64 [m]: token ids (encoder: the whole source)
+PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before this call
+# int64 [n], optional: the last n rows of a call are candidates, and row parents[i] is the one that
+# candidate i follows. Default: none. Needs kernels.
+PARENTS = "parents"
+SKIP = "skip"  # int64 [1]: leading rows without logits (m - 1 at most, for a prefill)
+LOGITS = "logits"  # float32 [m - skip, V]
+# int64 [1], optional: what a graph returns of each row. 0, the default: its logits. 1: its arg-max.
+# 2: its TOP_K best tokens with their probabilities. Outputs that were not asked for have no rows.
+OUTPUT_MODE = "output_mode"
+TOP_TOKENS = "top_tokens"  # int64 [m - skip, k]: the tokens with the largest logits
+TOP_LOGITS = "top_logits"  # float32 [m - skip, k]
+TOP_PROBABILITIES = "top_probabilities"  # float32 [m - skip, k]: softmax over the whole vocabulary
+TOP_K = 3
+# A target with an EAGLE head returns hidden states of some layers; feature fusion reads them.
+FEATURES = "features"  # float32 [m, F]
+FUSED_STATES = "fused_states"  # float32 [m, width]: output of feature fusion, input of the head
+HIDDEN = "hidden"  # float32 [m, width]: the head's own estimate of the next fused state
+
+
+# Row invariance is measured for calls of up to this many positions: γ = 16 and the bonus token.
+MAX_ROWS = 17
+
+# Cache format to the numpy type of its keys and values.
+CACHE_FORMATS = {"fp32": "float32", "fp16": "float16", "int8": "int8"}
+
+
+def past_names(layer: int) -> tuple[str, str]:
+    """Self-attention keys and values: [1, kv_heads, capacity, head_size], inputs.
+
+    The same buffers are bound to `present_names`: a call writes positions
+    past_length … past_length + m - 1 and touches no other.
+    """
+    return f"past_key.{layer}", f"past_value.{layer}"
+
+
+def present_names(layer: int) -> tuple[str, str]:
+    """The same buffers as outputs."""
+    return f"present_key.{layer}", f"present_value.{layer}"
+
+
+def scale_name(buffer: str) -> str:
+    """Of an int8 buffer's scales: float32 [1, kv_heads, capacity, 1], one for each position."""
+    return f"{buffer}.scale"
+
+
+def cross_names(layer: int) -> tuple[str, str]:
+    """Cross-attention keys and values: float32 [1, heads, source length, head_size].
+
+    Outputs of the encoder, inputs of the decoder: computed once for each source.
+    """
+    return f"cross_key.{layer}", f"cross_value.{layer}"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A part of the cache: [1, kv_heads, capacity, width], input and output in the same memory.
+
+    Attributes:
+        past, present: its names as input and as output.
+        dtype: numpy's name of its type.
+    """
+
+    past: str
+    present: str
+    dtype: str
+    width: int
+
+
+def cache_buffers(layers: int, head_size: int, cache: str) -> list[Buffer]:
+    """All cache buffers of a decoder with this many layers; `cache` is one of `CACHE_FORMATS`."""
+    buffers = []
+    for layer in range(layers):
+        for past, present in zip(past_names(layer), present_names(layer), strict=True):
+            buffers.append(Buffer(past, present, CACHE_FORMATS[cache], head_size))
+            if cache == "int8":
+                buffers.append(Buffer(scale_name(past), scale_name(present), "float32", 1))
+    return buffers

@@ -1,0 +1,74 @@
+"""JSON files that are read as the types that we expect, and written whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from edgespec.artifact.atomic_file import whole_file
+
+__all__ = ["ADDED_LATER", "parsed", "read_json", "write_json"]
+
+# Metadata of a dataclass field that earlier writers did not write; its default says what held then.
+ADDED_LATER = {"added later": True}
+
+
+def write_json(data: Any, path: Path) -> None:
+    """Raises OSError where it cannot be written; `path` is then as it was."""
+    with whole_file(path) as aside:
+        aside.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(kind: Any, path: Path) -> Any:
+    """What a file holds, as `parsed`.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no JSON, or of another type.
+    """
+    try:
+        return parsed(kind, json.loads(path.read_text(encoding="utf-8")), path.name)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def parsed(kind: Any, value: Any, where: str) -> Any:
+    """A JSON value as the type that an annotation names: nothing of another type comes in.
+
+    Args:
+        kind: a dataclass, dict, list, tuple or union of such, or a plain type.
+        where: the value's name, for the message.
+
+    Raises:
+        ValueError: it is something else, or lacks a field, or has one too many.
+    """
+    parts = get_args(kind)
+    origin = get_origin(kind)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _object(kind, value, where)
+    if origin in (Union, UnionType):
+        fitting = [part for part in parts if _fits(part, value)]
+        return parsed(fitting[0] if fitting else parts[0], value, where)
+    if origin is dict and isinstance(value, dict):
+        return {key: parsed(parts[1], part, key) for key, part in value.items()}
+    if origin in (tuple, list) and isinstance(value, list):
+        return origin(parsed(parts[0], part, where) for part in value)
+    if kind is Any or _fits(kind, value):
+        return value
+    raise ValueError(f"{where} is {value!r:.80}")
+
+
+def _fits(kind: Any, value: Any) -> bool:
+    """Whether a value is of a plain type; JSON does not tell 1.0 from 1."""
+    return type(value) is kind or (kind is float and type(value) is int)
+
+
+def _object(kind: Any, value: Any, where: str) -> Any:
+    fields = get_type_hints(kind)
+    later = {item.name for item in dataclasses.fields(kind) if item.metadata == ADDED_LATER}
+    if not isinstance(value, dict) or value.keys() | later != fields.keys():
+        raise ValueError(f"{where} does not have the fields {', '.join(fields)}")
+    return kind(**{key: parsed(fields[key], value[key], key) for key in value})

@@ -1,0 +1,150 @@
+"""The command line of `edgespec distill`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from edgespec.cli.cli_errors import one_line_errors
+from edgespec.cli.extras import needs_extra
+from edgespec.cli.options import CHAT
+from edgespec.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgespec_distill.training.training_loop import Report
+
+__all__ = ["distill"]
+
+BY_HEART = 0.05  # more acceptance on known texts than on others: worth a word
+
+
+@click.command(short_help="Train a small draft for a target.")
+@click.argument("target")
+@click.option(
+    "--text",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A prompt on each line: what the pair will be used for.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write."
+)
+@click.option("--layers", type=int, default=2, show_default=True, help="Of the draft's decoder.")
+@click.option(
+    "--eagle",
+    is_flag=True,
+    help="A draft that reads its target's hidden states; one layer is enough. Llama-like targets.",
+)
+@click.option(
+    "--start",
+    help="Go on from a finished draft, whose shape is kept, with new prompts (your own).",
+)
+@click.option("--encoder-layers", type=int, help="Of its encoder, if it has one; default: as many.")
+@click.option("--width", type=int, help="A multiple of 16; default: the target's and its layers.")
+@click.option("--vocabulary", type=int, help="Keep only this many frequent tokens; default: all.")
+@click.option(
+    "--minutes",
+    type=float,
+    help="How long, with what the target writes; this or --steps is required.",
+)
+@click.option("--steps", type=int, help="How many steps instead: the result can be repeated.")
+@click.option("--loss", default="kl", show_default=True, help="kl (forward) or tv.")
+@click.option("--on-policy", is_flag=True, help="Train on what the draft itself writes.")
+@click.option("--outputs", type=int, default=2, show_default=True, help="Texts for each prompt.")
+@click.option("-n", "--max-new-tokens", type=int, default=128, show_default=True)
+@click.option("--positions", type=int, default=4096, show_default=True, help="Of a batch.")
+@click.option("--rate", type=float, default=1e-3, show_default=True, help="Learning rate.")
+@CHAT
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--force", is_flag=True, help="Replace a distilled draft that is there already.")
+def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> None:
+    """Train a small draft for TARGET on what TARGET writes after your prompts.
+
+    TARGET is a checkpoint folder, a GGUF file, a hub id or a short name. The result is an ordinary
+    checkpoint for `edgespec export`. An interrupted run goes on when it is called again.
+    """
+    with one_line_errors():
+        with needs_extra("distill"):
+            from transformers.utils import logging
+
+            from edgespec_distill.plan import SHAPE, Plan
+            from edgespec_distill.run import distill as run
+
+        if plan["start"] is not None:
+            _check_no_shape(SHAPE)
+        # Its notes and bars would come between ours.
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        with _shown() as report:
+            found = run(
+                target,
+                text,
+                output,
+                Plan(**plan),
+                replace=force,
+                say=lambda line: click.echo(line, err=True),
+                report=report,
+            )
+        click.echo(
+            f"{output}: greedy acceptance {found.before.greedy:.3f} → {found.after.greedy:.3f}, α "
+            f"at temperature 1 {found.before.sampled:.3f} → {found.after.sampled:.3f}; "
+            f"try: edgespec export {target} {output} -o PAIR"
+        )
+        if found.known and found.known > found.after.greedy + BY_HEART:
+            click.echo(
+                f"on texts it was trained on greedy acceptance is {found.known:.3f}: more prompts "
+                "would help more than more steps",
+                err=True,
+            )
+
+
+def _check_no_shape(shape: Sequence[str]) -> None:
+    """Raises UsageError if a shape is asked for beside a draft that has one."""
+    context = click.get_current_context()
+    for name in shape:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"{option} is given with --start, whose shape is kept; leave it out")
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[Report], object]]:
+    """A bar on a terminal; elsewhere a line a minute."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("training"), BarColumn(), TextColumn("{task.description}"))
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda report: bar.update(
+            task, completed=report.fraction, description=_sentence(report)
+        )
+
+
+class _Lines:
+    """One line whenever another twentieth is done."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, report: Report) -> None:
+        if report.fraction >= self._next:
+            click.echo(f"{report.fraction:4.0%} {_sentence(report)}", err=True)
+            self._next = report.fraction + 0.05
+
+
+def _sentence(report: Report) -> str:
+    return (
+        f"step {report.steps}, loss {report.loss:.3f}, held-out acceptance greedy "
+        f"{report.acceptance.greedy:.3f}, α {report.acceptance.sampled:.3f}, "
+        f"{report.seconds_left / 60:.0f} min left"
+    )

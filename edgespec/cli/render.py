@@ -1,0 +1,245 @@
+"""What people and programs are shown about a generation and about a pair."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+
+import click
+
+from edgespec.artifact.manifest import Exported, Manifest, RowInvariance
+from edgespec.core.device import ProviderInfo, drafter_title, variant_title
+from edgespec.core.stats import Stats
+from edgespec.measure.bench import BenchRow
+from edgespec.measure.tune_result import Trial, Tuning
+from edgespec.pair.generation import Generation, Settings, Stream
+from edgespec.pair.profile import Profile
+
+__all__ = [
+    "bench_json",
+    "describe_bench",
+    "describe_pair",
+    "describe_providers",
+    "describe_tuning",
+    "generation_json",
+    "pair_json",
+    "providers_json",
+    "show_stats",
+    "tuning_json",
+    "write_stream",
+]
+
+
+def write_stream(stream: Stream, show_draft: bool) -> None:
+    """Writes text to stdout as it is made; drafted tokens in green if asked for."""
+    for chunk in stream:
+        coloured = show_draft and chunk.from_draft and chunk.text
+        click.echo(click.style(chunk.text, fg="green") if coloured else chunk.text, nl=False)
+    click.echo()
+
+
+def show_stats(result: Generation) -> None:
+    """Speed and acceptance on stderr, so that stdout is the text."""
+    stats = result.stats
+    lines = [
+        f"{stats.tokens} tokens in {stats.seconds:.2f} s: {stats.tokens_per_second:.1f} tokens/s "
+        f"(first after {stats.first_token_seconds * 1000:.0f} ms, a prompt of "
+        f"{result.prompt_tokens}), ended by {result.finish_reason}",
+        f"{stats.target_calls} target calls: {stats.tokens_per_target_call:.2f} tokens a call",
+    ]
+    if stats.drafted:
+        lines.append(_acceptance(stats))
+    lines.append(_settings(result.settings))
+    lines.append(
+        f"time: target {_share(stats.target_seconds, stats)}, "
+        f"draft {_share(stats.draft_seconds, stats)}, loop {stats.loop_share:.0%}; "
+        f"seed {result.seed}"
+    )
+    for line in lines:
+        click.secho(line, err=True, dim=True)
+
+
+def _acceptance(stats: Stats) -> str:
+    places = " ".join(f"{rate:.0%}" for rate in stats.acceptance_by_position)
+    return (
+        f"accepted {stats.accepted} of {stats.evaluated} drafted tokens looked at "
+        f"({stats.acceptance_rate:.0%}; {stats.drafted} drafted), by place: {places}"
+        + (
+            f"; {stats.committed} of {stats.candidates} candidates taken"
+            if stats.candidates
+            else ""
+        )
+    )
+
+
+def _settings(settings: Settings) -> str:
+    target = variant_title(settings.target_format, settings.provider)
+    if settings.draft == "none":
+        return f"target {target}, no draft"
+    draft = drafter_title(settings.draft, settings.draft_format, settings.draft_provider)
+    return f"target {target}, draft {draft}, γ {settings.gamma}, {settings.rule} rule"
+
+
+def _share(seconds: float, stats: Stats) -> str:
+    return f"{seconds / stats.seconds:.0%}" if stats.seconds else "0%"
+
+
+def generation_json(result: Generation) -> str:
+    """One object: text, token_ids, finish_reason, prompt_tokens, seed, settings, stats, and
+    logprobs if asked for."""
+    data: dict[str, object] = {
+        "text": result.text,
+        "token_ids": result.token_ids,
+        "finish_reason": result.finish_reason,
+        "prompt_tokens": result.prompt_tokens,
+        "seed": result.seed,
+        "settings": dataclasses.asdict(result.settings),
+        "stats": result.stats.to_dict(),
+    }
+    if result.logprobs:
+        data["logprobs"] = result.logprobs
+    return json.dumps(data, ensure_ascii=False)
+
+
+def pair_json(
+    manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
+) -> str:
+    """The manifest, under "measured" what this machine says, and the "profile" of a tuned pair."""
+    here = {
+        name: dataclasses.asdict(is_row_invariant) for name, is_row_invariant in measured.items()
+    }
+    tuned = profile and dataclasses.asdict(profile)
+    data = {**dataclasses.asdict(manifest), "measured": here, "profile": tuned}
+    return json.dumps(data, ensure_ascii=False)
+
+
+def describe_pair(
+    manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
+) -> str:
+    """Models, graphs, sizes, verdicts and what tuning found, for people."""
+    lines = [f"format {manifest.version}, {manifest.created_by}"]
+    lines += _describe_model("target", manifest.target, manifest, measured)
+    if manifest.draft is None:
+        lines.append("draft: none; prompt lookup proposes")
+    else:
+        lines += _describe_model("draft", manifest.draft, manifest, {})
+    lines.append(f"end of text: tokens {', '.join(map(str, manifest.eos_token_ids))}")
+    lines.append(f"chat format: {'yes' if manifest.chat else 'no'}")
+    if profile is not None:
+        draft = drafter_title(profile.draft, profile.draft_format, profile.draft_provider)
+        target = variant_title(profile.target_format, profile.provider)
+        lines.append(
+            f"tuned: target {target}, draft {draft}, γ {profile.gamma}, "
+            f"{profile.threads} threads ({profile.measured_on})"
+        )
+    return "\n".join(lines)
+
+
+def _describe_model(
+    role: str, exported: Exported, manifest: Manifest, measured: Mapping[str, RowInvariance]
+) -> list[str]:
+    lines = [
+        f"{role}: {exported.source} ({exported.family}), {exported.vocab_size} tokens, "
+        f"{exported.layers} decoder layers, cache {exported.kv_heads} heads × "
+        f"{exported.head_size}, capacity {exported.capacity}"
+    ]
+    for name, variant in exported.variants.items():
+        lines.append(f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB, {variant.cache} cache")
+        lines += [f"    {graph}: {path}" for graph, path in variant.graphs.items()]
+        if variant.distance is not None:
+            lines.append(f"    {variant.distance}")
+        if name in measured:
+            lines.append(f"    on this machine: {_verdict(measured[name])}")
+        elif variant.row_invariance is not None:
+            lines.append(f"    elsewhere: {_verdict(variant.row_invariance)}")
+        elif role == "target":
+            lines.append("    row-invariance not measured yet; `generate` will")
+    return lines
+
+
+def _verdict(measured: RowInvariance) -> str:
+    if not measured.is_row_invariant:
+        return f"NOT row-invariant ({measured.measured_on}): speculation is refused"
+    return (
+        f"row-invariant, bitwise, for calls of {measured.min_rows} to {measured.max_rows} "
+        f"positions{', candidates too' if measured.candidates else ''}; one position alone differs by "
+        f"{measured.one_row_difference:.1e} ({measured.measured_on})"
+    )
+
+
+def describe_tuning(tuning: Tuning) -> str:
+    """A table, predicted beside measured, and what to do."""
+    target_width = max(14, *(len(row.target) for row in tuning.trials))
+    draft_width = max(20, *(len(row.tried) for row in tuning.trials))
+    lines = [
+        tuning.measured_on,
+        f"{'target':{target_width}} {'draft':{draft_width}} "
+        f"{'threads':>7} {'t(1) ms':>8} {'v(5)':>5} {'v(9)':>5} {'c':>5} {'α':>5} {'γ':>2} "
+        f"{'predicted':>9} {'measured':>8} {'γ auto':>6} {'tokens/s':>9}",
+    ]
+    for row in tuning.trials:
+        mark = "  <- fastest" if row is tuning.best else ""
+        lines.append(_tuning_line(row, target_width, draft_width) + mark)
+    best = tuning.best
+    if best.draft == "none":
+        lines.append(
+            "do not speculate here: on this device and these texts plain decoding is fastest"
+        )
+    else:
+        profile = tuning.profile()
+        draft = drafter_title(profile.draft, best.draft_format, best.draft_provider)
+        lines.append(
+            f"best: target {best.target}, draft {draft}, γ {profile.gamma}, "
+            f"{best.threads} threads: {best.speedup:.2f}× plain decoding"
+        )
+    return "\n".join(lines)
+
+
+def _tuning_line(row: Trial, target_width: int, draft_width: int) -> str:
+    verify = row.costs.verify
+    v5, v9 = (f"{verify[m]:5.2f}" if len(verify) > m else "    -" for m in (4, 8))
+    return (
+        f"{row.target:{target_width}} {row.tried:{draft_width}} "
+        f"{row.threads:7} {row.step_ms:8.2f} {v5} {v9} {row.costs.draft:5.2f} "
+        f"{row.acceptance:5.2f} {row.gamma:2} {row.predicted:8.2f}× {row.measured:7.2f}× "
+        f"{row.adaptive:5.2f}× {row.tokens_per_second:9.1f}"
+    )
+
+
+def tuning_json(tuning: Tuning) -> str:
+    """Every candidate with its cost curve, and the profile."""
+    data = dataclasses.asdict(tuning)
+    return json.dumps({**data, "profile": dataclasses.asdict(tuning.profile())})
+
+
+def describe_bench(rows: Sequence[BenchRow], measured_on: str) -> str:
+    """A table over plain decoding in the same run."""
+    lines = [measured_on]
+    if any(row.synthetic for row in rows):
+        lines.append("synthetic acceptance: machine cost only, the text means nothing")
+    lines += [
+        f"{row.way:16} {row.tokens_per_second:8.1f} tokens/s  {row.ratio:5.2f}× plain  "
+        f"α {row.acceptance_rate:.2f}  {row.tokens_per_target_call:.2f} tokens a call  "
+        f"loop {row.loop_share:.1%}"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def bench_json(rows: Sequence[BenchRow], measured_on: str) -> str:
+    """The same for machines."""
+    return json.dumps(
+        {"measured_on": measured_on, "rows": [dataclasses.asdict(row) for row in rows]},
+        ensure_ascii=False,
+    )
+
+
+def describe_providers(here: Sequence[ProviderInfo]) -> str:
+    """A line for each: its name here, and what tells it from others."""
+    return "\n".join(f"{provider.name:16} {provider}" for provider in here)
+
+
+def providers_json(here: Sequence[ProviderInfo]) -> str:
+    """The same for machines."""
+    return json.dumps({"providers": [dataclasses.asdict(provider) for provider in here]})

@@ -1,0 +1,226 @@
+"""`edgespec reproduce`: the paper's tables, recomputed and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgespec.cli.cli_errors import one_line_errors
+from edgespec.errors import EdgespecError, UsageError
+
+if TYPE_CHECKING:
+    from edgespec_jax.reproduce.table_report import Report
+
+__all__ = ["reproduce"]
+
+OUTPUT = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Also write Markdown and JSON there."
+)
+TASK = click.option(
+    "--task",
+    type=click.Choice(["ende", "cnndm"]),
+    required=True,
+    help="Which of the paper's tasks the data is set beside.",
+)
+DATA = click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Texts, one a line: a source and, behind a tab, its reference.",
+)
+PAIR = click.option(
+    "--pair", type=click.Path(path_type=Path), required=True, help="An exported pair."
+)
+NGRAMS = click.option(
+    "--ngrams",
+    type=click.Path(path_type=Path),
+    help="Texts to count unigrams and bigrams on; default: the references of --data.",
+)
+PREFIX = click.option("--prefix", default="", help="Put before each source.")
+TOKENS = click.option(
+    "--tokens", type=click.IntRange(min=1), default=10_000, show_default=True, help="To measure on."
+)
+LONGEST = click.option(
+    "--longest", type=click.IntRange(min=1), default=128, show_default=True, help="Text, in tokens."
+)
+SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+THREADS = click.option("--threads", type=click.IntRange(min=1), help="For each model.")
+
+
+@click.group(short_help="Reproduce the paper's tables.")
+def reproduce() -> None:
+    """Reproduce the tables of Leviathan, Kalman and Matias (arXiv 2211.17192).
+
+    \b
+    Example:
+      edgespec reproduce table1
+      edgespec reproduce table2 --measure --divisor 8 --format fp32
+      edgespec reproduce table3 --task ende --data valid.tsv --pair build/en-de
+    """
+
+
+@reproduce.command()
+@OUTPUT
+def table1(output: Path | None) -> None:
+    """Operations and speed-up at c = 0, recomputed."""
+    with _ready():
+        from edgespec_jax.reproduce.computed import table1
+        from edgespec_jax.reproduce.paper import read_paper
+
+        _show(table1(read_paper()), output)
+
+
+@reproduce.command()
+@click.option("--measure", is_flag=True, help="Time T5 shapes on JAX's default device.")
+@click.option(
+    "--divisor",
+    type=click.IntRange(min=1, max=16),
+    default=1,
+    show_default=True,
+    help="Divide widths, heads and vocabulary: for a small machine.",
+)
+@click.option(
+    "--format",
+    "number_format",
+    type=click.Choice(["bf16", "fp32"]),
+    default="bf16",
+    show_default=True,
+    help="fp32 multiplies at the highest precision.",
+)
+@click.option(
+    "--checkpoint",
+    "checkpoints",
+    multiple=True,
+    metavar="SIZE=MODEL",
+    help="Real weights: T5-XXL=google/t5-v1_1-xxl; may be repeated.",
+)
+@click.option("--tokens", type=click.IntRange(min=2), default=128, show_default=True)
+@click.option("--texts", type=click.IntRange(min=1), default=5, show_default=True)
+@OUTPUT
+def table2(
+    measure: bool,
+    divisor: int,
+    number_format: str,
+    checkpoints: tuple[str, ...],
+    tokens: int,
+    texts: int,
+    output: Path | None,
+) -> None:
+    """Speed-ups: the paper's, its formula's and, with --measure, this machine's.
+
+    Without checkpoints the shapes get random weights, and drafted tokens are accepted at random
+    with the paper's α.
+    """
+    with _ready():
+        from edgespec_jax.reproduce.computed import table2
+        from edgespec_jax.reproduce.paper import read_paper
+
+        paper = read_paper()
+        if not measure:
+            _show(table2(paper), output)
+            return
+        from edgespec_jax.reproduce.wallclock import Bench, wallclock
+
+        named = dict(_named(checkpoint) for checkpoint in checkpoints)
+        bench = Bench(divisor, number_format, named, tokens=tokens, texts=texts)
+        _show(wallclock(paper, bench, lambda line: click.echo(line, err=True)), output)
+
+
+def _alpha_command(name: str, help_: str) -> None:
+    """Tables 3 and 5 take the same options."""
+
+    @reproduce.command(name, help=help_)
+    @TASK
+    @DATA
+    @PAIR
+    @NGRAMS
+    @PREFIX
+    @TOKENS
+    @LONGEST
+    @SEED
+    @THREADS
+    @OUTPUT
+    def command(
+        task: str,
+        data: Path,
+        pair: Path,
+        ngrams: Path | None,
+        prefix: str,
+        tokens: int,
+        longest: int,
+        seed: int,
+        threads: int | None,
+        output: Path | None,
+    ) -> None:
+        with _ready():
+            from edgespec_jax.reproduce import measured
+            from edgespec_jax.reproduce.material import open_material
+            from edgespec_jax.reproduce.paper import read_paper
+
+            material = open_material(pair, data, ngrams, prefix, threads)
+            effort = measured.Effort(tokens, longest, seed)
+            table = {"table3": measured.table3, "table5": measured.table5}[name]
+            _show(table(read_paper(), material, task, effort), output)
+
+
+_alpha_command("table3", "Acceptance α of n-grams and of the pair's draft, at T = 0 and T = 1.")
+_alpha_command("table5", "Acceptance α with lenience, at T = 1.")
+
+
+@reproduce.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A folder that other tables were written to; the pictures go there too.",
+)
+def figures(output: Path) -> None:
+    """Draw the tables found in a folder beside the paper's."""
+    with _ready():
+        from edgespec_jax.reproduce.paper import read_paper
+        from edgespec_jax.reproduce.table_plots import TABLES, draw
+
+        if not any((output / name).is_file() for name in TABLES):
+            click.echo(f"{output} has no measured table: the pictures show the paper's", err=True)
+        for path in draw(read_paper(), output):
+            click.echo(path)
+
+
+def _named(checkpoint: str) -> tuple[str, str]:
+    from edgespec_jax.reproduce.shapes import SIZES
+
+    size, _, model = checkpoint.partition("=")
+    if size not in SIZES or not model:
+        raise UsageError(
+            f"checkpoint is {checkpoint!r}; give SIZE=MODEL with one of: {', '.join(SIZES)}"
+        )
+    return size, model
+
+
+def _show(report: Report, output: Path | None) -> None:
+    from edgespec_jax.reproduce.table_report import write
+
+    click.echo(report.markdown(), nl=False)
+    if output is not None:
+        write(report, output)
+
+
+@contextmanager
+def _ready() -> Iterator[None]:
+    """Errors as the rest of the command line shows them, a missing extra among them."""
+
+    extras = {"jax": "jax", "matplotlib": "plots"}
+    with one_line_errors():
+        try:
+            yield
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            raise EdgespecError(
+                f"this needs the package {package!r}: "
+                f"pip install 'edgespec[{extras.get(package, 'export')}]'"
+            ) from None

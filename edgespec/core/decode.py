@@ -1,0 +1,161 @@
+"""The two loops: plain decoding, and speculative decoding with the same distribution.
+
+In both, the *pending* token is the last token of the text: emitted (or part of the prompt) but not
+yet in the target's cache. The logits after it give the distribution of the next token. So the token
+that corrects a rejected draft is row 0 of the next verification: one target call per round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from edgespec.core.array_types import LogitRows
+from edgespec.core.controller import Controller
+from edgespec.core.distribution import Processor
+from edgespec.core.draft import Drafter, Proposal
+from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
+from edgespec.core.randomness import Randomness
+from edgespec.core.scoring import score_of
+from edgespec.core.verification import Rule
+
+__all__ = ["Round", "plain", "speculate"]
+
+Ends = Callable[[int], bool]
+
+
+@dataclass(frozen=True)
+class Round:
+    """The result of one target call.
+
+    Attributes:
+        tokens: emitted tokens, at least one: `accepted` drafted ones, then the target's correction
+            or bonus, then, if the correction was a candidate, the bonus token after it.
+        drafted, evaluated, accepted: numbers of proposed tokens, of those that the rule looked at,
+            and of those that were emitted.
+        logits: [len(tokens), vocabulary], the target's row for each emitted token, if asked for;
+            valid until the next round.
+        candidates: number of candidates that were scored.
+        committed: number of candidates that were emitted: 0 or 1.
+    """
+
+    tokens: Sequence[int]
+    drafted: int
+    evaluated: int
+    accepted: int
+    logits: LogitRows | None
+    candidates: int = 0
+    committed: int = 0
+
+
+def plain(
+    target: Model,
+    prompt: Sequence[int],
+    *,
+    answers: Sequence[range] | None = None,
+    process: Processor,
+    randomness: Randomness,
+    max_new_tokens: int,
+    ends: Ends,
+    logits: bool = False,
+) -> Iterator[Round]:
+    """Plain decoding: one target call per token. `speculate` keeps this distribution.
+
+    Args:
+        answers: a conversation's earlier answers, as in `Model.prefill`.
+        process: turns logits into the distribution p.
+        ends: called once for every emitted token, in order; says whether the text ends with it.
+        logits: return the logits in each round.
+    """
+    score = score_of(target, process, logits)
+    pending = target.prefill(prompt, answers)
+    for emitted in range(min(max_new_tokens, target.capacity - target.length)):
+        p = score([pending], ())
+        pending = randomness.at(emitted).categorical(p[0])
+        ended = ends(pending)
+        yield Round([pending], drafted=0, evaluated=0, accepted=0, logits=p.logits)
+        if ended:
+            return
+
+
+def speculate(
+    target: Model,
+    draft: Drafter,
+    prompt: Sequence[int],
+    *,
+    answers: Sequence[range] | None = None,
+    process: Processor,
+    rule: Rule,
+    gamma: Controller,
+    randomness: Randomness,
+    max_new_tokens: int,
+    ends: Ends,
+    logits: bool = False,
+) -> Iterator[Round]:
+    """Speculative decoding: the draft proposes γ tokens, one target call scores γ + 1 positions.
+
+    Leviathan, Kalman and Matias (2022), Algorithm 1, with a rule of `edgespec.core.verification`.
+    Candidates are scored in the same call. The correction is drawn as if there were none. If it
+    equals one of them, the distribution after it is known, and a bonus token follows.
+
+    Arguments are those of `plain`, and:
+        draft: proposes tokens.
+        rule: decides how many of them are accepted.
+        gamma: decides how many tokens to draft in each round.
+    """
+    score = score_of(target, process, logits)
+    candidate_model = candidate_model_of(target)
+    text = [target.prefill(prompt, answers)]
+    draft.begin(prompt)
+    left = min(max_new_tokens, target.capacity - target.length)
+    while left > 0:
+        draws = randomness.at(len(text) - 1)
+        most = min(gamma.gamma(), left - 1)
+        proposal = draft.propose(text, most, draws).first(most) if most else Proposal()
+        candidates = _scored_candidates(candidate_model, proposal)
+        start = target.length
+        p = score([text[-1], *proposal.tokens], candidates)
+        result = rule(proposal, p, draws)
+        run = [*proposal.tokens[: result.accepted], draws.categorical(result.next)]
+        rows = list(range(len(run)))  # the row of p that each token of the run was drawn from
+        correction = Candidate(result.accepted, run[-1])
+        if candidate_model is not None and correction in candidates:
+            number = candidates.index(correction)
+            target.rewind(start + len(run))
+            candidate_model.commit_candidate(number)
+            rows.append(1 + len(proposal.tokens) + number)
+            run.append(randomness.at(len(text) - 1 + len(run)).categorical(p[rows[-1]]))
+        tokens, ended = _until_end(run, ends)
+        target.rewind(start + len(tokens))
+        text += tokens
+        left -= len(tokens)
+        accepted = min(result.accepted, len(tokens))
+        gamma.observe(len(proposal.tokens), result.evaluated, result.accepted)
+        yield Round(
+            tokens,
+            drafted=len(proposal.tokens),
+            evaluated=min(result.evaluated, len(tokens)),
+            accepted=accepted,
+            logits=p.logits[rows] if logits and p.logits is not None else None,
+            candidates=len(candidates),
+            committed=int(correction in candidates and accepted < len(tokens)),
+        )
+        if ended:
+            return
+
+
+def _scored_candidates(model: CandidateModel | None, proposal: Proposal) -> Sequence[Candidate]:
+    """The candidates that the target can score: alternatives to drafted tokens, as many as fit."""
+    if model is None or not proposal.candidates:
+        return ()
+    count = len(proposal.tokens)
+    candidates = [candidate for candidate in proposal.candidates if 0 <= candidate.parent < count]
+    return candidates[: model.candidate_room(1 + count)]
+
+
+def _until_end(run: Sequence[int], ends: Ends) -> tuple[Sequence[int], bool]:
+    """The tokens up to the one that ends the text, which may be an accepted one."""
+    for count, token in enumerate(run, start=1):
+        if ends(token):
+            return run[:count], True
+    return run, False

@@ -1,0 +1,1 @@
+"""Objects that propose tokens."""

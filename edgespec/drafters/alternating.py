@@ -1,0 +1,57 @@
+"""Several drafters for one text: in each round, the one with the largest expected speed-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgespec.core.controller import Adaptive, Fixed
+from edgespec.core.draft import Drafter, Proposal
+from edgespec.core.randomness import Randomness
+
+__all__ = ["AlternatingDrafter"]
+
+
+class AlternatingDrafter:
+    """A drafter and a γ controller in one; each source is judged by its own acceptance rate.
+
+    Which source drafts depends only on the text so far and on earlier rounds, so the text keeps the
+    target's distribution. Prompt lookup costs nothing but often has no proposal: it drafts where
+    it has one and was right lately; elsewhere the model drafts.
+
+    Args:
+        sources: drafters with their γ controllers; of equal expected speed-ups, the first wins.
+    """
+
+    def __init__(self, sources: Sequence[tuple[Drafter, Fixed | Adaptive]]) -> None:
+        self._sources = sources
+        self._proposer: Fixed | Adaptive | None = None  # controller of the latest proposal's source
+
+    @property
+    def seconds(self) -> float:
+        return sum(draft.seconds for draft, _ in self._sources)
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        for draft, _ in self._sources:
+            draft.begin(prompt)
+
+    def gamma(self) -> int:
+        """The largest γ of any source."""
+        return max(controller.gamma() for _, controller in self._sources)
+
+    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
+        self._proposer = None
+        by_speedup = sorted(self._sources, key=lambda s: s[1].expected_speedup(), reverse=True)
+        for draft, controller in by_speedup:
+            most = min(gamma, controller.gamma())
+            proposal = draft.propose(text, most, randomness) if most else Proposal()
+            if proposal.tokens:
+                self._proposer = controller
+                return proposal
+        return Proposal()
+
+    def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
+        for _, controller in self._sources:
+            if drafted and controller is not self._proposer:
+                controller.decay()
+            else:
+                controller.observe(drafted, evaluated, accepted)

@@ -1,0 +1,5 @@
+"""Drafters by the names that users give."""
+
+__all__ = ["KINDS"]
+
+KINDS = ("model", "lookup", "both")

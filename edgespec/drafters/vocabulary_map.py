@@ -1,0 +1,133 @@
+"""Maps token ids between a target and a draft that has fewer tokens.
+
+A draft may know only some of its target's tokens: the first ones, or the frequent ones. It never
+proposes the others, which does not change the text's distribution.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from edgespec.artifact.manifest import Manifest
+from edgespec.core.array_types import VocabRow
+from edgespec.core.distribution import Distribution, Processor
+from edgespec.errors import EdgespecError
+
+__all__ = ["SharedTokens", "SomeTokens", "Vocabulary", "open_vocabulary", "read_vocabulary"]
+
+
+@runtime_checkable
+class Vocabulary(Protocol):
+    """Maps token ids between target and draft."""
+
+    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
+        """Token ids of the draft for token ids of the target. A token that the draft lacks is
+        replaced by another: the prediction gets worse, not the text."""
+        ...
+
+    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
+        """Token ids of the target for token ids of the draft."""
+        ...
+
+    def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
+        """q over token ids of the target, from one row of the draft's logits ([vocabulary])."""
+        ...
+
+    def covers(self, size: int) -> bool:
+        """Whether all `size` tokens of the draft are tokens of the target."""
+        ...
+
+
+class SharedTokens:
+    """Both models use the same token ids; one of them may have more.
+
+    Args:
+        width: number of tokens that both have.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+
+    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
+        return [token if token < self._width else 0 for token in tokens]
+
+    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
+        return self.to_draft_ids(tokens)
+
+    def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
+        return process(logits[: self._width])
+
+    def covers(self, size: int) -> bool:
+        return size <= self._width
+
+
+class SomeTokens:
+    """The draft has some of the target's tokens, under its own ids.
+
+    Attributes:
+        outputs: [draft vocabulary] the target's id of each draft token, increasing.
+        inputs: [target vocabulary] the draft's id that replaces each target token.
+
+    Raises:
+        ValueError: the two do not fit each other.
+    """
+
+    def __init__(self, outputs: Sequence[int], inputs: Sequence[int]) -> None:
+        self.outputs = np.array(outputs, np.int64)
+        self.inputs = np.array(inputs, np.int64)
+        size = len(self.outputs)
+        if not size or self.outputs[0] < 0 or np.any(np.diff(self.outputs) <= 0):
+            raise ValueError("outputs do not increase")
+        if self.outputs[-1] >= len(self.inputs):
+            raise ValueError("outputs name tokens that the target lacks")
+        if self.inputs.min() < 0 or self.inputs.max() >= size:
+            raise ValueError("inputs name tokens that the draft lacks")
+
+    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
+        ids: list[int] = self.inputs.take(tokens).tolist()
+        return ids
+
+    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
+        ids: list[int] = self.outputs.take(tokens).tolist()
+        return ids
+
+    def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
+        q = process(logits)
+        whole = len(q.tokens) == len(self.outputs)
+        return Distribution(self.outputs if whole else self.outputs[q.tokens], q.probabilities)
+
+    def covers(self, size: int) -> bool:
+        return size == len(self.outputs)
+
+
+def open_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:
+    """The vocabulary of an exported pair's draft."""
+    target, draft = manifest.target, manifest.draft
+    if draft is None or draft.vocabulary is None:
+        return SharedTokens(min(model.vocab_size for model in (target, draft) if model))
+    return read_vocabulary(folder / draft.vocabulary, target.vocab_size, draft.vocab_size)
+
+
+def read_vocabulary(file: Path, target_size: int, draft_size: int) -> SomeTokens:
+    """Reads {"outputs": […], "inputs": […]}, the arguments of `SomeTokens`.
+
+    Raises:
+        EdgespecError: the file is damaged, or belongs to other models.
+    """
+    try:
+        maps = json.loads(file.read_text(encoding="utf-8"))
+        outputs, inputs = maps["outputs"], maps["inputs"]
+        vocabulary = SomeTokens(outputs, inputs)
+    except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise EdgespecError(f"{file} is damaged ({error}); make the draft again") from None
+    if (len(outputs), len(inputs)) != (draft_size, target_size):
+        raise EdgespecError(
+            f"{file} is for a target of {len(inputs)} and a draft of {len(outputs)} tokens, and "
+            f"these have {target_size} and {draft_size}; pair the draft with its own target"
+        )
+    return vocabulary

@@ -1,0 +1,1 @@
+"""Measurements of a pair on this device: tuning, benchmarks, predictions."""

@@ -1,0 +1,1 @@
+"""A target and its draft, loaded: the API that applications embed."""

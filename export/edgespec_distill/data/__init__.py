@@ -1,0 +1,1 @@
+"""What a draft is trained on and judged by."""

@@ -1,0 +1,1 @@
+"""Target and student models in PyTorch."""

@@ -1,0 +1,57 @@
+"""The target of a distillation, as transformers loads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+from edgespec.errors import EdgespecError
+from edgespec_distill.data.draft_vocabulary import whole
+from edgespec_distill.models.trainable import Causal, Distilled, Seq2Seq
+from edgespec_export.checkpoint.sources import Source, transformers_place
+from edgespec_export.checkpoint.transformers_config import transformers_config
+
+__all__ = ["open_target"]
+
+
+def open_target(source: Source, start_token: int | None) -> Distilled:
+    """Loads a model that is only asked, on the GPU where there is one.
+
+    Args:
+        start_token: its family's: what its decoder reads first, if it has an encoder.
+
+    Raises:
+        EdgespecError: transformers cannot load it.
+    """
+    place, options = transformers_place(source.path)
+    kind: Any = AutoModelForCausalLM if start_token is None else AutoModelForSeq2SeqLM
+    device = "cuda" if torch.cuda.device_count() else "cpu"
+    try:
+        config = transformers_config(source.path)
+        model = kind.from_pretrained(place, config=config, dtype=_dtype(device), **options)
+        model = model.to(device)
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else ""
+        raise EdgespecError(
+            f"transformers cannot load {source.path} to train against it: "
+            f"{type(error).__name__}: {first}"
+        ) from None
+    model.eval().requires_grad_(requires_grad=False)
+    vocabulary = whole(model.config.vocab_size)
+    return (
+        Causal(model, vocabulary)
+        if start_token is None
+        else Seq2Seq(model, vocabulary, start_token)
+    )
+
+
+def _dtype(device: str) -> torch.dtype:
+    """bf16 where the machine computes in it; elsewhere it is slower than float32."""
+    flags = Path("/proc/cpuinfo")
+    on_cpu = flags.exists() and any(f in flags.read_text() for f in ("avx512_bf16", "amx_bf16"))
+    return torch.bfloat16 if device == "cuda" or on_cpu else torch.float32

@@ -1,0 +1,1 @@
+"""The training loop: losses, optimizer, time and memory."""

@@ -1,0 +1,1 @@
+"""Reading checkpoints: configs, weights, tokenizers and chat templates."""

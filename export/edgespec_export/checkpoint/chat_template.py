@@ -1,0 +1,245 @@
+"""A chat template as the texts around messages, so that a device needs no Jinja."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from edgespec.artifact.chat_format import ChatFormat
+from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.json_file import read_json_object
+
+__all__ = ["chat_format", "folder_chat"]
+
+
+def _said(*texts: str) -> list[dict[str, str]]:
+    """A conversation that a user begins."""
+    roles = ("user", "assistant")
+    return [{"role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
+
+
+# Texts that no template looks for, one for each message of a conversation.
+_SYSTEM, _FIRST, _ANSWER, _SECOND, _REPLY, _THIRD = (
+    f"edgeSpec\u2063{name}\u2063Text" for name in ("system", "1", "answer", "2", "reply", "3")
+)
+_THINKING_ENDS = "</think>"
+_SPACED = _said(f" {_FIRST}\n")
+_THOUGHT = _said(_FIRST, f"<think>\n{_REPLY}\n{_THINKING_ENDS}\n\n{_ANSWER}", _SECOND)
+
+_Render = Callable[[list[dict[str, str]]], str | None]
+
+
+def chat_format(
+    template: str, special_tokens: Mapping[str, str] | None = None
+) -> ChatFormat | None:
+    """The texts that a template writes around messages, found by rendering it.
+
+    What does not render conversations of one to three questions as the template does, with and
+    without white space around their messages, with empty ones and with thinking, is left out. A
+    template that prints the date keeps the date of the export.
+
+    Args:
+        template: Jinja, as transformers renders it; it runs in Jinja's sandbox.
+        special_tokens: what the template puts in for `bos_token` and other such names.
+
+    Returns:
+        None if the template cannot be rendered with one user message, or does not give the message
+        back, as it is or without the white space around it, exactly once.
+    """
+
+    def render(messages: list[dict[str, str]]) -> str | None:
+        try:
+            return _rendered(template, special_tokens or {}, messages)
+        except Exception:  # a template is a program, and may fail like one
+            return None
+
+    single = _around(render(_said(_FIRST)), _FIRST)
+    if single is None:
+        return None
+    before, after = single
+    form = _trimming(ChatFormat(before, after), "user", render)
+    if not _renders(form, [_SPACED], render):
+        return None
+    return _with_system(_with_turns(form, render), render)
+
+
+def _with_turns(form: ChatFormat, render: _Render) -> ChatFormat:
+    """The format with what stands around an earlier answer, if that is all there is."""
+    text = render(_said(_FIRST, _ANSWER, _SECOND))
+    parts = _around(text, form.before + _FIRST, _ANSWER, _SECOND + form.after)
+    if parts is None or parts[0] or parts[3]:
+        return form
+    turns = replace(form, before_answer=parts[1], between=parts[2])
+    turns = _hiding(_trimming(turns, "assistant", render), render)
+    probes = [
+        _said(_FIRST, _ANSWER, _SECOND, _REPLY, _THIRD),
+        _said(f" {_FIRST}\n", f"\n {_ANSWER} ", f" {_SECOND}\n", f" {_REPLY}\n", f" {_THIRD}"),
+        _said(_FIRST, "", _SECOND),
+        _said(f"{_REPLY}{_THINKING_ENDS}{_FIRST}", _ANSWER, _SECOND),
+        _said(_FIRST, f"{_REPLY}{_THINKING_ENDS}{_REPLY}{_THINKING_ENDS} {_ANSWER} ", _SECOND),
+        _THOUGHT,
+    ]
+    return turns if _renders(turns, probes, render) else form
+
+
+def _hiding(form: ChatFormat, render: _Render) -> ChatFormat:
+    """The format that leaves out what the model thought in front of an earlier answer, if the
+    template does."""
+    hides = replace(form, hides=_THINKING_ENDS)
+    for hiding in (hides, replace(hides, hides_newlines=True)):
+        if _renders(hiding, [_THOUGHT], render):
+            return hiding
+    return form
+
+
+def _with_system(form: ChatFormat, render: _Render) -> ChatFormat:
+    """The format with the texts around a system prompt, if it opens the conversation."""
+    system = {"role": "system", "content": _SYSTEM}
+    parts = _around(render([system, *_said(_FIRST)]), _SYSTEM, _FIRST + form.after)
+    if parts is None or parts[2]:
+        return form
+    opened = replace(form, system=parts[0], after_system=parts[1])
+    opened = _trimming(opened, "system", render)
+    spaced = {"role": "system", "content": f" {_SYSTEM}\n"}
+    probes = [[spaced, *_SPACED], [{"role": "system", "content": ""}, *_said(_FIRST)]]
+    if form.between is not None:
+        probes.append([spaced, *_said(_FIRST, _ANSWER, _SECOND)])
+    return opened if _renders(opened, probes, render) else form
+
+
+def _renders(form: ChatFormat, probes: list[list[dict[str, str]]], render: _Render) -> bool:
+    """Whether the format makes of these conversations what the template makes."""
+    return all(form.text(probe)[0] == render(probe) for probe in probes)
+
+
+def _trimming(form: ChatFormat, role: str, render: _Render) -> ChatFormat:
+    """The format with the role among those whose messages are trimmed, if they are."""
+    probe = {
+        "user": _SPACED,
+        "assistant": _said(_FIRST, f" {_ANSWER}\n", _SECOND),
+        "system": [{"role": "system", "content": f" {_SYSTEM}\n"}, *_said(_FIRST)],
+    }[role]
+    trimmed = replace(form, trims=(*form.trims, role))
+    return trimmed if _renders(trimmed, [probe], render) else form
+
+
+def _around(text: str | None, *marks: str) -> list[str] | None:
+    """What stands in front of, between and behind marks; None if one is not there exactly once."""
+    if text is None or any(text.count(mark) != 1 for mark in marks):
+        return None
+    parts = []
+    for mark in marks:
+        part, found, text = text.partition(mark)
+        if not found:
+            return None
+        parts.append(part)
+    return [*parts, text]
+
+
+def _rendered(
+    template: str, special_tokens: Mapping[str, str], messages: list[dict[str, str]]
+) -> str:
+    return (
+        _environment()
+        .from_string(template)
+        .render(
+            {
+                **special_tokens,
+                "messages": messages,
+                "add_generation_prompt": True,
+                "tools": None,  # a template may ask whether it is none, and undefined is not
+                "documents": None,
+            }
+        )
+    )
+
+
+def folder_chat(folder: Path) -> ChatFormat | None:
+    """The chat format of a checkpoint folder; None if it has no template, or none that splits.
+
+    The template is in `chat_template.jinja` or in `tokenizer_config.json`.
+
+    Raises:
+        EdgespecError: one of these files is corrupt.
+    """
+    path = folder / "tokenizer_config.json"
+    settings = read_json_object(path) if path.is_file() else {}
+    template = _template(folder, settings)
+    if template is None:
+        return None
+    return chat_format(template, _special_tokens(folder, settings))
+
+
+def _special_tokens(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
+    """By name, as transformers finds them: a newer tokenizer_config.json stands for itself."""
+    path = folder / "special_tokens_map.json"
+    if path.is_file() and "added_tokens_decoder" not in settings:
+        settings = {**settings, **read_json_object(path)}
+    named = {key: value for key, value in settings.items() if key.endswith("_token")}
+    extra = settings.get("extra_special_tokens")
+    if isinstance(extra, dict):
+        named |= extra
+    tokens = {key: _token(value) for key, value in named.items()}
+    return {key: token for key, token in tokens.items() if token is not None}
+
+
+def _template(folder: Path, settings: dict[str, Any]) -> str | None:
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise EdgespecError(f"{path}: cannot be read ({error})") from error
+    template = settings.get("chat_template")
+    if isinstance(template, list):  # several, by name
+        named = {entry.get("name"): entry.get("template") for entry in template}
+        template = named.get("default")
+    return template if isinstance(template, str) else None
+
+
+def _token(token: Any) -> str | None:
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    """Jinja set up as transformers does for chat templates."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = _strftime_now
+    return environment
+
+
+class _Generation(Extension):
+    """`{% generation %}`, which marks the assistant's part for training, prints what it holds."""
+
+    tags = {"generation"}  # noqa: RUF012 (Jinja's own declaration)
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, **options)  # Jinja's own escapes HTML
+
+
+def _raise_exception(message: str) -> None:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(pattern: str) -> str:
+    return datetime.datetime.now().strftime(pattern)

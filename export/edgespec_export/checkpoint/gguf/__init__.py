@@ -1,0 +1,1 @@
+"""Reading a GGUF file as if it were a Hugging Face folder."""

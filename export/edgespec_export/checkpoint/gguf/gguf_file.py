@@ -1,0 +1,101 @@
+"""A checkpoint in one GGUF file, as if it were a Hugging Face folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.gguf.gguf_config import gguf_config
+from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader, read_gguf_header
+from edgespec_export.checkpoint.gguf.gguf_tokenizer import (
+    check_vocabulary,
+    control_tokens,
+    gguf_tokenizer,
+)
+from edgespec_export.checkpoint.gguf.gguf_weights import GgufWeights
+from edgespec_export.checkpoint.tokenizers_file import read_tokenizer_json
+from edgespec_export.checkpoint.weights import Weights
+
+__all__ = ["GgufCheckpoint", "open_gguf"]
+
+# Ends of a turn that a chat template writes, where the file names only one end of text.
+_TURN_ENDS = ("<|im_end|>", "<|eot_id|>")
+# The file's names of special tokens, and those that a template has for them.
+_SPECIAL = {
+    "bos": "bos_token",
+    "eos": "eos_token",
+    "padding": "pad_token",
+    "unknown": "unk_token",
+}
+
+
+@dataclass(frozen=True)
+class GgufCheckpoint:
+    """What a GGUF file holds.
+
+    Attributes:
+        config: the Hugging Face config of the same model; `eos_token_id` is a list.
+        weights: tensors by their Hugging Face names, dequantized as they are read.
+        tokenizer: from the metadata, or the `tokenizer.json` beside the file.
+        chat_template: the Jinja template for chats, if there is one.
+        special_tokens: the texts of those that a template may name, by that name.
+    """
+
+    config: dict[str, Any]
+    weights: Weights
+    tokenizer: Tokenizer
+    chat_template: str | None
+    special_tokens: dict[str, str]
+
+
+def open_gguf(path: Path) -> GgufCheckpoint:
+    """Read a GGUF file's head; weights stay in the file until they are asked for.
+
+    Raises:
+        EdgespecError: the file is missing, cut off or corrupt, or holds something that is not
+            understood exactly: architecture, rope scaling, tokenizer, tensor or key, by name.
+    """
+    header = read_gguf_header(path)
+    config = gguf_config(header)
+    template = header.metadata.get("tokenizer.chat_template")
+    tokenizer = _tokenizer(header)
+    config["eos_token_id"] = _eos_token_ids(header, template)
+    special_tokens = _special_tokens(header, tokenizer)
+    return GgufCheckpoint(config, GgufWeights(header, config), tokenizer, template, special_tokens)
+
+
+def _tokenizer(header: GgufHeader) -> Tokenizer:
+    worth_candidate = header.path.parent / "tokenizer.json"
+    if not worth_candidate.is_file():
+        return gguf_tokenizer(header)
+    tokenizer = read_tokenizer_json(worth_candidate)
+    check_vocabulary(header, tokenizer, str(worth_candidate))
+    return tokenizer
+
+
+def _special_tokens(header: GgufHeader, tokenizer: Tokenizer) -> dict[str, str]:
+    ids = {
+        name: header.metadata.get(f"tokenizer.ggml.{key}_token_id")
+        for key, name in _SPECIAL.items()
+    }
+    texts = {
+        name: tokenizer.id_to_token(index)
+        for name, index in ids.items()
+        if isinstance(index, int) and index >= 0
+    }
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def _eos_token_ids(header: GgufHeader, template: str | None) -> list[int]:
+    keys = [f"tokenizer.ggml.{end}_token_id" for end in ("eos", "eot")]
+    named = [header.metadata[key] for key in keys if key in header.metadata]
+    control = control_tokens(header)
+    turns = [control[end] for end in _TURN_ENDS if end in control and end in (template or "")]
+    ids = list(dict.fromkeys([*named, *turns]))
+    if not ids:
+        raise EdgespecError(f"{header.path}: names no token that ends a text: convert it again")
+    return ids

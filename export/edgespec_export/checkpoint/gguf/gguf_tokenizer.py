@@ -1,0 +1,124 @@
+"""A byte-level BPE tokenizer from a GGUF file's metadata."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+
+from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
+from edgespec_export.checkpoint.gguf.gguf_pretokenizers import PRE_TOKENIZERS, Rules, byte_level
+
+__all__ = ["check_vocabulary", "control_tokens", "gguf_tokenizer"]
+
+_NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
+_WAY_OUT = "put the model's tokenizer.json beside the GGUF file"
+
+
+def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
+    """The tokenizer a GGUF file describes.
+
+    Raises:
+        EdgespecError: a kind of tokenizer or pre-tokenizer that is not known here, by name, or a
+            vocabulary that does not fit together.
+    """
+    model, pre = (header.metadata.get(f"tokenizer.ggml.{key}") for key in ("model", "pre"))
+    if model != "gpt2" or pre not in PRE_TOKENIZERS:
+        raise EdgespecError(
+            f"{header.path}: tokenizer {model!r} with pre-tokenizer {pre!r} is not known "
+            f"(known: 'gpt2' with {', '.join(PRE_TOKENIZERS)}): {_WAY_OUT}"
+        )
+    rules = PRE_TOKENIZERS[pre]
+    try:
+        tokenizer = Tokenizer.from_str(json.dumps(_as_json(header, rules)))
+    except EdgespecError:
+        raise
+    except Exception as error:  # the library raises bare Exceptions
+        raise EdgespecError(
+            f"{header.path}: its vocabulary and merges do not fit ({error}): {_WAY_OUT}"
+        ) from error
+    _add_ends(tokenizer, header, rules)
+    return tokenizer
+
+
+def control_tokens(header: GgufHeader) -> dict[str, int]:
+    """Special token to id."""
+    return {token: index for index, token, kind in _tokens(header) if kind == _CONTROL}
+
+
+def check_vocabulary(header: GgufHeader, tokenizer: Tokenizer, where: str) -> None:
+    """Refuse a tokenizer that has another token where the GGUF file has an ordinary one."""
+    for index, token, kind in _tokens(header):
+        if kind == _NORMAL and tokenizer.id_to_token(index) != token:
+            raise EdgespecError(
+                f"{where}: belongs to another model than {header.path.name}: token {index} is "
+                f"{tokenizer.id_to_token(index)!r} here and {token!r} there"
+            )
+
+
+def _as_json(header: GgufHeader, rules: Rules) -> dict[str, Any]:
+    tokens = _tokens(header)
+    return {
+        "version": "1.0",
+        "added_tokens": [
+            _added(index, token, special=kind == _CONTROL)
+            for index, token, kind in tokens
+            if kind in (_CONTROL, _USER_DEFINED)
+        ],
+        "normalizer": rules.normalizer,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": list(rules.steps)},
+        "decoder": byte_level(use_regex=True),
+        "model": {
+            "type": "BPE",
+            "ignore_merges": rules.ignore_merges,
+            # Unused ids pad the embedding and are no tokens.
+            "vocab": {token: index for index, token, kind in tokens if kind != _UNUSED},
+            "merges": _list(header, "merges"),
+        },
+    }
+
+
+def _added(index: int, token: str, *, special: bool) -> dict[str, Any]:
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": index, "content": token, "special": special, **flags}
+
+
+def _add_ends(tokenizer: Tokenizer, header: GgufHeader, rules: Rules) -> None:
+    """Put the first and last token around a text, where the file asks for them."""
+    wanted = {
+        "bos": header.metadata.get("tokenizer.ggml.add_bos_token", rules.adds_bos),
+        "eos": header.metadata.get("tokenizer.ggml.add_eos_token", False),
+    }
+    ends: dict[str, list[tuple[str, int]]] = {"bos": [], "eos": []}
+    for end in (end for end in ends if wanted[end]):
+        index = header.metadata.get(f"tokenizer.ggml.{end}_token_id")
+        if not isinstance(index, int) or (token := tokenizer.id_to_token(index)) is None:
+            raise EdgespecError(f"{header.path}: adds the {end} token, but its id is {index}")
+        ends[end].append((token, index))
+    if any(ends.values()):
+        before, after = ([token for token, _ in ends[end]] for end in ("bos", "eos"))
+        tokenizer.post_processor = TemplateProcessing(
+            single=[*before, "$A", *after],
+            pair=[*before, "$A", "$B", *after],
+            special_tokens=list(dict(ends["bos"] + ends["eos"]).items()),
+        )
+
+
+def _tokens(header: GgufHeader) -> list[tuple[int, str, int]]:
+    """(id, token, type) of every id."""
+    tokens, types = _list(header, "tokens"), _list(header, "token_type")
+    if len(tokens) != len(types):
+        raise EdgespecError(
+            f"{header.path}: has {len(tokens)} tokens but {len(types)} token types: {_WAY_OUT}"
+        )
+    return [(index, *pair) for index, pair in enumerate(zip(tokens, types, strict=True))]
+
+
+def _list(header: GgufHeader, key: str) -> list[Any]:
+    value = header.metadata.get(f"tokenizer.ggml.{key}")
+    if not isinstance(value, list):
+        raise EdgespecError(f"{header.path}: lacks tokenizer.ggml.{key}: {_WAY_OUT}")
+    return value

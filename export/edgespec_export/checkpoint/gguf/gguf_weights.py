@@ -1,0 +1,131 @@
+"""Weights in a GGUF file, under their Hugging Face names and out of their quantization."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from gguf.quants import dequantize
+
+from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
+from edgespec_export.checkpoint.gguf.gguf_rope import ROPE_FACTORS
+from edgespec_export.checkpoint.tensor_names import missing_tensor
+
+__all__ = ["GgufWeights"]
+
+_MODEL = {
+    "output.weight": "lm_head.weight",
+    "output_norm.weight": "model.norm.weight",
+    "token_embd.weight": "model.embed_tokens.weight",
+}
+_LAYER = {
+    "attn_k": "self_attn.k_proj",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_norm": "input_layernorm",
+    "attn_output": "self_attn.o_proj",
+    "attn_q": "self_attn.q_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_v": "self_attn.v_proj",
+    "ffn_down": "mlp.down_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_up": "mlp.up_proj",
+}
+_IN_LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
+_STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
+
+
+class GgufWeights:
+    """The tensors of a GGUF file; `read` reads and dequantizes one.
+
+    llama.cpp rotates neighbouring pairs of a head and Hugging Face its two halves, so its converter
+    reorders the rows of architecture "llama"'s queries and keys. `read` undoes that.
+    """
+
+    def __init__(self, header: GgufHeader, config: dict[str, Any]) -> None:
+        """Find the Hugging Face name of every tensor.
+
+        Args:
+            header: the file.
+            config: what `gguf_config` made of it.
+
+        Raises:
+            EdgespecError: a tensor that a Llama-like model does not have, by name.
+        """
+        self._header = header
+        self._heads: dict[str, int] = {}
+        if config["model_type"] == "llama":
+            self._heads = {
+                "q_proj": config["num_attention_heads"],
+                "k_proj": config["num_key_value_heads"],
+            }
+        self._stored_names = {
+            _hugging_face_name(header, name): name
+            for name in header.tensors
+            if name != ROPE_FACTORS
+        }
+
+    def names(self) -> list[str]:
+        """Every tensor's name, sorted."""
+        return sorted(self._stored_names)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The tensor's shape."""
+        return self._header.tensors[self._stored_name(name)].shape
+
+    def read(self, name: str) -> np.ndarray[Any, Any]:
+        """The tensor: float32, float16 or bfloat16 if stored so, else dequantized to float32.
+
+        Raises:
+            EdgespecError: no such tensor, or a quantization gguf cannot undo.
+        """
+        values = self._values(self._stored_name(name))
+        heads = self._heads.get(name.split(".")[-2])
+        if heads is None:
+            return values
+        if values.shape[0] % (2 * heads):
+            raise EdgespecError(
+                f"{self._header.path}: {name} has {values.shape[0]} rows for {heads} heads"
+            )
+        return _unpermuted(values, heads)
+
+    def _values(self, stored_name: str) -> np.ndarray[Any, Any]:
+        tensor = self._header.tensors[stored_name]
+        kind = tensor.kind.name
+        path = self._header.path
+        data = np.fromfile(path, np.uint8, tensor.bytes, offset=tensor.offset)
+        if data.size != tensor.bytes:
+            raise EdgespecError(f"{path}: {stored_name} is cut off: the file changed while read")
+        if kind in _STORED:
+            return np.asarray(data.view(_STORED[kind])).reshape(tensor.shape)
+        try:
+            rows = data.reshape(*tensor.shape[:-1], -1)
+            return np.asarray(dequantize(rows, tensor.kind), order="C")
+        except NotImplementedError as error:
+            raise EdgespecError(
+                f"{path}: {stored_name} is stored as {kind}, which gguf cannot undo: "
+                "take a file in Q8_0, F16 or BF16"
+            ) from error
+
+    def _stored_name(self, name: str) -> str:
+        if name not in self._stored_names:
+            raise missing_tensor(self._header.path, name, self._stored_names)
+        return self._stored_names[name]
+
+
+def _hugging_face_name(header: GgufHeader, name: str) -> str:
+    if name in _MODEL:
+        return _MODEL[name]
+    match = _IN_LAYER.fullmatch(name)
+    if match is None or match[2] not in _LAYER:
+        raise EdgespecError(f"{header.path}: tensor {name} is not understood")
+    return f"model.layers.{match[1]}.{_LAYER[match[2]]}.{match[3]}"
+
+
+def _unpermuted(values: np.ndarray[Any, Any], heads: int) -> np.ndarray[Any, Any]:
+    """[heads · size, …] from neighbouring pairs back to two halves of each head."""
+    pairs = values.reshape(heads, -1, 2, *values.shape[1:])
+    return np.asarray(pairs.swapaxes(1, 2).reshape(values.shape))

@@ -1,0 +1,76 @@
+"""Checkpoints from the Hugging Face hub, through its own cache."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from edgespec.artifact.manifest import VOCABULARY
+from edgespec.errors import EdgespecError
+
+__all__ = ["download"]
+
+_SAFETENSORS = ["model.safetensors", "model.safetensors.index.json"]
+# No "*.safetensors": repositories hold other models' and other formats' files beside these.
+_FILES = [
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "spiece.model",
+    "chat_template.jinja",
+    VOCABULARY,
+    *_SAFETENSORS,
+    "model-*.safetensors",
+]
+_TORCH_FILES = ["pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin"]
+
+
+def download(repository: str, revision: str | None) -> Path:
+    """The local folder of a repository's checkpoint, downloaded where the cache lacks it.
+
+    PyTorch weights are only fetched if the repository has no safetensors. HF_HUB_OFFLINE, HF_HOME,
+    HF_TOKEN and a stored login are honoured, as by everything else that uses the hub.
+
+    Raises:
+        EdgespecError: no such repository or revision, no access, or no connection and no copy.
+    """
+    try:
+        hub = importlib.import_module("huggingface_hub")
+    except ImportError as error:
+        raise EdgespecError(
+            f"{repository}: downloading needs huggingface-hub: pip install 'edgespec[export]'"
+        ) from error
+    folder = _snapshot(hub, repository, revision, _FILES)
+    if not any((folder / name).is_file() for name in _SAFETENSORS):
+        folder = _snapshot(hub, repository, revision, _TORCH_FILES)
+    return folder
+
+
+def _snapshot(hub: Any, repository: str, revision: str | None, patterns: list[str]) -> Path:
+    errors = importlib.import_module("huggingface_hub.errors")
+    page = f"https://huggingface.co/{repository}"
+    try:
+        return Path(hub.snapshot_download(repository, revision=revision, allow_patterns=patterns))
+    except errors.HFValidationError as error:
+        raise EdgespecError(f"{repository}: is no hub id ({error})") from error
+    except errors.GatedRepoError as error:
+        raise EdgespecError(
+            f"{repository}: is gated: accept its terms at {page}, then `hf auth login`"
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise EdgespecError(f"{repository}: has no revision {revision!r}: see {page}") from error
+    except errors.RepositoryNotFoundError as error:
+        raise EdgespecError(
+            f"{repository}: no such model on the hub (or a private one: `hf auth login`)"
+        ) from error
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        raise EdgespecError(
+            f"{repository}: the hub cannot be reached and there is no copy in the cache: go online "
+            "without HF_HUB_OFFLINE, or give a local folder"
+        ) from error
+    except Exception as error:  # what the connection raises depends on the hub's version
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise EdgespecError(f"{repository}: the download failed ({reason}): try again") from error

@@ -1,0 +1,40 @@
+"""Which file of a sharded checkpoint holds which tensor."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.json_file import read_json_object
+
+__all__ = ["read_shard_index"]
+
+
+def read_shard_index(index: Path) -> dict[str, Path]:
+    """Tensor name to shard, from a Hugging Face `….index.json`.
+
+    Raises:
+        EdgespecError: no weight map, a shard outside the folder, or a shard that is not there.
+    """
+    weight_map = read_json_object(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise EdgespecError(f"{index}: has no 'weight_map': download it again")
+    shards = {name: _shard(index, shard) for name, shard in weight_map.items()}
+    for path in sorted(set(shards.values())):
+        if not path.is_file():
+            raise EdgespecError(
+                f"{path}: missing, though {index.name} names it: download the checkpoint again"
+            )
+    return shards
+
+
+def _shard(index: Path, shard: object) -> Path:
+    # Compared as text: the hub's cache is made of links, so a resolved path says nothing.
+    if (
+        not isinstance(shard, str)
+        or shard in ("", ".", "..")
+        or PurePosixPath(shard).name != shard
+        or PureWindowsPath(shard).name != shard
+    ):
+        raise EdgespecError(f"{index}: names the shard {shard!r}, which is not a file beside it")
+    return index.parent / shard

@@ -1,0 +1,97 @@
+"""What a model's name stands for: a folder, a GGUF file, a model on the hub, or a short name."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.hub import download
+
+__all__ = ["ALIASES", "Source", "resolve", "transformers_place"]
+
+_T5_SIZES = ("small", "base", "large", "xl", "xxl")
+
+ALIASES = {
+    **{f"t5-{size}": f"google/t5-v1_1-{size}" for size in _T5_SIZES},
+    **{f"flan-t5-{size}": f"google/flan-t5-{size}" for size in _T5_SIZES},
+    **{f"mt5-{size}": f"google/mt5-{size}" for size in _T5_SIZES},
+    **{f"byt5-{size}": f"google/byt5-{size}" for size in _T5_SIZES},
+    **{
+        f"smollm2-{size.lower()}": f"HuggingFaceTB/SmolLM2-{size}-Instruct"
+        for size in ("135M", "360M", "1.7B")
+    },
+    **{
+        f"qwen2.5-{size.lower()}": f"Qwen/Qwen2.5-{size}-Instruct"
+        for size in ("0.5B", "1.5B", "3B", "7B", "14B", "32B", "72B")
+    },
+    **{
+        f"qwen3-{size.lower()}": f"Qwen/Qwen3-{size}"
+        for size in ("0.6B", "1.7B", "4B", "8B", "14B", "32B")
+    },
+}
+
+_HUB_ID = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a checkpoint is.
+
+    Attributes:
+        path: a folder, or a `.gguf` file.
+        label: what was resolved, for people: "t5-xxl → google/t5-v1_1-xxl".
+    """
+
+    path: Path
+    label: str
+
+
+def resolve(name: str) -> Source:
+    """Find a checkpoint by name, downloading it if it is on the hub.
+
+    A path that exists comes first, except that a folder without `config.json` does not hide a
+    short name or a hub id. Those take `@revision`: a branch, tag or commit.
+
+    Raises:
+        EdgespecError: nothing has that name, or it cannot be downloaded.
+    """
+    if not name:
+        raise _unknown("''")
+    path = Path(name).expanduser()
+    if path.is_file():
+        return _file(path)
+    if (path / "config.json").is_file():
+        return Source(path, name)
+    short, _, revision = name.partition("@")
+    repository = ALIASES.get(short.lower())
+    if repository is not None:
+        label = f"{name} → {repository}" + (f"@{revision}" if revision else "")
+        return Source(download(repository, revision or None), label)
+    if path.is_dir():
+        return Source(path, name)
+    match = _HUB_ID.fullmatch(name)
+    if match is None or path.suffix == ".gguf" or name.startswith((".", "~", "/")):
+        raise _unknown(name)
+    return Source(download(match["repository"], match["revision"]), name)
+
+
+def transformers_place(path: Path) -> tuple[Path, dict[str, str]]:
+    """How transformers' `from_pretrained` is told of a checkpoint folder or a GGUF file."""
+    return (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
+
+
+def _file(path: Path) -> Source:
+    if path.suffix != ".gguf":
+        raise EdgespecError(f"{path}: is a file, not a checkpoint folder or a .gguf file")
+    return Source(path, str(path))
+
+
+def _unknown(name: str) -> EdgespecError:
+    close = difflib.get_close_matches(name.lower(), ALIASES, n=3)
+    hint = f"close: {', '.join(close)}" if close else "such as google/flan-t5-small"
+    return EdgespecError(
+        f"{name}: no such folder or .gguf file, short name or hub id owner/model ({hint})"
+    )

@@ -1,0 +1,66 @@
+"""The tokenizer of a checkpoint folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.byt5_tokenizer import byt5_tokenizer
+from edgespec_export.checkpoint.json_file import read_json_object
+from edgespec_export.checkpoint.spiece_file import read_spiece
+
+__all__ = ["load_tokenizer", "read_tokenizer_json"]
+
+
+def load_tokenizer(folder: Path, config: dict[str, Any]) -> Tokenizer:
+    """The tokenizer of a checkpoint, with truncation and padding off.
+
+    `tokenizer.json` if there is one, else T5's `spiece.model`, else ByT5's, which needs no file.
+
+    Args:
+        folder: the checkpoint.
+        config: its `config.json`.
+
+    Raises:
+        EdgespecError: there is no tokenizer that is understood, or its file is corrupt.
+    """
+    if (folder / "tokenizer.json").is_file():
+        return read_tokenizer_json(folder / "tokenizer.json")
+    settings_file = folder / "tokenizer_config.json"
+    settings = read_json_object(settings_file) if settings_file.is_file() else {}
+    if (folder / "spiece.model").is_file():
+        return read_spiece(folder / "spiece.model", _extra_ids(settings_file, settings, 100))
+    if "ByT5Tokenizer" in (settings.get("tokenizer_class"), config.get("tokenizer_class")):
+        return byt5_tokenizer(_extra_ids(settings_file, settings, 125))
+    raise EdgespecError(
+        f"{folder}: has no tokenizer; looked for tokenizer.json, spiece.model and a "
+        "tokenizer_class ByT5Tokenizer"
+    )
+
+
+def read_tokenizer_json(path: Path) -> Tokenizer:
+    """The tokenizer in a `tokenizer.json`, with truncation and padding off.
+
+    Raises:
+        EdgespecError: the file cannot be read.
+    """
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exceptions
+        raise EdgespecError(
+            f"{path}: is not a tokenizer this version of tokenizers reads ({error}): "
+            "pip install --upgrade tokenizers, or download the file again"
+        ) from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _extra_ids(path: Path, settings: dict[str, Any], default: int) -> int:
+    count = settings.get("extra_ids", default)
+    if type(count) is not int or not 0 <= count <= 10_000:
+        raise EdgespecError(f"{path}: extra_ids is {count!r}, not a number from 0 to 10000")
+    return count

@@ -1,0 +1,1 @@
+"""Parts that model families are made of."""

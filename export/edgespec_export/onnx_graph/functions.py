@@ -1,0 +1,95 @@
+"""Operators of edgespec's own, each with a body of ordinary ones.
+
+A graph that calls one is complete by itself: a runtime without a kernel for it executes the body,
+which ONNX calls a model-local function. Where the package `edgespec-kernels` is installed, ONNX
+Runtime finds a kernel under the name and never looks at the body (docs/decisions/0018-kernels.md).
+So a body that comes to mean something else takes another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
+from edgespec_export.onnx_graph.operator_schema import DOMAIN, OPERATORS, check_call
+
+__all__ = ["DOMAIN", "Body", "Function"]
+
+
+class Body(Nodes):
+    """What a function does. It knows of its caller only what it is given."""
+
+    def __init__(self, attributes: Mapping[str, ir.Attr]) -> None:
+        super().__init__()
+        self._attributes = attributes
+
+    def constant(self, values: npt.ArrayLike, dtype: Any) -> ir.Value:
+        return self.op.Constant(value=ir.tensor(np.array(values, dtype)))
+
+    def given(self, name: str, at: str | None = None) -> ir.Attr:
+        """An attribute of the call, as the attribute `at` of a node; of the same name if None."""
+        return ir.RefAttr(at or name, name, self._attributes[name].type)
+
+    def number(self, name: str) -> ir.Value:
+        """An attribute of the call that is a float, as a tensor."""
+        return self.op.Constant(value_float=self.given(name, "value_float"))
+
+    def shape(self, name: str) -> ir.Value:
+        """An attribute of the call that is a list of integers, as a tensor."""
+        return self.op.Constant(value_ints=self.given(name, "value_ints"))
+
+    def call(self, function: Function, *inputs: ir.Value) -> Sequence[ir.Value]:
+        """Emits another of edgespec's operators, with the attributes that the call was given."""
+        check_call(function.name, inputs)
+        given = {name: self.given(name) for name in function.attributes}
+        return self._tape.op_multi_out(
+            function.name, inputs, given, num_outputs=function.outputs, domain=DOMAIN
+        )
+
+    def graph(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Graph:
+        opsets = OPSETS | {DOMAIN: 1}
+        return ir.Graph(inputs, outputs, nodes=self._tape.nodes, opset_imports=opsets)
+
+
+@dataclass(frozen=True)
+class Function:
+    """An operator of the table (`operator_schema`) with its body.
+
+    Attributes:
+        name: of the operator, in the domain `DOMAIN`.
+        emit: emits the body, from the inputs to the outputs. It runs once for a graph, so only
+            `Body.given` may differ from call to call.
+    """
+
+    name: str
+    emit: Callable[..., Sequence[ir.Value]]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(tensor.name for tensor in OPERATORS[self.name].inputs)
+
+    @property
+    def outputs(self) -> int:
+        return len(OPERATORS[self.name].outputs)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return tuple(attribute.name for attribute in OPERATORS[self.name].attributes)
+
+    def built(self, attributes: Mapping[str, Any]) -> ir.Function:
+        """Its body, for calls with these attributes and others of the same types."""
+        assert set(attributes) == set(self.attributes)
+        typed = {
+            name: ir.convenience.convert_attribute(name, attributes[name]) for name in attributes
+        }
+        body = Body(typed)
+        inputs = [ir.val(name) for name in self.inputs]
+        graph = body.graph(inputs, self.emit(body, *inputs))
+        declared = [ir.Attr(name, attr.type, None) for name, attr in typed.items()]
+        return ir.Function(DOMAIN, self.name, graph=graph, attributes=declared)

@@ -1,0 +1,1 @@
+"""edgespec's own operators: ONNX functions, each with a body of standard operators."""

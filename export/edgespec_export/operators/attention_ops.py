@@ -1,0 +1,84 @@
+"""Attention by ONNX Runtime's fused operators, as functions of their own.
+
+Queries and results are [m, num_heads · size], keys and values [m, kv_num_heads · size]. Past and
+present are a layer's cache buffers; `last` is int32 [1], the last position of the call, and `total`
+int32, all positions until then; `parents` int64 [candidates], the rows behind which the last rows
+stand. ONNX Runtime's operators know no candidates: where there are any, a body fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from edgespec_export.onnx_graph.functions import Body, Function
+
+__all__ = ["BIASED_ATTENTION", "ROTARY_ATTENTION", "SOURCE_ATTENTION"]
+
+
+def _rotary_attention(
+    f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
+) -> Sequence[ir.Value]:
+    """Causal; queries and keys are turned by the angles of their positions, halves of a head and
+    not neighbours. Cosines and sines are [1, m, size / 2]."""
+    *cache, parents, cos, sin = rest
+    q, k, v = (_batched(f, x) for x in (q, k, v))
+    q = f.op.RotaryEmbedding(q, cos, sin, num_heads=f.given("num_heads"))
+    k = f.op.RotaryEmbedding(k, cos, sin, num_heads=f.given("kv_num_heads", at="num_heads"))
+    return _cached(f, [q, k, v, *_of_a_line(f, cache, parents)])
+
+
+def _biased_attention(
+    f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
+) -> Sequence[ir.Value]:
+    """Causal; a bias [1, num_heads, m, total] is added to the scores."""
+    *cache, parents, bias = rest
+    cache = _of_a_line(f, cache, parents)
+    no_rotary = [None, None, None]  # tables and position ids
+    return _cached(f, [*(_batched(f, x) for x in (q, k, v)), *cache, *no_rotary, bias])
+
+
+def _of_a_line(f: Body, cache: Sequence[ir.Value], parents: ir.Value) -> list[ir.Value]:
+    """Past key and value, last, total; no runtime can compute them where there are candidates."""
+    *past, last, total = cache
+    none = f.op.Cast(f.op.Reshape(parents, f.ints(0), allowzero=1), to=ir.DataType.INT32)
+    return [*past, f.op.Concat(last, none, axis=0), total]
+
+
+def _cached(f: Body, inputs: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
+    out, *present = f.contrib(
+        "GroupQueryAttention",
+        inputs,
+        outputs=3,
+        num_heads=f.given("num_heads"),
+        kv_num_heads=f.given("kv_num_heads"),
+        scale=f.given("scale"),
+    )
+    return [_unbatched(f, out), *present]
+
+
+def _source_attention(f: Body, q: ir.Value, key: ir.Value, value: ir.Value) -> Sequence[ir.Value]:
+    """To keys and values [1, num_heads, source, size], all of them for each query."""
+    (out,) = f.contrib(
+        "MultiHeadAttention",
+        [_batched(f, q), key, value],
+        outputs=1,
+        num_heads=f.given("num_heads"),
+        scale=f.given("scale"),
+    )
+    return [_unbatched(f, out)]
+
+
+def _batched(f: Body, x: ir.Value) -> ir.Value:
+    """[m, width] to [1, m, width]."""
+    return f.op.Unsqueeze(x, f.ints(0))
+
+
+def _unbatched(f: Body, x: ir.Value) -> ir.Value:
+    return f.op.Squeeze(x, f.ints(0))
+
+
+ROTARY_ATTENTION = Function("RotaryTreeAttention", _rotary_attention)
+BIASED_ATTENTION = Function("BiasedTreeAttention", _biased_attention)
+SOURCE_ATTENTION = Function("SourceAttention", _source_attention)

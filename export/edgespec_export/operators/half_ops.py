@@ -1,0 +1,23 @@
+"""Products of rows with weights of 16 bits, in float32, as functions of their own.
+
+A runtime widens the weights when it loads a graph; a kernel leaves them in 16 bits, and decoding
+reads half the bytes. Weights are [out, in], rows float32 [m, in].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from edgespec_export.onnx_graph.functions import Body, Function
+
+__all__ = ["BFLOAT16_PRODUCT", "FLOAT16_PRODUCT"]
+
+
+def _product(f: Body, x: ir.Value, weights: ir.Value) -> Sequence[ir.Value]:
+    return [f.op.Gemm(x, f.op.Cast(weights, to=ir.DataType.FLOAT), transB=1)]
+
+
+FLOAT16_PRODUCT = Function("Float16MatMul", _product)
+BFLOAT16_PRODUCT = Function("BFloat16MatMul", _product)

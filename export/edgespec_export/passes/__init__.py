@@ -1,0 +1,1 @@
+"""Passes over a finished graph."""

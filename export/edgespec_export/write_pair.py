@@ -1,0 +1,255 @@
+"""Writes a target and a draft into one folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from edgespec import __version__
+from edgespec.artifact import integrity as recorded_files
+from edgespec.artifact import manifest
+from edgespec.artifact.graph_io import DECODER
+from edgespec.artifact.manifest import WEIGHTS
+from edgespec.drafters.vocabulary_map import read_vocabulary
+from edgespec.errors import EdgespecError, UsageError
+from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
+from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.attention import Attention, attention_for
+from edgespec_export.components.blocks import NumberFormat
+from edgespec_export.components.kv_cache import CACHES
+from edgespec_export.families import Family
+from edgespec_export.families.eagle import Eagle
+from edgespec_export.families.llama import Llama
+from edgespec_export.families.tensor_check import fitted
+from edgespec_export.onnx_graph.external_data import WeightFile
+from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.quantization.formats import FORMATS
+
+__all__ = ["check_target", "write_graphs", "write_pair"]
+
+# Called with a description and a number of bytes; returns what to tell of bytes done.
+Progress = Callable[[str, int], Callable[[int], object]]
+
+
+def write_pair(
+    target: Checkpoint,
+    draft: Checkpoint | None,
+    folder: Path,
+    *,
+    target_formats: Sequence[str],
+    draft_formats: Sequence[str],
+    cache_formats: Sequence[str],
+    progress: Progress,
+) -> manifest.Manifest:
+    """Writes graphs, weights and tokenizer, and returns the manifest, which is not yet written.
+
+    Raises:
+        EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
+    """
+    _check_formats("format", FORMATS, target_formats)
+    _check_formats("format", FORMATS, draft_formats)
+    _check_formats("cache format", CACHES, cache_formats)
+    target_family = fitted(target)
+    check_target(target, target_family)
+    draft_family = None
+    if draft is not None:
+        draft_family = fitted(draft)
+        _check_pair(target, target_family, draft, draft_family)
+        if isinstance(draft_family, Eagle):
+            target_family = _read_by(draft_family, target_family)
+    tokenizer = target.tokenizer.to_str(pretty=True)
+    (folder / manifest.TOKENIZER).write_text(tokenizer, encoding="utf-8")
+    write = partial(_write_model, folder=folder, progress=progress)
+    exported = write(
+        target, target_family, role="target", formats=target_formats, caches=cache_formats
+    )
+    exported_draft = None
+    if draft is not None and draft_family is not None:
+        exported_draft = write(
+            draft, draft_family, role="draft", formats=draft_formats, caches=["fp32"]
+        )
+        if draft.vocabulary is not None:
+            exported_draft = _with_vocabulary(exported_draft, exported, draft.vocabulary, folder)
+    for journal in folder.rglob("*.journal"):
+        journal.unlink()
+    return manifest.Manifest(
+        eos_token_ids=target.eos_token_ids,
+        chat=target.chat,
+        target=exported,
+        draft=exported_draft,
+        files={
+            path.relative_to(folder).as_posix(): recorded_files.record(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        },
+        created_by=f"edgespec {__version__}",
+    )
+
+
+def _with_vocabulary(
+    draft: manifest.Exported, target: manifest.Exported, file: Path, folder: Path
+) -> manifest.Exported:
+    """Copies which tokens the draft has, if they are some of this target's."""
+    read_vocabulary(file, target.vocab_size, draft.vocab_size)
+    copied = Path("draft") / manifest.VOCABULARY
+    shutil.copyfile(file, folder / copied)
+    return dataclasses.replace(draft, vocabulary=copied.as_posix())
+
+
+def _check_formats(what: str, known: Collection[str], asked: Sequence[str]) -> None:
+    for format_ in asked:
+        if format_ not in known:
+            raise UsageError(f"no {what} {format_!r}; there is: {', '.join(known)}")
+    if not asked:
+        raise UsageError(f"no {what} is given; there is: {', '.join(known)}")
+
+
+def check_target(target: Checkpoint, family: Family) -> None:
+    """Raises EdgespecError if this is a draft that is nothing without its target."""
+    reason = None
+    if target.vocabulary is not None:
+        reason = f"has only some of its target's tokens ({manifest.VOCABULARY})"
+    elif isinstance(family, Eagle):
+        reason = "reads its target's hidden states"
+    if reason is not None:
+        raise EdgespecError(f"{target.label} is a draft that {reason}, so it cannot be a target")
+
+
+def _read_by(draft: Eagle, target: Family) -> Family:
+    """The target with the hidden states that its draft reads among its outputs."""
+    if (
+        not isinstance(target, Llama)
+        or target.width != draft.target_width
+        or not all(1 <= layer <= target.layers for layer in draft.reads)
+    ):
+        raise EdgespecError(
+            f"{draft.label} reads layers {', '.join(map(str, draft.reads))} of a Llama-like target "
+            f"of width {draft.target_width}, and {target.label} is none; pair it with its own"
+        )
+    return dataclasses.replace(target, read_layers=draft.reads)
+
+
+def _check_pair(
+    target: Checkpoint, target_family: Family, draft: Checkpoint, draft_family: Family
+) -> None:
+    if (target_family.start_token is None) != (draft_family.start_token is None):
+        raise EdgespecError(
+            f"{target.label} and {draft.label} cannot be paired: one has an encoder, one has none"
+        )
+    _check_vocabulary(draft, draft_family)
+    difference = same_tokenizer(target.tokenizer, draft.tokenizer)
+    if difference is not None:
+        raise EdgespecError(
+            f"{target.label} and {draft.label} cannot be paired, their tokenizers differ: "
+            f"{difference}; choose a draft that was trained with the target's tokenizer"
+        )
+
+
+def _check_vocabulary(draft: Checkpoint, family: Family) -> None:
+    """A draft of fewer tokens whose list is lost would be read as if it had the first ones."""
+    tokens = draft.tokenizer.get_vocab_size()
+    if draft.vocabulary is None and family.vocab_size < tokens:
+        raise EdgespecError(
+            f"{draft.label} has {family.vocab_size} of its tokenizer's {tokens} tokens, and no "
+            f"{manifest.VOCABULARY} that says which; put that file back, or choose another draft"
+        )
+
+
+def _write_model(
+    checkpoint: Checkpoint,
+    family: Family,
+    folder: Path,
+    role: str,
+    formats: Sequence[str],
+    caches: Sequence[str],
+    progress: Progress,
+) -> manifest.Exported:
+    variants = {}
+    for format_ in dict.fromkeys(formats):  # each once
+        relative = Path(role) / format_
+        (folder / relative).mkdir(parents=True, exist_ok=True)
+        done = progress(f"{role} {format_}", _bytes(checkpoint))
+        decoders = {cache: _with_cache(DECODER, cache) for cache in caches}
+        write_graphs(
+            checkpoint.weights,
+            family,
+            folder / relative,
+            numbers=FORMATS[format_](),
+            attentions={
+                file: attention_for(family.heads, cache) for cache, file in decoders.items()
+            },
+            progress=done,
+        )
+        for cache, decoder in decoders.items():
+            files = {**{name: name for name in family.graphs}, DECODER: decoder}
+            graphs = {name: (relative / f"{file}.onnx").as_posix() for name, file in files.items()}
+            variants[_with_cache(format_, cache)] = manifest.Variant(graphs, cache=cache)
+    return manifest.Exported(
+        family=family.family,
+        source=checkpoint.label,
+        vocab_size=family.vocab_size,
+        layers=family.layers,
+        kv_heads=family.kv_heads,
+        head_size=family.head_size,
+        capacity=family.capacity,
+        positions=family.positions,
+        start_token=family.start_token,
+        variants=variants,
+        features=family.features,
+    )
+
+
+def _with_cache(name: str, cache: str) -> str:
+    """A variant's or a file's name; the cache is named where it is not the usual one."""
+    return name if cache == "fp32" else f"{name}-cache-{cache}"
+
+
+def write_graphs(
+    weights: Weights,
+    family: Family,
+    folder: Path,
+    *,
+    numbers: NumberFormat,
+    attentions: Mapping[str, Attention],
+    progress: Callable[[int], object] = lambda _: None,
+) -> None:
+    """Writes every graph of a model and the weights they share into `folder`.
+
+    Args:
+        attentions: names of decoder files, each with the attention it is made of.
+    """
+    models: dict[str, ir.Model] = {}
+    decoders = [(DECODER, file, attention) for file, attention in attentions.items()]
+    others = [(name, name, decoders[0][2]) for name in family.graphs if name != DECODER]
+    prepared = numbers.prepared(weights, family.residual())
+    with WeightFile(folder / WEIGHTS, prepared, progress) as weight_file:
+        for name, file, attention in others + decoders:
+            graph = Graph(name, weight_file)
+            family.emit(graph, numbers, attention)
+            models[file] = graph.model()
+        _check_all_read(weight_file, family)
+    for name, model in models.items():
+        ir.save(model, folder / f"{name}.onnx")
+
+
+def _check_all_read(file: WeightFile, family: Family) -> None:
+    """A tensor that nobody read is a part of the model that the graphs lack."""
+    unread = sorted(name for name in file.unread if not family.redundant.fullmatch(name))
+    if unread:
+        raise EdgespecError(
+            f"{family.label}: the checkpoint has {len(unread)} tensors that its config does not "
+            f"account for, such as {unread[0]!r}; config.json belongs to another model"
+        )
+
+
+def _bytes(checkpoint: Checkpoint) -> int:
+    """Of all tensors, as float32."""
+    weights = checkpoint.weights
+    return 4 * sum(int(np.prod(weights.shape(name))) for name in weights.names())

@@ -1,0 +1,81 @@
+"""T5 v1.1 in its published sizes, with random weights: for timing without checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax.numpy as jnp
+
+import jax
+from edgespec_export.families.t5 import T5
+from edgespec_jax.jax_blocks import HEAD
+from edgespec_jax.jax_t5 import JaxT5
+from edgespec_jax.jax_weights import JaxModel
+
+__all__ = ["SIZES", "config_of", "random_t5"]
+
+# width, feed-forward, heads, layers of encoder and of decoder (the published configs)
+SIZES = {
+    "T5-small": (512, 1024, 6, 8),
+    "T5-base": (768, 2048, 12, 12),
+    "T5-large": (1024, 2816, 16, 24),
+    "T5-XXL": (4096, 10240, 64, 24),
+}
+VOCABULARY, HEAD_SIZE = 32128, 64
+
+
+def config_of(size: str, divisor: int = 1) -> dict[str, Any]:
+    """A checkpoint's config; `divisor` divides widths, heads and vocabulary, and keeps depths."""
+    width, inner, heads, layers = SIZES[size]
+    return {
+        "model_type": "t5",
+        "vocab_size": VOCABULARY // divisor,
+        "d_model": width // divisor,
+        "d_kv": HEAD_SIZE,
+        "d_ff": inner // divisor,
+        "num_layers": layers,
+        "num_heads": max(1, heads // divisor),
+        "feed_forward_proj": "gated-gelu",
+        "tie_word_embeddings": False,
+        "decoder_start_token_id": 0,
+    }
+
+
+def random_t5(config: dict[str, Any], dtype: Any, seed: int = 0) -> JaxModel:
+    """Weights drawn on the device, tensor by tensor: an XXL needs its 22 GB and no more."""
+    shape = T5.from_config(config, "random T5")
+    key = jax.random.key(seed)
+    draw = jax.jit(
+        lambda key, shape: jax.random.normal(key, shape, dtype) * shape[0] ** -0.5,
+        static_argnums=1,
+    )
+    params = {
+        name: jnp.ones(size, dtype) if len(size) == 1 else draw(jax.random.fold_in(key, i), size)
+        for i, (name, size) in enumerate(_tensors(config))
+    }
+    return JaxModel(JaxT5(shape), params, shape.capacity, ())
+
+
+def _tensors(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names of a v1.1 checkpoint, and shapes as `edgespec_jax.jax_blocks.Params` has them."""
+    width, inner = config["d_model"], config["d_ff"]
+    rows = config["num_heads"] * config["d_kv"]
+    yield "shared.weight", (config["vocab_size"], width)
+    yield HEAD, (width, config["vocab_size"])
+    for stack, attentions in (("encoder", 1), ("decoder", 2)):
+        table = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        yield table, (32, config["num_heads"])
+        yield f"{stack}.final_layer_norm.weight", (width,)
+        for layer in range(config["num_layers"]):
+            block = f"{stack}.block.{layer}.layer"
+            for place, kind in enumerate(("SelfAttention", "EncDecAttention")[:attentions]):
+                for part in "qkv":
+                    yield f"{block}.{place}.{kind}.{part}.weight", (width, rows)
+                yield f"{block}.{place}.{kind}.o.weight", (rows, width)
+            for place in range(attentions + 1):
+                yield f"{block}.{place}.layer_norm.weight", (width,)
+            dense = f"{block}.{attentions}.DenseReluDense"
+            for part in ("wi_0", "wi_1"):
+                yield f"{dense}.{part}.weight", (width, inner)
+            yield f"{dense}.wo.weight", (inner, width)

@@ -1,0 +1,92 @@
+"""Seconds on the accelerator at hand: of one decoder call, and of one text by a compiled loop.
+
+A machine drifts, and others may use it: what will be compared is timed in turns, and medians count.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+import jax
+from edgespec_jax.jax_blocks import Cache, empty_cache
+from edgespec_jax.jax_draws import Keyed
+from edgespec_jax.jax_pair import JaxDecoder
+from edgespec_jax.jax_state import Request
+from edgespec_jax.jax_weights import JaxModel
+from jax import Array, lax
+
+__all__ = ["CALLS", "Text", "call_timer", "text_timer"]
+
+CALLS = 16  # decoder calls in one timing
+
+
+class Text(NamedTuple):
+    """One decoded text; the seconds are without its prompt."""
+
+    seconds: float
+    tokens: int
+    rounds: int
+
+
+def call_timer(model: JaxModel, rows: int, prompt: Array, capacity: int) -> Callable[[], float]:
+    """Seconds of a decoder call of `rows` positions in the middle of the cache.
+
+    Calls follow each other inside one compiled loop, each fed by the one before, so that neither
+    Python nor the compiler can take part in what is timed.
+    """
+    network = model.network
+    dtype = next(iter(model.params.values())).dtype
+    cache = empty_cache(network, len(prompt) + capacity + rows, dtype)
+    length = jnp.int32(len(prompt))
+    context, cache, _, base = jax.jit(network.prefill)(model.params, cache, prompt, length)
+    past = base + capacity // 2
+
+    @jax.jit
+    def loop(params: Any, context: Any, cache: tuple[Cache, ...], tokens: Array) -> Array:
+        def call(_: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+            cache, tokens = carry
+            logits, cache = network.decode(params, context, cache, tokens, past)
+            return cache, logits.argmax(-1).astype(jnp.int32)
+
+        last: Array = lax.fori_loop(0, CALLS, call, (cache, tokens))[1]
+        return last
+
+    tokens = jnp.zeros(rows, jnp.int32)
+
+    def run() -> Any:
+        return loop(model.params, context, cache, tokens)
+
+    _seconds(run)  # compiles
+    return lambda: _seconds(run)[0] / CALLS
+
+
+def text_timer(decoder: JaxDecoder, prompt: Array, temperature: float) -> Callable[[int], Text]:
+    """Decodes a text of the decoder's capacity with the numbers of a seed."""
+
+    def decode(limit: int, seed: int) -> tuple[float, Any]:
+        draws = Keyed(jax.random.key(seed))
+        request = Request(jnp.int32(limit), jnp.float32(temperature or 1), draws)
+
+        def run() -> Any:
+            state = decoder.start(prompt, len(prompt), request)
+            return state.emitted, state.rounds
+
+        return _seconds(run)
+
+    def text(seed: int) -> Text:
+        prompt_alone, _ = decode(0, seed)  # no token: what is left is the prompt
+        seconds, (tokens, rounds) = decode(decoder.capacity, seed)
+        return Text(seconds - prompt_alone, int(tokens), int(rounds))
+
+    decode(0, 0)  # compiles
+    return text
+
+
+def _seconds(run: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    result = jax.block_until_ready(run())  # type: ignore[no-untyped-call]
+    return time.perf_counter() - began, result

@@ -1,0 +1,1 @@
+"""ONNX Runtime: sessions, providers, models over exported graphs."""

@@ -1,0 +1,329 @@
+"""Claim: γ follows from the cost curve and the acceptance, and a prediction is what would happen.
+
+The paper's formulas at its own numbers; the adaptive controller switches off where drafting cannot
+pay and stays within 3 % of plain decoding; a predicted greedy speed-up equals, in calls, what the
+loop then does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgespec.core.controller import Adaptive, Confident, Fixed, controller
+from edgespec.core.cost_model import Costs, estimated_costs, expected_tokens
+from edgespec.core.decode import speculate
+from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
+from edgespec.core.verification import token_rule
+from edgespec.drafters.model_drafter import ModelDrafter
+from edgespec.drafters.prompt_lookup import PromptLookup
+from edgespec.drafters.vocabulary_map import SharedTokens
+from edgespec.errors import UsageError
+from edgespec.measure.predict import lookup_trace, model_trace, predicted_speedup
+from tables import TableModel, as_distribution, fractions, varying
+
+FREE = Costs([1.0] * 11, draft=0.0)
+
+
+@pytest.mark.parametrize(
+    # Table 1 of the paper: α, γ, speed-up at c = 0
+    ("alpha", "gamma", "speedup"),
+    [
+        (0.6, 2, 1.96),
+        (0.7, 3, 2.53),
+        (0.8, 2, 2.44),
+        (0.8, 5, 3.69),
+        (0.9, 2, 2.71),
+        (0.9, 10, 6.86),
+    ],
+)
+def test_the_papers_table_1(alpha, gamma, speedup):
+    assert expected_tokens(alpha, gamma) == pytest.approx(speedup, abs=0.006)
+    assert FREE.speedup(alpha, gamma) == pytest.approx(speedup, abs=0.006)
+
+
+def test_a_draft_that_is_never_right_is_not_worth_a_call():
+    assert Costs([1, 1.05, 1.1], draft=0.1).best(0.0) == (0, 1)
+
+
+def test_a_draft_that_costs_as_much_as_the_target_is_not_worth_it_unless_verification_is_cheap():
+    assert Costs([1, 1.05, 1.1], draft=1.0).best(0.9) == (0, 1)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.3))
+def test_the_best_gamma_is_never_slower_than_none(alpha, draft, slope):
+    costs = Costs([1 + slope * extra for extra in range(9)], draft, overhead=0.05)
+    gamma, speedup = costs.best(alpha)
+    assert speedup >= 1
+    assert speedup == pytest.approx(costs.speedup(alpha, gamma))
+    assert speedup == pytest.approx(max(costs.speedup(alpha, g) for g in range(len(costs.verify))))
+
+
+def drive(policy, costs, probabilities, rounds, generator):
+    """Runs a controller against coin flips; returns tokens and cost in plain steps."""
+    tokens = cost = 0.0
+    for _ in range(rounds):
+        gamma = policy.gamma()
+        flips = generator.random(gamma) < probabilities
+        accepted = int(np.argmin(flips)) if not flips.all() else gamma
+        policy.observe(gamma, min(accepted + 1, gamma), accepted)
+        tokens += accepted + 1
+        cost += costs.round(gamma) / costs.round(0)
+    return tokens, cost
+
+
+@pytest.mark.parametrize("draft", [0.02, 0.1, 0.3, 0.8])
+@pytest.mark.parametrize("slope", [0.01, 0.05, 0.3])
+def test_a_hopeless_draft_costs_at_most_3_percent(draft, slope):
+    costs = Costs([1 + slope * extra for extra in range(17)], draft)
+    tokens, cost = drive(Adaptive(costs), costs, 0.0, 128, np.random.default_rng(0))
+    assert tokens == 128
+    assert cost <= 1.03 * tokens
+
+
+@pytest.mark.parametrize("draft", [0.02, 0.1, 0.3, 0.8])
+@pytest.mark.parametrize("slope", [0.01, 0.05, 0.3])
+def test_a_hopeless_draft_that_is_sure_of_itself_costs_at_most_3_percent(draft, slope):
+    costs = Costs([1 + slope * extra for extra in range(17)], draft)
+    policy, cost = Confident(costs), 0.0
+    for _ in range(128):
+        drafted = sure_draft(policy, probability=1.0)
+        policy.observe(drafted, min(1, drafted), 0)
+        cost += costs.round(drafted)
+    assert cost <= 1.03 * 128
+
+
+def sure_draft(policy, probability):
+    """How many tokens a draft has that is equally sure of each."""
+    drafted, all_of_them = 0, 1.0
+    while drafted < policy.gamma():
+        drafted, all_of_them = drafted + 1, all_of_them * probability
+        if not policy.should_continue(all_of_them, 1 + drafted):
+            break
+    return drafted
+
+
+def test_the_surer_a_draft_the_more_it_drafts():
+    policy = Confident(Costs([1 + 0.05 * extra for extra in range(17)], draft=0.08))
+    drafted = [sure_draft(policy, probability) for probability in (0.1, 0.5, 0.7, 0.99)]
+    assert drafted[0] == 1
+    assert drafted == sorted(set(drafted))
+
+
+def test_the_dearer_a_token_the_surer_a_draft_must_be():
+    costs = [Costs([1 + s * extra for extra in range(17)], draft=0.08) for s in (0.01, 0.05, 0.1)]
+    assert [sure_draft(Confident(c), 0.8) for c in costs] == sorted(
+        (sure_draft(Confident(c), 0.8) for c in costs), reverse=True
+    )
+
+
+def test_a_candidate_is_worth_a_position_and_what_its_time_would_bring_elsewhere():
+    """It is verified and costs no call of the draft, so a dear draft does not make it dearer."""
+    dear = Costs([1 + 0.05 * extra for extra in range(17)], draft=2.0)
+    alone = Confident(dear)
+    assert alone.worth_candidate(0.0501, rows=2)
+    assert not alone.worth_candidate(0.0499, rows=2)
+    promising = Confident(Costs(dear.verify, draft=0.01))
+    for _ in range(32):
+        promising.observe(4, 4, 4)
+    gained = Costs(dear.verify, draft=0.01).best(1.0)[1]
+    assert not promising.worth_candidate(0.05 * 1.5, rows=5)
+    assert promising.worth_candidate(0.05 * gained, rows=5)
+
+
+def test_a_position_costs_what_it_does_where_it_is():
+    """Few positions hide behind reading the weights, of many each has its own time."""
+    curve = [1 + 0.01 * m for m in range(6)] + [1.05 + 0.2 * m for m in range(1, 12)]
+    costs = Costs(curve, draft=0.0)
+    assert [costs.marginal_cost(rows) for rows in (1, 3)] == pytest.approx([0.01, 0.01])
+    assert [costs.marginal_cost(rows) for rows in (9, 17, 99)] == pytest.approx([0.2, 0.2, 0.2])
+    assert (
+        costs.marginal_cost(3)
+        < costs.marginal_cost(5)
+        < costs.marginal_cost(6)
+        < costs.marginal_cost(8)
+    )
+    assert Costs([1.0], draft=0.0).marginal_cost(1) == 0
+    dip = Costs([1.0, 1.04, 1.08, 1.07, 1.02, 1.05, 1.3], draft=0.0)
+    assert dip.marginal_cost(4) == 0
+    assert all(dip.marginal_cost(rows) >= 0 for rows in range(1, 8))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9])
+def test_a_good_draft_gets_nearly_what_the_best_fixed_gamma_would(alpha):
+    costs = Costs([1 + 0.05 * extra for extra in range(17)], draft=0.08)
+    adaptive = drive(Adaptive(costs), costs, alpha, 4000, np.random.default_rng(1))
+    _, best = costs.best(alpha)
+    assert adaptive[0] / adaptive[1] >= 0.93 * best
+
+
+def test_a_draft_that_becomes_good_is_found_out():
+    costs = Costs([1 + 0.05 * extra for extra in range(17)], draft=0.1)
+    policy, generator = Adaptive(costs), np.random.default_rng(2)
+    drive(policy, costs, 0.0, 60, generator)
+    assert policy.gamma() <= 1
+    drive(policy, costs, 0.95, 200, generator)
+    assert policy.gamma() >= 4
+
+
+@pytest.mark.parametrize("gamma", [-1, "x", 1.5, "1.5", 17])
+def test_a_gamma_that_cannot_be_is_refused(gamma):
+    with pytest.raises(UsageError, match="gamma is"):
+        controller(gamma, estimated_costs(100, 10, 16))
+
+
+def test_where_a_plain_step_pays_for_two_positions_one_drafted_token_is_verified_for_nothing():
+    alone, padded = (estimated_costs(100, 10, 4, "bf16", rows) for rows in (1, 2))
+    assert padded.verify[:2] == [1, 1]
+    assert padded.verify[1:] == pytest.approx(alone.verify[:-1])
+
+
+def test_a_draft_costs_what_it_reads_once_a_round_if_it_stays_in_the_cache():
+    small, large = (estimated_costs(10**9, size, 4) for size in (15_999_999, 16_000_001))
+    assert small.round(1) == pytest.approx(large.round(1))
+    assert small.round(3) - small.round(2) < large.round(3) - large.round(2) - 0.015
+    lookup = estimated_costs(10**9, 0, 4)
+    assert lookup.draft == 0
+    assert lookup.round(1) < small.round(1) - 0.015
+
+
+def test_what_reads_no_weights_costs_less_of_a_larger_target():
+    small, large = (estimated_costs(size, size // 10, 4) for size in (10**8, 10**11))
+    assert large.draft == pytest.approx(0.1, abs=1e-3)
+    assert small.draft > 1e-2
+    assert small.overhead > large.overhead + 0.05
+
+
+def test_with_kernels_a_further_position_of_int8_costs_less():
+    kernels, without = (
+        estimated_costs(10**9, 10, 4, "int8", kernels=there) for there in (True, False)
+    )
+    assert kernels.verify[1] < without.verify[1]
+
+
+def test_a_target_that_may_stay_in_the_cache_is_drafted_for_where_that_was_measured_only():
+    """Its plain step may take two fifths of the time, and all else what it takes elsewhere."""
+    small, large = (
+        estimated_costs(n, 4 * 10**6, 16, "int8", kernels=True) for n in (27_000_000, 33_000_000)
+    )
+    assert small.best(0.7)[0] == 0
+    assert large.best(0.7)[0] > 0
+    without = estimated_costs(27 * 10**6, 4 * 10**6, 16, "int8", kernels=False)
+    assert without.best(0.7)[0] > 0
+
+
+def test_many_positions_in_kernels_are_bound_by_arithmetic():
+    costs = estimated_costs(10**9, 0, 16, "fp16", kernels=True)
+    assert costs.marginal_cost(2) < 0.05
+    assert costs.marginal_cost(12) == pytest.approx(0.2)
+    assert costs.verify == sorted(costs.verify)
+
+
+def test_a_hopeless_draft_costs_at_most_3_percent_where_its_first_token_is_free():
+    costs = estimated_costs(100, 0, 16, "int8", 2)
+    tokens, cost = drive(Adaptive(costs), costs, 0.0, 128, np.random.default_rng(0))
+    assert cost <= 1.03 * tokens
+
+
+# --- predictions -------------------------------------------------------------------------------
+
+TARGET = varying([fractions(5, 3, 2), fractions(1, 2, 6), fractions(2, 7, 1)])
+DRAFT = varying([fractions(4, 3, 3), fractions(1, 2, 3), fractions(2, 7, 1)])
+PROMPT = [0, 1]
+
+
+def floats(distribution):
+    return lambda context: [float(probability) for probability in distribution(context)]
+
+
+def greedy(row):
+    return Sampling().processor()(np.asarray(row, np.float32))
+
+
+def text_and_rounds(draft, gamma, length, ends=lambda token: False):
+    target = TableModel(floats(TARGET))
+    rounds = list(
+        speculate(
+            target,
+            draft,
+            PROMPT,
+            process=greedy,
+            rule=token_rule,
+            gamma=Fixed(gamma),
+            randomness=Seeded(0),
+            max_new_tokens=length,
+            ends=ends,
+        )
+    )
+    return [token for round_ in rounds for token in round_.tokens], rounds
+
+
+def trace_of(text, process, longest, **options):
+    target, draft = TableModel(floats(TARGET)), TableModel(floats(DRAFT))
+    return model_trace(target, draft, SharedTokens(3), PROMPT, text, process, longest, **options)
+
+
+class EndsBehind:
+    """Ends a text behind so many tokens, without one that says so."""
+
+    def __init__(self, tokens):
+        self.left = tokens
+
+    def __call__(self, token):
+        self.left -= 1
+        return self.left == 0
+
+
+def tokens_a_call_behind_the_first(rounds):
+    return sum(len(round_.tokens) for round_ in rounds[1:]) / (len(rounds) - 1)
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 3, 5])
+def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
+    """With a cost of one a call and nothing else, the predicted cost is the number of calls."""
+    draft = ModelDrafter(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
+    text, rounds = text_and_rounds(draft, gamma, 40)
+    trace = trace_of(text, greedy, 10)
+    assert predicted_speedup([trace], FREE, gamma) == pytest.approx(
+        tokens_a_call_behind_the_first(rounds)
+    )
+    assert len(rounds) < len(text)
+
+
+@pytest.mark.parametrize("gamma", [1, 3])
+def test_predicted_lookup_calls_are_those_of_the_loop(gamma):
+    text, rounds = text_and_rounds(PromptLookup(), gamma, 40)
+    trace = lookup_trace(PROMPT, text, 10)
+    assert predicted_speedup([trace], FREE, gamma) == pytest.approx(
+        tokens_a_call_behind_the_first(rounds)
+    )
+
+
+@pytest.mark.parametrize("gamma", [1, 3, 6])
+def test_predicted_costs_of_a_text_that_ends_are_those_of_the_loop(gamma):
+    """Drafts that miss the end go on beyond it: their cost is that of all γ tokens."""
+    costs = Costs([1 + 0.5 * extra for extra in range(11)], draft=0.25)
+    for end in range(12, 30):
+        draft = ModelDrafter(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
+        text, rounds = text_and_rounds(draft, gamma, 40, ends=EndsBehind(end))
+        trace = trace_of(text, greedy, 10, ended=True)
+        cost = sum(costs.round(round_.drafted) for round_ in rounds[1:])
+        speed = (len(text) - len(rounds[0].tokens)) / cost
+        predicted = predicted_speedup([trace], costs, gamma)
+        if rounds[-1].accepted < len(rounds[-1].tokens):
+            assert predicted == pytest.approx(speed)
+        else:  # no token tells this draft that the text ends: a right one goes on, too
+            assert predicted >= speed
+
+
+def test_acceptance_of_a_model_is_the_overlap_of_its_distribution():
+    process = lambda row: as_distribution(np.asarray(row, float))  # noqa: E731
+    text = [1, 2, 0, 1]
+    trace = trace_of(text, process, 2)
+    for start in range(len(text)):
+        context = (*PROMPT, *text[:start])
+        overlap = sum(min(p, q) for p, q in zip(TARGET(context), DRAFT(context), strict=True))
+        assert trace.probabilities[start][0] == pytest.approx(float(overlap))

@@ -1,0 +1,112 @@
+"""Two drafts for one text: each is judged by its own acceptance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgespec.core.controller import Adaptive, Fixed
+from edgespec.core.cost_model import Costs
+from edgespec.core.distribution import one_hot
+from edgespec.core.draft import Proposal
+from edgespec.core.randomness import Seeded
+from edgespec.drafters.alternating import AlternatingDrafter
+
+COSTS = Costs([1 + 0.05 * extra for extra in range(17)], draft=0.0)
+
+
+class Source:
+    """A draft that has up to `most` tokens of one kind and counts how often it was asked."""
+
+    def __init__(self, token: int, most: int = 16, probability: float = 1.0) -> None:
+        self.token, self.most, self.probability = token, most, probability
+        self.seconds = 1.0
+        self.asked = self.begun = 0
+
+    def begin(self, prompt: Any) -> None:
+        self.begun += 1
+
+    def propose(self, text: Any, gamma: int, randomness: Any) -> Proposal:
+        self.asked += 1
+        tokens = [self.token] * min(gamma, self.most)
+        return Proposal(tokens, [one_hot(self.token) for _ in tokens])
+
+
+def drive(
+    mixed: AlternatingDrafter, sources: list[Source], rounds: int, seed: int = 0
+) -> list[int]:
+    """Runs rounds that accept by each source's probability; says who drafted (-1: nobody)."""
+    generator = np.random.default_rng(seed)
+    drafted = []
+    for _ in range(rounds):
+        proposal = mixed.propose([1], mixed.gamma(), Seeded(0))
+        tokens = list(proposal.tokens)
+        drafted.append(tokens[0] if tokens else -1)
+        probability = sources[tokens[0]].probability if tokens else 0.0
+        accepted = 0
+        while accepted < len(tokens) and generator.random() < probability:
+            accepted += 1
+        mixed.observe(len(tokens), min(accepted + 1, len(tokens)), accepted)
+    return drafted
+
+
+def adaptive(*sources: Source, costs: Costs = COSTS) -> AlternatingDrafter:
+    return AlternatingDrafter([(source, Adaptive(costs)) for source in sources])
+
+
+def test_every_source_begins_each_text_and_their_times_add_up():
+    sources = [Source(0), Source(1)]
+    mixed = adaptive(*sources)
+    mixed.begin([1, 2])
+    assert [source.begun for source in sources] == [1, 1]
+    assert mixed.seconds == 2.0
+
+
+def test_the_better_source_drafts():
+    sources = [Source(0, probability=0.2), Source(1, probability=0.9)]
+    drafted = drive(adaptive(*sources), sources, 400)
+    assert drafted[0] == 0, "of equal promise, the first comes first"
+    assert drafted[50:].count(1) > 0.9 * 350
+
+
+def test_where_one_is_silent_the_other_drafts():
+    sources = [Source(0, most=0, probability=0.9), Source(1, probability=0.5)]
+    assert set(drive(adaptive(*sources), sources, 20)) == {1}
+
+
+def test_a_bad_source_does_not_switch_a_good_one_off():
+    """One acceptance for both would be 0.45, where these costs want no draft at all."""
+    costs = Costs([1 + 0.35 * extra for extra in range(17)], draft=0.0)
+    sources = [Source(0, probability=0.0), Source(1, probability=0.9)]
+    drafted = drive(adaptive(*sources, costs=costs), sources, 400)
+    assert drafted.count(1) > 350
+
+
+def test_a_source_that_was_passed_over_is_tried_again():
+    sources = [Source(0, probability=0.0), Source(1, probability=0.6)]
+    mixed = adaptive(*sources)
+    drive(mixed, sources, 100)
+    sources[0].probability = 1.0
+    assert drive(mixed, sources, 200)[100:].count(0) > 90
+
+
+@pytest.mark.parametrize("slope", [0.02, 0.1, 0.4])
+def test_two_hopeless_sources_cost_at_most_3_percent(slope):
+    costs = Costs([1 + slope * extra for extra in range(17)], draft=0.1)
+    sources = [Source(0, probability=0.0), Source(1, probability=0.0)]
+    mixed = adaptive(*sources, costs=costs)
+    cost = 0.0
+    for _ in range(200):
+        proposal = mixed.propose([1], mixed.gamma(), Seeded(0))
+        cost += costs.round(len(proposal.tokens))
+        mixed.observe(len(proposal.tokens), min(1, len(proposal.tokens)), 0)
+    assert cost <= 1.03 * 200
+
+
+def test_with_a_fixed_gamma_the_order_decides():
+    sources = [Source(0, most=2, probability=0.0), Source(1, probability=1.0)]
+    mixed = AlternatingDrafter([(source, Fixed(3)) for source in sources])
+    assert set(drive(mixed, sources, 20)) == {0}
+    assert len(mixed.propose([1], 3, Seeded(0)).tokens) == 2

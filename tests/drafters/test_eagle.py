@@ -1,0 +1,391 @@
+"""A draft that reads its target's hidden states: the same numbers on the device as in training."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+import edgespec
+from checkpoints import byte_tokenizer, write_llama, write_t5
+from eagle_checkpoints import GUESSES, PROMPT, SIZE, write_eagle, write_target
+from edgespec.artifact.manifest import read_manifest, write_manifest
+from edgespec.core.controller import controller
+from edgespec.core.decode import speculate
+from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
+from edgespec.core.verification import RULES
+from edgespec.drafters.model_drafter import ModelDrafter
+from edgespec.errors import EdgespecError
+from edgespec.measure.predict import model_trace
+from edgespec_distill.data.draft_vocabulary import whole
+from edgespec_distill.data.examples import Text
+from edgespec_distill.data.outputs import SamplingPlan, generate_with_distributions
+from edgespec_distill.models import trainable as models
+from edgespec_distill.models.eagle_student import Eagle, embedded, layers_to_read, read
+from edgespec_distill.models.student import last, small_model
+from edgespec_distill.models.t5_forward import rms_norm
+from edgespec_distill.models.trainable import Causal, EagleStudent
+from edgespec_export.api import export_pair
+from edgespec_runtimes.ort import prefill
+
+
+@pytest.fixture(scope="module", params=[("llama", 1), ("qwen2", 1), ("qwen3", 2)], ids=str)
+def case(request, tmp_path_factory) -> tuple[Path, int]:
+    kind, layers = request.param
+    return write_target(tmp_path_factory.mktemp("target") / kind, kind), layers
+
+
+@pytest.fixture(scope="module")
+def causal(case) -> Causal:
+    model = AutoModelForCausalLM.from_pretrained(case[0], dtype=torch.float32).eval()
+    causal = Causal(model, whole(SIZE))
+    causal.shows = layers_to_read(3)
+    return causal
+
+
+@pytest.fixture
+def target(tmp_path) -> Path:
+    return write_target(tmp_path / "target", "llama")
+
+
+@pytest.fixture(scope="module")
+def reading(case, tmp_path_factory):
+    target, layers = case
+    folder = tmp_path_factory.mktemp("eagle")
+    learner = write_eagle(target, folder / "draft", layers=layers)
+    export_pair(
+        str(target),
+        str(folder / "draft"),
+        folder / "pair",
+        target_formats=("fp32", "int8"),
+        draft_formats=("fp32", "int8"),
+    )
+    return learner, folder / "pair"
+
+
+def guesses(reading, causal: Causal, text: Text, count: int = GUESSES) -> list[np.ndarray]:
+    """Logits of the first, second, … guesses in training."""
+    features = {text: causal.features([text])[0]}
+    learner = EagleStudent(*reading[0], features)
+    hidden = islice(learner.guesses([text]), count)
+    return [(states @ learner.head.T).detach().numpy() for states in hidden]
+
+
+def starting(causal: Causal, width: int | None) -> tuple[EagleStudent, list[Text]]:
+    """A draft before its training, and texts for it to begin with."""
+    prompts = [[40 + n, 41, 42, 50 + n, 60] for n in range(40)]
+    examples, shown = generate_with_distributions(causal, prompts, SamplingPlan(20, [1], 1.0))
+    texts = [Text(tuple(e.prompt), tuple(e.output)) for e in examples]
+    shape = {"layers": 1, "encoder_layers": 1, "width": width, "vocabulary": whole(SIZE)}
+    body = small_model(causal.model, **shape, seed=0, keep=last)
+    eagle = Eagle(body, causal.shows, causal.model.config.hidden_size)
+    return EagleStudent(eagle, whole(SIZE), dict(zip(texts, shown, strict=True))), texts
+
+
+@torch.no_grad()
+def error(draft: EagleStudent, texts: list[Text]) -> float:
+    """Of the next state, as token and state tell it, in the mean of squares."""
+    join, errors = draft.model.join, []
+    for text in texts:
+        ids = torch.tensor([*text.prompt, *text.output[:-1]])
+        state = rms_norm(join.state_norm, read(draft.model, draft._features[text]))
+        token = rms_norm(join.token_norm, embedded(draft.model, ids))
+        errors.append((join.token(token[1:]) + join.state(state[:-1]) - state[1:]).square())
+    return torch.cat(errors).mean().item()
+
+
+def test_the_target_shows_the_states_that_transformers_has(causal, reading):
+    text = Text(PROMPT, (5, 9, 80, 3))
+    pair = edgespec.load(reading[1], threads=1)
+    pair.target.score([pair.target.prefill(PROMPT), *text.output[:-1]])
+    ids = torch.tensor([[*PROMPT, *text.output[:-1]]])
+    with torch.no_grad():
+        states = causal.model(ids, output_hidden_states=True).hidden_states
+    (ours,) = causal.features([text])
+    torch.testing.assert_close(ours[:, :64], states[2][0], atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(pair.target.features[: len(ours)], ours, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("width", [None, 32])
+def test_before_its_training_it_makes_the_best_linear_guess_of_the_next_state(causal, width):
+    draft, texts = starting(causal, width)
+    before = error(draft, texts)
+    draft.begin(texts)
+    least = error(draft, texts)
+    assert least < 0.8 * before
+    generator = torch.Generator().manual_seed(0)
+    for part in (draft.model.join.token, draft.model.join.state):
+        best = part.weight.detach().clone()
+        for _ in range(5):
+            part.weight.data = best + 0.01 * torch.randn(best.shape, generator=generator)
+            assert error(draft, texts) > least
+        part.weight.data = best
+
+
+def test_its_layers_begin_as_the_targets_last_ones_beside_a_stream_of_their_size(causal):
+    draft, texts = starting(causal, None)
+    draft.begin(texts)
+    streams = torch.cat([causal.features([text])[0][:, -64:] for text in texts])
+    size = streams.square().mean(1).sqrt().median()
+    theirs = causal.model.model.layers[-1].state_dict()
+    for name, weight in draft.model.model.layers[0].state_dict().items():
+        adds = name.endswith(("o_proj.weight", "down_proj.weight"))
+        torch.testing.assert_close(weight, theirs[name] / size if adds else theirs[name])
+
+
+def test_what_is_shown_while_writing_is_what_the_finished_texts_show(causal, monkeypatch):
+    monkeypatch.setattr(models, "PROMPTS", 2 * len(PROMPT))  # two prompts are read at once
+    prompts = [PROMPT, PROMPT[:2], PROMPT[2:], PROMPT[:1], PROMPT[3:]]
+    torch.manual_seed(0)
+    examples, shown = generate_with_distributions(
+        causal, prompts, SamplingPlan(12, range(60), 1.0, enough=0.8)
+    )
+    assert len({len(example) for example in examples}) > 2
+    for example, ours in zip(examples, shown, strict=True):
+        (again,) = causal.features([example])
+        torch.testing.assert_close(ours, again, atol=1e-5, rtol=1e-4)
+
+
+def test_an_int8_target_shows_states_in_the_checkpoints_own_basis(causal, reading):
+    pair = edgespec.load(reading[1], threads=1, target_format="int8")
+    pair.target.score([pair.target.prefill(PROMPT)])
+    (exact,) = causal.features([Text(PROMPT, (5,))])
+    ours = pair.target.features[: len(exact)]
+    cosine = (
+        (ours * exact.numpy()).sum(1) / np.linalg.norm(ours, axis=1) / exact.norm(dim=1).numpy()
+    )
+    assert cosine.min() > 0.98
+
+
+def test_first_guesses_on_the_device_are_those_of_training(causal, reading):
+    folder = reading[1]
+    text = Text(PROMPT, (5, 9, 80, 3))
+    pair = edgespec.load(folder, threads=1)
+    pair.target.score([pair.target.prefill(PROMPT), *text.output[:-1]])
+    ours = pair.draft.score([pair.draft.prefill(PROMPT), *text.output[:-1]])
+    (expected,) = guesses(reading, causal, text, 1)
+    np.testing.assert_allclose(ours, expected, atol=1e-4, rtol=1e-4)
+    assert pair.draft.valid_length == pair.draft.length
+
+
+def test_further_guesses_on_the_device_are_those_of_training(causal, reading):
+    """From every place of a text: one guess on the target's states, then on the draft's own."""
+    text = Text(PROMPT, (5, 9, 80, 3, 100, 17))
+    pair = edgespec.load(reading[1], threads=1)
+    expected = guesses(reading, causal, text)
+    assert [len(rows) for rows in expected] == [6, 5, 4]
+    pending = pair.target.prefill(PROMPT)
+    pair.draft.prefill(PROMPT)
+    for start in range(len(text.output) - GUESSES + 1):
+        row = [pending, *text.output][start : start + GUESSES]
+        for depth, token in enumerate(row):
+            (ours,) = pair.draft.score([token])
+            np.testing.assert_allclose(ours, expected[depth][start], atol=1e-4, rtol=1e-4)
+        assert pair.draft.valid_length == len(PROMPT) + start
+        pair.draft.rewind(pair.draft.valid_length)
+        pair.target.score([row[0]])
+
+
+def test_each_round_drafts_from_what_the_target_showed_in_the_one_before(causal, reading):
+    """What was drafted and accepted is scored anew: its own guesses do not stay in the cache."""
+    pair = edgespec.load(reading[1], threads=1)
+    draft = ModelDrafter(pair.draft, Sampling(1.0).processor(), pair.vocabulary)
+    text = [pair.target.prefill(PROMPT)]
+    draft.begin(PROMPT)
+    for seed in range(4):
+        proposal = draft.propose(text, 2, Seeded(seed))
+        pair.target.score([text[-1]])
+        # As if the first token had been accepted and the second replaced.
+        told = Text(PROMPT, (*text[1:], *proposal.tokens))
+        first, second = guesses(reading, causal, told, 2)
+        start = len(text) - 1
+        for distribution, row in zip(proposal.q, (first[start], second[start]), strict=True):
+            expected = Sampling(1.0).processor()(row).probabilities
+            np.testing.assert_allclose(distribution.probabilities, expected, atol=1e-5)
+        pair.target.score(proposal.tokens[:1])
+        text += [proposal.tokens[0], 90 + seed]
+
+
+def test_a_position_after_a_state_that_is_not_there_is_refused(reading):
+    pair = edgespec.load(reading[1], threads=1)
+    pair.target.prefill(PROMPT)
+    pair.draft.prefill(PROMPT)
+    pair.draft.score([3])
+    with pytest.raises(EdgespecError, match="score those behind it one at a time"):
+        pair.draft.score([4, 5])
+    pair.draft.score([4])
+    pair.draft.score([5])
+    pair.draft.rewind(pair.draft.length - 1)
+    with pytest.raises(EdgespecError, match="score those behind it one at a time"):
+        pair.draft.score([6])  # its state stood behind the token that was taken back
+
+
+def test_greedy_texts_are_the_targets(reading):
+    pair = edgespec.load(reading[1], threads=1)
+    plain = pair.generate(PROMPT, max_new_tokens=40, draft=False)
+    drafted = pair.generate(PROMPT, max_new_tokens=40, draft="model", gamma=3)
+    assert drafted.stats.drafted > 0
+    assert drafted.token_ids == plain.token_ids
+
+
+def test_a_long_prompt_is_read_in_pieces(reading, monkeypatch):
+    pair = edgespec.load(reading[1], threads=1)
+    options = {"max_new_tokens": 12, "draft": "model", "gamma": 3}
+    whole = pair.generate(PROMPT, **options).stats
+    monkeypatch.setattr(prefill, "LONGEST", 3)
+    assert pair.generate(PROMPT, **options).stats.evaluated_at == whole.evaluated_at
+
+
+@pytest.mark.parametrize("piece", [512, 5])
+def test_what_is_kept_of_a_conversation_changes_no_guess(reading, monkeypatch, piece):
+    """Both caches kept, or both emptied before each turn: the same rounds from the same seed."""
+    monkeypatch.setattr(prefill, "LONGEST", piece)
+    pair = edgespec.load(reading[1], threads=1)
+    process = Sampling(1.0).processor()
+
+    def turns(keeps: bool):
+        text, answers, rounds = list(PROMPT), [], []
+        for seed in range(3):
+            if not keeps:
+                pair.target.rewind(0)
+                pair.draft.rewind(0)
+            begins = len(text) - 1
+            for round_ in speculate(
+                pair.target,
+                ModelDrafter(pair.draft, process, pair.vocabulary, answers=answers),
+                text,
+                answers=answers,
+                process=process,
+                rule=RULES["token"],
+                gamma=controller(3, pair.costs["model"]),
+                randomness=Seeded(seed),
+                max_new_tokens=12,
+                ends=lambda _: False,
+            ):
+                text = [*text, *round_.tokens]
+                rounds.append((list(round_.tokens), round_.evaluated, round_.accepted))
+            answers = [*answers, range(begins, len(text) - 1)]
+            text = [*text, 50, 51, 52, 53 + seed]
+        return rounds
+
+    assert turns(keeps=True) == turns(keeps=False)
+
+
+def test_a_token_that_a_draft_lacks_is_no_other_one(target, tmp_path):
+    """To the draft both are one token, but its target shows something else behind them."""
+    write_eagle(target, tmp_path / "draft", tokens=60)
+    export_pair(str(target), str(tmp_path / "draft"), tmp_path / "pair", measure=False)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    shown = pair.vocabulary.to_draft_ids(range(SIZE))
+    one = next(token for token in range(SIZE) if shown.count(shown[token]) > 1)
+    other = shown.index(shown[one], one + 1)
+
+    def logits(first: int) -> np.ndarray:
+        prompt = [first, *PROMPT]
+        pair.target.prefill(prompt, [])
+        pair.target.score([prompt[-1]])
+        return pair.draft.score(
+            [pair.draft.prefill(pair.vocabulary.to_draft_ids(prompt), [])]
+        ).copy()
+
+    fresh = logits(other)
+    pair.draft.rewind(0)
+    logits(one)
+    assert np.array_equal(logits(other), fresh)
+
+
+def test_a_prompt_of_one_token_has_nothing_to_read_yet(reading):
+    pair = edgespec.load(reading[1], threads=1)
+    plain = pair.generate([40], max_new_tokens=12, draft=False)
+    assert (
+        pair.generate([40], max_new_tokens=12, draft="model", gamma=2).token_ids == plain.token_ids
+    )
+
+
+def test_a_trace_tells_further_guesses_from_first_ones(causal, reading):
+    """Predictions rest on what a draft guesses without having seen the target there."""
+    text = Text(PROMPT, (5, 9, 80, 3, 100, 17))
+    pair = edgespec.load(reading[1], threads=1)
+    qs = [torch.tensor(rows).softmax(-1) for rows in guesses(reading, causal, text)]
+    p = causal.logits([text]).softmax(-1)
+    trace = model_trace(
+        pair.target, pair.draft, pair.vocabulary, PROMPT, text.output, Sampling(1.0).processor(), 3
+    )
+    for start, probabilities in enumerate(trace.probabilities):
+        assert len(probabilities) == min(3, 6 - start)
+        for depth, probability in enumerate(probabilities):
+            overlap = torch.minimum(qs[depth][start], p[start + depth]).sum()
+            assert probability == pytest.approx(overlap.item(), abs=1e-4)
+
+
+def test_a_draft_that_reads_is_no_target(target, tmp_path):
+    write_eagle(target, tmp_path / "draft")
+    with pytest.raises(EdgespecError, match="reads its target's hidden states, so it cannot be"):
+        export_pair(str(tmp_path / "draft"), None, tmp_path / "pair")
+
+
+def test_a_draft_that_reads_belongs_to_its_target(target, tmp_path):
+    write_eagle(target, tmp_path / "draft")
+    tokenizer = byte_tokenizer(SIZE)
+    for name, shape in (("shallow", {"layers": 2}), ("narrow", {"layers": 3, "heads": 2})):
+        other = write_llama(
+            tmp_path / name, vocab_size=SIZE, tokenizer=tokenizer, head_size=16, **shape
+        )
+        with pytest.raises(EdgespecError, match=r"reads layers 2, 3 of .* pair it with its own"):
+            export_pair(str(other), str(tmp_path / "draft"), tmp_path / "pair")
+    t5 = write_t5(tmp_path / "t5", vocab_size=SIZE, tokenizer=tokenizer)
+    with pytest.raises(EdgespecError, match="cannot be paired"):
+        export_pair(str(t5), str(tmp_path / "draft"), tmp_path / "pair")
+
+
+@pytest.mark.parametrize(
+    ("role", "features", "words"),
+    [
+        ("target", 0, r"decoder.onnx shows 128 numbers .* manifest says 0; export the pair again"),
+        ("target", -1, r"edgespec.json is damaged \(features is -1, start_token None\)"),
+        ("draft", 64, r"the draft reads 64 numbers .* target shows 128; export the two together"),
+    ],
+)
+def test_a_manifest_of_two_exports_is_one_line(reading, tmp_path, role, features, words):
+    folder = tmp_path / "pair"
+    shutil.copytree(reading[1], folder)
+    pair = read_manifest(folder)
+    model = dataclasses.replace(getattr(pair, role), features=features)
+    write_manifest(dataclasses.replace(pair, **{role: model}), folder)
+    with pytest.raises(EdgespecError, match=words):
+        edgespec.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"target_layers": []}, "target_layers names none"),
+        ({"target_layers": None}, "has no 'target_layers'"),
+        ({"layers_of": "gemma"}, "layers_of = 'gemma'"),
+        ({"target_hidden_size": "wide"}, "wrong kind"),
+    ],
+)
+def test_a_config_that_cannot_be_is_one_line(target, tmp_path, changes, words):
+    write_eagle(target, tmp_path / "draft")
+    file = tmp_path / "draft" / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    with pytest.raises(EdgespecError, match=words) as error:
+        export_pair(str(target), str(tmp_path / "draft"), tmp_path / "pair")
+    assert "\n" not in str(error.value)
+
+
+def test_the_jax_path_refuses_it(target, tmp_path):
+    jax_weights = pytest.importorskip("edgespec_jax.jax_weights")
+    write_eagle(target, tmp_path / "draft")
+    with pytest.raises(
+        EdgespecError, match="is of family eagle; the JAX path has T5 and Llama only"
+    ):
+        jax_weights.open_jax_model(str(tmp_path / "draft"), "fp32")

@@ -1,0 +1,56 @@
+"""An untrained EAGLE head and a target for it, as checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from checkpoints import byte_tokenizer, write_llama
+from edgespec_distill.data.draft_vocabulary import Vocabulary, frequent, whole
+from edgespec_distill.models.eagle_student import Eagle, layers_to_read
+from edgespec_distill.models.student import small_model
+
+SIZE = 272
+GUESSES = 3
+PROMPT = (40, 41, 42, 50, 60, 61, 7)
+
+
+def write_eagle(
+    target: Path, folder: Path, *, layers: int = 1, tokens: int = SIZE
+) -> tuple[Eagle, Vocabulary]:
+    """An untrained draft that reads `target`, as a checkpoint and as it stands in training."""
+    model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
+    embeddings = model.get_input_embeddings().weight.detach()
+    vocabulary = frequent([], [1], tokens, embeddings) if tokens < SIZE else whole(SIZE)
+    body = small_model(
+        model, layers=layers, encoder_layers=1, width=None, vocabulary=vocabulary, seed=0
+    )
+    config = model.config
+    draft = Eagle(body, layers_to_read(config.num_hidden_layers), config.hidden_size)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():  # norms and maps that do something
+        for _, weight in draft.named_parameters():
+            size = 0.2 if weight.ndim == 1 else 0.02
+            weight += size * torch.randn(weight.shape, generator=generator)
+    folder.mkdir()
+    draft.save_pretrained(folder)
+    vocabulary.save(folder)
+    byte_tokenizer(SIZE).save(str(folder / "tokenizer.json"))
+    return draft, vocabulary
+
+
+def write_target(folder: Path, kind: str) -> Path:
+    return write_llama(
+        folder,
+        model_type=kind,
+        vocab_size=SIZE,
+        tokenizer=byte_tokenizer(SIZE),
+        layers=3,
+        heads=4,
+        kv_heads=2,
+        head_size=16,
+        spread=1.5,
+        tie_word_embeddings=kind != "qwen3",
+    )

@@ -1,0 +1,138 @@
+"""Claim: the JAX networks compute what transformers computes: float32 logits within 1e-4.
+
+Tiny random checkpoints of every kind the JAX path knows, with awkward sizes, and the shipped pair.
+The JAX side prefills a padded prompt and scores the text in two cached calls with a rejected tail
+between them, so that padding, cache and rewind are part of what is compared.
+"""
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from checkpoints import add_tensor, write_llama, write_t5
+from conftest import MODELS
+
+jax = pytest.importorskip("jax")
+jnp = pytest.importorskip("jax.numpy")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+blocks = pytest.importorskip("edgespec_jax.jax_blocks")
+weights = pytest.importorskip("edgespec_jax.jax_weights")
+
+TOLERANCE = 1e-4
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+CASES = {
+    "t5 v1.0": lambda folder: write_t5(folder),
+    "t5 v1.1": lambda folder: write_t5(folder, gated=True, layers=2, encoder_layers=3),
+    "t5 gated relu": lambda folder: write_t5(folder, gated=True, feed_forward_proj="gated-relu"),
+    "mt5": lambda folder: write_t5(
+        folder, gated=True, model_type="mt5", architectures=["MT5ForConditionalGeneration"]
+    ),
+    "llama, grouped heads": lambda folder: write_llama(folder, heads=6, kv_heads=2),
+    "llama, tied head, biases": lambda folder: write_llama(
+        folder, tie_word_embeddings=True, attention_bias=True, mlp_bias=True
+    ),
+    "llama, said to be tied, with another head": lambda folder: add_tensor(
+        write_llama(folder, tie_word_embeddings=True),
+        "lm_head.weight",
+        like="model.embed_tokens.weight",
+        noise=1.0,
+    ),
+    "llama 3.1": lambda folder: write_llama(folder, rope_theta=5e5, rope_scaling=LLAMA3),
+    "qwen2": lambda folder: write_llama(folder, model_type="qwen2", head_dim=None),
+    "qwen3": lambda folder: write_llama(folder, model_type="qwen3", kv_heads=1, width=20),
+}
+PROMPT, TEXT, PADDING, HALF, JUNK = 9, 12, 4, 5, 3
+
+
+def jax_logits(model, prompt, text):
+    """Logits after the prompt and after each token of the text, and the pending token."""
+    network, params = model.network, model.params
+    cache = blocks.empty_cache(network, len(prompt) + PADDING + len(text) + JUNK, jnp.float32)
+    padded = jnp.array([*prompt, *[3] * PADDING], jnp.int32)
+    prefill, decode = jax.jit(network.prefill), jax.jit(network.decode)
+    context, cache, pending, base = prefill(params, cache, padded, jnp.int32(len(prompt)))
+    first = jnp.array([pending, *text[:HALF], *[5] * JUNK], jnp.int32)
+    before, cache = decode(params, context, cache, first, base)
+    after, _ = decode(params, context, cache, jnp.array(text[HALF:]), base + HALF + 1)
+    return np.concatenate([before[: HALF + 1], after]), int(pending)
+
+
+def transformers_logits(source, prompt, text, pending, dtype=torch.float32):
+    config = transformers.AutoConfig.from_pretrained(source)
+    kind = "Seq2SeqLM" if config.is_encoder_decoder else "CausalLM"
+    auto = getattr(transformers, f"AutoModelFor{kind}")
+    model = auto.from_pretrained(source, dtype=dtype).eval()
+    with torch.inference_mode():
+        if config.is_encoder_decoder:
+            ids = {"input_ids": prompt, "decoder_input_ids": [pending, *text]}
+        else:
+            ids = {"input_ids": [*prompt, *text]}
+        ids = {name: torch.tensor([tokens]) for name, tokens in ids.items()}
+        return model(**ids, use_cache=False).logits[0, -len(text) - 1 :].numpy()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_logits_are_those_of_transformers(case, tmp_path):
+    source = CASES[case](tmp_path / "checkpoint")
+    model = weights.open_jax_model(str(source))
+    generator = np.random.default_rng(0)
+    prompt, text = (
+        [int(token) for token in generator.integers(model.network.vocab_size, size=size)]
+        for size in (PROMPT, TEXT)
+    )
+    logits, pending = jax_logits(model, prompt, text)
+    difference = np.abs(logits - transformers_logits(source, prompt, text, pending)).max()
+    print(f"{case}: max |difference| {difference:.1e}")
+    assert difference <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["en-de-target", "en-de-draft"])
+def test_logits_of_the_shipped_pair_are_those_of_transformers(name):
+    source = MODELS / name
+    tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
+    prompt = tokenizer.encode("GNOME development IDE, for C/C++ - data files").ids
+    text = tokenizer.encode("Entwicklungsumgebung für GNOME - Datendateien").ids
+    logits, pending = jax_logits(weights.open_jax_model(str(source)), prompt, text)
+    difference = np.abs(logits - transformers_logits(source, prompt, text, pending)).max()
+    print(f"{name}: max |difference| {difference:.1e}")
+    assert difference <= TOLERANCE
+
+
+def test_a_long_random_text_is_as_near_to_float64_as_transformers_is():
+    """200 positions, beyond the 128 that relative positions tell apart.
+
+    Random tokens make attention so sharp that float32 itself is a few 1e-4 off, in both.
+    """
+    source = MODELS / "en-de-target"
+    generator = np.random.default_rng(1)
+    prompt, text = ([int(t) for t in generator.integers(8192, size=size)] for size in (150, 199))
+    logits, pending = jax_logits(weights.open_jax_model(str(source)), prompt, text)
+    exact, theirs = (
+        transformers_logits(source, prompt, text, pending, dtype)
+        for dtype in (torch.float64, torch.float32)
+    )
+    ours = np.abs(logits - exact).max()
+    print(f"from float64: {ours:.1e}, transformers {np.abs(theirs - exact).max():.1e}")
+    assert ours <= 3 * np.abs(theirs - exact).max()
+
+
+def test_a_decoder_only_pair_speculates_its_own_greedy_text(tiny_checkpoints):
+    """Llama, prompts of any length down to one token: the speculative text is the plain one."""
+    path = pytest.importorskip("edgespec_jax.jax_pair")
+    models = [weights.open_jax_model(str(folder)) for folder in tiny_checkpoints]
+    sizes = {"greedy": True, "prompt_capacity": 8, "capacity": 24, "ends": ()}
+    plain = path.JaxDecoder(*models, gamma=0, **sizes)
+    fast = path.JaxDecoder(*models, gamma=3, rule="token", **sizes)
+    for length in (1, 2, 8):
+        prompt = list(range(40, 40 + length))
+        text = fast.generate(prompt)
+        assert text.tokens == plain.generate(prompt).tokens
+        assert len(text.rounds) < len(text.tokens) == 24
+    assert plain.traces == fast.traces == 1

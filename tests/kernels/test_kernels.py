@@ -1,0 +1,1142 @@
+"""Claim: a kernel computes what its function in the graph says, and a row's bits are its own.
+
+Each operator runs twice, by its kernel and by its body of standard operators. Where both round rows
+to the same 8 bits, results differ by the last bit of a factor at most, for integer products are
+exact; elsewhere they are as near as rounding allows. A row's result never depends on the rows
+beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import pairwise
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from command import run
+from edgespec.artifact.graph_io import TOP_K
+from edgespec.artifact.manifest import read_manifest
+from edgespec.core.device import Device
+from edgespec.core.distribution import one_hot
+from edgespec.core.kernels import SWITCH, _installed, installed_kernels
+from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
+from edgespec.core.verification import residual
+from edgespec.core.vocab_ops import NumpyVocabOps, vocab_ops_for
+from edgespec.errors import EdgespecError
+from edgespec.pair.runtime import describe, open_model
+from edgespec_export.api import export_pair
+from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.operators.activations import GATES, RELU
+from edgespec_export.operators.attention_ops import (
+    BIASED_ATTENTION,
+    ROTARY_ATTENTION,
+    SOURCE_ATTENTION,
+)
+from edgespec_export.operators.half_ops import BFLOAT16_PRODUCT, FLOAT16_PRODUCT
+from edgespec_export.operators.int8_ops import (
+    HEAD,
+    NORMED_PRODUCT,
+    PRODUCT,
+    TABLE_ROWS,
+    TURNED_PRODUCT,
+    TURNED_ROWS,
+)
+from edgespec_export.passes.fuse_blocks import HALF_LAYERS
+from edgespec_export.quantization.hadamard import hadamard
+from edgespec_runtimes.ort.session import open_session
+
+SamplingKernels = type(vocab_ops_for(np.zeros(1, np.float32)))
+
+pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
+
+MANY = 40  # rows: more than one thread prepares alone, and no multiple of what is computed together
+SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
+
+
+@pytest.fixture
+def called(tmp_path, monkeypatch):
+    """Calls a function on inputs, by its kernel or by its body.
+
+    What is in `fixed` is a constant of the graph; the kernel packs it when the graph is loaded.
+    """
+    sessions = {}
+
+    def call(function, inputs, fixed, *, kernel=True, threads=2, **attributes):
+        key = (kernel, threads, *(id(value) for value in fixed.values()))
+        if key not in sessions:
+            path = tmp_path / f"{len(sessions)}.onnx"
+            ir.save(one_call(function, inputs, fixed, attributes), path)
+            monkeypatch.setenv(SWITCH, "1" if kernel else "0")
+            sessions[key] = open_session(path, Device(threads)), fixed
+        return sessions[key][0].run(None, inputs)
+
+    return call
+
+
+def one_call(function, inputs, fixed, attributes) -> ir.Model:
+    g = Graph("one call", None)
+    values = {
+        name: g.input(name, value.dtype, [None] * value.ndim) for name, value in inputs.items()
+    }
+    values |= {name: g.constant(value, value.dtype) for name, value in fixed.items()}
+    results = g.call(function, *(values[name] for name in function.inputs), **attributes)
+    types = [np.float32, np.int64, np.float32, np.float32]
+    types = types if function is HEAD else [np.float32] * 3
+    for place, (result, dtype) in enumerate(zip(results, types, strict=False)):
+        width = 4 if place and function is not HEAD else 2
+        g.output(f"result {place}", result, dtype, [None] * width)
+    return g.model()
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def rows_of(rng, count, width):
+    """Rows of very different sizes, one of them all zeros."""
+    rows = rng.normal(size=(count, width)) * 10.0 ** rng.integers(-3, 4, (count, 1))
+    rows[count // 2] = 0
+    return rows.astype(np.float32)
+
+
+def weights_of(rng, width, out):
+    return {
+        "weights": rng.integers(-128, 128, (width, out), dtype=np.int8),
+        "scale": rng.uniform(1e-4, 1e-2, out).astype(np.float32),
+    }
+
+
+@pytest.mark.parametrize(("width", "out"), SHAPES)
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 17, MANY])
+def test_a_product_is_the_standard_one_to_the_last_bit(called, rng, width, out, count):
+    x, fixed = {"x": rows_of(rng, count, width)}, weights_of(rng, width, out)
+    (ours,) = called(PRODUCT, x, fixed)
+    (theirs,) = called(PRODUCT, x, fixed, kernel=False)
+    np.testing.assert_allclose(ours, theirs, rtol=2.5e-7, atol=0)
+
+
+def test_no_rows_are_no_product(called, rng):
+    (y,) = called(PRODUCT, {"x": np.zeros((0, 64), np.float32)}, weights_of(rng, 64, 48))
+    assert y.shape == (0, 48)
+
+
+def test_a_row_that_is_no_numbers_stays_none(called, rng):
+    x = rows_of(rng, 5, 64)
+    x[3, 7] = np.nan
+    (y,) = called(PRODUCT, {"x": x}, weights_of(rng, 64, 48))
+    assert np.isnan(y[3]).all()
+    assert np.isfinite(np.delete(y, 3, axis=0)).all()
+
+
+@pytest.mark.parametrize("strange", [np.nan, np.inf, 1e30])
+def test_a_row_that_cannot_be_normed_is_none(called, rng, strange):
+    x = rng.normal(size=(5, 64)).astype(np.float32)
+    x[3, 7] = strange
+    fixed = {"norm": np.ones(64, np.float32)} | weights_of(rng, 64, 48)
+    (y,) = called(NORMED_PRODUCT, {"x": x}, fixed, epsilon=1e-5, step=4 / 127)
+    assert np.isnan(y[3]).all()
+    assert np.isfinite(np.delete(y, 3, axis=0)).all()
+
+
+@pytest.mark.parametrize(("width", "out"), SHAPES)
+def test_a_normed_product_is_near_that_of_the_standard_operators(called, rng, width, out):
+    """A number in the middle between two of 256 may be rounded either way; few are."""
+    x = {"x": rows_of(rng, 9, width)}
+    norm = {"norm": rng.uniform(0.5, 2, width).astype(np.float32)}
+    fixed = norm | weights_of(rng, width, out)
+    attributes = {"epsilon": 1e-5, "step": 4 / 127}
+    (ours,) = called(NORMED_PRODUCT, x, fixed, **attributes)
+    (theirs,) = called(NORMED_PRODUCT, x, fixed, kernel=False, **attributes)
+    largest_step = 4 / 127 * 128 * fixed["scale"]  # what one number rounded otherwise changes
+    assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
+    assert (ours == theirs).mean() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("width", "block"), [(64, 64), (1536, 64), (96, 32), (24, 8), (20, 4), (6, 2)]
+)
+def test_a_turned_product_is_near_that_of_the_standard_operators(called, rng, width, block):
+    x = {"x": rows_of(rng, 9, width)}
+    fixed = {"hadamard": hadamard(block)} | weights_of(rng, width, 70)
+    attributes = {"blocks": [-1, block], "rows": [-1, width]}
+    (ours,) = called(TURNED_PRODUCT, x, fixed, **attributes)
+    (theirs,) = called(TURNED_PRODUCT, x, fixed, kernel=False, **attributes)
+    largest = np.abs(x["x"]).max(axis=1, keepdims=True) * np.sqrt(block)
+    largest_step = largest / 127 * 128 * fixed["scale"]
+    assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
+    assert (np.isclose(ours, theirs, rtol=1e-5, atol=1e-6 * largest)).mean() > 0.6
+
+
+@pytest.mark.parametrize(("width", "block"), [(576, 64), (1024, 512), (96, 32), (4, 4), (3, 1)])
+def test_turned_rows_are_those_of_the_standard_operators(called, rng, width, block):
+    inputs, fixed = {"x": rows_of(rng, MANY, width)}, {"hadamard": hadamard(block)}
+    attributes = {"blocks": [-1, block], "rows": [-1, width]}
+    (ours,) = called(TURNED_ROWS, inputs, fixed, **attributes)
+    (theirs,) = called(TURNED_ROWS, inputs, fixed, kernel=False, **attributes)
+    largest = np.abs(inputs["x"]).max(axis=1, keepdims=True)
+    assert (np.abs(ours - theirs) <= 2e-6 * largest * np.sqrt(block)).all()
+
+
+def test_rows_of_a_table_are_those_of_the_standard_operators(called, rng):
+    fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
+    tokens = {"tokens": np.array([32, 0, 7, 7], np.int64)}
+    (ours,) = called(TABLE_ROWS, tokens, fixed)
+    (theirs,) = called(TABLE_ROWS, tokens, fixed, kernel=False)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("token", [-1, 33])
+def test_a_token_that_a_table_lacks_is_refused(called, rng, token):
+    fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
+    with pytest.raises(Exception, match=rf"token {token} is not in the table of 33 tokens"):
+        called(TABLE_ROWS, {"tokens": np.array([token], np.int64)}, fixed)
+
+
+def test_a_rotation_that_is_none_is_refused(called, rng):
+    """The kernel knows the matrix and does not read it again."""
+    other = np.eye(64, dtype=np.float32)
+    fixed = {"hadamard": other} | weights_of(rng, 64, 8)
+    with pytest.raises(EdgespecError, match="Hadamard"):
+        called(TURNED_PRODUCT, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64])
+
+
+# --- The head ----------------------------------------------------------------------------------
+
+
+def head_of(rng, width, out, block):
+    return {
+        "norm": rng.uniform(0.5, 2, width).astype(np.float32),
+        "hadamard": hadamard(block),
+        "table": rng.integers(-128, 128, (out, width), dtype=np.int8),
+        "scale": rng.uniform(1e-4, 1e-2, out).astype(np.float32),
+    }
+
+
+@pytest.fixture
+def head(called):
+    """Logits, tokens and their logits, or these with their probabilities."""
+
+    def call(x, fixed, *, choose, **how):
+        width, block = fixed["table"].shape[1], len(fixed["hadamard"])
+        attributes = {"epsilon": 1e-5, "blocks": [-1, block], "rows": [-1, width]}
+        inputs = {"x": x, "choose": np.array([choose], np.int64)}
+        results = called(HEAD, inputs, fixed, **attributes, **how)
+        first, count = ((0, 1), (1, 2), (1, 3))[choose]
+        wanted = results[first : first + count]
+        rest = results[:first] + results[first + count :]
+        assert all(len(rows) == 0 for rows in rest)
+        return wanted if choose else wanted[0]
+
+    return call
+
+
+HEAD_SHAPES = [(64, 48, 64), (512, 300, 512), (576, 200, 64), (100, 33, 4), (4, 1, 1)]
+
+
+@pytest.mark.parametrize(("width", "out", "block"), HEAD_SHAPES)
+def test_a_head_is_near_that_of_the_standard_operators(head, rng, width, out, block):
+    x, fixed = rows_of(rng, 9, width), head_of(rng, width, out, block)
+    ours = head(x, fixed, choose=0)
+    theirs = head(x, fixed, choose=0, kernel=False)
+    largest = 2 * np.sqrt(width)  # of a normed row, turned
+    largest_step = largest / 127 * 128 * fixed["scale"]
+    assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
+    tokens, highest = head(x, fixed, choose=1, kernel=False)
+    np.testing.assert_array_equal(tokens, theirs.argmax(axis=1)[:, None])
+    np.testing.assert_array_equal(highest, theirs.max(axis=1)[:, None])
+
+
+def like_a_vocabulary(rng, fixed, x):
+    """Makes one output of each row stand out, as in a model that is sure of itself."""
+    blocks = x.reshape(len(x), -1, len(fixed["hadamard"]))
+    normed = (blocks @ fixed["hadamard"]).reshape(x.shape) * fixed["norm"]
+    turned = (normed.reshape(blocks.shape) @ fixed["hadamard"]).reshape(x.shape)
+    turned /= np.maximum(np.abs(turned).max(axis=1, keepdims=True), 1e-9)
+    table = np.clip(rng.normal(size=fixed["table"].shape) * 30, -128, 127)
+    places = rng.choice(len(table), len(x), replace=False)
+    table[places] = np.clip(turned * 90 + rng.normal(size=x.shape), -128, 127)
+    return fixed | {"table": table.astype(np.int8)}
+
+
+def all_alike(rng, fixed, x):
+    """Outputs of which all but the last bits are the same."""
+    table = np.repeat(fixed["table"][:1] & -8, len(fixed["table"]), axis=0)
+    return fixed | {"table": table | rng.integers(0, 8, table.shape, np.int8)}
+
+
+def twins(rng, fixed, x):
+    """The first of equal numbers is the one that counts."""
+    table, scale = like_a_vocabulary(rng, fixed, x)["table"], fixed["scale"].copy()
+    half = len(table) // 2
+    table[half:] = table[: len(table) - half]
+    scale[half:] = scale[: len(scale) - half]
+    return fixed | {"table": table, "scale": scale}
+
+
+def strange_scales(rng, fixed, x):
+    """Negative ones, zeros and one that is too large."""
+    scale = fixed["scale"] * rng.choice([-1, 0, 1], len(fixed["scale"]))
+    scale[len(scale) // 3] = 3e38
+    return fixed | {"scale": scale.astype(np.float32)}
+
+
+TABLES = (lambda rng, fixed, x: fixed, like_a_vocabulary, all_alike, twins, strange_scales)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=["any", *(table.__name__ for table in TABLES[1:])])
+@pytest.mark.parametrize("count", [1, 4, 9, 17])
+@pytest.mark.parametrize(("width", "out", "block"), [(192, 9001, 64), (100, 5003, 4)])
+def test_chosen_tokens_are_the_arg_max_to_the_last_bit(head, rng, table, count, width, out, block):
+    x = rng.normal(size=(count, width)).astype(np.float32)
+    if count == 17:
+        x[7] = 0  # all logits are the same
+    fixed = table(rng, head_of(rng, width, out, block), x)
+    logits = head(x, fixed, choose=0)
+    for _ in range(2):  # behind a table that leaves too much open, the second call goes another way
+        tokens, highest = head(x, fixed, choose=1)
+        np.testing.assert_array_equal(tokens[:, 0], logits.argmax(axis=1))
+        np.testing.assert_array_equal(highest[:, 0], logits.max(axis=1))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_chosen_tokens_are_those_of_a_search_without_bounds(head, data):
+    """Whatever the numbers: tables whose rows differ in a bit are in here."""
+    width, out, count = (data.draw(st.integers(1, most)) for most in (40, 80, 12))
+    seed = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    spread = data.draw(st.sampled_from([1, 2, 8, 64, 256]))
+    x = seed.normal(size=(count, width)).astype(np.float32)
+    fixed = head_of(seed, width, out, 1)
+    row = seed.integers(-128, 129 - spread, width)
+    fixed["table"] = (row + seed.integers(0, spread, (out, width))).astype(np.int8)
+    logits = head(x, fixed, choose=0)
+    tokens, highest = head(x, fixed, choose=1)
+    np.testing.assert_array_equal(tokens[:, 0], logits.argmax(axis=1))
+    np.testing.assert_array_equal(highest[:, 0], logits.max(axis=1))
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+@pytest.mark.parametrize("count", [1, 9])
+def test_how_probable_the_best_tokens_are_is_their_softmax(head, rng, count, kernel):
+    x, fixed = rng.normal(size=(count, 64)).astype(np.float32), head_of(rng, 64, 500, 64)
+    fixed["table"][7], fixed["scale"][7] = fixed["table"][3], fixed["scale"][3]  # the first counts
+    logits = head(x, fixed, choose=0, kernel=kernel)
+    tokens, highest, probabilities = head(x, fixed, choose=2, kernel=kernel)
+    best = np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K]
+    np.testing.assert_array_equal(tokens, best)
+    np.testing.assert_array_equal(highest, np.take_along_axis(logits, best, axis=1))
+    weights = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    expected = np.take_along_axis(weights, best, axis=1) / weights.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-5)
+
+
+def test_of_fewer_outputs_the_best_ones_are_refused(called, rng):
+    inputs = {"x": rows_of(rng, 2, 4), "choose": np.array([2], np.int64)}
+    with pytest.raises(Exception, match="3 tokens of a table of 2"):
+        called(HEAD, inputs, head_of(rng, 4, 2, 1), epsilon=1e-5, blocks=[-1, 1], rows=[-1, 4])
+
+
+@pytest.mark.parametrize("wish", [-1, 3])
+def test_who_asks_for_something_else_is_told(called, rng, wish):
+    fixed = head_of(rng, 64, 48, 64)
+    inputs = {"x": rows_of(rng, 2, 64), "choose": np.array([wish], np.int64)}
+    with pytest.raises(Exception, match=f"choose is {wish}; give 0"):
+        called(HEAD, inputs, fixed, epsilon=1e-5, blocks=[-1, 64], rows=[-1, 64])
+
+
+def test_a_token_is_chosen_alike_whatever_is_beside_it(head, rng):
+    x = rows_of(rng, MANY, 576)
+    fixed = like_a_vocabulary(rng, head_of(rng, 576, 3001, 64), x)
+    together, _ = head(x, fixed, choose=1)
+    alone = [head(row[None], fixed, choose=1, threads=1)[0] for row in x]
+    np.testing.assert_array_equal(together, np.concatenate(alone))
+
+
+def test_of_a_row_that_is_no_numbers_the_largest_is_none(head, rng):
+    x = rows_of(rng, 5, 64)
+    x[3, 7] = np.nan
+    tokens, highest = head(x, head_of(rng, 64, 48, 64), choose=1)
+    assert tokens[3] == [0]
+    assert np.isnan(highest[3])
+    assert np.isfinite(np.delete(highest, 3)).all()
+
+
+def test_among_many_rows_one_that_is_no_numbers_changes_no_other(head, rng):
+    """Few enough are looked at that the upper bits decide."""
+    x = rng.normal(size=(17, 192)).astype(np.float32)
+    fixed = like_a_vocabulary(rng, head_of(rng, 192, 9001, 64), x)
+    expected, _ = head(x, fixed, choose=1)
+    x[7, 3] = np.nan
+    tokens, highest = head(x, fixed, choose=1)
+    assert np.isnan(highest[7])
+    np.testing.assert_array_equal(np.delete(tokens, 7, 0), np.delete(expected, 7, 0))
+
+
+def test_wide_rows_whose_sums_floats_round_are_chosen_alike(head, rng):
+    """Sums beyond 2**24: different ones may be the same logit, and the first one counts."""
+    x = np.ones((3, 4096), np.float32)
+    x[1, ::2] = -1
+    fixed = head_of(rng, 4096, 600, 64) | {"scale": np.full(600, 1e-3, np.float32)}
+    fixed["norm"] = np.ones(4096, np.float32)
+    fixed["table"] = rng.integers(120, 128, (600, 4096), dtype=np.int8)
+    logits = head(x, fixed, choose=0)
+    tokens, highest = head(x, fixed, choose=1)
+    np.testing.assert_array_equal(tokens[:, 0], logits.argmax(axis=1))
+    np.testing.assert_array_equal(highest[:, 0], logits.max(axis=1))
+
+
+def test_no_rows_have_no_tokens(head, rng):
+    nothing, fixed = np.zeros((0, 64), np.float32), head_of(rng, 64, 48, 64)
+    assert head(nothing, fixed, choose=0).shape == (0, 48)
+    for choose, best in ((1, 1), (2, TOP_K)):
+        assert all(found.shape == (0, best) for found in head(nothing, fixed, choose=choose))
+
+
+# --- Weights of 16 bits ------------------------------------------------------------------------
+
+
+HALVES = {"fp16": (FLOAT16_PRODUCT, np.float16), "bf16": (BFLOAT16_PRODUCT, ml_dtypes.bfloat16)}
+HALF_SHAPES = [(64, 48), (576, 1000), (100, 33), (1024, 17), (4, 1)]  # in, out
+
+
+def halves_of(rng, width, out, dtype):
+    """All sizes of numbers that 16 bits have, those below the normal ones among them."""
+    weights = rng.normal(size=(out, width)) * 10.0 ** rng.integers(-7, 3, (out, 1))
+    return {"weights": weights.astype(dtype)}
+
+
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize(("width", "out"), HALF_SHAPES)
+@pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 17, MANY])
+def test_a_product_with_halves_is_the_standard_one(called, rng, kind, width, out, count):
+    function, dtype = HALVES[kind]
+    x = {"x": rng.normal(size=(count, width)).astype(np.float32)}
+    fixed = halves_of(rng, width, out, dtype)
+    (ours,) = called(function, x, fixed)
+    wide = fixed["weights"].astype(np.float64)
+    size = np.abs(x["x"]) @ np.abs(wide).T  # what rounding is relative to
+    assert (np.abs(ours - x["x"] @ wide.T) <= 1e-6 * np.sqrt(width) * size).all()
+    if count:
+        (theirs,) = called(function, x, fixed, kernel=False)
+        assert (np.abs(ours - theirs) <= 2e-6 * np.sqrt(width) * size).all()
+
+
+@pytest.mark.parametrize("kind", HALVES)
+def test_a_product_of_small_integers_with_halves_is_exact(called, rng, kind):
+    """Each output has its own weights, none is lost and none counted twice."""
+    function, dtype = HALVES[kind]
+    weights = rng.integers(-128, 129, (77, 203))
+    x = rng.integers(-60, 61, (11, 203)).astype(np.float32)
+    (y,) = called(function, {"x": x}, {"weights": weights.astype(dtype)})
+    np.testing.assert_array_equal(y, x @ weights.T)
+
+
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_row_of_a_product_with_halves_does_not_depend_on_the_others(called, rng, kind, threads):
+    function, dtype = HALVES[kind]
+    fixed = halves_of(rng, 576, 1500, dtype)
+    x = rows_of(rng, MANY, 576)
+    x[20, 5] = np.nan
+    (whole,) = called(function, {"x": x}, fixed)
+    assert np.isnan(whole[20]).all()
+    assert np.isfinite(np.delete(whole, 20, axis=0)).all()
+    for count in range(1, 18):
+        (part,) = called(function, {"x": x[3 : 3 + count]}, fixed, threads=threads)
+        np.testing.assert_array_equal(part, whole[3 : 3 + count])
+
+
+def test_rows_that_do_not_fit_halves_are_refused(called, rng):
+    fixed = halves_of(rng, 64, 48, np.float16)
+    with pytest.raises(Exception, match=r"x \[m=2, k=63\] and weights \[n=48, k=64\] differ in k"):
+        called(FLOAT16_PRODUCT, {"x": np.zeros((2, 63), np.float32)}, fixed)
+
+
+# --- Gates -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu_new"])
+@pytest.mark.parametrize("width", [3, 64, 1536])
+def test_a_gate_is_that_of_the_standard_operators(called, rng, activation, width):
+    gate = np.concatenate([rng.normal(size=(6, width)) * 5, np.full((2, width), 300)])
+    gate[-1] *= -1  # e^300 is beyond float32
+    x = {"gate": gate.astype(np.float32), "up": rng.normal(size=(8, width)).astype(np.float32)}
+    (ours,) = called(GATES[activation], x, {})
+    (theirs,) = called(GATES[activation], x, {}, kernel=False)
+    np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=2e-6)
+
+
+# --- Attention ---------------------------------------------------------------------------------
+
+
+HEADS = {
+    "SmolLM2": (9, 3, 64),
+    "T5": (6, 6, 64),
+    "one key head": (4, 1, 16),
+    "odd head": (2, 2, 24),
+    "large heads": (4, 2, 128),
+}
+
+
+def cached_inputs(rng, shape, count, past, capacity):
+    """Of a causal call; forgotten positions hold numbers that would be seen."""
+    heads, kv_heads, size = shape
+    new = [rng.normal(size=(count, n * size)) for n in (heads, kv_heads, kv_heads)]
+    old = [rng.normal(size=(1, kv_heads, capacity, size)) for _ in range(2)]
+    for buffer in old:
+        buffer[:, :, past:] = np.nan
+    names = ("q", "k", "v", "past_key", "past_value")
+    inputs = {n: v.astype(np.float32) for n, v in zip(names, new + old, strict=True)}
+    total = past + count
+    inputs |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
+    return inputs | {"parents": np.zeros(0, np.int64)}
+
+
+def attributes_of(shape):
+    heads, kv_heads, size = shape
+    return {"num_heads": heads, "kv_num_heads": kv_heads, "scale": size**-0.5}
+
+
+def with_angles(rng, inputs, shape):
+    angles = rng.uniform(-9, 9, (1, len(inputs["q"]), shape[2] // 2)).astype(np.float32)
+    return inputs | {"cos": np.cos(angles), "sin": np.sin(angles)}
+
+
+def with_bias(rng, inputs, shape):
+    size = (1, shape[0], len(inputs["q"]), int(inputs["total"]))
+    return inputs | {"bias": rng.normal(size=size).astype(np.float32)}
+
+
+KINDS_OF_ATTENTION = (ROTARY_ATTENTION, BIASED_ATTENTION)
+KINDS = {"rotary": (ROTARY_ATTENTION, with_angles), "biased": (BIASED_ATTENTION, with_bias)}
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("count", "past"), [(1, 0), (2, 5), (5, 700), (MANY, 0), (MANY, 530)])
+def test_cached_attention_is_that_of_the_standard_operators(called, rng, shape, kind, count, past):
+    function, complete = KINDS[kind]
+    inputs = complete(rng, cached_inputs(rng, shape, count, past, past + count + 3), shape)
+    ours, *our_cache = called(function, inputs, {}, **attributes_of(shape))
+    theirs, *their_cache = called(function, inputs, {}, kernel=False, **attributes_of(shape))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
+    for mine, other in zip(our_cache, their_cache, strict=True):
+        seen = np.s_[:, :, : past + count]
+        np.testing.assert_allclose(mine[seen], other[seen], rtol=1e-6, atol=1e-6)
+
+
+PAST = ("past_key", "past_value")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"past_value": np.zeros((1, 3, 5, 64), np.float32)}, "capacity=5, .* differ in capacity"),
+        ({n: np.zeros((1, 2, 9, 64), np.float32) for n in PAST}, "kv_num_heads=3 differ"),
+        ({"past_key": np.zeros((1, 3, 0, 64), np.float32)}, "differ in capacity"),
+        ({"past_key": np.zeros((2, 3, 9, 64), np.float32)}, "other than 1 where 1 is fixed"),
+        ({"v": np.zeros((1, 192), np.float32)}, r"v \[m=1, .* and q \[m=2, .* differ in m"),
+        ({"last": np.array([], np.int32)}, r"last \[0\] has a size other than 1"),
+        ({"last": np.array([9], np.int32)}, "positions 8 to 9 in a cache of 9"),
+        ({"last": np.array([0], np.int32)}, "positions -1 to 0 in a cache of 9"),
+        ({"k": np.zeros((2, 64), np.float32)}, r"head size=192 differ in kv_width"),
+        ({"cos": np.zeros((1, 2, 16), np.float32)}, "half of the head size=32 differ"),
+        ({"parents": np.zeros((1, 0), np.int64)}, r"parents .* should be \[candidates\]"),
+        ({"parents": np.array([-1], np.int64)}, "candidate 0 has parent -1; of 2 rows"),
+        ({"parents": np.array([0], np.int64)}, "candidate 0 has parent 0; of 2 rows"),
+        ({"parents": np.array([0, 0, 0], np.int64)}, "of 2 rows with 3 candidates"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_touches_no_memory(called, rng, wrong, said):
+    shape = HEADS["SmolLM2"]
+    inputs = with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape) | wrong
+    with pytest.raises(Exception, match=said):
+        called(ROTARY_ATTENTION, inputs, {}, **attributes_of(shape))
+
+
+@pytest.mark.parametrize("shape", [(6, 6, 64), (2, 2, 24)])
+@pytest.mark.parametrize("source", [1, 17, 600])
+def test_attention_to_a_source_is_that_of_the_standard_operators(called, rng, shape, source):
+    heads, _, size = shape
+    inputs = {"q": rng.normal(size=(7, heads * size)).astype(np.float32)}
+    for name in ("key", "value"):
+        inputs[name] = rng.normal(size=(1, heads, source, size)).astype(np.float32)
+    (ours,) = called(SOURCE_ATTENTION, inputs, {}, **attributes_of(shape))
+    (theirs,) = called(SOURCE_ATTENTION, inputs, {}, kernel=False, **attributes_of(shape))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
+
+
+# --- Half layers -------------------------------------------------------------------------------
+
+
+STREAM = 96  # columns
+
+
+def cached_parts(rng, count, shape, complete):
+    """What self-attention needs behind its queries, keys and values."""
+    inputs = complete(rng, cached_inputs(rng, shape, count, 70, 70 + count + 3), shape)
+    return {name: value for name, value in inputs.items() if name not in ("q", "k", "v")}
+
+
+def half_layer(rng, inner, count):
+    """Inputs, constants and attributes of the fused block around an operator."""
+    half = HALF_LAYERS[inner]
+    inputs = {"x": rows_of(rng, count, STREAM)}
+    attributes = {"epsilon": 1e-5, "step": 4 / 127}
+    if half.closing is PRODUCT:
+        shape = (4, 2, 16) if inner == "RotaryTreeAttention" else (4, 4, 16)
+        heads, kv_heads, size = shape
+        attributes |= attributes_of(shape)
+        widths, middle = [heads * size, kv_heads * size, kv_heads * size], heads * size
+        if inner == "SourceAttention":
+            widths = widths[:1]
+            for name in ("key", "value"):
+                inputs[name] = rng.normal(size=(1, heads, 9, size)).astype(np.float32)
+        else:
+            complete = with_angles if inner == "RotaryTreeAttention" else with_bias
+            inputs |= cached_parts(rng, count, shape, complete)
+    else:
+        middle = 192
+        widths = [middle] * half.columns
+        attributes |= {"blocks": [-1, 64], "rows": [-1, middle]}
+    if len(widths) > 1:
+        attributes["widths"] = widths
+    fixed = {"norm": rng.uniform(0.5, 2, STREAM).astype(np.float32)}
+    fixed |= weights_of(rng, STREAM, sum(widths))
+    closing = weights_of(rng, middle, STREAM)
+    if half.closing is TURNED_PRODUCT:
+        closing = {"hadamard": hadamard(64)} | closing
+    fixed |= {f"closing_{name}": value for name, value in closing.items()}
+    return half, inputs, fixed, attributes
+
+
+INNER = {
+    f.name: f
+    for f in (*KINDS_OF_ATTENTION, SOURCE_ATTENTION, GATES["silu"], GATES["gelu_new"], RELU)
+}
+
+
+def by_parts(g, half, inner, values, attributes):
+    """The fused block as a family and a format emit it; what stands between is an output, too."""
+
+    def call(function, *given):
+        return g.call(function, *given, **{name: attributes[name] for name in function.attributes})
+
+    ordered = [values[name] for name in half.whole.inputs]
+    opening, rest = ordered[:4], ordered[4:]
+    (y,) = call(NORMED_PRODUCT, *opening)
+    parts = g.split(y, attributes["widths"]) if half.columns > 1 else [y]
+    split = len(half.closing.inputs) - 1
+    middle, *others = call(inner, *parts, *rest[:-split])
+    (closed,) = call(half.closing, middle, *rest[-split:])
+    return [g.op.Add(opening[0], closed), *others, middle]
+
+
+def run_by_parts(folder, half, inner, inputs, fixed, attributes, *, seen):
+    """Outputs of the fused block, and the operators that its graph is made of.
+
+    Args:
+        seen: the graph has one more output: what stands in the middle.
+    """
+    g = Graph("by parts", None)
+    values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
+    values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
+    results = by_parts(g, half, inner, values, attributes)
+    for place, result in enumerate(results if seen else results[:-1]):
+        g.output(
+            f"result {place}",
+            result,
+            np.float32,
+            [None] * (4 if 0 < place < half.whole.outputs else 2),
+        )
+    model = g.model()
+    ir.save(model, folder / "parts.onnx")
+    operators = [node.op_type for node in model.graph]
+    outputs = open_session(folder / "parts.onnx", Device(2)).run(None, inputs)
+    return outputs[: half.whole.outputs], operators
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("count", [1, 2, 5, 17, MANY])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_half_a_layer_has_the_bits_of_its_parts(called, rng, tmp_path, inner, count, threads):
+    half, inputs, fixed, attributes = half_layer(rng, inner, count)
+    parts, operators = run_by_parts(
+        tmp_path, half, INNER[inner], inputs, fixed, attributes, seen=True
+    )
+    assert inner in operators
+    for _ in range(3):  # threads do not always meet in the same way
+        whole = called(half.whole, inputs, fixed, threads=threads, **attributes)
+        for ours, theirs in zip(whole, parts, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_half_a_layer_is_near_that_of_the_standard_operators(rng, tmp_path, inner, monkeypatch):
+    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
+    given = (tmp_path, half, INNER[inner], inputs, fixed, attributes)
+    (ours, *_), _ = run_by_parts(*given, seen=False)
+    monkeypatch.setenv(SWITCH, "0")
+    (theirs, *_), _ = run_by_parts(*given, seen=False)
+    added, expected = ours - inputs["x"], theirs - inputs["x"]
+    # A number between two of 8 bits may be rounded to either, and then is off by one in 127.
+    assert np.abs(added - expected).max() < 0.03 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_a_block_that_kernels_do_not_know_runs_by_its_body(called, rng, tmp_path, inner):
+    """Graphs of older exports have other names; operators of the body may still have kernels."""
+    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
+    expected = called(half.whole, inputs, fixed, **attributes)
+    model = one_call(half.whole, inputs, fixed, attributes)
+    (node,) = (node for node in model.graph if node.op_type == half.whole.name)
+    node.op_type = f"{half.whole.name}OfBefore"
+    ((identifier, function),) = (
+        item for item in model.functions.items() if item[1].name == half.whole.name
+    )
+    del model.functions[identifier]
+    function.name = node.op_type
+    middle = INNER[inner].built({name: attributes[name] for name in INNER[inner].attributes})
+    model.functions.update({f.identifier(): f for f in (function, middle)})
+    ir.save(model, tmp_path / "older.onnx")
+    found = open_session(tmp_path / "older.onnx", Device(2)).run(None, inputs)
+    for ours, theirs in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_parts_after_each_other_become_half_a_layer(rng, tmp_path, inner):
+    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
+    given = (tmp_path, half, INNER[inner], inputs, fixed, attributes)
+    joined, operators = run_by_parts(*given, seen=False)
+    assert operators == [half.whole.name]
+    parts, _ = run_by_parts(*given, seen=True)
+    for ours, theirs in zip(joined, parts, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_key_that_somebody_reads_before_the_end_is_no_part_of_a_whole(rng, tmp_path):
+    half, inputs, fixed, attributes = half_layer(rng, "RotaryTreeAttention", 5)
+    g = Graph("key seen", None)
+    values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
+    values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
+    out, key, value, _ = by_parts(g, half, INNER["RotaryTreeAttention"], values, attributes)
+    results = ((out, 2), (key, 4), (value, 4), (g.op.Identity(key), 4))
+    for place, (result, rank) in enumerate(results):
+        g.output(f"result {place}", result, np.float32, [None] * rank)
+    assert half.whole.name not in [node.op_type for node in g.model().graph]
+
+
+def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
+    half, inputs, fixed, attributes = half_layer(rng, "SiluGate", 5)
+    wrong = fixed | weights_of(rng, STREAM, 300)
+    with pytest.raises(EdgespecError, match=r"weights make 300 columns; 2 \* 192 fit"):
+        called(half.whole, inputs, wrong, **attributes)
+    half, inputs, fixed, attributes = half_layer(rng, "RotaryTreeAttention", 5)
+    wrong = fixed | weights_of(rng, STREAM, 136)
+    with pytest.raises(EdgespecError, match="weights make 136 columns; queries, keys and values"):
+        called(half.whole, inputs, wrong, **attributes)
+
+
+# --- Rows are apart ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["plain", "normed", "turned"])
+def test_a_row_of_a_product_does_not_depend_on_the_others(called, rng, name, threads):
+    fixed = weights_of(rng, 576, 200)
+    function, more, attributes = {
+        "plain": (PRODUCT, {}, {}),
+        "normed": (
+            NORMED_PRODUCT,
+            {"norm": np.ones(576, np.float32)},
+            {"epsilon": 1e-5, "step": 4 / 127},
+        ),
+        "turned": (
+            TURNED_PRODUCT,
+            {"hadamard": hadamard(64)},
+            {"blocks": [-1, 64], "rows": [-1, 576]},
+        ),
+    }[name]
+    fixed = more | fixed
+    x = rows_of(rng, MANY, 576)
+    (whole,) = called(function, {"x": x}, fixed, **attributes)
+    for count in range(1, 18):
+        (part,) = called(function, {"x": x[3 : 3 + count]}, fixed, threads=threads, **attributes)
+        np.testing.assert_array_equal(part, whole[3 : 3 + count])
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("past", [0, 500, 2000])
+def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, kind, past):
+    """One call of many, and the same positions in calls of 1, 2, 5, 9 and what is left."""
+    function, complete = KINDS[kind]
+    whole = complete(rng, cached_inputs(rng, shape, MANY, past, past + MANY), shape)
+    expected, *cache = called(function, whole, {}, **attributes_of(shape))
+    keys, values = whole["past_key"], whole["past_value"]
+    for place, (start, end) in enumerate(pairwise([0, 1, 3, 8, 17, MANY])):
+        part = {name: whole[name][start:end] for name in "qkv"}
+        part |= {"past_key": keys, "past_value": values}
+        part |= {"last": np.array([past + end - 1], np.int32)}
+        part |= {"total": np.array(past + end, np.int32), "parents": whole["parents"]}
+        if kind == "rotary":
+            part |= {name: whole[name][:, start:end] for name in ("cos", "sin")}
+        else:
+            part["bias"] = np.ascontiguousarray(whole["bias"][:, :, start:end, : past + end])
+        threads = 1 + place % 2
+        out, keys, values = called(function, part, {}, threads=threads, **attributes_of(shape))
+        np.testing.assert_array_equal(out, expected[start:end])
+    np.testing.assert_array_equal(keys, cache[0])
+    np.testing.assert_array_equal(values, cache[1])
+
+
+# --- Candidates ----------------------------------------------------------------------------------
+
+
+# The rows that candidates stand behind, of a line of 9; more than one thread's work, or more than one
+# block of rows, in the last.
+FAMILIES = {
+    "one": [0],
+    "some": [4, 0, 4, 7],
+    "more than in line": [3, 6, 1, 1, 0, 5, 7, 2, 2, 7] * 4,
+}
+LINE = 9
+
+
+def with_candidates(rng, line, parents, kind):
+    """A call in which candidates follow a line; their angles are of the places where they stand."""
+    count, past = len(parents), int(line["total"]) - LINE
+    places = np.array(parents) + 1
+    tree = dict(line)
+    for name in "qkv":
+        new = rng.normal(size=(count, line[name].shape[1])).astype(np.float32)
+        tree[name] = np.concatenate([line[name], new])
+    total = past + LINE + count
+    tree |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
+    tree["parents"] = np.array(parents, np.int64)
+    if kind == "rotary":
+        for name in ("cos", "sin"):
+            tree[name] = np.concatenate([line[name], line[name][:, places]], axis=1)
+    else:
+        size = (1, line["bias"].shape[1], LINE + count, total)
+        tree["bias"] = rng.normal(size=size).astype(np.float32)
+        tree["bias"][:, :, :LINE, : past + LINE] = line["bias"]
+    return tree
+
+
+def alone_behind(tree, place, row, past, kind):
+    """The call in which a candidate stands where it would in a line: behind `place` rows of it."""
+    rows = [*range(place), row]
+    part = {name: tree[name][rows] for name in "qkv"}
+    part |= {name: tree[name] for name in PAST} | {"parents": np.zeros(0, np.int64)}
+    total = past + len(rows)
+    part |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
+    if kind == "rotary":
+        return part | {name: tree[name][:, rows] for name in ("cos", "sin")}
+    return part | {"bias": np.ascontiguousarray(tree["bias"][:, :, rows, :total])}
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("parents", FAMILIES.values(), ids=FAMILIES)
+# Tiles of 32 and 64 keys and chunks of 256 begin in or behind the line, and one in its middle.
+@pytest.mark.parametrize("past", [0, 29, 60, 247, 251, 255, 1020])
+def test_a_candidate_has_the_bits_that_it_has_in_a_line(called, rng, shape, kind, parents, past):
+    function, complete = KINDS[kind]
+    capacity = past + LINE + len(parents)
+    line = complete(rng, cached_inputs(rng, shape, LINE, past, capacity), shape)
+    tree = with_candidates(rng, line, parents, kind)
+    expected, *_ = called(function, line, {}, **attributes_of(shape))
+    for threads in (1, 2):
+        out, *cache = called(function, tree, {}, threads=threads, **attributes_of(shape))
+        np.testing.assert_array_equal(out[:LINE], expected)
+        for candidate, parent in enumerate(parents):
+            row, place = LINE + candidate, parent + 1
+            part = alone_behind(tree, place, row, past, kind)
+            alone, *its_cache = called(function, part, {}, **attributes_of(shape))
+            np.testing.assert_array_equal(out[row], alone[place])
+            for ours, theirs in zip(cache, its_cache, strict=True):
+                np.testing.assert_array_equal(ours[:, :, past + row], theirs[:, :, past + place])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_kernels_candidates_are_an_error(called, rng, kind):
+    function, complete = KINDS[kind]
+    shape = HEADS["T5"]
+    line = complete(rng, cached_inputs(rng, shape, LINE, 5, 30), shape)
+    tree = with_candidates(rng, line, [2, 3], kind)
+    with pytest.raises(Exception, match="Reshape"):
+        called(function, tree, {}, kernel=False, **attributes_of(shape))
+
+
+# --- Sampling ----------------------------------------------------------------------------------
+
+
+needs_sampling = pytest.mark.skipif(
+    SamplingKernels is NumpyVocabOps, reason="built without Python's headers"
+)
+
+ROWS = arrays.arrays(
+    np.float32,
+    st.integers(1, 700),
+    elements=st.one_of(
+        st.integers(-160, 160).map(lambda n: n / 16), st.sampled_from([-np.inf, 1e-30, 88.0])
+    ),
+)
+
+
+@needs_sampling
+@given(ROWS)
+def test_the_largest_number_is_the_first_of_them(row):
+    assert SamplingKernels().arg_max(row) == int(row.argmax())
+
+
+@needs_sampling
+@given(ROWS, st.integers(0, 699))
+def test_a_number_that_is_none_is_found(row, place):
+    row[place % len(row)] = np.nan
+    assert SamplingKernels().arg_max(row) == int(row.argmax())
+
+
+@needs_sampling
+@given(ROWS.filter(lambda row: np.isfinite(row.max())), st.sampled_from([0.3, 1.0, 2.5]))
+def test_weights_are_numpys_but_for_rounding(row, temperature):
+    ours, theirs = np.empty_like(row), np.empty_like(row)
+    totals = [
+        arithmetic.exp_weights(row, float(row.max()), temperature, out)
+        for arithmetic, out in ((SamplingKernels(), ours), (NumpyVocabOps(), theirs))
+    ]
+    np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-37)
+    assert totals[0] == pytest.approx(float(ours.sum(dtype=np.float64)), rel=1e-12)
+    assert totals[0] == pytest.approx(totals[1], rel=2e-5)
+
+
+WEIGHTS = arrays.arrays(
+    np.float32, st.integers(1, 700), elements=st.sampled_from([0.0, 0.0, 1.0, 3.0, 0.125])
+).filter(lambda row: row.any())
+
+
+HALVINGS = arrays.arrays(
+    np.float32, st.integers(1, 700), elements=st.sampled_from([*range(-9, 1), -200, -np.inf])
+).filter(lambda row: row.max() == 0)
+
+
+@needs_sampling
+@given(HALVINGS, st.sampled_from([0.05, 0.5, 0.9, 0.95, 0.999]))
+def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
+    """Of equal weights the first: the temperature makes weights of whole powers of two."""
+    found = []
+    for arithmetic in (SamplingKernels(), NumpyVocabOps()):
+        places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
+        count = arithmetic.nucleus(row, 0.0, 1 / np.log(2), share, places, weights)
+        found.append((places[:count], weights[:count]))
+    (ours, our_weights), (theirs, their_weights) = found
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(our_weights, their_weights, rtol=2e-5, atol=1e-37)
+
+
+@needs_sampling
+def test_a_flat_distribution_has_a_nucleus_of_almost_all_tokens():
+    row = np.zeros(49152, np.float32)
+    places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
+    assert SamplingKernels().nucleus(row, 0.0, 1.0, 0.75, places, weights) == 36864
+    np.testing.assert_array_equal(places[:36864], np.arange(36864))
+
+
+@needs_sampling
+@given(WEIGHTS, st.floats(0, 1, exclude_max=True))
+def test_a_draw_is_the_one_that_numpy_makes(weights, uniform):
+    """All of these sums are exact, so no draw falls between two roundings."""
+    assert SamplingKernels().draw(weights, uniform) == NumpyVocabOps().draw(weights, uniform)
+
+
+@needs_sampling
+def test_a_draw_at_the_very_end_is_the_last_place_with_weight():
+    weights = np.zeros(1000, np.float32)
+    weights[[3, 600]] = [0.1, 0.2]
+    assert SamplingKernels().draw(weights, float(np.nextafter(1.0, 0))) == 600
+    assert SamplingKernels().draw(weights, 1.0) == 600
+
+
+@needs_sampling
+@given(WEIGHTS, WEIGHTS, st.sampled_from([1.0, 0.5]), st.randoms(use_true_random=False))
+def test_an_excess_is_numpys(p, q, factor, probability):
+    places = np.array(sorted(probability.sample(range(1400), len(q))), np.int64)
+    np.testing.assert_array_equal(
+        SamplingKernels().excess(p, factor, q, places), NumpyVocabOps().excess(p, factor, q, places)
+    )
+
+
+@needs_sampling
+def test_tokens_of_any_integers_have_an_excess():
+    p, q = np.full(40, 0.025, np.float32), np.full(3, 0.1, np.float32)
+    for places in (np.array([1, 5, 9], np.int32), np.arange(6)[::2]):
+        expected = NumpyVocabOps().excess(p, 1, q, places)
+        np.testing.assert_array_equal(vocab_ops_for(p, q).excess(p, 1, q, places), expected)
+
+
+@needs_sampling
+@pytest.mark.parametrize(("switch", "kernels"), [("0", False), ("1", True)])
+def test_vocabulary_operations_by_kernels_are_switched_off_when_edgespec_is_imported(
+    switch, kernels
+):
+    code = "from edgespec.core import vocab_ops; print(vocab_ops.KERNELS is not None)"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, SWITCH: switch},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == str(kernels)
+
+
+@needs_sampling
+def test_the_sampling_loop_reads_no_environment(monkeypatch):
+    process = Sampling(temperature=0.8, top_p=0.9).processor()
+    q = one_hot(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "environ", None)  # reading it would fail
+        p = process(np.linspace(0, 3, 64, dtype=np.float32))
+        assert Seeded(0).categorical(residual(p, q)) < 64
+
+
+@needs_sampling
+def test_other_numbers_than_floats_are_left_to_numpy(rng):
+    row = rng.normal(size=64).astype(np.float32)
+    assert isinstance(vocab_ops_for(row), SamplingKernels)
+    for other in (row.astype(np.float64), row[::2], np.array([Fraction(1, 3)])):
+        assert isinstance(vocab_ops_for(other), NumpyVocabOps)
+    assert isinstance(vocab_ops_for(row, row.astype(np.float64)), NumpyVocabOps)
+    assert isinstance(
+        vocab_ops_for(row, np.ones(1, np.int64)), SamplingKernels
+    )  # of a determined token
+
+
+# --- Names ---------------------------------------------------------------------------------------
+
+
+ROUNDED = "Abs ReduceMax Mul Max Div QuantizeLinear"
+SCALED = "MatMulInteger Cast Mul Mul"
+BODIES = [
+    (PRODUCT, {}, f"{ROUNDED} {SCALED}"),
+    (NORMED_PRODUCT, {"epsilon": 1e-5, "step": 0.1}, f"RMSNormalization QuantizeLinear {SCALED}"),
+    (
+        TURNED_PRODUCT,
+        {"blocks": [-1, 2], "rows": [-1, 4]},
+        f"Reshape MatMul Reshape {ROUNDED} {SCALED}",
+    ),
+    (FLOAT16_PRODUCT, {}, "Cast Gemm"),
+    (BFLOAT16_PRODUCT, {}, "Cast Gemm"),
+    (TABLE_ROWS, {}, "Gather Cast Gather Unsqueeze Mul"),
+    (TURNED_ROWS, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
+    (
+        HEAD,
+        {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},
+        "Reshape MatMul Reshape RMSNormalization Transpose Reshape MatMul Reshape "
+        f"{ROUNDED} {SCALED} Min Shape Mul Slice Max Slice Mul Sub Max TopK Slice Slice Div Mul "
+        "Slice Slice ReduceMax Sub Exp ReduceSum Slice Sub Exp Div",
+    ),
+    (
+        ROTARY_ATTENTION,
+        attributes_of((2, 1, 16)),
+        "Unsqueeze Unsqueeze Unsqueeze RotaryEmbedding RotaryEmbedding "
+        "Reshape Cast Concat GroupQueryAttention Squeeze",
+    ),
+    (
+        BIASED_ATTENTION,
+        attributes_of((2, 1, 16)),
+        "Reshape Cast Concat Unsqueeze Unsqueeze Unsqueeze GroupQueryAttention Squeeze",
+    ),
+    (SOURCE_ATTENTION, attributes_of((2, 2, 16)), "Unsqueeze MultiHeadAttention Squeeze"),
+    (GATES["silu"], {}, "Sigmoid Mul Mul"),
+    (GATES["gelu_new"], {}, "Gelu Mul"),
+    (RELU, {}, "Relu"),
+    *(
+        (
+            half.whole,
+            {n: [1] * half.columns if n == "widths" else 1.0 for n in half.whole.attributes},
+            f"RMSNormInt8MatMul {'Split ' * (half.columns > 1)}{inner} {half.closing.name} Add",
+        )
+        for inner, half in HALF_LAYERS.items()
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "attributes", "body"), BODIES, ids=lambda v: str(v)[:20])
+def test_a_body_that_changes_needs_another_name(function, attributes, body):
+    """A kernel is found by its name alone, and an older one would go on with the old meaning: give
+    the function another name, write its kernel, and then change this list."""
+    nodes = (node.op_type for node in function.built(attributes))
+    assert " ".join(node for node in nodes if node != "Constant") == body
+
+
+# --- Whole models ------------------------------------------------------------------------------
+
+
+def test_kernels_are_another_machine_to_a_invariance_result(monkeypatch):
+    with_kernels = describe(Device(1))
+    monkeypatch.setenv(SWITCH, "0")
+    assert describe(Device(1)) != with_kernels
+    assert installed_kernels() is None
+
+
+def test_a_library_of_another_system_is_none(monkeypatch):
+    import edgespec_kernels
+
+    def fail():
+        raise OSError("wrong ELF class")
+
+    monkeypatch.setattr(edgespec_kernels, "runs_here", fail)
+    assert _installed.__wrapped__() is None
+
+
+def test_kernels_that_are_too_old_are_none(monkeypatch):
+    import edgespec_kernels
+
+    monkeypatch.setattr(edgespec_kernels, "__version__", "0.3.9")
+    assert _installed.__wrapped__() is None
+
+
+def test_providers_names_them(monkeypatch):
+    name = installed_kernels().name
+    assert name in run("providers").output
+    monkeypatch.setenv(SWITCH, "0")
+    assert name not in run("providers").output
+
+
+def test_plain_steps_of_an_int8_target_need_no_padding(own_checkpoints, tmp_path):
+    """ONNX Runtime's own attention has another kernel for one position, and so a step takes two."""
+    target, draft = map(str, own_checkpoints)
+    export_pair(target, draft, tmp_path / "pair", target_formats=["int8"], threads=1)
+    found = read_manifest(tmp_path / "pair").target.variants["int8"].row_invariance
+    assert found.is_row_invariant
+    assert found.min_rows == 1
+
+
+@pytest.mark.parametrize("format_", ["fp32", "int8"])
+def test_a_model_is_the_same_but_for_rounding(own_checkpoints, tmp_path, monkeypatch, format_):
+    target, draft = own_checkpoints
+    export_pair(str(target), str(draft), tmp_path / "pair", target_formats=[format_], measure=False)
+    tokens = list(b"As near as rounding allows.")
+    logits = []
+    for switch in "10":
+        monkeypatch.setenv(SWITCH, switch)
+        manifest = read_manifest(tmp_path / "pair")
+        model = open_model(tmp_path / "pair", manifest.target, format_, device=Device(1))
+        logits.append(model.score(tokens))
+    ours, theirs = logits
+    near = 1e-4 if format_ == "fp32" else 0.05
+    assert np.abs(ours - theirs).max() < near * np.abs(theirs).max()

@@ -1,0 +1,333 @@
+"""Claim: tuning measures every exact variant, finds the fastest, and generation then uses it.
+
+The tiny pair's times mean nothing; what is checked is that all ways are tried, that what is written
+is read, that bad files are refused, and that a target that is not exact is left alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import edgespec
+from edgespec.artifact.manifest import read_manifest, write_manifest
+from edgespec.cli.main import main
+from edgespec.core.cost_model import Costs
+from edgespec.core.decode import Round
+from edgespec.core.sampling import Sampling
+from edgespec.core.stats import Stats, counted
+from edgespec.measure.bench import synthetic_rule
+from edgespec.measure.round_costs import round_costs
+from edgespec.measure.tune_result import Trial, Tuning
+from edgespec.pair.invariance_cache import INVARIANCE_FILE
+from edgespec.pair.profile import PROFILE, read_profile, write_profile
+from edgespec_export.api import export_pair
+from profiles import profile
+
+TEXTS = "\n".join(["a small text", "another one"])
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text(TEXTS)
+    return path
+
+
+def tuned(pair, text, *options):
+    return run("tune", pair, "--text", text, "-n", 12, "--threads", 1, *options)
+
+
+def test_every_way_is_tried_and_the_fastest_is_written(own_pair, text):
+    result = tuned(own_pair, text, "--json")
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    ways = [(row["target_format"], row["draft_format"]) for row in data["trials"]]
+    assert ways == [("fp32", None), ("fp32", None), ("fp32", "fp32")]
+    speeds = [row["tokens_per_second"] for row in data["trials"]]
+    assert data["best"]["tokens_per_second"] == max(speeds)
+    assert dataclasses.asdict(read_profile(own_pair, read_manifest(own_pair))) == data["profile"]
+    for row in data["trials"]:
+        assert row["kind"] != "none" or row["gamma"] == 0
+        assert row["adaptive"] > 0
+        assert len(row["costs"]["verify"]) in (1, 17)
+
+
+def test_the_table_says_what_to_do(own_pair, text):
+    said = tuned(own_pair, text, "--dry-run").stdout
+    assert "best: target fp32" in said or "do not speculate here" in said
+    assert read_profile(own_pair, read_manifest(own_pair)) is None
+
+
+def test_a_plot_is_drawn(own_pair, text, tmp_path):
+    pytest.importorskip("matplotlib")
+    result = tuned(own_pair, text, "--dry-run", "--plot", tmp_path / "curves.png")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_generation_uses_the_profile(own_pair):
+    write_profile(profile(), own_pair)
+    pair = edgespec.load(own_pair)
+    assert list(pair.costs["model"].verify[:4]) == [1.0, 1.1, 1.2, 1.3]
+    result = pair.generate("text", max_new_tokens=20)
+    assert result.stats.drafted > 0
+    assert len(result.stats.evaluated_at) <= 3
+    settings = result.settings
+    assert (settings.draft, settings.draft_format, settings.gamma) == ("model", "fp32", 3)
+
+
+def test_a_short_cost_curve_goes_on_as_it_rose_and_a_long_one_ends_where_exactness_does(own_pair):
+    for verify in ([1.0, 1.1, 1.2, 1.3], [1.0 + 0.1 * m for m in range(40)]):
+        write_profile(profile(verify=verify, gamma="auto"), own_pair)
+        pair = edgespec.load(own_pair)
+        for costs in pair.costs.values():
+            assert costs.verify == pytest.approx([1.0 + 0.1 * m for m in range(17)])
+        assert pair.generate("text", max_new_tokens=20, gamma=16).token_ids
+        with pytest.raises(edgespec.UsageError, match="at most 16"):
+            pair.generate("text", gamma=17)
+
+
+def test_a_profile_of_another_machine_is_not_used_and_says_so(own_pair):
+    write_profile(profile(measured_on="a telephone", verify=[1.0, 9.0], gamma=1), own_pair)
+    said = []
+    pair = edgespec.load(own_pair, say=said.append)
+    assert "measured on another machine" in said[0]
+    assert pair.costs["model"].verify[1] < 2
+
+
+def test_a_profile_says_nothing_about_other_threads_or_formats(own_pair):
+    write_profile(profile(verify=[1.0, 9.0], gamma=1), own_pair)
+    assert edgespec.load(own_pair).costs["model"].verify[1] == 9.0
+    assert edgespec.load(own_pair, threads=2).costs["model"].verify[1] < 2
+
+
+def test_a_profile_of_prompt_lookup_does_not_make_the_draft_model_free(own_pair):
+    guessed = edgespec.load(own_pair).costs["model"]
+    write_profile(profile(draft="lookup", draft_format=None, draft_cost=0.0), own_pair)
+    costs = edgespec.load(own_pair, threads=1).costs
+    assert costs["model"] == guessed
+    assert list(costs["lookup"].verify[:4]) == [1.0, 1.1, 1.2, 1.3]
+
+
+def test_inspect_shows_what_tuning_found(own_pair):
+    write_profile(profile(), own_pair)
+    assert "tuned: target fp32, draft model fp32, γ 3, 1 threads" in run("inspect", own_pair).stdout
+    assert json.loads(run("inspect", own_pair, "--json").stdout)["profile"]["gamma"] == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verify": []},
+        {"verify": {}},
+        {"verify": [1.0, "x"]},
+        {"verify": [1.0, -1.0], "gamma": "auto"},
+        {"verify": [1.0, 0.0], "gamma": "auto"},
+        {"verify": [1.0, float("inf")], "gamma": "auto"},
+        {"verify": [float("nan"), 1.0], "gamma": "auto"},
+        {"draft_cost": None},
+        {"draft_cost": -1.0},
+        {"threads": "2"},
+        {"threads": 0},
+        {"gamma": True},
+        {"gamma": 2.0},
+        {"gamma": 4},
+        {"target_format": ["fp32"]},
+        {"draft": "oracle"},
+    ],
+    ids=str,
+)
+def test_a_profile_with_a_value_that_cannot_be_is_one_line(own_pair, changes):
+    write_profile(profile(**changes), own_pair)
+    with pytest.raises(edgespec.EdgespecError, match="is damaged"):
+        edgespec.load(own_pair)
+
+
+@pytest.mark.parametrize("changes", [{"target_format": "int8"}, {"draft_format": "int8"}], ids=str)
+def test_a_profile_of_another_export_is_named(own_pair, changes):
+    write_profile(profile(**changes), own_pair)
+    with pytest.raises(edgespec.EdgespecError, match=PROFILE):
+        edgespec.load(own_pair)
+
+
+def trial(**changes) -> Trial:
+    usual = {
+        "target_format": "int8",
+        "draft_format": "int8",
+        "kind": "model",
+        "provider": "cpu",
+        "draft_provider": "cpu",
+        "threads": 1,
+        "costs": Costs([1.0, 1.1], 0.1),
+        "step_ms": 1.0,
+        "acceptance": 0.5,
+        "gamma": 3,
+        "predicted": 1.3,
+        "measured": 1.3,
+        "adaptive": 1.4,
+        "tokens_per_second": 100.0,
+    }
+    return Trial(**{**usual, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "draft", "gamma", "speedup"),
+    [
+        ({}, "both", "auto", 1.4),
+        ({"adaptive": 1.28}, "both", "auto", 1.28),  # it follows other texts than these, too
+        ({"adaptive": 1.2}, "model", 3, 1.3),
+        ({"kind": "lookup"}, "lookup", "auto", 1.4),
+        ({"kind": "none", "gamma": 0, "measured": 1.0, "adaptive": 1.0}, "none", "auto", 1.0),
+    ],
+)
+def test_the_profile_says_what_was_faster_of_a_fixed_gamma_and_one_that_follows(
+    changes, draft, gamma, speedup
+):
+    best = trial(**changes)
+    profile = Tuning([best], best, "a test").profile()
+    assert (profile.draft, profile.gamma, best.speedup) == (draft, gamma, speedup)
+
+
+def test_a_tuned_gamma_is_the_default_of_the_tuned_setting_alone(own_pair):
+    write_profile(profile(draft="model", gamma=1), own_pair)
+    stats = edgespec.load(own_pair).generate("text", max_new_tokens=20).stats
+    assert len(stats.evaluated_at) == 1
+    write_profile(profile(draft="none"), own_pair)
+    pair = edgespec.load(own_pair, threads=2)
+    pair.costs = dict.fromkeys(("model", "lookup"), Costs([1.0, 1.0, 1.0], 0.01))
+    assert pair.generate("text", max_new_tokens=8).stats.drafted > 0
+
+
+def test_a_profile_that_says_no_draft_is_obeyed_until_asked_otherwise(own_pair):
+    write_profile(profile(draft="none", gamma=0), own_pair)
+    pair = edgespec.load(own_pair)
+    assert pair.generate("text", max_new_tokens=8).stats.drafted == 0
+    assert pair.generate("text", max_new_tokens=8, draft="model", gamma=2).stats.drafted > 0
+    assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
+
+
+@pytest.mark.parametrize("damage", ["{", '{"gamma": 3}', "[]"])
+def test_a_damaged_profile_is_one_line(own_pair, damage):
+    (own_pair / PROFILE).write_text(damage)
+    result = run("generate", own_pair, "text")
+    assert result.exit_code == 1
+    assert "is damaged" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_target_that_is_not_exact_is_not_tuned(own_pair, text):
+    manifest = read_manifest(own_pair)
+    variant = manifest.target.variants["fp32"]
+    wrong = dataclasses.replace(variant.row_invariance, is_row_invariant=False)
+    variants = {"fp32": dataclasses.replace(variant, row_invariance=wrong)}
+    target = dataclasses.replace(manifest.target, variants=variants)
+    write_manifest(dataclasses.replace(manifest, target=target), own_pair)
+    (own_pair / INVARIANCE_FILE).unlink()
+    result = tuned(own_pair, text)
+    assert result.exit_code == 2
+    assert "is exact where it was tried" in result.stderr
+
+
+def test_an_empty_text_is_one_line(own_pair, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n \n")
+    result = tuned(own_pair, tmp_path / "empty.txt")
+    assert result.exit_code == 2
+    assert "has no text" in result.stderr
+
+
+def test_a_invariance_result_left_out_at_export_is_found_when_the_pair_is_first_used(
+    tiny_checkpoints, tmp_path
+):
+    target, draft = tiny_checkpoints
+    folder = tmp_path / "pair"
+    assert run("export", target, draft, "-o", folder, "--no-measure").exit_code == 0
+    assert "not measured yet" in run("inspect", folder).stdout
+    first = run("generate", folder, "text", "--gamma", "2", "-n", "4")
+    assert first.exit_code == 0
+    assert "testing whether" in first.stderr
+    assert run("generate", folder, "text", "--gamma", "2", "-n", "4").stderr == ""
+
+
+def test_a_draft_that_is_always_right_has_a_cost_for_every_gamma(tiny_checkpoints, tmp_path):
+    target, _ = tiny_checkpoints
+    export_pair(str(target), str(target), tmp_path / "pair", threads=1)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    costs = round_costs(pair, [pair.encode("a text")], "model", Sampling()).costs
+    assert len(costs.verify) == 17
+    assert min(costs.verify) > 0
+
+
+# --- bench ---------------------------------------------------------------------------------------
+
+
+def test_bench_compares_every_way_with_plain_decoding(own_pair, text):
+    result = run("bench", own_pair, "--text", text, "-n", 12, "--gamma", "2", "--json")
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["rows"]
+    assert [row["way"] for row in rows] == ["plain", "lookup, γ 2", "model, γ 2", "both, γ 2"]
+    assert rows[0]["ratio"] == 1
+    assert not any(row["synthetic"] for row in rows)
+
+
+@pytest.mark.parametrize("command", ["bench", "tune"])
+def test_texts_of_one_token_are_nothing_to_time(own_pair, text, command):
+    manifest = read_manifest(own_pair)
+    every = tuple(range(manifest.target.vocab_size))  # any token ends a text
+    write_manifest(dataclasses.replace(manifest, eos_token_ids=every), own_pair)
+    result = run(command, own_pair, "--text", text)
+    assert result.exit_code == 2
+    assert "nothing to time" in result.stderr.splitlines()[-1]
+    assert not (own_pair / PROFILE).exists()
+
+
+def test_synthetic_acceptance_is_what_was_decreed_and_labelled(own_pair):
+    result = run("bench", own_pair, "--acceptance", "1", "--gamma", "3", "-n", "40", "--json")
+    rows = json.loads(result.stdout)["rows"]
+    assert all(row["synthetic"] for row in rows)
+    assert rows[1]["acceptance_rate"] == 1
+    assert rows[1]["tokens_per_target_call"] == 4
+    none = run("bench", own_pair, "--acceptance", "0", "--gamma", "3", "-n", "40")
+    assert "the text means nothing" in none.stdout
+    assert "1.00 tokens a call" in none.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("acceptance", [-0.1, 1.5])
+def test_a_probability_that_is_none_is_refused(own_pair, acceptance):
+    result = run("bench", own_pair, "--acceptance", acceptance)
+    assert result.exit_code == 2
+    assert "give a probability from 0 to 1" in result.stderr
+
+
+def test_statistics_leave_out_what_the_consumer_takes(monkeypatch):
+    """By a clock that only the rounds (3 each) and the consumer (100 each) move."""
+    clock = {"now": 0.0}
+
+    def rounds():
+        for token in range(5):
+            clock["now"] += 3
+            yield Round([token], drafted=0, evaluated=0, accepted=0, logits=np.zeros((1, 5)))
+
+    monkeypatch.setattr("time.perf_counter", lambda: clock["now"])
+    stats = Stats()
+    for _ in counted(rounds(), stats, lambda: (0.0, 0.0)):
+        clock["now"] += 100
+    assert stats.tokens == 5
+    assert stats.seconds == 15
+    assert stats.first_token_seconds == 3
+
+
+def test_the_synthetic_rule_is_not_the_shipped_one():
+    """It ignores p and q, so it must never be reachable by name."""
+    from edgespec.core.verification import RULES
+
+    assert synthetic_rule(0.5) not in RULES.values()
+    assert set(RULES) == {"token", "block"}

@@ -1,0 +1,165 @@
+"""Claim: a target speculates only where it was found exact on this very machine.
+
+What was measured elsewhere, with another number of threads or of another graph is measured again,
+once, and the verdict is kept beside the pair.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import edgespec
+from edgespec.artifact.graph_io import DECODER
+from edgespec.artifact.manifest import Manifest, RowInvariance, read_manifest, write_manifest
+from edgespec.cli.main import main
+from edgespec.core.device import HERE, Device
+from edgespec.pair import invariance_cache as verdicts
+from edgespec.pair.invariance_cache import INVARIANCE_FILE
+from edgespec.pair.runtime import describe, measure_row_invariance
+
+ELSEWHERE = "onnxruntime 1.0 on a telephone"
+
+
+def with_invariance(manifest: Manifest, is_row_invariant: RowInvariance | None) -> Manifest:
+    variant = dataclasses.replace(manifest.target.variants["fp32"], row_invariance=is_row_invariant)
+    target = dataclasses.replace(manifest.target, variants={"fp32": variant})
+    return dataclasses.replace(manifest, target=target)
+
+
+@pytest.fixture
+def from_elsewhere(own_pair):
+    """A pair that was exported on another machine."""
+    (own_pair / INVARIANCE_FILE).unlink(missing_ok=True)
+    manifest = read_manifest(own_pair)
+    found = manifest.target.variants["fp32"].row_invariance
+    foreign = dataclasses.replace(found, measured_on=ELSEWHERE)
+    write_manifest(with_invariance(manifest, foreign), own_pair)
+    return own_pair
+
+
+@pytest.fixture
+def measurements(monkeypatch):
+    """Which variants were measured with how many threads; each is found exact."""
+    made = []
+
+    def measured(folder, exported, variant, device):
+        made.append((variant, device.threads))
+        return measure_row_invariance(folder, exported, variant, device)
+
+    monkeypatch.setattr(verdicts, "measure_row_invariance", measured)
+    return made
+
+
+def load(folder, **options):
+    """The pair, and what was said while it was loaded."""
+    said = []
+    return edgespec.load(folder, say=said.append, **options), said
+
+
+def test_what_export_found_on_this_machine_is_not_measured_again(tiny_folder, measurements):
+    load(tiny_folder, threads=1)
+    assert measurements == []
+
+
+def test_a_pair_from_another_machine_is_measured_once(from_elsewhere, measurements):
+    pair, said = load(from_elsewhere, threads=1)
+    assert measurements == [("fp32", 1)]
+    assert "testing whether it verifies exactly on this machine" in said[0]
+    assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
+    _, said = load(from_elsewhere, threads=1)
+    assert measurements == [("fp32", 1)]
+    assert said == []
+
+
+def test_another_number_of_threads_is_another_machine(from_elsewhere, measurements):
+    for threads in (1, 2, 1, 2):
+        load(from_elsewhere, threads=threads)
+    assert measurements == [("fp32", 1), ("fp32", 2)]
+
+
+def test_a_pair_exported_without_a_invariance_result_gets_one(own_pair, measurements):
+    (own_pair / INVARIANCE_FILE).unlink()
+    write_manifest(with_invariance(read_manifest(own_pair), None), own_pair)
+    pair, _ = load(own_pair)
+    assert measurements == [("fp32", None)]
+    assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
+
+
+def test_exact_elsewhere_and_not_here_means_no_speculation(from_elsewhere, monkeypatch):
+    def inexact(*arguments):
+        return dataclasses.replace(measure_row_invariance(*arguments), is_row_invariant=False)
+
+    monkeypatch.setattr(verdicts, "measure_row_invariance", inexact)
+    for _ in range(2):  # measured, and remembered
+        pair, _ = load(from_elsewhere)
+        with pytest.raises(edgespec.EdgespecError, match="not row-invariant on this machine"):
+            pair.generate("text", gamma=2)
+        assert pair.generate("text", max_new_tokens=4, draft=False).token_ids
+
+
+def test_a_invariance_result_belongs_to_a_graph(own_pair, measurements):
+    manifest = read_manifest(own_pair)
+    graph = manifest.target.variants["fp32"].graphs[DECODER]
+    manifest.files[graph]["sha256"] = "0" * 64
+    assert (
+        verdicts.known_invariance(own_pair, with_invariance(manifest, None), "fp32", HERE) is None
+    )
+    assert verdicts.known_invariance(own_pair, read_manifest(own_pair), "fp32", HERE) is not None
+
+
+RECORD = """[{{"graph": "{graph}", "row_invariance": {{"verdict": true, "min_rows": {least},
+    "max_rows": {most}, "one_row_difference": 0.0, "measured_on": "{here}"}}}}]"""
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 17), (10**9, 10**9), (2, 40), (2, -3)])
+def test_a_record_that_cannot_be_is_none(from_elsewhere, measurements, least, most):
+    manifest = read_manifest(from_elsewhere)
+    graph = manifest.files[manifest.target.variants["fp32"].graphs[DECODER]]["sha256"]
+    record = RECORD.format(graph=graph, least=least, most=most, here=describe(Device(1)))
+    (from_elsewhere / INVARIANCE_FILE).write_text(record)
+    load(from_elsewhere, threads=1)
+    assert measurements == [("fp32", 1)]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[1]", '[{"graph": 1}]', "[" * 9999])
+def test_a_damaged_file_of_invariances_is_made_again(from_elsewhere, measurements, damage):
+    (from_elsewhere / INVARIANCE_FILE).write_text(damage)
+    load(from_elsewhere)
+    assert measurements == [("fp32", None)]
+    assert len(json.loads((from_elsewhere / INVARIANCE_FILE).read_text())) == 1
+
+
+def test_where_nothing_can_be_written_it_is_measured_each_time(
+    from_elsewhere, measurements, monkeypatch
+):
+    def read_only(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(verdicts, "write_json", read_only)
+    for _ in range(2):
+        pair, _ = load(from_elsewhere)
+        assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
+    assert len(measurements) == 2
+
+
+def test_who_allows_what_is_inexact_need_not_wait(from_elsewhere, measurements):
+    pair, _ = load(from_elsewhere, allow_inexact=True)
+    run = CliRunner().invoke(
+        main, ["generate", str(from_elsewhere), "text", "--no-draft", "-n", "4"]
+    )
+    assert run.exit_code == 0
+    assert measurements == []
+    assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
+
+
+def test_no_more_tokens_are_drafted_than_were_found_exact(from_elsewhere):
+    manifest = read_manifest(from_elsewhere)
+    pair, _ = load(from_elsewhere, threads=1)
+    found = verdicts.known_invariance(from_elsewhere, manifest, "fp32", Device(1))
+    assert pair.generate("text", max_new_tokens=20, gamma=found.max_rows - 1).token_ids
+    with pytest.raises(edgespec.UsageError, match="exact for at most 16"):
+        pair.generate("text", gamma=found.max_rows)

@@ -1,0 +1,183 @@
+"""Claim: what is published is small, typed, says one version, and imports only what it needs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import zipfile
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+import edgespec
+import edgespec_distill
+import edgespec_export
+import edgespec_jax
+import edgespec_runtimes
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = [edgespec, edgespec_distill, edgespec_export, edgespec_jax, edgespec_runtimes]
+HEAVY = ["click", "jax", "onnx", "onnx_ir", "onnxruntime", "tokenizers", "torch", "transformers"]
+
+
+def imported_by(code: str) -> set[str]:
+    """The top-level packages that a fresh interpreter holds after running `code`."""
+    code += "\nimport sys; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    return {module.partition(".")[0] for module in run.stdout.split()}
+
+
+# --- imports -------------------------------------------------------------------------------------
+
+
+def test_import_edgespec_imports_numpy_and_nothing_heavier():
+    modules = imported_by("import edgespec")
+    assert "numpy" in modules
+    assert not modules.intersection(HEAVY)
+    assert not modules.intersection(["edgespec_export", "edgespec_runtimes"])
+
+
+def test_generating_needs_no_exporter(tiny_folder):
+    modules = imported_by(
+        f"import edgespec\nedgespec.load({str(tiny_folder)!r}, threads=1).generate('abc')"
+    )
+    assert "onnxruntime" in modules
+    assert not modules.intersection(["edgespec_export", "onnx", "onnx_ir", "torch", "click"])
+
+
+def imports_of(module_file: Path) -> set[str]:
+    """The top-level packages that a file names in its import statements, anywhere in it."""
+    nodes = list(ast.walk(parsed(module_file)))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_exporter_and_runtimes_know_the_core_and_not_each_other():
+    for file in (ROOT / "export").rglob("*.py"):
+        assert "edgespec_runtimes" not in imports_of(file), file
+    for file in (ROOT / "runtimes" / "edgespec_runtimes").glob("*.py"):
+        if not file.stem.startswith("jax_"):  # JAX runs checkpoints as they were published
+            assert "edgespec_export" not in imports_of(file), file
+
+
+def test_the_core_reaches_for_the_other_packages_in_four_places_only():
+    reaching = {
+        file.stem
+        for file in (ROOT / "edgespec").glob("*.py")
+        if imports_of(file).intersection(["edgespec_export", "edgespec_runtimes"])
+    }
+    assert reaching <= {"distill_cli", "export", "runtimes", "reproduce_cli"}
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+def test_all_is_sorted_and_complete():
+    exported = {
+        name
+        for name, value in vars(edgespec).items()
+        if getattr(value, "__module__", "").startswith("edgespec.") and not name.startswith("_")
+    }
+    assert edgespec.__all__ == sorted(edgespec.__all__)
+    assert set(edgespec.__all__) == exported
+
+
+MODULES = sorted(
+    path
+    for package in PACKAGES
+    for path in Path(package.__path__[0]).rglob("*.py")
+    if not path.name.startswith("_")
+)
+
+
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def defined_in(tree: ast.Module) -> dict[str, ast.AST]:
+    """What a module binds at its top level."""
+    names: dict[str, ast.AST] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names[node.name] = node
+        elif isinstance(node, ast.Assign):
+            names |= {name.id: node for name in node.targets if isinstance(name, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names[node.target.id] = node
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name: node for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: file.stem)
+def test_a_module_says_what_it_is_and_what_others_may_use(file):
+    tree = parsed(file)
+    assert ast.get_docstring(tree)
+    names = defined_in(tree)
+    listed = ast.literal_eval(names["__all__"].value)
+    assert len(set(listed)) == len(listed)
+    assert set(listed) <= names.keys()
+    assert not [name for name in listed if name.startswith("_")]
+
+
+# --- the version ---------------------------------------------------------------------------------
+
+
+def test_the_changelog_begins_with_this_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    (first, *_) = re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)
+    assert first in (edgespec.__version__, "Unreleased")
+    assert f"## [{edgespec.__version__}]" in changelog
+
+
+# --- the wheel -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    hatchling = pytest.importorskip("hatchling.builders.wheel")
+    folder = tmp_path_factory.mktemp("dist")
+    (path,) = hatchling.WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_holds_the_packages_and_nothing_else(wheel):
+    modules = {
+        path.relative_to(package.__path__[0]).as_posix()
+        for package in PACKAGES
+        for path in Path(package.__path__[0]).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packaged = [name for name in wheel.namelist() if ".dist-info/" not in name]
+    assert {name.partition("/")[0] for name in packaged} == {p.__name__ for p in PACKAGES}
+    assert {name.partition("/")[2] for name in packaged} == modules
+
+
+def test_the_wheel_is_small(wheel):
+    assert sum(entry.file_size for entry in wheel.infolist()) < 1_000_000
+
+
+def test_the_wheel_is_typed(wheel):
+    for package in PACKAGES:
+        assert f"{package.__name__}/py.typed" in wheel.namelist()
+
+
+def test_the_wheel_says_its_version_licence_and_command(wheel):
+    (folder,) = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
+    metadata = HeaderParser().parsestr(wheel.read(f"{folder}/METADATA").decode())
+    assert metadata["Version"] == edgespec.__version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert f"{folder}/licenses/LICENSE" in wheel.namelist()
+    assert "edgespec = edgespec.cli.main:main" in wheel.read(f"{folder}/entry_points.txt").decode()
+
+
+def test_a_device_installs_no_exporter(wheel):
+    (folder,) = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
+    metadata = HeaderParser().parsestr(wheel.read(f"{folder}/METADATA").decode())
+    required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
+    names = {re.match(r"[\w.-]+", line).group() for line in required}
+    assert names == {"click", "numpy", "onnxruntime", "tokenizers"}

@@ -1,0 +1,67 @@
+"""What the chat draft is trained on: every sentence can be filled, and none judges it."""
+
+from __future__ import annotations
+
+import random
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "smollm2_draft"
+PEOPLE = runpy.run_path(str(EXAMPLE / "people.py"))
+PATTERNS = (EXAMPLE / "requests.txt").read_text(encoding="utf-8").splitlines()
+# One entry of each file, as wndb(5WN) and cntlist(5WN) have them.
+WORDNET = {
+    "data.noun": (
+        "  1 This is a licence line.\n"
+        '02084071 05 n 02 dog 0 domestic_dog 0 001 @ 02083346 n 0000 | a kept wolf; "the dog'
+        ' barked all night long"  \n'
+        "09620078 18 n 01 Curie 0 001 @i 10020890 n 0000 | French chemist (born in Poland) who"
+        " won two Nobel prizes; one with her husband  \n"
+    ),
+    "data.verb": "00001740 29 v 01 bark 0 000 | make a sound  \n",
+    "data.adj": "00001740 00 a 01 able 0 000 | having means  \n",
+    "data.adv": "00001740 02 r 01 badly 0 000 | ill  \n",
+    "cntlist.rev": "dog%1:05:00:: 1 42\nable%3:00:00:: 1 1\n",
+}
+
+
+@pytest.fixture
+def wordnet(tmp_path) -> Path:
+    for name, text in WORDNET.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_wordnet_is_read_by_kind(wordnet):
+    words = PEOPLE["read_wordnet"](wordnet)
+    assert set(words.of_kind["animal"]) == {"dog"}
+    assert words.of_kind["animal"].count("dog") == (42).bit_length(), "frequent words come oftener"
+    assert words.of_kind["somebody"] == ["Curie"]
+    assert set(words.of_kind["word"]) == {"dog", "able"}, "a word of no tagged text is too rare"
+    assert words.sentences == ["The dog barked all night long."]
+    assert len(words.explanations) == 1
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_sentence_can_be_filled(pattern):
+    words = PEOPLE["Words"](sentences=["One two three four five."], explanations=["A thing."])
+    for kind in [*PEOPLE["OF_FILE"].values(), "place", "somebody", "word"]:
+        words.of_kind[kind].append("apple")
+    maker = PEOPLE["Maker"](words, random.Random(0))
+    for _ in range(200):
+        request = maker.make(pattern)
+        assert request
+        assert not set("{|}") & set(request), request
+        assert "a apple" not in request.split(), request
+
+
+def test_what_judges_the_draft_is_not_trained_on(wordnet, monkeypatch, capsys):
+    judging = (EXAMPLE / "held_out.txt").read_text(encoding="utf-8").splitlines()
+    monkeypatch.setattr("sys.argv", ["people.py", str(wordnet), "5"])
+    maker = PEOPLE["Maker"]
+    replies = iter([*judging[:3], "one", "two", "two", "three", "four", "five"])
+    monkeypatch.setattr(maker, "make", lambda self, pattern: next(replies))
+    PEOPLE["main"]()
+    assert capsys.readouterr().out.split() == ["one", "two", "three", "four", "five"]
