@@ -1,14 +1,14 @@
 # make demo       a real pair: export, generate with and without its draft, compare
 # make demo-chat  SmolLM2-135M, a chat model, with its draft
 # make test       the tests; COVERAGE=1 also measures which lines they run
-# make lint types docs wheel   what CI adds
+# make lint types docs wheel lint-kernels sanitize   what CI adds
 
 PYTHON ?= python3
 # The CPU build, where an index offers one: it is only used to compare exports with the originals.
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo demo-chat test lint types docs wheel clean
+.PHONY: demo demo-chat test lint types docs wheel lint-kernels sanitize operator-header clean
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -78,6 +78,26 @@ types: .venv/test
 
 docs: .venv/test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+.venv/kernel-tools: .venv/created
+	$(BIN)/pip install --quiet 'cmake>=3.26' 'clang-format==23.*' 'clang-tidy==23.*'
+	touch $@
+
+lint-kernels: .venv/kernel-tools
+	$(BIN)/clang-format --dry-run --Werror $$(find runtimes/kernels/src runtimes/kernels/tests -name '*.h' -o -name '*.cpp')
+	$(BIN)/cmake -S runtimes/kernels -B build/kernels-lint -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING
+	$(BIN)/run-clang-tidy.py -quiet -config-file runtimes/kernels/.clang-tidy -clang-tidy-binary $(BIN)/clang-tidy -p build/kernels-lint runtimes/kernels/src/
+
+# A machine without AVX-512 VNNI builds the tests and cannot run them.
+sanitize: .venv/kernel-tools
+	for sanitizers in address,undefined thread; do \
+		$(BIN)/cmake -S runtimes/kernels -B build/kernels-$$sanitizers -DEDGESPEC_KERNELS_TESTS=ON -DEDGESPEC_KERNELS_SANITIZE=$$sanitizers --log-level=WARNING && \
+		$(BIN)/cmake --build build/kernels-$$sanitizers --target kernel_tests --parallel 2 && \
+		if grep -q avx512_vnni /proc/cpuinfo; then $(BIN)/ctest --test-dir build/kernels-$$sanitizers --output-on-failure; fi || exit 1; \
+	done
+
+operator-header: .venv/export
+	$(BIN)/python scripts/generate_operator_header.py > runtimes/kernels/src/schema/operators.h
 
 wheel: .venv/test
 	PYTHON=$(PYTHON) scripts/check_wheel
