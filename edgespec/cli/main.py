@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,8 +118,9 @@ def export(
     """
     with one_line_errors():
         from edgespec_export.api import export_pair
+        from edgespec_export.progress import byte_bars
 
-        with _progress() as progress:
+        with _log_lines(), byte_bars() as progress:
             export_pair(
                 target,
                 draft,
@@ -130,7 +132,6 @@ def export(
                 measure=not no_measure,
                 replace=force,
                 threads=threads,
-                say=say,
                 progress=progress,
             )
         click.echo(f"{output}: ready; try: edgespec generate {output} PROMPT", err=True)
@@ -401,19 +402,22 @@ def _prompt(prompt: str | None, file: Path | None) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int], Callable[[int], object]]]:
-    """Bars with the time that is left; silent when nobody looks."""
+def _log_lines() -> Iterator[None]:
+    """Prints the log records of level INFO of "edgespec" to standard error."""
+    handler = _Lines(logging.INFO)
+    logger = logging.getLogger("edgespec")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
     try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ModuleNotFoundError:
-        yield lambda _what, _bytes: lambda _done: None
-        return
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
-        def begin(what: str, size: int) -> Callable[[int], object]:
-            task = bars.add_task(what, total=size)
-            return lambda done: bars.advance(task, done)
 
-        yield begin
+class _Lines(logging.Handler):
+    """Prints each record as a line on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())

@@ -775,6 +775,38 @@ def test_a_file_that_cannot_grow_any_further_is_one_line(tiny_checkpoints, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target_formats": ["int3"]}, "'int3'"),
+        ({"draft_formats": ["int3"]}, "'int3'"),
+        ({"cache_formats": ["int3"]}, "'int3'"),
+        ({"cache_formats": []}, "no cache format"),
+        ({"threads": 0}, "threads is 0"),
+        ({}, "not an exported pair"),
+    ],
+    ids=str,
+)
+def test_options_are_checked_before_a_model_is_looked_up(tmp_path, monkeypatch, options, said):
+    """A wrong format is not worth a download of 44 GB."""
+    looked_up = []
+    monkeypatch.setattr("edgespec_export.checkpoint.sources.resolve", looked_up.append)
+    folder = tmp_path / "pair"
+    folder.mkdir()
+    (folder / "mine.txt").touch()
+    assert said in usage(export_pair, "t5-xxl", None, folder, **options)
+    assert looked_up == []
+
+
+def test_a_missing_torch_is_found_before_a_model_is_looked_up(tmp_path, monkeypatch):
+    looked_up = []
+    monkeypatch.setattr("edgespec_export.checkpoint.sources.resolve", looked_up.append)
+    monkeypatch.setitem(sys.modules, "edgespec_export.verify", None)
+    said = failure(export_pair, "t5-xxl", None, tmp_path / "pair", verify=True)
+    assert "pip install 'edgespec[torch]'" in said
+    assert looked_up == []
+
+
 @pytest.mark.parametrize("options", [{"target_formats": ()}, {"draft_formats": ["int3"]}], ids=str)
 def test_a_format_that_does_not_exist_lists_those_that_do(tiny_checkpoints, tmp_path, options):
     assert "fp32" in usage(export, *tiny_checkpoints, tmp_path / "pair", **options)

@@ -11,6 +11,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokeniz
 from tokenizers.models import BPE, Unigram
 
 from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint import tokenizers_file
 from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.tokenizers_file import load_tokenizer
 
@@ -218,6 +219,35 @@ def test_a_corrupt_tokenizer_json_is_one_line(tmp_path):
     for content in (b"", b"{", b"[]", b'{"model": {"type": "Unheard"}}', b"\xff"):
         (tmp_path / "tokenizer.json").write_bytes(content)
         assert "tokenizer.json" in message_of(tmp_path)
+
+
+@pytest.mark.parametrize("charsmap", [None, "x", [], "AAAA"], ids=str)
+def test_a_tokenizer_json_on_which_the_library_panics_is_one_line(folder, charsmap):
+    """The library raises PanicException, which is no Exception, on loading it."""
+    whole = json.loads(load_tokenizer(folder, {}).to_str())
+    whole["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": charsmap}
+    (folder / "tokenizer.json").write_text(json.dumps(whole))
+    assert "tokenizer.json: is not a tokenizer" in message_of(folder)
+
+
+def test_a_tokenizer_json_that_panics_on_encoding_is_one_line(folder):
+    """It adds a special token to each text that it does not define."""
+    whole = json.loads(load_tokenizer(folder, {}).to_str())
+    whole["post_processor"]["special_tokens"] = {}
+    (folder / "tokenizer.json").write_text(json.dumps(whole))
+    assert "tokenizer.json: is not a tokenizer" in message_of(folder)
+
+
+def test_ctrl_c_while_a_tokenizer_is_read_stays_ctrl_c(tmp_path, monkeypatch):
+    class Interrupted:
+        @staticmethod
+        def from_file(path):
+            raise KeyboardInterrupt
+
+    (tmp_path / "tokenizer.json").touch()
+    monkeypatch.setattr(tokenizers_file, "Tokenizer", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load_tokenizer(tmp_path, {})
 
 
 @pytest.mark.parametrize("count", ["-1", "true", '"many"', "1000000000"])

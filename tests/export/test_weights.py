@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from edgespec.errors import EdgespecError
-from edgespec_export.checkpoint.weights import Safetensors, TorchBin, Weights, open_weights
+from edgespec_export.checkpoint.checkpoint import open_weights
+from edgespec_export.checkpoint.safetensors_file import Safetensors
+from edgespec_export.checkpoint.torch_file import TorchBin
+from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.onnx_graph.external_data import WeightFile, journal_of
 from tiny_checkpoints import CODES, write_safetensors
 
@@ -95,6 +98,29 @@ def test_every_bad_header_is_one_line(tmp_path, content):
     assert "model.safetensors" in message_of(lambda: open_weights(tmp_path))
 
 
+@pytest.mark.parametrize("second", ["a.weight", "a\\u002eweight"])
+def test_a_tensor_that_a_header_names_twice_is_refused(tmp_path, second):
+    """The library would silently read the second one."""
+    path = tmp_path / "model.safetensors"
+    write_safetensors(path, {"a.weight": TENSORS["a.weight"]})
+    whole = path.read_bytes()
+    size = struct.unpack("<Q", whole[:8])[0]
+    text = whole[8 : 8 + size].decode()
+    doubled = f'{text[:-1]}, "{second}": {text.partition(": ")[2]}'.encode()
+    path.write_bytes(struct.pack("<Q", len(doubled)) + doubled + whole[8 + size :])
+    said = message_of(lambda: open_weights(tmp_path))
+    assert str(path) in said
+    assert "'a.weight' twice" in said
+
+
+def test_shapes_are_read_from_the_file_once(tmp_path):
+    path = tmp_path / "model.safetensors"
+    write_safetensors(path, TENSORS)
+    weights = open_weights(tmp_path)
+    path.unlink()
+    assert weights.shape("a.weight") == (2, 3)
+
+
 @pytest.mark.parametrize("code", ["I8", "F8_E4M3", "U8", "BOOL"])
 def test_another_dtype_is_refused_by_name_when_it_is_read(tmp_path, code):
     tensors = {"x": np.ones(4, np.int8), "y": np.ones(4, np.float32)}
@@ -130,7 +156,7 @@ def test_a_shard_outside_the_folder_is_refused(tmp_path, shard):
 
 def test_a_tensor_the_shard_lacks_is_named(tmp_path):
     write_shards(tmp_path, {"ghost": "model-1.safetensors"})
-    assert "lacks ghost" in message_of(lambda: open_weights(tmp_path))
+    assert "lacks 'ghost'" in message_of(lambda: open_weights(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "{}", '{"weight_map": {}}', "\ud800", "[" * 9999])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.components.attention import Attention, Heads
 from edgespec_export.components.blocks import NumberFormat
 from edgespec_export.families.eagle import Eagle
@@ -15,7 +15,10 @@ from edgespec_export.families.t5 import T5
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.quantization.hadamard import Residual
 
-__all__ = ["Family", "family_of"]
+__all__ = ["Family", "family_of", "transformers_class"]
+
+# The transformers class that loads a family's original, by the family's name in the manifest.
+_TRANSFORMERS_CLASSES = {"llama": "AutoModelForCausalLM", "t5": "AutoModelForSeq2SeqLM"}
 
 
 class Family(Protocol):
@@ -78,6 +81,20 @@ class Family(Protocol):
     def shapes(self) -> Iterable[tuple[str, tuple[int, ...]]]:
         """Names and shapes of the tensors that show whether a config is their own."""
         ...
+
+
+def transformers_class(family: str) -> str:
+    """Name of the transformers class that loads the original of an exported family.
+
+    Raises:
+        EdgespecError: there is none for this family.
+    """
+    if family not in _TRANSFORMERS_CLASSES:
+        raise EdgespecError(
+            f"family {shortened(family)} has no class in transformers to verify it with "
+            f"(known: {', '.join(_TRANSFORMERS_CLASSES)}); export without --verify"
+        )
+    return _TRANSFORMERS_CLASSES[family]
 
 
 def family_of(config: dict[str, Any], label: str) -> Family:

@@ -12,7 +12,7 @@ from gguf.quants import dequantize
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_rope import ROPE_FACTORS
-from edgespec_export.checkpoint.tensor_names import missing_tensor
+from edgespec_export.checkpoint.weights import missing_tensor
 
 __all__ = ["GgufWeights"]
 
