@@ -31,8 +31,8 @@ class TorchBin:
             path: the file, or the index.
 
         Raises:
-            EdgespecError: no torch; a file is missing, corrupt, older than PyTorch 1.6, or holds more
-                than tensors.
+            EdgespecError: no torch; a file is missing, corrupt, older than PyTorch 1.6, or holds
+                more than tensors.
         """
         torch = _torch(path)
         self._path = path

@@ -28,5 +28,6 @@ def transformers_config(source: Path) -> PretrainedConfig:
     config: PretrainedConfig = AutoConfig.from_pretrained(path, **options)
     if source.is_file():
         scaling = gguf_config(read_gguf_header(source))["rope_scaling"]
-        config.rope_parameters = {**config.rope_parameters, **(scaling or {})}
+        if isinstance(scaling, dict):
+            config.rope_parameters = {**config.rope_parameters, **scaling}
     return config

@@ -116,6 +116,6 @@ def family_of(config: dict[str, Any], label: str) -> Family:
             f"{label}: config.json has a value of the wrong kind ({error}); download it again"
         ) from None
     raise EdgespecError(
-        f"{label}: model_type is {kind!r}; edgespec exports t5, mt5, llama, mistral, qwen2, qwen3 "
-        "and drafts of its own (eagle)"
+        f"{label}: model_type is {shortened(kind)}; edgespec exports t5, mt5, llama, "
+        "mistral, qwen2, qwen3 and EAGLE heads that it has distilled (eagle)"
     )
