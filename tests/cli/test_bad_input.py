@@ -782,13 +782,12 @@ def test_a_file_that_cannot_grow_any_further_is_one_line(tiny_checkpoints, tmp_p
         ({"draft_formats": ["int3"]}, "'int3'"),
         ({"cache_formats": ["int3"]}, "'int3'"),
         ({"cache_formats": []}, "no cache format"),
-        ({"threads": 0}, "threads is 0"),
         ({}, "not an exported pair"),
     ],
     ids=str,
 )
 def test_options_are_checked_before_a_model_is_looked_up(tmp_path, monkeypatch, options, said):
-    """A wrong format is not worth a download of 44 GB."""
+    """Otherwise a wrong format is found after a download of 44 GB."""
     looked_up = []
     monkeypatch.setattr("edgespec_export.checkpoint.sources.resolve", looked_up.append)
     folder = tmp_path / "pair"

@@ -122,7 +122,7 @@ def test_more_layers_than_tensors_are_refused_before_any_loop(tmp_path, write_mo
     assert f"{len(open_weights(folder).names())} tensors" in said
 
 
-# --- drafts with a reduced vocabulary -----------------------------------------------------------------------
+# --- drafts with a reduced vocabulary ------------------------------------------------------------
 
 
 def test_a_draft_without_the_list_of_its_tokens_is_not_paired(tmp_path):

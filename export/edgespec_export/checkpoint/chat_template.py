@@ -169,7 +169,7 @@ def _rendered(
 
 
 def folder_chat(folder: Path) -> ChatFormat | None:
-    """The chat format of a checkpoint folder; None if it has no template, or none that `chat_format` can represent.
+    """The chat format of a checkpoint folder; None without a template that `chat_format` accepts.
 
     The template is in `chat_template.jinja` or in `tokenizer_config.json`.
 
