@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +15,7 @@ from edgespec.artifact.text_file import read_lines, read_text
 from edgespec.cli.chat_command import chat as chat_command
 from edgespec.cli.cli_errors import one_line_errors
 from edgespec.cli.distill_command import distill
+from edgespec.cli.logging_lines import logging_lines
 from edgespec.cli.options import (
     CHAT,
     GENERATION,
@@ -120,7 +118,7 @@ def export(
         from edgespec_export.api import export_pair
         from edgespec_export.progress import byte_bars
 
-        with _log_lines(), byte_bars() as progress:
+        with logging_lines(), byte_bars() as progress:
             export_pair(
                 target,
                 draft,
@@ -399,25 +397,3 @@ def _prompt(prompt: str | None, file: Path | None) -> str:
         return sys.stdin.read().rstrip("\n")
     except UnicodeDecodeError:
         raise UsageError("standard input is not UTF-8 text") from None
-
-
-@contextmanager
-def _log_lines() -> Iterator[None]:
-    """Prints the log records of level INFO of "edgespec" to standard error."""
-    handler = _Lines(logging.INFO)
-    logger = logging.getLogger("edgespec")
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-
-
-class _Lines(logging.Handler):
-    """Prints each record as a line on standard error."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        say(record.getMessage())

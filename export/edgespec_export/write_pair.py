@@ -33,7 +33,7 @@ from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.progress import Advance, Progress
 from edgespec_export.quantization.formats import FORMATS
 
-__all__ = ["check_formats", "check_target", "write_graphs", "write_pair"]
+__all__ = ["check_formats", "check_target", "float32_bytes", "write_graphs", "write_pair"]
 
 
 def check_formats(
@@ -193,7 +193,7 @@ def _write_model(
     for format_ in dict.fromkeys(formats):  # without repetitions
         relative = Path(role) / format_
         (folder / relative).mkdir(parents=True, exist_ok=True)
-        done = progress(f"{role} {format_}", _bytes(checkpoint))
+        done = progress(f"{role} {format_}", float32_bytes(checkpoint))
         decoders = {cache: _with_cache(DECODER, cache) for cache in caches}
         write_graphs(
             checkpoint.weights,
@@ -268,7 +268,7 @@ def _check_all_read(file: WeightFile, family: Family) -> None:
         )
 
 
-def _bytes(checkpoint: Checkpoint) -> int:
-    """Bytes of all tensors as float32."""
+def float32_bytes(checkpoint: Checkpoint) -> int:
+    """Bytes of all tensors of a checkpoint as float32."""
     weights = checkpoint.weights
     return 4 * sum(int(np.prod(weights.shape(name))) for name in weights.names())
