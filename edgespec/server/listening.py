@@ -28,11 +28,12 @@ def listening(host: str, port: int) -> socket.socket:
             "address of this machine"
         )
     try:
+        host.encode("idna")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
-    except (UnicodeError, ValueError):
+    except (TypeError, ValueError):  # UnicodeError is a ValueError
         raise UsageError(f"the host is {shortened(host)}; give a name or an IP address") from None
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason, _, _ = (getattr(error, "strerror", None) or str(error)).partition(" (while ")
         where = host if len(host) <= 60 else shortened(host)
         raise UsageError(f"cannot listen at {where} port {port}: {reason}; give another") from None
