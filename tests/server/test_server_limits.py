@@ -15,12 +15,11 @@ import pytest
 
 import edgespec
 from command import EDGESPEC, run
-from serving import CHAT, DRAFTED, JSON_TYPE, Served, chat, connected, sent
-
 from edgespec.artifact.chat_format import user_message
 from edgespec.server.app import application
 from edgespec.server.limits import Limits, usual_max_body
 from edgespec.server.pair_queue import PairQueue, QueueFullError
+from serving import CHAT, DRAFTED, JSON_TYPE, Served, chat, connected, sent
 
 
 @pytest.fixture(scope="module")
