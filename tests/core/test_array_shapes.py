@@ -18,7 +18,7 @@ CHECKED = [
         "vocab_ops".split()
     ),
     "edgespec.drafters",
-    "beartype.beartype",
+    "shape_checks.checked",
 ]
 
 
