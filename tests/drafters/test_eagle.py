@@ -331,7 +331,8 @@ def test_a_trace_separates_later_drafted_tokens_from_first_ones(causal, reading)
 
 def test_an_eagle_head_cannot_be_a_target(target, tmp_path):
     write_eagle(target, tmp_path / "draft")
-    with pytest.raises(EdgespecError, match=r"reads its target's hidden states .*, so it cannot be"):
+    message = r"reads its target's hidden states .*, so it cannot be"
+    with pytest.raises(EdgespecError, match=message):
         export_pair(str(tmp_path / "draft"), None, tmp_path / "pair")
 
 
