@@ -1,6 +1,6 @@
 """Errors a user can act on: one line that names the value, the limit and the way out."""
 
-__all__ = ["EdgespecError", "UsageError"]
+__all__ = ["EdgespecError", "UsageError", "shortened"]
 
 
 class EdgespecError(Exception):
@@ -9,3 +9,9 @@ class EdgespecError(Exception):
 
 class UsageError(EdgespecError, ValueError):
     """The caller asked for something that cannot be: a bad argument or option. Exit code 2."""
+
+
+def shortened(value: object, limit: int = 60) -> str:
+    """A value for a message: its `repr`, cut after `limit` characters."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"

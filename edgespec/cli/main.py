@@ -17,6 +17,7 @@ from edgespec.artifact.text_file import read_lines, read_text
 from edgespec.cli.chat_command import chat as chat_command
 from edgespec.cli.cli_errors import one_line_errors
 from edgespec.cli.distill_command import distill
+from edgespec.cli.logging_lines import logging_lines
 from edgespec.cli.options import (
     CHAT,
     GENERATION,
@@ -73,6 +74,7 @@ def main(context: click.Context) -> None:
       edgespec export flan-t5-large flan-t5-small -o build/flan
       edgespec generate build/flan "translate English to German: Good morning."
     """
+    context.with_resource(logging_lines())
     if os.environ.get("NO_COLOR"):
         context.color = False
 
@@ -222,10 +224,10 @@ def inspect(
             say(f"{others} files are as exported")
             if unknown:
                 say(f"no digest of {', '.join(unknown)}: export again for one")
-        profile = profile_of_this_machine(pair, manifest, say)
+        profile = profile_of_this_machine(pair, manifest)
         asked = LoadRequest(threads, provider=provider)
         if measure:
-            verdicts = measured_invariances(pair, manifest, profile, asked, say)
+            verdicts = measured_invariances(pair, manifest, profile, asked)
         else:
             verdicts = known_invariances(pair, manifest, profile, asked)
         click.echo((pair_json if as_json else describe_pair)(manifest, verdicts, profile))
@@ -276,9 +278,8 @@ def tune(
             process=Sampling(**sampling),
             max_new_tokens=max_new_tokens,
             threads=threads,
-            named=named,
+            providers=named,
             chat=_in_chat_format(chat, manifest),
-            say=say,
         )
         if plot is not None:
             from edgespec.cli.tune_plot import plot_tuning
@@ -325,7 +326,7 @@ def bench(
         from edgespec.core.distribution import Sampling
         from edgespec.measure.bench import bench as time_texts
         from edgespec.measure.bench import bench_synthetic
-        from edgespec.pair.runtime import describe
+        from edgespec.pair.runtime import machine_of
 
         loaded = load(
             pair,
@@ -335,9 +336,9 @@ def bench(
             provider=provider,
             draft_provider=draft_provider,
             allow_inexact=acceptance is not None,  # what is decreed is not exact anyway
-            say=say,
         )
-        measured_on = describe(loaded.devices[0], loaded.devices[1] if loaded.draft else None)
+        device, draft_device = loaded.devices
+        measured_on = str(machine_of(device, draft_device if loaded.draft else None))
         if acceptance is None:
             rows = time_texts(
                 loaded,

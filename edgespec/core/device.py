@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CPU", "HERE", "Device", "ProviderInfo", "drafted_by", "placed"]
+from edgespec.errors import UsageError, shortened
+
+__all__ = ["CPU", "HERE", "MAX_THREADS", "Device", "ProviderInfo", "drafted_by", "placed"]
 
 CPU = "cpu"
+MAX_THREADS = 1024  # ONNX Runtime starts as many as it is told, for minutes
 
 
 @dataclass(frozen=True)
 class Device:
-    """Attributes:
-    threads: of the processor; None takes the physical cores.
-    provider: an execution provider of ONNX Runtime, as `edgespec providers` names it.
+    """Where a model runs.
+
+    Attributes:
+        threads: of the processor, 1 to `MAX_THREADS`; None takes the physical cores.
+        provider: an execution provider of ONNX Runtime, as `edgespec providers` names it.
+
+    Raises:
+        UsageError: the number of threads is out of range.
     """
 
     threads: int | None = None
     provider: str = CPU
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise UsageError(
+                f"threads is {shortened(self.threads)}; give a whole number from 1 to {MAX_THREADS}"
+            )
 
 
 HERE = Device()  # the processor, all its cores

@@ -66,7 +66,7 @@ def target(folder):
 
 
 def test_each_cache_is_a_variant_that_says_so(target):
-    caches = {name: variant.cache for name, variant in target.variants.items()}
+    caches = {name: variant.cache_format for name, variant in target.variants.items()}
     assert caches == {
         "fp32": "fp32",
         "fp32-cache-fp16": "fp16",
