@@ -25,6 +25,7 @@ from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal
 from edgespec.core.kernels import SWITCH, kernels_here
 from edgespec.core.model import Candidate
+from edgespec.drafters.registry import costs_by_name
 from edgespec.errors import EdgespecError
 from edgespec.pair import invariance_cache as verdicts
 from edgespec.pair.runtime import measure_row_invariance, open_model
@@ -82,7 +83,7 @@ def loaded(folder, format_="int8", **options):
     """With the costs of a large model: γ "auto" would not draft for one of this size."""
     pair = edgespec.load(folder, threads=1, target_format=format_, draft_format=format_, **options)
     costs = Costs([1 + 0.02 * gamma for gamma in range(MAX_ROWS)], draft=0.02)
-    pair.costs = costs.of_kinds()
+    pair.costs = costs_by_name(costs)
     return pair
 
 

@@ -193,7 +193,7 @@ def test_the_profile_says_what_was_faster_of_a_fixed_gamma_and_one_that_follows(
     changes, draft, gamma, speedup
 ):
     best = trial(**changes)
-    profile = Tuning([best], best, "a test").profile()
+    profile = Tuning.of([best]).profile()
     assert (profile.draft, profile.gamma, best.speedup) == (draft, gamma, speedup)
 
 
