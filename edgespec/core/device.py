@@ -1,4 +1,4 @@
-"""Where a model runs."""
+"""Where a model runs: threads and execution provider."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from edgespec.errors import UsageError, shortened
 
-__all__ = ["CPU", "HERE", "MAX_THREADS", "Device", "ProviderInfo", "drafted_by", "placed"]
+__all__ = ["CPU", "HERE", "MAX_THREADS", "Device", "ProviderInfo", "drafter_title", "variant_title"]
 
 CPU = "cpu"
-MAX_THREADS = 1024  # ONNX Runtime starts as many as it is told, for minutes
+MAX_THREADS = 1024  # ONNX Runtime starts any number, and is then silent for minutes
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class Device:
     """Where a model runs.
 
     Attributes:
-        threads: of the processor, 1 to `MAX_THREADS`; None takes the physical cores.
-        provider: an execution provider of ONNX Runtime, as `edgespec providers` names it.
+        threads: of the processor, 1 to `MAX_THREADS`; None uses all physical cores.
+        provider: an execution provider of ONNX Runtime, by its name in `edgespec providers`.
 
     Raises:
         UsageError: the number of threads is out of range.
@@ -39,11 +39,13 @@ HERE = Device()  # the processor, all its cores
 
 @dataclass(frozen=True)
 class ProviderInfo:
-    """Attributes:
-    name: what users call an execution provider.
-    title: what ONNX Runtime calls it.
-    version: of a plug-in, or of the kernels that the processor's has; empty for what is built in.
-    hardware: what it runs on; empty where the runtime does not tell.
+    """An execution provider of ONNX Runtime.
+
+    Attributes:
+        name: what users call it.
+        title: what ONNX Runtime calls it.
+        version: of a plug-in, or of the processor's kernels; empty for a built-in provider.
+        hardware: what it runs on; empty if the runtime does not tell.
     """
 
     name: str
@@ -52,15 +54,15 @@ class ProviderInfo:
     hardware: str
 
     def __str__(self) -> str:
-        """All that tells it from another: what was measured on it says nothing about that one."""
+        """All that distinguishes it: measurements of one provider do not apply to another."""
         return " ".join(filter(None, (self.title, self.version, self.hardware)))
 
 
-def placed(variant: str, provider: str) -> str:
-    """A variant and where it runs, for people; the processor goes without saying."""
+def variant_title(variant: str, provider: str) -> str:
+    """A variant and where it runs, for people; the processor is not mentioned."""
     return variant if provider == CPU else f"{variant} on {provider}"
 
 
-def drafted_by(kind: str, variant: str | None, provider: str | None) -> str:
-    """What drafts, for people: its kind, and of a model the variant and where it runs."""
-    return kind if variant is None else f"{kind} {placed(variant, provider or CPU)}"
+def drafter_title(kind: str, variant: str | None, provider: str | None) -> str:
+    """A drafter, for people: its kind, and for a model its variant and where it runs."""
+    return kind if variant is None else f"{kind} {variant_title(variant, provider or CPU)}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from edgespec.core.controller import Adaptive, Confident, Controller, Fixed, controller
 from edgespec.core.cost_model import Costs
-from edgespec.core.distribution import Sampling
+from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
 from edgespec.core.model import Model, candidate_model_of
 from edgespec.drafters.alternating import AlternatingDrafter
@@ -56,7 +56,7 @@ class DrafterSetup:
     target: Model
     draft: Model | None
     vocabulary: Vocabulary
-    process: Sampling
+    process: Processor
     gamma: int | str
     costs: Mapping[str, Costs]
     last_tokens: Collection[int] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgespec.core.controller import Fixed
 from edgespec.core.decode import Round, plain, speculate
-from edgespec.core.distribution import Sampling
+from edgespec.core.sampling import Sampling
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Model
 from edgespec.core.randomness import Randomness, Seeded
@@ -55,7 +55,7 @@ def bench(
     pair: Pair,
     prompts: Sequence[str],
     *,
-    process: Sampling,
+    sampling: Sampling,
     max_new_tokens: int,
     gammas: Sequence[int | str],
     chat: bool,
@@ -65,7 +65,7 @@ def bench(
     for named in available(pair.draft is not None):
         for gamma in gammas:
             ways[f"{named.name}, γ {gamma}"] = {"draft": named.name, "gamma": gamma}
-    options = sampling_options(process) | {
+    options = sampling_options(sampling) | {
         "max_new_tokens": max_new_tokens,
         "seed": 0,
         "chat": chat,
@@ -111,7 +111,7 @@ def _plain_rounds(pair: Pair, seed: int, max_new_tokens: int) -> Iterator[Round]
     return plain(
         pair.target,
         SYNTHETIC_PROMPT,
-        process=Sampling(),
+        process=Sampling().processor(),
         randomness=Seeded(seed),
         max_new_tokens=max_new_tokens,
         ends=_never,
@@ -121,7 +121,7 @@ def _plain_rounds(pair: Pair, seed: int, max_new_tokens: int) -> Iterator[Round]
 def _drafted_rounds(
     pair: Pair, draft: Model, seed: int, max_new_tokens: int, rule: Rule, gamma: int
 ) -> Iterator[Round]:
-    process = Sampling()
+    process = Sampling().processor()
     return speculate(
         pair.target,
         ModelDrafter(draft, process, pair.vocabulary),

@@ -14,7 +14,8 @@ from statistics import median
 import numpy as np
 
 from edgespec.core.cost_model import Costs
-from edgespec.core.distribution import Sampling, one_hot
+from edgespec.core.distribution import one_hot
+from edgespec.core.sampling import Sampling
 from edgespec.core.draft import Drafter, Proposal
 from edgespec.core.randomness import Randomness
 from edgespec.core.stats import RoundTime, Stats
@@ -53,16 +54,16 @@ class RoundCosts:
 
 
 def round_costs(
-    pair: Pair, prompts: Sequence[Sequence[int]], kind: str, process: Sampling
+    pair: Pair, prompts: Sequence[Sequence[int]], kind: str, sampling: Sampling
 ) -> RoundCosts:
     """Median times of rounds with γ drafted tokens, in turns with plain steps.
 
     Args:
         prompts: token ids of texts of the kind that the pair is for.
         kind: name of the drafter; for one that runs no model, verification alone is timed.
-        process: the sampling that it will be used with.
+        sampling: the options that it will be used with.
     """
-    options = sampling_options(process) | {"seed": 0, "ignore_eos": True}
+    options = sampling_options(sampling) | {"seed": 0, "ignore_eos": True}
     draft: str | Drafter = kind if DRAFTERS[kind].uses_model else Repeat()
     rounds: dict[int, list[RoundTime]] = {gamma: [] for gamma in (0, *GAMMAS)}
     for prompt in prompts[:PROMPTS]:

@@ -14,8 +14,8 @@ import numpy as np
 
 from edgespec.artifact.manifest import Manifest, read_manifest
 from edgespec.core.cost_model import Costs
-from edgespec.core.device import CPU, Device, placed
-from edgespec.core.distribution import Sampling
+from edgespec.core.device import CPU, Device, variant_title
+from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Rate
 from edgespec.drafters.registry import DRAFTERS, NamedDrafter, costs_by_name
 from edgespec.errors import UsageError
@@ -45,7 +45,7 @@ def tune(
     folder: Path,
     prompts: Sequence[str],
     *,
-    process: Sampling,
+    sampling: Sampling,
     max_new_tokens: int,
     threads: Sequence[int] = (),
     providers: Sequence[str] = (),
@@ -57,7 +57,7 @@ def tune(
 
     Args:
         prompts: texts of the kind that the pair will be used for; acceptance depends on them.
-        process: the sampling that it will be used with.
+        sampling: the options that it will be used with.
         max_new_tokens: of each text.
         threads: numbers of threads to try; by default 1 and all cores.
         providers: to try; by default all of this machine.
@@ -67,10 +67,10 @@ def tune(
     drafts = list(manifest.draft.variants) if manifest.draft else []
     trials: list[Trial] = []
     counts = threads or sorted({1, os.cpu_count() or 1})
-    task = _Task(folder, prompts, process, max_new_tokens, chat)
+    task = _Task(folder, prompts, sampling, max_new_tokens, chat)
     for provider, count in product(_providers(providers), counts):
         for target_format in manifest.target.variants:
-            with left_out_if_it_cannot(f"target {placed(target_format, provider)}", provider):
+            with left_out_if_it_cannot(f"target {variant_title(target_format, provider)}", provider):
                 if _is_exact(folder, manifest, target_format, Device(count, provider)):
                     trials += _tried(_Run(task, target_format, provider, count), drafts)
     if not trials:
@@ -91,7 +91,7 @@ def _providers(names: Sequence[str]) -> list[str]:
 def _is_exact(folder: Path, manifest: Manifest, target_format: str, device: Device) -> bool:
     """Whether a target is row-invariant on a device; logs its distance from the processor's."""
     if not invariance_here(folder, manifest, target_format, device).is_row_invariant:
-        what = f"target {placed(target_format, device.provider)}"
+        what = f"target {variant_title(target_format, device.provider)}"
         logger.info("%s: not row-invariant with %s threads, left out", what, device.threads)
         return False
     log_distance(folder, manifest, target_format, device)
@@ -107,7 +107,7 @@ def _tried(run: _Run, drafts: Sequence[str]) -> list[Trial]:
             trials.append(run.certain(named.name))
             continue
         for draft_format, provider in product(drafts, dict.fromkeys((CPU, run.provider))):
-            with left_out_if_it_cannot(f"draft {placed(draft_format, provider)}", provider):
+            with left_out_if_it_cannot(f"draft {variant_title(draft_format, provider)}", provider):
                 trials.append(run.model(named.name, draft_format, provider))
     trials = _on_one_scale(trials)
     for trial in trials:
@@ -137,7 +137,7 @@ class _Task:
 
     folder: Path
     prompts: Sequence[str]
-    process: Sampling
+    sampling: Sampling
     max_new_tokens: int
     chat: bool
 
@@ -150,7 +150,8 @@ class _Run:
         self._target_format = target_format
         self.provider = provider
         self._threads = threads
-        self._options = sampling_options(task.process) | {
+        self._processor = task.sampling.processor()
+        self._options = sampling_options(task.sampling) | {
             "max_new_tokens": task.max_new_tokens,
             "seed": 0,
         }
@@ -170,12 +171,12 @@ class _Run:
 
     def certain(self, name: str) -> Trial:
         """A drafter that runs no model."""
-        drafter, _ = self._pair.drafter(name, "auto", self._task.process)
+        drafter, _ = self._pair.drafter(name, "auto", self._processor)
         traces = [
             replay_trace(drafter, prompt, text, MAX_GAMMA, ended=ended)
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
-        timed = round_costs(self._pair, self._prompts, name, self._task.process)
+        timed = round_costs(self._pair, self._prompts, name, self._task.sampling)
         return self._trial(name, None, CPU, timed, traces, self._pair)
 
     def model(self, name: str, draft_format: str, provider: str) -> Trial:
@@ -189,13 +190,13 @@ class _Run:
                 pair.vocabulary,
                 prompt,
                 text,
-                self._task.process,
+                self._processor,
                 MAX_GAMMA,
                 ended=ended,
             )
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
-        timed = round_costs(pair, self._prompts, name, self._task.process)
+        timed = round_costs(pair, self._prompts, name, self._task.sampling)
         return self._trial(name, draft_format, provider, timed, traces, pair)
 
     def _load(self, draft_format: str | None, provider: str) -> Pair:

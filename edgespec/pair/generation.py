@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.decode import Round
-from edgespec.core.distribution import Sampling
+from edgespec.core.sampling import Sampling
 from edgespec.core.draft import Drafter
 from edgespec.core.stats import Stats, counted
 from edgespec.pair.tokenizer import GrowingText
@@ -46,13 +46,13 @@ class GenerationOptions(TypedDict, total=False):
     chat: bool
 
 
-def sampling_options(process: Sampling) -> GenerationOptions:
-    """The options that sample as `process` does."""
+def sampling_options(sampling: Sampling) -> GenerationOptions:
+    """The options that sample as `sampling` does."""
     return {
-        "temperature": process.temperature,
-        "top_k": process.top_k,
-        "top_p": process.top_p,
-        "min_p": process.min_p,
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
     }
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgespec.artifact.manifest import Manifest, RowInvariance
-from edgespec.core.device import Device, placed
+from edgespec.core.device import Device, variant_title
 from edgespec.pair.invariance_cache import known_invariance, measured_invariance
 from edgespec.pair.profile import Profile
 from edgespec.pair.provider_check import left_out_if_it_cannot, log_distance
@@ -34,7 +34,7 @@ def measured_invariances(
     """
     found = {}
     for name, device in _devices(manifest, profile, request).items():
-        with left_out_if_it_cannot(f"target {placed(name, device.provider)}", device.provider):
+        with left_out_if_it_cannot(f"target {variant_title(name, device.provider)}", device.provider):
             found[name] = measured_invariance(folder, manifest, name, device)
             log_distance(folder, manifest, name, device)
     return found

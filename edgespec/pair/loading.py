@@ -9,7 +9,7 @@ from pathlib import Path
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import Manifest, RowInvariance, read_manifest
 from edgespec.core.cost_model import Costs, estimated_costs
-from edgespec.core.device import placed
+from edgespec.core.device import variant_title
 from edgespec.core.kernels import kernels_for
 from edgespec.core.model import Model
 from edgespec.drafters.registry import available
@@ -101,7 +101,7 @@ def _models(
         max_rows=max_rows,
         candidates=bool(invariance and invariance.candidates),
     )
-    what = placed(f"target {setup.target_format}", setup.device.provider)
+    what = variant_title(f"target {setup.target_format}", setup.device.provider)
     _log_operators(what, target.operators)
     if manifest.draft is None or setup.draft_format is None:
         return target, None
@@ -113,7 +113,7 @@ def _models(
         device=setup.draft_device,
         target=target,
     )
-    what = placed(f"draft {setup.draft_format}", setup.draft_device.provider)
+    what = variant_title(f"draft {setup.draft_format}", setup.draft_device.provider)
     _log_operators(what, draft.operators)
     return target, draft
 

@@ -14,10 +14,11 @@ from edgespec.core.controller import Controller, controller
 from edgespec.core.cost_model import Costs
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.device import Device
-from edgespec.core.distribution import Sampling
+from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
 from edgespec.core.model import Model
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
 from edgespec.drafters.registry import DRAFTER_NAMES, DRAFTERS, DrafterSetup, own_costs
 from edgespec.drafters.vocabulary_map import Vocabulary
@@ -156,14 +157,15 @@ class Pair:
         kind = self._draft_kind(draft, gamma)
         if gamma is None:
             gamma = self._default_gamma if draft is True else "auto"
-        process = Sampling(temperature, top_k, top_p, min_p)
+        sampling = Sampling(temperature, top_k, top_p, min_p)
+        process = sampling.processor()
         given = self._encoder(prompt, chat)
         answers = given.answers if self._exact else None
         randomness = Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
         condition = StopCondition(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
         drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers)
-        rule = _rule_name(rule, kind, process)
+        rule = _rule_name(rule, kind, sampling.greedy)
         rounds = _decoder(drafter, gammas, rule)(
             self.target,
             prompt=given.tokens,
@@ -201,7 +203,7 @@ class Pair:
         self,
         name: str,
         gamma: int | str,
-        process: Sampling,
+        process: Processor,
         last_tokens: Sequence[int] = (),
         answers: Sequence[range] | None = None,
     ) -> tuple[Drafter, Controller]:
@@ -247,7 +249,7 @@ class Pair:
         self,
         kind: str | Drafter | None,
         gamma: int | str,
-        process: Sampling,
+        process: Processor,
         last_tokens: Sequence[int],
         answers: Sequence[range] | None,
     ) -> tuple[Drafter | None, Controller]:
@@ -301,14 +303,14 @@ def _check_limit(max_new_tokens: int | None) -> None:
         )
 
 
-def _rule_name(rule: str | None, kind: str | Drafter | None, process: Sampling) -> str | None:
+def _rule_name(rule: str | None, kind: str | Drafter | None, greedy: bool) -> str | None:
     """The verification rule that runs; None without a draft."""
     if rule is not None and rule not in RULES:
         raise UsageError(f"rule is {shortened(rule)}; give one of: {', '.join(RULES)}")
     if kind is None:
         return None
     certain = isinstance(kind, str) and not DRAFTERS[kind].uses_model
-    return rule or ("token" if process.greedy or certain else "block")
+    return rule or ("token" if greedy or certain else "block")
 
 
 def _decoder(

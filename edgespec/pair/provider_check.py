@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgespec.artifact.manifest import Distance, Manifest
-from edgespec.core.device import CPU, Device, placed
+from edgespec.core.device import CPU, Device, variant_title
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.runtime import open_model
 from edgespec.pair.sample_prompts import sample_texts
@@ -28,7 +28,7 @@ def log_distance(folder: Path, manifest: Manifest, variant: str, device: Device)
     """Logs how far a target variant on another provider is from itself on the processor."""
     if device.provider != CPU:
         found = _distance_from_processor(folder, manifest, variant, device)
-        logger.info("target %s: %s", placed(variant, device.provider), found)
+        logger.info("target %s: %s", variant_title(variant, device.provider), found)
 
 
 def _distance_from_processor(
