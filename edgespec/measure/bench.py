@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from edgespec.core.controller import Fixed
 from edgespec.core.decode import Round, plain, speculate
-from edgespec.core.sampling import Sampling
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Model
 from edgespec.core.randomness import Randomness, Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Rate, Stats, counted
 from edgespec.core.verification import Rule, TargetDistributions, VerificationResult
 from edgespec.drafters.model_drafter import ModelDrafter

@@ -15,9 +15,9 @@ import numpy as np
 
 from edgespec.core.cost_model import Costs
 from edgespec.core.distribution import one_hot
-from edgespec.core.sampling import Sampling
 from edgespec.core.draft import Drafter, Proposal
 from edgespec.core.randomness import Randomness
+from edgespec.core.sampling import Sampling
 from edgespec.core.stats import RoundTime, Stats
 from edgespec.drafters.registry import DRAFTERS
 from edgespec.pair.generation import GenerationOptions, sampling_options

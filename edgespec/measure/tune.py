@@ -70,7 +70,9 @@ def tune(
     task = _Task(folder, prompts, sampling, max_new_tokens, chat)
     for provider, count in product(_providers(providers), counts):
         for target_format in manifest.target.variants:
-            with left_out_if_it_cannot(f"target {variant_title(target_format, provider)}", provider):
+            with left_out_if_it_cannot(
+                f"target {variant_title(target_format, provider)}", provider
+            ):
                 if _is_exact(folder, manifest, target_format, Device(count, provider)):
                     trials += _tried(_Run(task, target_format, provider, count), drafts)
     if not trials:

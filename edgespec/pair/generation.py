@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.decode import Round
-from edgespec.core.sampling import Sampling
 from edgespec.core.draft import Drafter
+from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Stats, counted
 from edgespec.pair.tokenizer import GrowingText
 

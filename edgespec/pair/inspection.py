@@ -34,7 +34,9 @@ def measured_invariances(
     """
     found = {}
     for name, device in _devices(manifest, profile, request).items():
-        with left_out_if_it_cannot(f"target {variant_title(name, device.provider)}", device.provider):
+        with left_out_if_it_cannot(
+            f"target {variant_title(name, device.provider)}", device.provider
+        ):
             found[name] = measured_invariance(folder, manifest, name, device)
             log_distance(folder, manifest, name, device)
     return found

@@ -331,10 +331,3 @@ def test_a_invariance_result_is_about_candidates_too(folder, monkeypatch, mutant
     found = measure_row_invariance(folder, read_manifest(folder).target, "int8", Device(1))
     assert found.is_row_invariant
     assert found.candidates == (mutant is None)
-
-
-def test_a_manifest_from_before_candidates_is_one_without(folder):
-    manifest = read_manifest(folder)
-    record = dataclasses.asdict(manifest.target.variants["int8"].row_invariance)
-    del record["candidates"]
-    assert not parsed(RowInvariance, record, "row_invariance").candidates
