@@ -123,8 +123,8 @@ def _both(setup: DrafterSetup) -> tuple[Drafter, Controller]:
 
 
 _ALL = (
-    NamedDrafter("model", _model, cost=None, tuned_with="both"),
     NamedDrafter("lookup", _lookup, cost=0.0, tuned_with="lookup"),
+    NamedDrafter("model", _model, cost=None, tuned_with="both"),
     NamedDrafter("both", _both, cost=None, parts=("lookup", "model")),
 )
 DRAFTERS = {drafter.name: drafter for drafter in _ALL}

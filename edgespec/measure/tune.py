@@ -17,7 +17,7 @@ from edgespec.core.cost_model import Costs
 from edgespec.core.device import CPU, Device, variant_title
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Rate
-from edgespec.drafters.registry import DRAFTERS, NamedDrafter, costs_by_name
+from edgespec.drafters.registry import DRAFTERS, costs_by_name
 from edgespec.errors import UsageError
 from edgespec.measure.bench import NOTHING_TO_TIME
 from edgespec.measure.predict import (
@@ -104,7 +104,9 @@ def _tried(run: _Run, drafts: Sequence[str]) -> list[Trial]:
     """Plain decoding and every drafter; a draft model runs on the processor and on the target's
     provider."""
     trials = [run.plain()]
-    for named in _measured_drafters():
+    for named in DRAFTERS.values():
+        if named.parts:
+            continue
         if not named.uses_model:
             trials.append(run.certain(named.name))
             continue
@@ -115,12 +117,6 @@ def _tried(run: _Run, drafts: Sequence[str]) -> list[Trial]:
     for trial in trials:
         logger.info(_line(trial))
     return trials
-
-
-def _measured_drafters() -> list[NamedDrafter]:
-    """Those that propose themselves; the quick ones without a model first."""
-    own = [named for named in DRAFTERS.values() if not named.parts]
-    return sorted(own, key=lambda named: named.uses_model)
 
 
 def _on_one_scale(trials: Sequence[Trial]) -> list[Trial]:

@@ -8,7 +8,6 @@ pair appears whole or not at all, and what was in its place stays until the new 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import signal

@@ -16,8 +16,7 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from eagle_checkpoints import write_eagle, write_target
 from edgespec.artifact.graph_io import MAX_ROWS
-from edgespec.artifact.manifest import RowInvariance, read_manifest
-from edgespec.artifact.typed_json import parsed
+from edgespec.artifact.manifest import read_manifest
 from edgespec.core.controller import Confident
 from edgespec.core.cost_model import Costs
 from edgespec.core.device import Device

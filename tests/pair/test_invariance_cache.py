@@ -97,9 +97,7 @@ def test_everything_in_a_machines_record_is_in_its_digest():
 
 
 def test_a_draft_on_another_device_is_part_of_the_machine():
-    alone, same, both = (
-        machine_of(Device(1), draft) for draft in (None, Device(1), Device(2))
-    )
+    alone, same, both = (machine_of(Device(1), draft) for draft in (None, Device(1), Device(2)))
     assert alone == same != both
     assert str(both) == f"{alone}; draft: {machine_of(Device(2))}"
 
@@ -135,9 +133,13 @@ def test_a_result_belongs_to_one_graph(own_pair, measurements):
     graph = manifest.target.variants["fp32"].graphs[DECODER]
     manifest.files[graph]["sha256"] = "0" * 64
     assert (
-        invariance_cache.known_invariance(own_pair, with_invariance(manifest, None), "fp32", HERE) is None
+        invariance_cache.known_invariance(own_pair, with_invariance(manifest, None), "fp32", HERE)
+        is None
     )
-    assert invariance_cache.known_invariance(own_pair, read_manifest(own_pair), "fp32", HERE) is not None
+    assert (
+        invariance_cache.known_invariance(own_pair, read_manifest(own_pair), "fp32", HERE)
+        is not None
+    )
 
 
 ENTRY = """[{{"graph": "{graph}", "row_invariance": {{"is_row_invariant": true,

@@ -8,7 +8,6 @@ Rewinding and the last position of the capacity are in test_cache.py.
 
 from __future__ import annotations
 
-import json
 import time
 
 import numpy as np
@@ -244,7 +243,9 @@ def test_a_manifest_with_an_unknown_cache_is_one_line(own_pair, value):
     edit_manifest(
         own_pair, lambda data: data["target"]["variants"]["fp32"].update(cache_format=value)
     )
-    with pytest.raises(EdgespecError, match=f"{MANIFEST} is damaged .*cache_format is .*; export") as said:
+    with pytest.raises(
+        EdgespecError, match=f"{MANIFEST} is damaged .*cache_format is .*; export"
+    ) as said:
         read_manifest(own_pair)
     assert "\n" not in str(said.value)
 

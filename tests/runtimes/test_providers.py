@@ -21,12 +21,12 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import CPU, Device
 from edgespec.pair import invariance_cache as verdicts
 from edgespec.pair.invariance_cache import INVARIANCE_FILE, known_invariance
-from edgespec.pair.profile import PROFILE, Profile, read_profile, write_profile
+from edgespec.pair.profile import Profile, write_profile
 from edgespec.pair.runtime import machine_of, measure_row_invariance
-from logged import logged_lines
 from edgespec_export.api import export_pair
 from edgespec_export.quantization.formats import Int8
 from edgespec_runtimes.ort import providers
+from logged import logged_lines
 from profiles import profile
 from rotated_float import Turned
 
@@ -301,7 +301,6 @@ def test_a_profile_of_other_providers_or_another_machine_is_not_used_and_says_so
     assert "was measured on another machine, or with other software, and is not used" in said[0]
     assert pair.devices == HERE
     assert "is not used" in run("inspect", folder).stderr
-
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.scoring import score_of
 from edgespec.drafters.model_drafter import ModelDrafter
-from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.drafters.registry import costs_by_name
+from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
 from edgespec_export.api import export_pair
