@@ -415,7 +415,7 @@ def test_the_counts_add_up(pair, words, rule, temperature, draft, stop):
 
 
 class Wild:
-    """A caller's own draft: any tokens, some of them with a wide distribution that they were drawn from."""
+    """A caller's own drafter: any tokens, some drawn from a wide distribution."""
 
     seconds = 0.0
 
@@ -479,7 +479,7 @@ def test_a_seed_draws_the_same_text_again_with_a_callers_drafter(pair, temperatu
 def test_a_cost_that_is_none_is_refused(pair, cost):
     wild = Wild(40)
     wild.cost = cost
-    with pytest.raises(edgespec.UsageError, match="the drafter's cost is .* a number from 0"):
+    with pytest.raises(edgespec.UsageError, match=r"the drafter's cost is .* a number from 0"):
         pair.stream(ENGLISH, draft=wild)
 
 

@@ -41,5 +41,5 @@ def test_a_variant_with_another_cache_takes_the_curve_of_its_weights(folder, var
 
 @pytest.mark.parametrize("threads", [0, -1, 1025, 100_000, 10**19])
 def test_a_number_of_threads_out_of_range_is_refused_at_once(folder, threads):
-    with pytest.raises(edgespec.UsageError, match="threads is .*; give a whole number from 1 to"):
+    with pytest.raises(edgespec.UsageError, match=r"threads is .*; give a whole number from 1 to"):
         edgespec.load(folder, threads=threads)
