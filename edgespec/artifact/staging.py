@@ -12,7 +12,7 @@ from pathlib import Path
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.errors import EdgespecError, UsageError
 
-__all__ = ["staged", "stamps"]
+__all__ = ["check_free", "staged", "stamps"]
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def staged(
     old = final.parent / f".{final.name}.replaced"
     with _alone(folder, final):
         _bring_back(old, final)  # a machine that stopped between the two renames left it there
-        _check_free(folder, replace, mark, what)
+        check_free(folder, replace=replace, mark=mark, what=what)
         try:
             if not (aside.is_dir() and _text(note) == recipe):
                 shutil.rmtree(aside, ignore_errors=True)
@@ -124,7 +124,10 @@ def _bring_back(old: Path, final: Path) -> None:
         old.rename(final)
 
 
-def _check_free(folder: Path, replace: bool, mark: str, what: str) -> None:
+def check_free(
+    folder: Path, *, replace: bool, mark: str = MANIFEST, what: str = "an exported pair"
+) -> None:
+    """Raises UsageError if `staged` with these arguments would refuse to write `folder`."""
     if Path.cwd().is_relative_to(folder.resolve()):  # it would be pulled away under the shell
         raise UsageError(f"{folder} is the folder you are in; give another -o DIR")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):

@@ -19,7 +19,7 @@ from edgespec.artifact.chat_format import (
 from edgespec.errors import UsageError, shortened
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
 __all__ = ["Prompt", "PromptEncoder", "PromptInput"]
 
@@ -77,7 +77,7 @@ class PromptEncoder:
         if isinstance(given, str):
             check_text(given, "the prompt")
             if not chat:
-                return Prompt(list(self._tokenizer.encode(given).ids))
+                return Prompt(list(_encoding(given, self._tokenizer, True).ids))
             return Prompt(self._conversation([user_message(given)]).tokens)
         if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
             raise UsageError(
@@ -102,7 +102,7 @@ class PromptEncoder:
 
     def _encode_chat(self, chat: ChatText) -> _Encoded:
         """The whole text in one piece, unless a message spells out a special token."""
-        encoding = self._tokenizer.encode(chat.text, add_special_tokens=False)
+        encoding = _encoding(chat.text, self._tokenizer, False)
         whole = _Encoded(list(encoding.ids), list(encoding.offsets))
         in_messages = any(
             self._is_spelled_out(token, chat.text[start:end])
@@ -117,7 +117,7 @@ class PromptEncoder:
         offsets: list[tuple[int, int]] = []
 
         def add_text(start: int, end: int) -> None:
-            encoding = self._plain.encode(chat.text[start:end], add_special_tokens=False)
+            encoding = _encoding(chat.text[start:end], self._plain, False)
             tokens.extend(encoding.ids)
             offsets.extend((start + first, start + last) for first, last in encoding.offsets)
 
@@ -137,7 +137,7 @@ class PromptEncoder:
         ends = [*(part.start for part in chat.contents), len(chat.text)]
         for begin, end in zip(begins, ends, strict=True):
             piece = chat.text[begin:end]
-            encoding = self._tokenizer.encode(piece, add_special_tokens=False)
+            encoding = _encoding(piece, self._tokenizer, False)
             for token, (start, stop) in zip(encoding.ids, encoding.offsets, strict=True):
                 if self._is_spelled_out(token, piece[start:stop]):
                     found.append((token, begin + start, begin + stop))
@@ -166,6 +166,11 @@ class PromptEncoder:
         plain: Tokenizer = type(self._tokenizer).from_str(self._tokenizer.to_str())
         plain.encode_special_tokens = True
         return plain
+
+
+def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding:
+    """As a batch of one: `encode` would stop all other Python threads until it ends (the GIL)."""
+    return tokenizer.encode_batch([text], add_special_tokens=special_tokens)[0]
 
 
 def _positions(answers: Sequence[range], offsets: Sequence[tuple[int, int]]) -> list[range]:
