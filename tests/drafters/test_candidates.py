@@ -298,8 +298,8 @@ def cached_from_beside(model, monkeypatch):
     """Mutant: keys and values are those of the token beside which the candidate stood."""
 
     def commit_candidate(candidate):
-        call, _ = model._branched
-        model._cached.append((int(call.tokens[candidate - len(call.parents)]), None))
+        call, _ = model._latest_candidates
+        model._append([int(call.tokens[candidate - len(call.parents)])])
 
     monkeypatch.setattr(model, "commit_candidate", commit_candidate)
 

@@ -240,14 +240,14 @@ def test_a_long_prompt_is_read_in_pieces(reading, monkeypatch):
     pair = edgespec.load(reading[1], threads=1)
     options = {"max_new_tokens": 12, "draft": "model", "gamma": 3}
     whole = pair.generate(PROMPT, **options).stats
-    monkeypatch.setattr(prefill, "LONGEST", 3)
+    monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 3)
     assert pair.generate(PROMPT, **options).stats.evaluated_at == whole.evaluated_at
 
 
 @pytest.mark.parametrize("piece", [512, 5])
 def test_what_is_kept_of_a_conversation_changes_no_guess(reading, monkeypatch, piece):
     """Both caches kept, or both emptied before each turn: the same rounds from the same seed."""
-    monkeypatch.setattr(prefill, "LONGEST", piece)
+    monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", piece)
     pair = edgespec.load(reading[1], threads=1)
     process = Sampling(1.0)
 

@@ -139,7 +139,7 @@ def test_a_long_prompt_is_taken_in_pieces_that_change_nothing(tmp_path, monkeypa
     prompt = [int(token) for token in np.random.default_rng(0).integers(VOCAB, size=50)]
     model.prefill(prompt)
     whole = next_logits(model)
-    monkeypatch.setattr(prefill, "LONGEST", 7)
+    monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 7)
     model.prefill(prompt)
     assert np.array_equal(next_logits(model), whole)
 

@@ -167,7 +167,7 @@ def kept(folder, target, variant):
     model.prefill(text[:5])
     for start in range(0, 20, 4):
         model.score(text[start : start + 4])
-    arrays = {buffer.past: array for buffer, array in model._cache.items()}
+    arrays = {buffer.past: array for buffer, array in model.cache.items()}
     return tuple(
         arrays[name][0, :, : model.length]
         for name in ("past_key.0", "past_key.0.scale")
@@ -202,11 +202,11 @@ def test_a_call_touches_its_own_positions_only(tiny_checkpoints, tmp_path, name)
     clean = model.score([7, 8, 9]).copy()
     model.rewind(3)
     junk = {}
-    for buffer, array in model._cache.items():
+    for buffer, array in model.cache.items():
         array[:, :, 3:] = 77
         junk[buffer] = array.copy()
     assert np.array_equal(model.score([7, 8, 9]), clean)
-    for buffer, array in model._cache.items():
+    for buffer, array in model.cache.items():
         assert np.array_equal(array[:, :, 6:], junk[buffer][:, :, 6:])
         assert np.array_equal(array[:, :, :3], junk[buffer][:, :, :3])
 

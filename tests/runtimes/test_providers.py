@@ -108,10 +108,10 @@ def test_a_plug_in_with_several_devices_is_asked_for_by_their_kind(monkeypatch):
 def test_what_hinders_a_plug_in_is_said_where_it_is_missed(monkeypatch):
     package = SimpleNamespace(metadata={"Name": "Broken_ep_thing"})
     monkeypatch.setattr(providers, "distributions", lambda: [package])
-    found = providers._plugged_in.__wrapped__()
+    found = providers._load_plugins.__wrapped__()
     line = "broken-ep-thing cannot be used (No module named 'broken_ep_thing')"
     assert found == ({}, [line])
-    monkeypatch.setattr(providers, "_plugged_in", lambda: found)
+    monkeypatch.setattr(providers, "_load_plugins", lambda: found)
     assert run("providers").stderr.splitlines() == [line]
     with pytest.raises(edgespec.UsageError, match="broken-ep-thing cannot be used"):
         providers.find_provider("thing")

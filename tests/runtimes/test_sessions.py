@@ -14,7 +14,7 @@ from edgespec.core.device import HERE, Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes import machine
 from edgespec_runtimes.ort import huge_pages
-from edgespec_runtimes.ort.huge_pages import PAGE, on_huge_pages
+from edgespec_runtimes.ort.huge_pages import HUGE_PAGE, on_huge_pages
 from edgespec_runtimes.ort.session import open_session
 
 
@@ -38,8 +38,8 @@ def taken():
     kept = []
 
     def take() -> mmap.mmap:
-        memory = mmap.mmap(-1, 4 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        memory[:] = bytes(range(256)) * (4 * PAGE // 256)
+        memory = mmap.mmap(-1, 4 * HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory[:] = bytes(range(256)) * (4 * HUGE_PAGE // 256)
         kept.append(memory)
         return memory
 
@@ -62,8 +62,8 @@ def test_memory_taken_inside_moves_and_keeps_its_content(taken):
         taken().madvise(huge_pages.MADV_COLLAPSE)
     except OSError:
         pytest.skip("this system makes no huge pages on demand")
-    assert huge >= 2 * PAGE
-    assert inside[:] == before[:] == bytes(range(256)) * (4 * PAGE // 256)
+    assert huge >= 2 * HUGE_PAGE
+    assert inside[:] == before[:] == bytes(range(256)) * (4 * HUGE_PAGE // 256)
 
 
 def test_where_the_memory_cannot_be_seen_nothing_is_done(taken, monkeypatch):

@@ -7,15 +7,12 @@ without a draft.
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
-import onnx
 import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
-from edgespec.artifact.graph_io import DECODER, MAX_ROWS, TOP_K, TOP_LOGITS, TOP_TOKENS
+from edgespec.artifact.graph_io import MAX_ROWS, TOP_K
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.cost_model import Costs
 from edgespec.core.device import Device
@@ -29,7 +26,6 @@ from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
 from edgespec_export.api import export_pair
-from edgespec_runtimes.ort.ort_model import OrtModel
 
 TINY = {"vocab_size": 272, "head_size": 16}
 TARGETS = {
@@ -143,7 +139,7 @@ def test_of_many_tokens_only_the_last_may_be_asked_about(folder):
     last = model.top_tokens(tokens, skip=len(tokens) - 1, probabilities=True)
     assert (last.tokens[0, 0], last.logits[0, 0]) == expected
     assert 0 < last.probabilities[0, 0] <= 1
-    assert not model._calls
+    assert not model._decoder._top_tokens_calls
 
 
 def test_a_full_cache_says_so(folder):
@@ -171,37 +167,6 @@ def test_a_draft_is_as_sure_of_its_tokens_as_its_logits_say(pair, monkeypatch):
     assert [gammas_of(pair, prompt) for prompt in PROMPTS] == top
     assert len({gamma for gammas, *_ in top for gamma in gammas}) > 1
     assert any(candidates for _, candidates, _ in top)
-
-
-def as_once_exported(graph):
-    """A head of before, which had one token for each row, and is no operator that kernels know."""
-    model = onnx.load(graph, load_external_data=False)
-    for named in (*model.functions, *model.graph.node):
-        attribute = "name" if isinstance(named, onnx.FunctionProto) else "op_type"
-        if getattr(named, attribute) == "Int8Head":
-            setattr(named, attribute, "Int8HeadOfBefore")
-    for output in model.graph.output:
-        if output.name in (TOP_TOKENS, TOP_LOGITS):
-            (head,) = (node for node in model.graph.node if output.name in node.output)
-            head.output[list(head.output).index(output.name)] = f"{output.name}_rows"
-            squeezed = onnx.helper.make_node("Squeeze", [f"{output.name}_rows"], [output.name])
-            model.graph.node.append(squeezed)
-            del output.type.tensor_type.shape.dim[1]
-    onnx.save(model, graph)
-
-
-@needs_kernels
-def test_a_graph_of_an_older_export_is_read_by_its_logits(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "pair")
-    model = read_manifest(folder).target
-    as_once_exported(tmp_path / "pair" / model.variants["int8"].graphs[DECODER])
-    old, new = (OrtModel(f, model, "int8", device=Device(1)) for f in (tmp_path / "pair", folder))
-    assert new.returns_top_tokens
-    assert not old.returns_top_tokens
-    tokens = [new.prefill(PROMPTS[0]), *PROMPTS[2][:6]]
-    old.prefill(PROMPTS[0])
-    top = new.top_tokens(tokens).tokens[:, 0]
-    np.testing.assert_array_equal(old.score(tokens).argmax(axis=1), top)
 
 
 class AllTokens:
