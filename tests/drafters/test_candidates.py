@@ -223,8 +223,8 @@ def test_after_a_candidate_that_was_taken_all_is_as_if_it_had_been_in_line(pair)
 @pytest.mark.parametrize(
     ("length", "candidate", "words"),
     [
-        (2, 0, "candidate 0 does not stand behind"),
-        (4, 0, "candidate 0 does not stand behind"),
+        (2, 0, "candidate 0 does not follow"),
+        (4, 0, "candidate 0 does not follow"),
         (3, 1, "no candidate 1"),
         (3, -1, "no candidate -1"),
     ],

@@ -68,7 +68,9 @@ def allocate_cache(buffers: Sequence[Buffer], shape: tuple[int, int, int]) -> Ca
     return memory
 
 
-def lazy_zeros(shape: tuple[int, ...], dtype: np.dtype[Scalar]) -> npt.NDArray[Scalar]:
+def lazy_zeros(
+    shape: tuple[int, ...], dtype: type[Scalar] | np.dtype[Scalar]
+) -> npt.NDArray[Scalar]:
     """Zeros that take memory page by page, as they are written.
 
     Pages of 4 KB: numpy asks for pages of 2 MB, and the first position of each head would fill one.
@@ -82,7 +84,7 @@ def lazy_zeros(shape: tuple[int, ...], dtype: np.dtype[Scalar]) -> npt.NDArray[S
     if hasattr(mmap, "MAP_PRIVATE"):
         # Without MAP_NORESERVE, Linux refuses a mapping that is larger than its memory.
         flags["flags"] = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-    memory = mmap.mmap(-1, max(1, count * dtype.itemsize), **flags)
+    memory = mmap.mmap(-1, max(1, count * np.dtype(dtype).itemsize), **flags)
     return np.frombuffer(memory, dtype, count).reshape(shape)
 
 

@@ -111,7 +111,7 @@ class OrtModel:
         if not width:
             return None
         with memory_errors(self.capacity):
-            return lazy_zeros((self.capacity, width), np.dtype(np.float32))
+            return lazy_zeros((self.capacity, width), np.float32)
 
     # --- the cache ---
 
