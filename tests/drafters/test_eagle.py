@@ -349,9 +349,9 @@ def test_a_draft_that_reads_belongs_to_its_target(target, tmp_path):
 @pytest.mark.parametrize(
     ("role", "features", "words"),
     [
-        ("target", 0, r"decoder.onnx shows 128 numbers .* manifest says 0; export the pair again"),
+        ("target", 0, r"decoder.onnx returns 128 features .* manifest says 0; export the pair again"),
         ("target", -1, r"edgespec.json is damaged \(features is -1, start_token None\)"),
-        ("draft", 64, r"the draft reads 64 numbers .* target shows 128; export the two together"),
+        ("draft", 64, r"the draft takes 64 features .* target returns 128; export the two together"),
     ],
 )
 def test_a_manifest_of_two_exports_is_one_line(reading, tmp_path, role, features, words):
