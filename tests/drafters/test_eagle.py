@@ -19,8 +19,8 @@ from eagle_checkpoints import GUESSES, PROMPT, SIZE, write_eagle, write_target
 from edgespec.artifact.manifest import read_manifest, write_manifest
 from edgespec.core.controller import controller
 from edgespec.core.decode import speculate
-from edgespec.core.distribution import Sampling
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
@@ -197,7 +197,7 @@ def test_further_guesses_on_the_device_are_those_of_training(causal, reading):
 def test_each_round_drafts_from_what_the_target_showed_in_the_one_before(causal, reading):
     """What was drafted and accepted is scored anew: its own guesses do not stay in the cache."""
     pair = edgespec.load(reading[1], threads=1)
-    draft = ModelDrafter(pair.draft, Sampling(1.0), pair.vocabulary)
+    draft = ModelDrafter(pair.draft, Sampling(1.0).processor(), pair.vocabulary)
     text = [pair.target.prefill(PROMPT)]
     draft.begin(PROMPT)
     for seed in range(4):
@@ -208,7 +208,7 @@ def test_each_round_drafts_from_what_the_target_showed_in_the_one_before(causal,
         first, second = guesses(reading, causal, told, 2)
         start = len(text) - 1
         for distribution, row in zip(proposal.q, (first[start], second[start]), strict=True):
-            expected = Sampling(1.0)(row).probabilities
+            expected = Sampling(1.0).processor()(row).probabilities
             np.testing.assert_allclose(distribution.probabilities, expected, atol=1e-5)
         pair.target.score(proposal.tokens[:1])
         text += [proposal.tokens[0], 90 + seed]
@@ -219,12 +219,12 @@ def test_a_position_after_a_state_that_is_not_there_is_refused(reading):
     pair.target.prefill(PROMPT)
     pair.draft.prefill(PROMPT)
     pair.draft.score([3])
-    with pytest.raises(EdgespecError, match="score those behind it one at a time"):
+    with pytest.raises(EdgespecError, match="score later ones one at a time"):
         pair.draft.score([4, 5])
     pair.draft.score([4])
     pair.draft.score([5])
     pair.draft.rewind(pair.draft.length - 1)
-    with pytest.raises(EdgespecError, match="score those behind it one at a time"):
+    with pytest.raises(EdgespecError, match="score later ones one at a time"):
         pair.draft.score([6])  # its state stood behind the token that was taken back
 
 
@@ -249,7 +249,7 @@ def test_what_is_kept_of_a_conversation_changes_no_guess(reading, monkeypatch, p
     """Both caches kept, or both emptied before each turn: the same rounds from the same seed."""
     monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", piece)
     pair = edgespec.load(reading[1], threads=1)
-    process = Sampling(1.0)
+    process = Sampling(1.0).processor()
 
     def turns(keeps: bool):
         text, answers, rounds = list(PROMPT), [], []
@@ -317,7 +317,7 @@ def test_a_trace_tells_further_guesses_from_first_ones(causal, reading):
     qs = [torch.tensor(rows).softmax(-1) for rows in guesses(reading, causal, text)]
     p = causal.logits([text]).softmax(-1)
     trace = model_trace(
-        pair.target, pair.draft, pair.vocabulary, PROMPT, text.output, Sampling(1.0), 3
+        pair.target, pair.draft, pair.vocabulary, PROMPT, text.output, Sampling(1.0).processor(), 3
     )
     for start, probabilities in enumerate(trace.probabilities):
         assert len(probabilities) == min(3, 6 - start)
@@ -349,9 +349,9 @@ def test_a_draft_that_reads_belongs_to_its_target(target, tmp_path):
 @pytest.mark.parametrize(
     ("role", "features", "words"),
     [
-        ("target", 0, r"decoder.onnx returns 128 features .* manifest says 0; export the pair again"),
+        ("target", 0, r"decoder.onnx returns 128 features .* manifest says 0; export the pair"),
         ("target", -1, r"edgespec.json is damaged \(features is -1, start_token None\)"),
-        ("draft", 64, r"the draft takes 64 features .* target returns 128; export the two together"),
+        ("draft", 64, r"the draft takes 64 features .* returns 128; export the two together"),
     ],
 )
 def test_a_manifest_of_two_exports_is_one_line(reading, tmp_path, role, features, words):

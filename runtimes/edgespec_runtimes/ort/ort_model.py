@@ -204,16 +204,16 @@ class OrtModel:
         max_rows = min(self._max_rows or graph_io.MAX_ROWS, self.capacity - self.length)
         return max(0, max_rows - count)
 
-    def commit_candidate(self, candidate: int) -> None:
-        """Appends a candidate of the latest call, given by its index, to the rewound cache."""
+    def commit_candidate(self, number: int) -> None:
+        """Appends candidate `number` of the latest call to a cache that ends with its parent."""
         call, start = self._latest_candidates or (None, 0)
-        if call is None or not 0 <= candidate < len(call.parents):
-            raise EdgespecError(f"the latest call had no candidate {candidate} to commit")
-        if self.length != start + call.parents[candidate] + 1:
+        if call is None or not 0 <= number < len(call.parents):
+            raise EdgespecError(f"the latest call had no candidate {number} to commit")
+        if self.length != start + call.parents[number] + 1:
             raise EdgespecError(
-                f"candidate {candidate} does not follow position {self.length - 1}, the last one"
+                f"candidate {number} does not follow position {self.length - 1}, the last one"
             )
-        row = len(call.tokens) - len(call.parents) + candidate
+        row = len(call.tokens) - len(call.parents) + number
         self._decoder.cache.copy_position(start + row, self.length)
         if self.features is not None:
             self.features[self.length] = call.states[graph_io.FEATURES][row]

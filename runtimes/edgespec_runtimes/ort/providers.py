@@ -16,7 +16,7 @@ from typing import NamedTuple
 import onnxruntime as ort
 
 from edgespec.core.device import CPU, ProviderInfo
-from edgespec.core.kernels import kernels_here
+from edgespec.core.kernels import installed_kernels
 from edgespec.errors import UsageError
 
 __all__ = ["CPU_TITLE", "Provider", "all_providers", "find_provider", "unusable_plugins"]
@@ -59,7 +59,7 @@ class Provider:
 
 def processor() -> Provider:
     """ONNX Runtime's own provider, with edgespec's kernels if they are installed."""
-    kernels = kernels_here()
+    kernels = installed_kernels()
     return Provider(ProviderInfo(CPU, CPU_TITLE, kernels.name if kernels else "", ""))
 
 
