@@ -176,6 +176,24 @@ def test_a_mostly_unwritten_cache_may_be_larger_than_memory():
     assert heads[-1].all()
 
 
+@pytest.mark.skipif(not ON_LINUX, reason="only Linux tells what is resident")
+@pytest.mark.parametrize("name", CACHE_FORMATS)
+def test_a_call_does_not_copy_the_cache(tmp_path, name):
+    """A copy would write every page of a cache that is almost empty."""
+    checkpoint = write_t5(tmp_path / "checkpoint", head_size=16)
+    exported = export_pair(
+        str(checkpoint), None, tmp_path / "pair", cache_formats=[name], measure=False
+    ).target
+    (variant,) = exported.variants
+    model = open_model(tmp_path / "pair", exported, variant, capacity=1 << 20, device=Device(1))
+    cache_bytes = sum(array.nbytes for array in model.cache.values())
+    before = resident()
+    model.prefill([3, 4, 5])
+    for _ in range(3):
+        model.score([3, 4])
+    assert resident() - before < cache_bytes / 8
+
+
 def resident() -> int:
     """Bytes of this process that are in memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE

@@ -129,7 +129,7 @@ def test_rows_that_pad_a_call_are_not_returned(folder):
 
 
 def test_the_output_can_be_limited_to_the_last_row(folder):
-    """A draft does this after many tokens of prompt lookup. Bindings of long calls are not stored."""
+    """A draft does this after many looked-up tokens. Bindings of long calls are not stored."""
     model = opened(folder)
     tokens = [model.prefill(PROMPTS[1]), *range(40, 80)]
     every = model.top_tokens(tokens)
