@@ -222,12 +222,12 @@ def test_a_position_without_a_state_before_it_is_refused(reading):
     pair.target.prefill(PROMPT)
     pair.draft.prefill(PROMPT)
     pair.draft.score([3])
-    with pytest.raises(EdgespecError, match="score those behind it one at a time"):
+    with pytest.raises(EdgespecError, match="score later ones one at a time"):
         pair.draft.score([4, 5])
     pair.draft.score([4])
     pair.draft.score([5])
     pair.draft.rewind(pair.draft.length - 1)
-    with pytest.raises(EdgespecError, match="score those behind it one at a time"):
+    with pytest.raises(EdgespecError, match="score later ones one at a time"):
         pair.draft.score([6])  # its state stood behind the token that was taken back
 
 
@@ -243,14 +243,14 @@ def test_a_long_prompt_is_read_in_pieces(reading, monkeypatch):
     pair = edgespec.load(reading[1], threads=1)
     options = {"max_new_tokens": 12, "draft": "model", "gamma": 3}
     whole = pair.generate(PROMPT, **options).stats
-    monkeypatch.setattr(prefill, "LONGEST", 3)
+    monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 3)
     assert pair.generate(PROMPT, **options).stats.evaluated_at == whole.evaluated_at
 
 
 @pytest.mark.parametrize("piece", [512, 5])
 def test_reusing_a_conversations_cache_changes_no_draft(reading, monkeypatch, piece):
     """Caches kept or emptied before each turn: the same seed gives the same rounds."""
-    monkeypatch.setattr(prefill, "LONGEST", piece)
+    monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", piece)
     pair = edgespec.load(reading[1], threads=1)
     process = Sampling(1.0).processor()
 
@@ -355,9 +355,9 @@ def test_an_eagle_head_belongs_to_its_target(target, tmp_path):
 @pytest.mark.parametrize(
     ("role", "features", "words"),
     [
-        ("target", 0, r"decoder.onnx shows 128 numbers .* manifest says 0; export the pair again"),
+        ("target", 0, r"decoder.onnx returns 128 features .* manifest says 0; export the pair"),
         ("target", -1, r"edgespec.json is damaged \(features is -1, start_token None\)"),
-        ("draft", 64, r"the draft reads 64 numbers .* target shows 128; export the two together"),
+        ("draft", 64, r"the draft takes 64 features .* returns 128; export the two together"),
     ],
 )
 def test_a_manifest_of_two_exports_is_one_line(reading, tmp_path, role, features, words):
