@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgespec.core.cost_model import expected_tokens
 from edgespec_jax.reproduce.paper import Paper, SpeedRow
 from edgespec_jax.reproduce.table_report import Report
-from edgespec_jax.reproduce.theory import best_gamma, expected_tokens, operations, speedup
+from edgespec_jax.reproduce.theory import best_gamma, operations, speedup
 
 __all__ = ["contradictions", "table1", "table2"]
 

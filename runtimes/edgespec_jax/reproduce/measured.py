@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from edgespec.core.controller import Fixed
+from edgespec.core.cost_model import expected_tokens
 from edgespec.core.decode import speculate
 from edgespec.core.distribution import Sampling
 from edgespec.core.randomness import Seeded
@@ -24,7 +25,6 @@ from edgespec_jax.reproduce.material import TASKS, Material
 from edgespec_jax.reproduce.ngrams import Bigram, Unigram
 from edgespec_jax.reproduce.paper import Paper
 from edgespec_jax.reproduce.table_report import Report
-from edgespec_jax.reproduce.theory import expected_tokens
 
 __all__ = ["ENOUGH", "Effort", "table3", "table5"]
 

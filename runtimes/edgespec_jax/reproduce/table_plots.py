@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from edgespec.core.cost_model import expected_tokens
 from edgespec.errors import EdgespecError
 from edgespec_jax.reproduce.paper import Paper
-from edgespec_jax.reproduce.theory import expected_tokens, speedup
+from edgespec_jax.reproduce.theory import speedup
 
 __all__ = ["TABLES", "draw"]
 
