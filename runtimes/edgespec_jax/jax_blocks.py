@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 import jax
 from jax import Array, lax
-from jax.typing import DTypeLike
 
 __all__ = [
     "ACTIVATIONS",

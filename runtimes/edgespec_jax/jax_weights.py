@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jax.typing import DTypeLike
 
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_jax.jax_blocks import ACTIVATIONS, HEAD, Network, Params
@@ -15,7 +16,6 @@ from edgespec_jax.jax_config import LLAMA_TYPES, T5_TYPES, LlamaConfig, T5Config
 from edgespec_jax.jax_llama import JaxLlama
 from edgespec_jax.jax_t5 import JaxT5
 from jax import Array
-from jax.typing import DTypeLike
 
 __all__ = ["DTYPES", "JaxCheckpoint", "JaxModel", "load_jax_model"]
 

@@ -31,6 +31,7 @@ pytest.importorskip("jax")
 jax_draws = pytest.importorskip("edgespec_jax.jax_draws")
 jax_path = pytest.importorskip("edgespec_jax.jax_pair")
 jax_weights = pytest.importorskip("edgespec_jax.jax_weights")
+checkpoints = pytest.importorskip("edgespec.cli.jax_checkpoint")
 
 PROMPTS, GAMMA, LIMIT = 200, 3, 12
 NEAR_TIE = 1e-4
@@ -38,11 +39,14 @@ TABLES = 8
 KNOWN = "game library data files tool for the and GNOME Python documentation editor C++ fonts"
 
 
+def load(role, number_format="fp32"):
+    checkpoint = checkpoints.open_jax_checkpoint(str(MODELS / f"en-de-{role}"))
+    return jax_weights.load_jax_model(checkpoint, number_format)
+
+
 @pytest.fixture(scope="module")
 def models():
-    return [
-        jax_weights.open_jax_model(str(MODELS / f"en-de-{role}")) for role in ("target", "draft")
-    ]
+    return [load(role) for role in ("target", "draft")]
 
 
 class Onnx:
@@ -174,10 +178,7 @@ def test_a_batch_is_its_texts_one_by_one(models, prompts):
 
 def test_half_precision_runs_the_same_loop():
     """bfloat16: no claim on its text, but every round is possible and the limit holds."""
-    models = [
-        jax_weights.open_jax_model(str(MODELS / f"en-de-{role}"), "bf16")
-        for role in ("target", "draft")
-    ]
+    models = [load(role, "bf16") for role in ("target", "draft")]
     decoder = jax_path.JaxDecoder(*models, gamma=2, prompt_capacity=16, capacity=LIMIT, ends=())
     assert decoder._caches[0][0].keys.dtype == "bfloat16"
     text = decoder.generate([11, 12, 1], max_new_tokens=9)
@@ -198,4 +199,4 @@ def test_mistakes_are_named(models):
     with pytest.raises(UsageError, match="gamma is 4; give 0, or a draft"):
         jax_path.JaxDecoder(models[0])
     with pytest.raises(UsageError, match="format is 'fp8'; give one of: fp32, bf16"):
-        jax_weights.open_jax_model(str(MODELS / "en-de-draft"), "fp8")
+        load("draft", "fp8")

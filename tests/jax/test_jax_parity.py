@@ -17,6 +17,7 @@ jnp = pytest.importorskip("jax.numpy")
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 blocks = pytest.importorskip("edgespec_jax.jax_blocks")
+checkpoints = pytest.importorskip("edgespec.cli.jax_checkpoint")
 weights = pytest.importorskip("edgespec_jax.jax_weights")
 
 TOLERANCE = 1e-4
@@ -51,6 +52,10 @@ CASES = {
 PROMPT, TEXT, PADDING, HALF, JUNK = 9, 12, 4, 5, 3
 
 
+def load(source):
+    return weights.load_jax_model(checkpoints.open_jax_checkpoint(str(source)))
+
+
 def jax_logits(model, prompt, text):
     """Logits after the prompt and after each token of the text, and the pending token."""
     network, params = model.network, model.params
@@ -81,7 +86,7 @@ def transformers_logits(source, prompt, text, pending, dtype=torch.float32):
 @pytest.mark.parametrize("case", CASES)
 def test_logits_are_those_of_transformers(case, tmp_path):
     source = CASES[case](tmp_path / "checkpoint")
-    model = weights.open_jax_model(str(source))
+    model = load(source)
     generator = np.random.default_rng(0)
     prompt, text = (
         [int(token) for token in generator.integers(model.network.vocab_size, size=size)]
@@ -99,7 +104,7 @@ def test_logits_of_the_shipped_pair_are_those_of_transformers(name):
     tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
     prompt = tokenizer.encode("GNOME development IDE, for C/C++ - data files").ids
     text = tokenizer.encode("Entwicklungsumgebung für GNOME - Datendateien").ids
-    logits, pending = jax_logits(weights.open_jax_model(str(source)), prompt, text)
+    logits, pending = jax_logits(load(source), prompt, text)
     difference = np.abs(logits - transformers_logits(source, prompt, text, pending)).max()
     print(f"{name}: max |difference| {difference:.1e}")
     assert difference <= TOLERANCE
@@ -113,7 +118,7 @@ def test_a_long_random_text_is_as_near_to_float64_as_transformers_is():
     source = MODELS / "en-de-target"
     generator = np.random.default_rng(1)
     prompt, text = ([int(t) for t in generator.integers(8192, size=size)] for size in (150, 199))
-    logits, pending = jax_logits(weights.open_jax_model(str(source)), prompt, text)
+    logits, pending = jax_logits(load(source), prompt, text)
     exact, theirs = (
         transformers_logits(source, prompt, text, pending, dtype)
         for dtype in (torch.float64, torch.float32)
@@ -126,7 +131,7 @@ def test_a_long_random_text_is_as_near_to_float64_as_transformers_is():
 def test_a_decoder_only_pair_speculates_its_own_greedy_text(tiny_checkpoints):
     """Llama, prompts of any length down to one token: the speculative text is the plain one."""
     path = pytest.importorskip("edgespec_jax.jax_pair")
-    models = [weights.open_jax_model(str(folder)) for folder in tiny_checkpoints]
+    models = [load(folder) for folder in tiny_checkpoints]
     sizes = {"greedy": True, "prompt_capacity": 8, "capacity": 24, "ends": ()}
     plain = path.JaxDecoder(*models, gamma=0, **sizes)
     fast = path.JaxDecoder(*models, gamma=3, rule="token", **sizes)

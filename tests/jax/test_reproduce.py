@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from edgespec.artifact.text_file import read_lines
 from edgespec.cli.main import main
+from edgespec.core.cost_model import Costs
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
 from edgespec_jax.reproduce import acceptance, computed, material, ngrams, theory
@@ -41,17 +42,14 @@ def test_table_4_expects_what_the_formula_says(row):
 
 
 def test_the_formulas_at_their_ends():
-    assert theory.expected_tokens(1, 4) == 5
-    assert theory.expected_tokens(0, 4) == 1
     assert theory.speedup(0.5, 0, c=1) == 1
     assert theory.operations(1, 3) == 1
     assert theory.best_gamma(0.5, c=1) == 0
-    assert theory.speedup_on_device(2, 3, c=0.1, verification=1.5, overhead=0.2) == 1
 
 
-def test_a_device_with_free_verification_is_the_papers():
-    tokens = theory.expected_tokens(0.8, 5)
-    assert theory.speedup_on_device(tokens, 5, 0.02, 1) == theory.speedup(0.8, 5, 0.02)
+def test_a_device_whose_verification_costs_one_step_has_the_papers_speedup():
+    costs = Costs([1.0] * 6, draft=0.02)
+    assert costs.speedup(0.8, 5) == theory.speedup(0.8, 5, 0.02)
 
 
 def test_contradictions_are_found_and_none_are_invented():

@@ -102,7 +102,9 @@ def distributions_of(
     def distributions(text: Written) -> Rows:
         draft.prefill(vocabulary.to_draft_ids(text.prompt))
         rows = np.zeros(text.p.shape)
-        for row, logits in zip(rows, draft.score(vocabulary.to_draft_ids(text.before)), strict=True):
+        for row, logits in zip(
+            rows, draft.score(vocabulary.to_draft_ids(text.before)), strict=True
+        ):
             distribution = vocabulary.distribution(process, logits)
             row[distribution.tokens] = distribution.probabilities
         return rows

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 import jax
 from edgespec_jax.jax_blocks import HEAD
 from edgespec_jax.jax_config import T5Config
 from edgespec_jax.jax_t5 import JaxT5
 from edgespec_jax.jax_weights import JaxModel
-from jax.typing import DTypeLike
 
 __all__ = ["SIZES", "config_of", "random_t5"]
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure  # not pyplot, which has global state and needs a display
+
 from edgespec.core.cost_model import expected_tokens
 from edgespec.errors import EdgespecError
 from edgespec_jax.reproduce.paper import Paper
@@ -28,8 +30,6 @@ def draw(paper: Paper, folder: Path) -> list[Path]:
     Raises:
         EdgespecError: the folder cannot be written, or a table in it is damaged.
     """
-    from matplotlib.figure import Figure  # no pyplot: nothing global, no display
-
     panels = {
         "tokens-a-round": _tokens_a_round,
         "expected-against-measured": _expected_against_measured,
