@@ -186,7 +186,7 @@ _alpha_command("table5", "Acceptance α with lenience, at T = 1.")
     help="A folder that other tables were written to; the pictures go there too.",
 )
 def figures(output: Path) -> None:
-    """Draw the tables found in a folder beside the paper's."""
+    """Draw the tables found in a folder next to the paper's."""
     with one_line_errors():
         from edgespec_jax.reproduce.paper import read_paper
 

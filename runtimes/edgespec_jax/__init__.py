@@ -1,1 +1,1 @@
-"""The JAX reference implementation of speculative decoding, and the paper's tables (`reproduce`)."""
+"""The JAX reference implementation of speculative decoding, and the paper's tables."""

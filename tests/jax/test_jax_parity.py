@@ -1,8 +1,8 @@
 """Claim: the JAX networks compute what transformers computes: float32 logits within 1e-4.
 
-Tiny random checkpoints of every kind the JAX path knows, with awkward sizes, and the shipped pair.
-The JAX side prefills a padded prompt and scores the text in two cached calls with a rejected tail
-between them, so that padding, cache and rewind are part of what is compared.
+Tested on tiny random checkpoints of every kind that the JAX path has, with awkward sizes, and on
+the shipped pair. The JAX side prefills a padded prompt and scores the text in two cached calls with
+a rejected tail between them, so the comparison includes padding, cache and rewind.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ CASES = {
     "llama, tied head, biases": lambda folder: write_llama(
         folder, tie_word_embeddings=True, attention_bias=True, mlp_bias=True
     ),
-    "llama, said to be tied, with another head": lambda folder: add_tensor(
+    "llama, tied by its config, with another head": lambda folder: add_tensor(
         write_llama(folder, tie_word_embeddings=True),
         "lm_head.weight",
         like="model.embed_tokens.weight",
@@ -110,10 +110,10 @@ def test_logits_of_the_shipped_pair_are_those_of_transformers(name):
     assert difference <= TOLERANCE
 
 
-def test_a_long_random_text_is_as_near_to_float64_as_transformers_is():
-    """200 positions, beyond the 128 that relative positions tell apart.
+def test_a_long_random_text_is_as_close_to_float64_as_transformers_is():
+    """200 positions: more than the 128 distances that relative positions distinguish.
 
-    Random tokens make attention so sharp that float32 itself is a few 1e-4 off, in both.
+    Random tokens make attention so sharp that float32 differs from float64 by a few 1e-4.
     """
     source = MODELS / "en-de-target"
     generator = np.random.default_rng(1)
@@ -128,8 +128,8 @@ def test_a_long_random_text_is_as_near_to_float64_as_transformers_is():
     assert ours <= 3 * np.abs(theirs - exact).max()
 
 
-def test_a_decoder_only_pair_speculates_its_own_greedy_text(tiny_checkpoints):
-    """Llama, prompts of any length down to one token: the speculative text is the plain one."""
+def test_a_decoder_only_pair_speculates_the_greedy_text_of_its_target(tiny_checkpoints):
+    """Llama, prompts of one token and more: the speculative text is the plain text."""
     path = pytest.importorskip("edgespec_jax.jax_pair")
     models = [load(folder) for folder in tiny_checkpoints]
     sizes = {"greedy": True, "prompt_capacity": 8, "capacity": 24, "ends": ()}

@@ -1,4 +1,4 @@
-"""What a measurement was made on."""
+"""A description of the machine that a measurement ran on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["machine"]
 
 
 def machine() -> dict[str, Any]:
-    """Device, host and versions, for people."""
+    """Device, host and versions, as text."""
     device = jax.devices()[0]
     processor = platform.processor()
     if Path("/proc/cpuinfo").is_file():

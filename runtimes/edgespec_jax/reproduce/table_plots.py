@@ -22,7 +22,7 @@ GAMMAS = (1, 3, 5, 7, 10)
 
 
 def draw(paper: Paper, folder: Path) -> list[Path]:
-    """Draws what `folder` holds (its `table3.json`, `table2-measured.json`) beside the paper's.
+    """Draws the tables in `folder` (`table3.json`, `table2-measured.json`) next to the paper's.
 
     Returns:
         The pictures, written into `folder`.
@@ -57,7 +57,7 @@ def _tokens_a_round(axes: Any, paper: Paper, folder: Path) -> None:
 
 
 def _expected_against_measured(axes: Any, paper: Paper, folder: Path) -> None:
-    """Every row of Table 2: on the diagonal, theory and measurement agree."""
+    """The rows of Table 2; on the diagonal, theory and measurement agree."""
     expected = [speedup(row.alpha, row.gamma, row.c) for row in paper.speed]
     measured = [row.measured_speedup for row in paper.speed]
     axes.scatter(expected, measured, label="paper, TPU-v4")
@@ -87,11 +87,11 @@ def _alpha_by_draft(axes: Any, paper: Paper, folder: Path) -> None:
     for row in _rows(folder / ACCEPTANCE):
         measured.setdefault(row["draft"], {})[row["T"]] = row["α"]
     bars |= {f"{draft}\n(here)": (by[0], by[1]) for draft, by in measured.items()}
-    places = range(len(bars))
+    positions = range(len(bars))
     for side, (t, shift) in enumerate(((0, -0.2), (1, 0.2))):
         heights = [pair[side] for pair in bars.values()]
-        axes.bar([place + shift for place in places], heights, width=0.4, label=f"T = {t}")
-    axes.set_xticks(list(places), list(bars), fontsize=6)
+        axes.bar([position + shift for position in positions], heights, width=0.4, label=f"T = {t}")
+    axes.set_xticks(list(positions), list(bars), fontsize=6)
     axes.set(ylabel="α", title="Table 3, English-German")
     axes.legend()
 
@@ -102,5 +102,5 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     try:
         rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise EdgespecError(f"{path} is damaged; make it again or remove it") from None
+        raise EdgespecError(f"{path} is damaged; measure it again or remove it") from None
     return rows

@@ -1,4 +1,4 @@
-"""A table with its notes, as Markdown and as JSON."""
+"""A table and its notes, written as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ __all__ = ["Report", "write"]
 
 @dataclass(frozen=True)
 class Report:
-    """Attributes:
-    name: of its files, "table1".
-    rows: the same keys in each, in the order of the columns; None prints as a dash.
-    notes: what a reader must know to judge the rows.
-    setting: what the numbers were measured on and with; empty for what is only computed.
+    """A table.
+
+    Attributes:
+        name: of its files, for example "table1".
+        rows: every row has the same keys, in the order of the columns; None prints as a dash.
+        notes: what a reader needs to know to judge the rows.
+        setting: the machine and the settings of a measurement; empty for a computed table.
     """
 
     name: str

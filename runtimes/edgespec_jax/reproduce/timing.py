@@ -1,6 +1,7 @@
-"""Seconds on the accelerator at hand: of one decoder call, and of one text by a compiled loop.
+"""Times on JAX's default device: of one decoder call, and of one text by the compiled loop.
 
-A machine drifts, and others may use it: what will be compared is timed in turns, and medians count.
+The speed of a machine drifts. So times that are compared must be measured in turns, and their
+medians compared.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CALLS = 16  # decoder calls in one timing
 
 
 class Text(NamedTuple):
-    """One decoded text; the seconds are without its prompt."""
+    """One decoded text; `seconds` excludes its prompt."""
 
     seconds: float
     tokens: int
@@ -33,10 +34,10 @@ class Text(NamedTuple):
 
 
 def call_timer(model: JaxModel, rows: int, prompt: Array, capacity: int) -> Callable[[], float]:
-    """Seconds of a decoder call of `rows` positions in the middle of the cache.
+    """A timer of one decoder call of `rows` positions in the middle of the cache, in seconds.
 
-    Calls follow each other inside one compiled loop, each fed by the one before, so that neither
-    Python nor the compiler can take part in what is timed.
+    The calls run inside one compiled loop, and each reads the result of the one before. So the
+    time includes no Python, and the compiler can remove no call.
     """
     network = model.network
     dtype = next(iter(model.params.values())).dtype
@@ -60,12 +61,12 @@ def call_timer(model: JaxModel, rows: int, prompt: Array, capacity: int) -> Call
     def run() -> Any:
         return loop(model.params, context, cache, tokens)
 
-    _seconds(run)  # compiles
+    _seconds(run)  # compiles the loop
     return lambda: _seconds(run)[0] / CALLS
 
 
 def text_timer(decoder: JaxDecoder, prompt: Array, temperature: float) -> Callable[[int], Text]:
-    """Decodes a text of the decoder's capacity with the numbers of a seed."""
+    """A timer of one text with as many tokens as the decoder's capacity, from a seed."""
 
     def decode(limit: int, seed: int) -> tuple[float, Any]:
         draws = Keyed(jax.random.key(seed))
@@ -78,11 +79,11 @@ def text_timer(decoder: JaxDecoder, prompt: Array, temperature: float) -> Callab
         return _seconds(run)
 
     def text(seed: int) -> Text:
-        prompt_alone, _ = decode(0, seed)  # no token: what is left is the prompt
+        prompt_alone, _ = decode(0, seed)  # no token: only the prompt is processed
         seconds, (tokens, rounds) = decode(decoder.capacity, seed)
         return Text(seconds - prompt_alone, int(tokens), int(rounds))
 
-    decode(0, 0)  # compiles
+    decode(0, 0)  # compiles the loop
     return text
 
 

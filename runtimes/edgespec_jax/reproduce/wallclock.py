@@ -211,7 +211,7 @@ def _notes(paper: Paper, bench: Bench) -> list[str]:
     ]
     if bench.divisor > 1:
         notes.append(
-            f"REDUCED: every width, head count and vocabulary is divided by {bench.divisor}, depths "
-            "are kept; these are not the paper's models"
+            f"REDUCED: every width, head count and vocabulary is divided by {bench.divisor}; "
+            "these are not the paper's models"
         )
     return notes
