@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from edgespec_distill.data.outputs import SamplingPlan, written
 from tokenizers import Tokenizer
 
-from edgespec_distill.data.outputs import SamplingPlan, written
 from edgespec_distill.models.target import open_target
 from edgespec_distill.models.trainable import Distilled
 from edgespec_export.checkpoint.checkpoint import open_checkpoint

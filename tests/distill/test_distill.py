@@ -23,26 +23,36 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from edgespec.cli.main import main
 from edgespec.errors import EdgespecError, UsageError
+from edgespec_distill import api as api_module
 from edgespec_distill import run as run_module
+from edgespec_distill.api import distill
 from edgespec_distill.card import _card, _name
-from edgespec_distill.data.draft_vocabulary import Vocabulary, frequent, whole
+from edgespec_distill.data import target_outputs as outputs_module
+from edgespec_distill.data.draft_vocabulary import (
+    DraftVocabulary,
+    frequent_vocabulary,
+    full_vocabulary,
+    restrict_vocabulary,
+)
 from edgespec_distill.data.examples import Example, Text, batches
 from edgespec_distill.data.features import Features
-from edgespec_distill.data.held_out import Acceptance, HeldOut
-from edgespec_distill.data.outputs import (
-    SamplingPlan,
-    _drawn,
-    cut,
+from edgespec_distill.data.held_out import HeldOut
+from edgespec_distill.data.target_outputs import TargetOutputs
+from edgespec_distill.data.text_generation import (
+    GenerationSettings,
+    _draw,
+    add_distributions,
+    generate_texts,
     generate_with_distributions,
-    with_distributions,
-    written,
 )
 from edgespec_distill.models import target as target_module
-from edgespec_distill.models.student import last, small_model
-from edgespec_distill.models.trainable import Causal, Seq2Seq
-from edgespec_distill.plan import Distillation, Plan
-from edgespec_distill.run import distill
-from edgespec_distill.start import shaped
+from edgespec_distill.models.causal import Causal
+from edgespec_distill.models.draft_builder import on_device_of
+from edgespec_distill.models.seq2seq import Seq2Seq
+from edgespec_distill.models.untrained_draft import last_layers, untrained_draft
+from edgespec_distill.plan import Plan
+from edgespec_distill.result import Acceptance, Distillation
+from edgespec_distill.start import with_shape_of_start
 from edgespec_distill.training.budget import Budget
 from edgespec_distill.training.loss import forward_kl, overlap, total_variation
 from edgespec_distill.training.wide_head import head_loss
@@ -89,9 +99,9 @@ def llama_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def prompts(tmp_path) -> Path:
-    probability = random.Random(0)
+    rng = random.Random(0)
     words = ["river", "stone", "light", "house", "green", "seven", "maybe", "under"]
-    lines = [" ".join(probability.choices(words, k=3)) for _ in range(120)]
+    lines = [" ".join(rng.choices(words, k=3)) for _ in range(120)]
     file = tmp_path / "prompts.txt"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
@@ -99,12 +109,12 @@ def prompts(tmp_path) -> Path:
 
 def seq2seq(folder) -> Seq2Seq:
     model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
-    return Seq2Seq(model, whole(model.config.vocab_size), start_token=0)
+    return Seq2Seq(model, full_vocabulary(model.config.vocab_size), start_token=0)
 
 
 def causal(folder) -> Causal:
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    return Causal(model, whole(model.config.vocab_size))
+    return Causal(model, full_vocabulary(model.config.vocab_size))
 
 
 # --- the models
@@ -136,8 +146,8 @@ def test_the_lean_llama_computes_what_transformers_does_after_the_prompt(tmp_pat
 # --- what they write
 
 
-def greedily(length: int, ends: list[int], **manner) -> SamplingPlan:
-    return SamplingPlan(length, ends, temperature=0.0, **manner)
+def greedily(length: int, ends: list[int], **manner) -> GenerationSettings:
+    return GenerationSettings(length, ends, temperature=0.0, **manner)
 
 
 @pytest.fixture(params=["t5", "llama"])
@@ -146,7 +156,7 @@ def learner(request, t5_folder, llama_folder):
 
 
 def test_greedy_outputs_are_the_arg_max_of_the_models_own_distributions(learner):
-    texts = written(learner, [[40, 41, 42], [50], [60, 61]], greedily(8, [1]))
+    texts = generate_texts(learner, [[40, 41, 42], [50], [60, 61]], greedily(8, [1]))
     assert [token for text in texts for token in text.output] == learner.logits(texts).argmax(
         -1
     ).tolist()
@@ -154,10 +164,10 @@ def test_greedy_outputs_are_the_arg_max_of_the_models_own_distributions(learner)
 
 def test_a_text_is_the_same_whichever_others_end_before_it(learner):
     prompts = [[n, n + 1, 90 - n][: 1 + n % 3] for n in range(20, 60)]
-    free = written(learner, prompts, greedily(12, []))
+    free = generate_texts(learner, prompts, greedily(12, []))
     ends = sorted({text.output[3] for text in free})[::2]  # so that the rows leave by and by
-    together = written(learner, prompts, greedily(12, ends))
-    alone = [written(learner, [text.prompt], greedily(12, ends))[0] for text in together]
+    together = generate_texts(learner, prompts, greedily(12, ends))
+    alone = [generate_texts(learner, [text.prompt], greedily(12, ends))[0] for text in together]
     assert [text.output for text in together] == [text.output for text in alone]
     lengths = {len(text.output) for text in together}
     assert len(lengths) > 2
@@ -168,19 +178,19 @@ def test_a_text_is_the_same_whichever_others_end_before_it(learner):
 def test_when_enough_texts_have_ended_the_others_are_cut(llama_folder):
     writer = causal(llama_folder)
     prompts = [[n] for n in range(20, 40)]
-    free = written(writer, prompts, greedily(12, []))
+    free = generate_texts(writer, prompts, greedily(12, []))
     ends = [free[0].output[2]]
-    whole_texts = written(writer, prompts, greedily(12, ends))
+    whole_texts = generate_texts(writer, prompts, greedily(12, ends))
     ended = sorted(len(t.output) for t in whole_texts if t.output[-1] in ends)
     share = len(ended) / len(prompts)
-    cut = written(writer, prompts, greedily(12, ends, enough=share))
+    cut = generate_texts(writer, prompts, greedily(12, ends, finished_share=share))
     assert max(len(text.output) for text in cut) == ended[-1] < 12
 
 
 def test_tokens_are_drawn_from_the_distribution():
     logits = torch.tensor([[0.0, 1.0, -torch.inf, 2.0, 0.5]])
     torch.manual_seed(0)
-    draws = _drawn(logits.expand(40_000, -1), temperature=0.7)
+    draws = _draw(logits.expand(40_000, -1), temperature=0.7)
     expected = (logits[0] / 0.7).softmax(0)
     shares = torch.bincount(draws, minlength=5) / len(draws)
     spread = (expected * (1 - expected) / len(draws)).sqrt()
@@ -192,9 +202,9 @@ def test_the_distributions_noted_while_writing_are_those_of_the_finished_texts(l
     prompts = [[40, 41, 42], [50], [60, 61]]
     noted, _ = generate_with_distributions(learner, prompts, greedily(8, [1]))
     for example in noted:
-        (again,) = with_distributions(learner, [example])
+        (again,) = add_distributions(learner, [example])
         assert example.tokens[:, :8].tolist() == again.tokens[:, :8].tolist()
-        torch.testing.assert_close(example.logs, again.logs, atol=2e-3, rtol=1e-3)
+        torch.testing.assert_close(example.log_probs, again.log_probs, atol=2e-3, rtol=1e-3)
 
 
 # --- the losses
@@ -213,12 +223,17 @@ def test_acceptance_is_the_sum_of_the_minima():
 def test_held_out_acceptance_is_that_of_every_position(llama_folder):
     """With a draft that lacks tokens: what it cannot say is never right."""
     target, model = causal(llama_folder), causal(llama_folder).model
-    some = frequent([[5, 6, 7, 8, 9, 11, 12]], [1], 120, model.get_input_embeddings().weight.data)
+    some = frequent_vocabulary(
+        [[5, 6, 7, 8, 9, 11, 12]], [1], 120, model.get_input_embeddings().weight.data
+    )
     draft = Causal(
-        small_model(model, layers=1, encoder_layers=1, width=None, vocabulary=some, seed=0), some
+        untrained_draft(model, layers=1, encoder_layers=1, width=None, vocabulary=some, seed=0),
+        some,
     )
     greedy, sampled = (
-        written(target, [[40, 41, 42], [50], [60, 61]], SamplingPlan(9, [1], temperature))
+        generate_texts(
+            target, [[40, 41, 42], [50], [60, 61]], GenerationSettings(9, [1], temperature)
+        )
         for temperature in (0.0, 1.0)
     )
     found = HeldOut(target, some, greedy, sampled).acceptance(draft)
@@ -270,11 +285,11 @@ def test_the_loss_after_a_wide_head_is_that_of_its_logits(loss):
 
 def test_distributions_are_the_targets_most_probable_tokens(llama_folder):
     target = causal(llama_folder)
-    (example,) = with_distributions(target, [TEXTS[0]])
+    (example,) = add_distributions(target, [TEXTS[0]])
     logs = target.logits([TEXTS[0]]).log_softmax(-1)
     expected, tokens = logs.topk(64)
     assert example.tokens.tolist() == tokens.tolist()
-    np.testing.assert_allclose(example.logs.numpy(), expected.detach().numpy(), atol=0.01)
+    np.testing.assert_allclose(example.log_probs.numpy(), expected.detach().numpy(), atol=0.01)
 
 
 def test_a_greedy_text_is_known_as_one_where_tokens_are_equally_probable(llama_folder):
@@ -284,7 +299,7 @@ def test_a_greedy_text_is_known_as_one_where_tokens_are_equally_probable(llama_f
     torch.manual_seed(0)
     for greedy, temperature in ((True, 0.0), (False, 1.0)):
         examples, _ = generate_with_distributions(
-            target, prompts, SamplingPlan(9, [1], temperature)
+            target, prompts, GenerationSettings(9, [1], temperature)
         )
         assert [example.is_greedy for example in examples] == [greedy] * len(prompts)
     tokens, logs = torch.tensor([[7, 5, 6]]), torch.tensor([[-1.0, -1.0, -2.0]])
@@ -298,7 +313,7 @@ def test_a_greedy_text_is_known_as_one_where_tokens_are_equally_probable(llama_f
 def test_the_frequent_tokens_are_kept_and_the_others_stand_near_one():
     embeddings = torch.eye(6)
     embeddings[5] = embeddings[2] * 3 + 0.1  # in the direction of token 2
-    found = frequent([[2, 2, 2, 4, 4, 5, 0]], always=[1], size=3, embeddings=embeddings)
+    found = frequent_vocabulary([[2, 2, 2, 4, 4, 5, 0]], always=[1], size=3, embeddings=embeddings)
     assert found.outputs.tolist() == [1, 2, 4]
     assert found.inputs[[1, 2, 4]].tolist() == [0, 1, 2]
     assert found.inputs[5] == 1
@@ -307,17 +322,17 @@ def test_the_frequent_tokens_are_kept_and_the_others_stand_near_one():
 
 def test_distributions_are_cut_to_the_drafts_tokens(llama_folder):
     target = causal(llama_folder)
-    (example,) = with_distributions(target, [TEXTS[0]])
+    (example,) = add_distributions(target, [TEXTS[0]])
     outputs = example.tokens[0, [3, 0, 9]].long().sort().values
-    some = Vocabulary(outputs, torch.zeros(VOCABULARY, dtype=torch.long))
+    some = DraftVocabulary(outputs, torch.zeros(VOCABULARY, dtype=torch.long))
     some.inputs[some.outputs] = torch.arange(3)
-    (distribution,) = cut([example], some)
+    (distribution,) = restrict_vocabulary([example], some)
     assert (distribution.prompt, distribution.output) == (example.prompt, example.output)
     for token, log, own, left in zip(
         example.tokens[0],
-        example.logs[0],
+        example.log_probs[0],
         distribution.tokens[0],
-        distribution.logs[0],
+        distribution.log_probs[0],
         strict=True,
     ):
         if int(token) in some.outputs.tolist():
@@ -424,14 +439,16 @@ def test_what_the_target_writes_starts_with_its_familys_token(prompts, tmp_path,
     pair = edgespec.load(tmp_path / "pair", threads=1)
     writer = target_module.open_target(resolve(str(target)), start_token=270)
     prompt = pair.tokenizer.encode("green stone").ids
-    (text,) = written(writer, [prompt], greedily(12, [1]))
+    (text,) = generate_texts(writer, [prompt], greedily(12, [1]))
     drafted = pair.generate("green stone", gamma=3, draft="model", max_new_tokens=12)
     assert [*drafted.token_ids] == [token for token in text.output if token != 1]
     assert drafted.stats.accepted > 0
 
 
 def untrained(target, **shape):
-    return small_model(target, encoder_layers=2, vocabulary=whole(VOCABULARY), seed=0, **shape)
+    return untrained_draft(
+        target, encoder_layers=2, vocabulary=full_vocabulary(VOCABULARY), seed=0, **shape
+    )
 
 
 def test_a_draft_forgets_what_was_noted_of_its_targets_gguf_file(llama_folder):
@@ -445,8 +462,13 @@ def test_a_draft_forgets_what_was_noted_of_its_targets_gguf_file(llama_folder):
 
 def test_a_draft_of_the_targets_width_starts_as_its_layers(llama_folder):
     target = causal(llama_folder).model
-    draft = small_model(
-        target, layers=2, encoder_layers=2, width=None, vocabulary=whole(VOCABULARY), seed=0
+    draft = untrained_draft(
+        target,
+        layers=2,
+        encoder_layers=2,
+        width=None,
+        vocabulary=full_vocabulary(VOCABULARY),
+        seed=0,
     )
     theirs, ours = target.state_dict(), draft.state_dict()
     for mine, origin in ((0, 0), (1, 2)):  # the first and the last
@@ -459,7 +481,7 @@ def test_a_draft_of_the_targets_width_starts_as_its_layers(llama_folder):
 
 def test_a_draft_may_keep_the_targets_last_layers(llama_folder):
     target = causal(llama_folder).model
-    draft = untrained(target, layers=2, width=None, keep=last)
+    draft = untrained(target, layers=2, width=None, keep=last_layers)
     theirs, ours = target.state_dict(), draft.state_dict()
     for mine, origin in ((0, 1), (1, 2)):
         name = "model.layers.{}.mlp.up_proj.weight"
@@ -469,7 +491,7 @@ def test_a_draft_may_keep_the_targets_last_layers(llama_folder):
 def test_in_bf16_rotary_angles_stay_those_of_the_graphs(llama_folder):
     """Rounded to eight bits, a frequency is off by a radian some hundred positions on."""
     target = causal(llama_folder).model.to(torch.bfloat16)
-    draft = run_module._worth_candidate(target, untrained(target, layers=1, width=None))
+    draft = on_device_of(target, untrained(target, layers=1, width=None))
     assert {parameter.dtype for parameter in draft.parameters()} == {torch.bfloat16}
     exact = causal(llama_folder).model.model.rotary_emb.inv_freq
     torch.testing.assert_close(draft.model.rotary_emb.inv_freq, exact, atol=0, rtol=0)
@@ -479,7 +501,7 @@ def test_a_full_disk_beside_the_output_says_where(llama_folder, prompts, tmp_pat
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_module, "write_examples", full)
+    monkeypatch.setattr(outputs_module, "write_examples", full)
     with pytest.raises(EdgespecError, match=r"the disk is full; .* kept in .*\.draft\.training"):
         distill(str(llama_folder), prompts, tmp_path / "draft", PLAN)
 
@@ -535,8 +557,8 @@ def test_what_a_full_disk_cut_off_is_not_read_again(
 
 def test_a_narrow_drafts_layers_add_nothing_yet(t5_folder):
     target = seq2seq(t5_folder).model
-    draft = small_model(
-        target, layers=1, encoder_layers=2, width=32, vocabulary=whole(VOCABULARY), seed=0
+    draft = untrained_draft(
+        target, layers=1, encoder_layers=2, width=32, vocabulary=full_vocabulary(VOCABULARY), seed=0
     )
     assert draft.config.d_model == 32
     assert draft.config.num_heads == 2
@@ -561,11 +583,9 @@ def test_a_budget_of_steps_ends_and_its_rate_falls_to_zero():
 
 
 def test_every_text_is_in_one_batch_and_no_batch_is_too_large():
-    probability = random.Random(1)
-    texts = [
-        Text([1] * probability.randint(1, 30), [1] * probability.randint(1, 30)) for _ in range(200)
-    ]
-    found = list(batches(texts, 128, probability))
+    rng = random.Random(1)
+    texts = [Text([1] * rng.randint(1, 30), [1] * rng.randint(1, 30)) for _ in range(200)]
+    found = list(batches(texts, 128, rng))
     assert sorted(map(id, texts)) == sorted(id(text) for batch in found for text in batch)
     assert all(len(batch) == 1 or max(map(len, batch)) * len(batch) <= 128 for batch in found)
 
@@ -700,7 +720,7 @@ def test_a_training_that_starts_from_a_draft_begins_where_that_ended(
     assert other.before.sampled == pytest.approx(one.after.sampled, abs=2e-3)  # kept in fp16
     assert one.before.sampled < one.after.sampled - 0.01
     assert other.draft_parameters == one.draft_parameters
-    assert "began as those of the draft first" in (second / "README.md").read_text()
+    assert "weights of the draft first" in (second / "README.md").read_text()
     record = json.loads((second / "distillation.json").read_text())
     assert record["plan"]["start"] == "first"  # where it lies is nobody's concern
     names = {"config.json", "model.safetensors", "distillation.json", "tokenizer.json"}
@@ -710,16 +730,14 @@ def test_a_training_that_starts_from_a_draft_begins_where_that_ended(
 def test_only_a_distilled_draft_of_the_same_target_can_be_started_from(
     llama_folder, t5_folder, prompts, tmp_path, monkeypatch
 ):
-    with pytest.raises(UsageError, match="which is no draft that edgespec distill wrote"):
+    with pytest.raises(UsageError, match="which is not a draft that edgespec distill wrote"):
         distill(str(llama_folder), prompts, tmp_path / "d", Plan(**LATER, start=str(llama_folder)))
     of_t5 = tmp_path / "of-t5"
     distill(str(t5_folder), prompts, of_t5, dataclasses.replace(PLAN, steps=1))
     record = json.loads((of_t5 / "distillation.json").read_text())
     record["plan"]["encoder_layers"] = None
     (of_t5 / "distillation.json").write_text(json.dumps(record))
-    monkeypatch.delattr(
-        run_module, "generate_with_distributions"
-    )  # before the target writes for an hour
+    monkeypatch.delattr(outputs_module, "generate_with_distributions")  # which takes an hour
     with pytest.raises(UsageError, match="start from a draft of the same target"):
         distill(str(llama_folder), prompts, tmp_path / "d", Plan(**LATER, start=str(of_t5)))
 
@@ -742,7 +760,7 @@ def test_a_run_that_started_from_another_draft_is_not_gone_on_with(
 @pytest.mark.parametrize("name", ["en-de-draft", "smollm2-draft"])
 def test_the_shipped_drafts_can_be_started_from(name):
     folder = Path(__file__).parents[2] / "models" / name
-    plan = shaped(Plan(layers=7, steps=1, start=str(folder)))
+    plan = with_shape_of_start(Plan(layers=7, steps=1, start=str(folder)))
     assert plan.layers == 1
     assert plan.eagle == (name == "smollm2-draft")
 
@@ -773,7 +791,7 @@ def test_an_interrupted_run_goes_on_and_asks_the_target_no_more(
             distill(str(llama_folder), prompts, folder, plan)
     assert not folder.exists()
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "generate_with_distributions", interrupt)
+        patch.setattr(outputs_module, "generate_with_distributions", interrupt)
         patch.setattr(Features, "_compute", interrupt)
         longer = dataclasses.replace(plan, steps=plan.steps + 20)
         found = distill(str(llama_folder), prompts, folder, longer)
@@ -799,7 +817,7 @@ def test_an_interrupted_run_does_not_go_on_with_other_words_or_another_target(
         prompts.write_text(prompts.read_text().replace("river", "delta"))
     else:
         write_family("llama", target, seed=1)
-    monkeypatch.setattr(run_module, "generate_with_distributions", interrupted)
+    monkeypatch.setattr(outputs_module, "generate_with_distributions", interrupted)
     with pytest.raises(KeyboardInterrupt):  # the target is asked again
         distill(str(target), prompts, tmp_path / "draft", PLAN)
 
@@ -819,7 +837,7 @@ def test_what_an_interrupted_run_left_aside_is_no_part_of_another_draft(
     plan = dataclasses.replace(PLAN, steps=1)
     some = dataclasses.replace(plan, vocabulary=90)
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "write_card", interrupted)
+        patch.setattr(api_module, "write_card", interrupted)
         with pytest.raises(KeyboardInterrupt):
             distill(str(llama_folder), prompts, tmp_path / "draft", some)
     distill(str(llama_folder), prompts, tmp_path / "draft", plan)
@@ -832,18 +850,18 @@ def test_the_minutes_include_all_that_the_target_writes(
 ):
     """After the held-out prompts twice, and twice after those that are trained on."""
     clock, asked = [0.0], []
-    write = run_module._Run._write
+    generate = TargetOutputs._generate
 
     def slow(*arguments):
         clock[0] += 60
-        write(*arguments)
+        generate(*arguments)
 
     def training(*_, minutes, **__):
         asked.append(minutes)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(run_module._Run, "_write", slow)
+    monkeypatch.setattr(outputs_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(TargetOutputs, "_generate", slow)
     monkeypatch.setattr(run_module, "Training", training)
     plan = dataclasses.replace(PLAN, steps=None, minutes=20.0, on_policy=on_policy)
     with pytest.raises(KeyboardInterrupt):
@@ -858,10 +876,10 @@ def test_the_help_says_that_one_of_minutes_and_steps_is_required():
 
 def test_examples_are_taken_from_all_over():
     texts = list(range(100))
-    assert run_module._from_all_over(texts, 3) == [0, 50, 99]
-    assert run_module._from_all_over(texts, 60)[-1] == 99
-    assert run_module._from_all_over(texts[:2], 60) == [0, 1]
-    assert run_module._from_all_over([], 60) == []
+    assert run_module._spread_examples(texts, 3) == [0, 50, 99]
+    assert run_module._spread_examples(texts, 60)[-1] == 99
+    assert run_module._spread_examples(texts[:2], 60) == [0, 1]
+    assert run_module._spread_examples([], 60) == []
 
 
 def test_a_finished_draft_survives_whatever_happens_to_the_next(
@@ -877,7 +895,7 @@ def test_a_finished_draft_survives_whatever_happens_to_the_next(
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_module, "write_card", full)
+    monkeypatch.setattr(api_module, "write_card", full)
     with pytest.raises(EdgespecError, match="the disk is full"):
         distill(str(llama_folder), prompts, folder, plan, replace=True)
     assert (folder / "model.safetensors").read_bytes() == before
@@ -898,7 +916,7 @@ def test_a_finished_draft_survives_whatever_happens_to_the_next(
         ({"rate": -1.0}, "rate is -1.0; give a number above 0"),
         ({"rate": float("nan")}, "rate is nan"),
         ({"positions": 0}, "positions is 0; give 1 or more"),
-        ({"loss": "mse"}, "no loss 'mse'; there is: kl, tv"),
+        ({"loss": "mse"}, "loss is 'mse'; give one of: kl, tv"),
         ({"chat": True}, "has no chat format"),
         ({"eagle": True, "on_policy": True}, "is not trained on_policy"),
     ],
@@ -977,7 +995,7 @@ def test_missing_memory_is_one_line(llama_folder, prompts, tmp_path, monkeypatch
 def test_freed_memory_stays_in_the_process(call, kept):
     """A freed gigabyte that goes back to the system is paid for again at the next step."""
     script = f"""
-from edgespec_export.distill.memory import keep_freed_memory
+from edgespec_distill.training.memory import keep_freed_memory
 {call}
 import ctypes
 libc = ctypes.CDLL(None)
@@ -1009,7 +1027,7 @@ def test_the_card_counts_layers_and_names_the_licence(plan, words):
     worth = Acceptance(0.5, 0.5)
     card = _card("T", plan, Distillation(worth, worth, None, 9, 4, 90, 2, 1.0, 100, 10))
     assert words in card
-    assert "follow the target's licence" in " ".join(card.split())
+    assert "under the target's licence" in " ".join(card.split())
 
 
 @pytest.mark.parametrize(
