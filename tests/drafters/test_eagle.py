@@ -390,8 +390,7 @@ def test_a_config_that_cannot_be_is_one_line(target, tmp_path, changes, words):
 
 def test_the_jax_path_refuses_it(target, tmp_path):
     jax_weights = pytest.importorskip("edgespec_jax.jax_weights")
+    adapter = pytest.importorskip("edgespec.cli.jax_checkpoint")
     write_eagle(target, tmp_path / "draft")
-    with pytest.raises(
-        EdgespecError, match="is of family eagle; the JAX path has T5 and Llama only"
-    ):
-        jax_weights.open_jax_model(str(tmp_path / "draft"), "fp32")
+    with pytest.raises(EdgespecError, match="model_type is 'eagle'; the JAX path has llama"):
+        jax_weights.load_jax_model(adapter.open_jax_checkpoint(str(tmp_path / "draft")))
