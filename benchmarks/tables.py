@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and docs/speed.md from benchmarks/results.
+"""Writes the tables of README.md and docs/measurements/results.md from benchmarks/results.
 
 python benchmarks/tables.py
 """
@@ -28,7 +28,7 @@ def table(header: str, rows: Iterable[str]) -> list[str]:
 
 def t5_table(rows: list[dict[str, Any]]) -> list[str]:
     return table(
-        "| way | tokens/s | over own plain | texts equal to own plain | to edgespec fp32 |",
+        "| way | tokens/s | vs. own plain | equal to own plain | equal to edgespec fp32 |",
         (
             f"| {row['way']} | {row['tokens_per_second']:.0f} | {row['over_own_plain']:.2f} | "
             f"{row['texts_equal_to_own_plain']} of {row['sentences']} | "
@@ -40,7 +40,7 @@ def t5_table(rows: list[dict[str, Any]]) -> list[str]:
 
 def chat_table(rows: list[dict[str, Any]]) -> list[str]:
     return table(
-        "| target | prompts | sampling | way | tokens/s | over plain | tokens a call | loop |",
+        "| target | prompts | sampling | way | tokens/s | vs. plain | tokens per call | loop |",
         (
             f"| {row['target']} | {row['prompts']} | {row['sampling']} | {row['way']} | "
             f"{row['tokens_per_second']:.1f} | {row['ratio']:.2f} | "
@@ -61,8 +61,8 @@ def compare_tables(contests: list[dict[str, Any]]) -> list[str]:
         lines += [
             f"**{contest['contest']}** (commit {contest['commit']}, load {contest['load']:.2f})",
             "",
-            f"| way | MB | {' | '.join(kinds)} | {contest['ours']} over it | "
-            "decoding only | texts as own plain |",
+            f"| way | MB | {' | '.join(kinds)} | {contest['ours']} vs. it | "
+            "decoding only | texts equal to own plain |",
             "|---" * (len(kinds) + 5) + "|",
         ]
         ways: dict[str, dict[str, dict[str, Any]]] = {}
@@ -104,7 +104,7 @@ def cache_table(results: list[dict[str, Any]]) -> list[str]:
                 f"{far['perplexity']:.1f} |"
             )
     return table(
-        "| weights | cache | MB at 2 048 | prompt, s | step behind 64, ms | 512 | 2 048 | KL "
+        "| weights | cache | MB at 2 048 | prompt, s | step at 64 cached, ms | 512 | 2 048 | KL "
         "| top-1 | perplexity |",
         lines,
     )
@@ -126,7 +126,7 @@ def curve_table(rows: list[dict[str, Any]]) -> list[str]:
 def conversation_table(rows: list[dict[str, Any]]) -> list[str]:
     ways = ("kept", "anew", "one text")
     return table(
-        "| turn | tokens in front of it | earlier turns kept | computed anew | as one text |",
+        "| turn | tokens before it | earlier turns kept | computed again | as one text |",
         (
             f"| {row['turn']} | {row['prompt_tokens']} | "
             + " | ".join(f"{row[f'{way}, ms']:.0f} ms" for way in ways)
@@ -138,7 +138,7 @@ def conversation_table(rows: list[dict[str, Any]]) -> list[str]:
 
 def long_table(rows: list[dict[str, Any]]) -> list[str]:
     return table(
-        "| tokens in front | way | tokens/s | over plain | tokens a call |",
+        "| prompt tokens | way | tokens/s | vs. plain | tokens per call |",
         (
             f"| {row['prompt_tokens']} | {row['way']} | {row['tokens_per_second']:.1f} | "
             f"{row['over_plain']:.2f} | {row['tokens_per_target_call']:.2f} |"
@@ -149,7 +149,7 @@ def long_table(rows: list[dict[str, Any]]) -> list[str]:
 
 def prediction_table(rows: list[dict[str, Any]]) -> list[str]:
     return table(
-        "| pair | text | target | draft | γ | α | predicted | measured | off |",
+        "| pair | text | target | draft | γ | α | predicted | measured | error |",
         (
             f"| {row['pair']} | {row['text']} | {row['target']} | {row['draft']} | "
             f"{row['gamma']} | {row['acceptance']:.2f} | {row['predicted']:.2f} | "
@@ -159,75 +159,40 @@ def prediction_table(rows: list[dict[str, Any]]) -> list[str]:
     )
 
 
-def summary(t5: dict[str, Any], chat: dict[str, Any]) -> list[str]:
-    ways = {row["way"]: row for row in t5["rows"]}
-    plain = ways["edgespec fp32, plain"]["tokens_per_second"]
-
-    def t5_row(label: str, way: str) -> str:
-        speed = ways[way]["tokens_per_second"]
-        return f"| {label} | {speed:.0f} | {speed / plain:.2f} |"
-
+def speedups(chat: dict[str, Any], contests: list[dict[str, Any]]) -> list[str]:
+    """The table of README.md: speculation over plain decoding, and over the fastest peer."""
+    peers = {contest["contest"]: contest["rows"] for contest in contests}
     lines = [
-        "English-German T5 pair, greedy, "
-        f"{t5['rows'][0]['sentences']} held-out sentences, all texts identical:",
-        "",
-        "| | tokens/s | over edgespec fp32 plain |",
-        "|---|---|---|",
-        *(
-            t5_row(f"edgespec {kind}{label}", f"edgespec {kind}, {way}")
-            for kind in ("fp32", "fp16", "int8")
-            for label, way in (("", "plain"), (" with draft (int8)", "draft int8, γ auto"))
-        ),
-        t5_row("transformers fp32", "transformers fp32, plain"),
-        t5_row("transformers fp32 with assistant", "transformers fp32, assistant"),
-        *(
-            t5_row(f"ctranslate2 {kind}", f"ctranslate2 {kind}, plain")
-            for kind in ("fp32", "int8")
-            if f"ctranslate2 {kind}, plain" in ways
-        ),
-        "",
-        "SmolLM2-135M-Instruct with its draft and prompt lookup over plain decoding of the same "
-        "target:",
-        "",
-        "| | questions | code | summaries and copies | 8 held-out prompts |",
-        "|---|---|---|---|---|",
+        "| weights | vs. plain decoding: questions | code | summaries "
+        "| vs. the fastest peer: questions | code | summaries |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for target in dict.fromkeys(row["target"] for row in chat["rows"]):
-        for sampling in ("greedy", "sampled"):
-            ratios = [
-                next(
-                    row["ratio"]
-                    for row in chat["rows"]
-                    if (row["target"], row["sampling"], row["prompts"], row["way"])
-                    == (target, sampling, prompts, "both, γ auto")
-                )
-                for prompts in (*CATEGORIES, "held-out")
-            ]
-            cells = " | ".join(f"{ratio:.2f}" for ratio in ratios)
-            lines.append(f"| {target}, {sampling} | {cells} |")
+    for label, target, bits in (
+        ("int8", "int8", "8 bits"),
+        ("int8, peers at 4 bits", None, "4 bits, ours 8"),
+        ("fp16", "fp16", "16 bits"),
+        ("fp32", "fp32", "32 bits"),
+    ):
+        plain = [over_plain(chat["rows"], target, kind) if target else "" for kind in CATEGORIES]
+        over = [over_the_fastest_peer(peers[bits], kind) for kind in CATEGORIES]
+        lines.append(f"| {label} | {' | '.join([*plain, *over])} |")
     return lines
 
 
-def over_the_best_peer(contests: list[dict[str, Any]]) -> list[str]:
-    """Ours over whichever way of whichever peer was the fastest, by kind of prompt."""
-    lines = [
-        "Over the fastest way of llama.cpp, OpenVINO GenAI and onnxruntime-genai, speculation of "
-        "their own included:",
-        "",
-        "| weights | questions | code | summaries and copies |",
-        "|---|---|---|---|",
-    ]
-    for contest in contests:
-        worst = (
-            min(
-                row["ours_over_it"]
-                for row in contest["rows"]
-                if row["prompts"] == kind and "ours_over_it" in row
-            )
-            for kind in CATEGORIES
-        )
-        lines.append(f"| {contest['contest']} | {' | '.join(f'{ratio:.2f}' for ratio in worst)} |")
-    return lines
+def over_plain(rows: list[dict[str, Any]], target: str, prompts: str) -> str:
+    """Greedy, with the draft and prompt lookup and γ "auto", which is the default."""
+    wanted = (target, "greedy", prompts, "both, γ auto")
+    keys = ("target", "sampling", "prompts", "way")
+    ratio = next(row["ratio"] for row in rows if tuple(row[key] for key in keys) == wanted)
+    return f"{ratio:.2f}"
+
+
+def over_the_fastest_peer(rows: list[dict[str, Any]], prompts: str) -> str:
+    """edgespec over whichever setting of whichever peer was the fastest."""
+    ratios = (
+        row["ours_over_it"] for row in rows if row["prompts"] == prompts and "ours_over_it" in row
+    )
+    return f"{min(ratios):.2f}"
 
 
 def insert(path: Path, name: str, lines: list[str]) -> None:
@@ -241,7 +206,7 @@ def insert(path: Path, name: str, lines: list[str]) -> None:
 def main() -> None:
     t5, chat = result("t5_pair"), result("chat_lookup")
     caches = [result(f"cache_smollm2_{weights}") for weights in ("fp32", "int8")]
-    speed = ROOT / "docs" / "speed.md"
+    speed = ROOT / "docs" / "measurements" / "results.md"
     insert(speed, "t5", [describe(t5["environment"]), "", *t5_table(t5["rows"])])
     insert(speed, "chat", [describe(chat["environment"]), "", *chat_table(chat["rows"])])
     compare, predictions = result("compare_chat"), result("predictions")
@@ -259,12 +224,12 @@ def main() -> None:
     long = result("long_prompt_smollm2")
     insert(speed, "long", [describe(long["environment"]), "", *long_table(long["rows"])])
     insert(speed, "caches", [describe(caches[0]["environment"]), "", *cache_table(caches)])
-    scripts = "`benchmarks/t5_pair.py`, `chat_lookup.py`, `compare_chat.py`"
-    chats = chat["environment"]["commit"]
     contests = ", ".join(dict.fromkeys(one["commit"] for one in compare["contests"]))
-    source = f"({describe(t5['environment'])}; chats {chats}; peers {contests}; {scripts})"
-    peers = over_the_best_peer(compare["contests"])
-    insert(ROOT / "README.md", "speed", [*summary(t5, chat), "", *peers, "", source])
+    source = (
+        f"({describe(chat['environment'])}; peers at commits {contests}; "
+        "`benchmarks/chat_lookup.py`, `compare_chat.py`)"
+    )
+    insert(ROOT / "README.md", "speed", [*speedups(chat, compare["contests"]), "", source])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes docs/help.md from what the commands say about themselves: python docs/make_help.py"""
+"""Writes docs/reference/cli.md from the `--help` of every command: python docs/make_help.py"""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from edgespec.cli import main
+from edgespec.cli.main import main
 
 __all__ = ["HELP", "REGENERATE", "help_text"]
 
-HELP = Path(__file__).with_name("help.md")
+HELP = Path(__file__).with_name("reference") / "cli.md"
 REGENERATE = "python docs/make_help.py"
 WIDTH = 96
 

@@ -74,9 +74,7 @@ class BranchingTable(TableModel):
             (tuple(self._cache[: start + place + 1]), token) for place, token in candidates
         ]
         assert all(0 <= place < len(tokens) - 1 for place, _ in candidates)
-        beside = [
-            self.distribution((*before, token)) for before, token in self._candidates
-        ]
+        beside = [self.distribution((*before, token)) for before, token in self._candidates]
         return np.array([*rows, *beside], dtype=object)
 
     def commit_candidate(self, candidate: int) -> None:

@@ -147,9 +147,7 @@ def summary(
         }
         if beside := besides.get((category, way)):
             shared = sorted(repeats.keys() & beside.keys())
-            row["ours_over_it"] = median(
-                _whole(beside[r]) / _whole(repeats[r]) for r in shared
-            )
+            row["ours_over_it"] = median(_whole(beside[r]) / _whole(repeats[r]) for r in shared)
             row["ours_over_it_decode"] = median(
                 _decode(beside[r]) / _decode(repeats[r]) for r in shared
             )

@@ -1,6 +1,6 @@
 """What an exported model is: the names in its graphs and the manifest beside them.
 
-Export writes this, runtimes read it, and neither imports the other. docs/format.md says the same
+Export writes this, runtimes read it, and neither imports the other. docs/reference/folder-format.md says the same
 for readers in other languages.
 """
 

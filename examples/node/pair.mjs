@@ -1,4 +1,4 @@
-// An exported pair, as docs/format.md describes it: the manifest and its two models.
+// An exported pair, as docs/reference/folder-format.md describes it: the manifest and its two models.
 
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
@@ -114,7 +114,7 @@ class Model {
         this.cache[`${part}.${layer}`] = new Tensor("float32", new Float32Array(size), shape);
       }
     }
-    if (!this.sessions.reader) this.features = new Float32Array(capacity * (features ?? 0));
+    if (!this.sessions.feature_fusion) this.features = new Float32Array(capacity * (features ?? 0));
     this.length = 0;
     this.settled = 0; // positions that stay as they are if the text keeps their tokens
   }
@@ -145,8 +145,8 @@ class Model {
       feeds[`past_${name}`] = tensor;
       fetches[`present_${name}`] = tensor;
     }
-    if (this.sessions.reader) {
-      feeds.states = await this.#states(tokens.length);
+    if (this.sessions.feature_fusion) {
+      feeds.fused_states = await this.#fusedStates(tokens.length);
       fetches.hidden = null;
     } else if (this.exported.features) fetches.features = null;
     const found = await this.sessions.decoder.run(feeds, fetches);
@@ -164,7 +164,7 @@ class Model {
 
   // What a draft that reads is to know of the position before each of its own: what the target
   // showed there or, where the target has not been, its own guess.
-  async #states(count) {
+  async #fusedStates(count) {
     const size = this.exported.features;
     const first = this.length;
     if (first + count > this.target.length + 1) {
@@ -175,7 +175,7 @@ class Model {
     const known = this.target.features.subarray(from * size, (first + count - 1) * size);
     shown.set(known, (from - (first - 1)) * size);
     const features = new Tensor("float32", shown, [count, size]);
-    const { states } = await this.sessions.reader.run({ features });
+    const { fused_states: states } = await this.sessions.feature_fusion.run({ features });
     if (first === 0) states.data.fill(0, 0, states.dims[1]); // nothing is before the first
     if (this.settled === first) this.settled = first + count;
     return states;

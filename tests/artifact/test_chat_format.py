@@ -20,7 +20,7 @@ from chat_templates import (
     TRIMS_TOGETHER,
     TURNS,
 )
-from edgespec.artifact.chat_format import ChatFormat, said
+from edgespec.artifact.chat_format import ChatFormat, user_message
 from edgespec.errors import UsageError
 from edgespec_export.checkpoint.chat_template import chat_format, folder_chat
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
@@ -58,10 +58,10 @@ contents = st.text(st.sampled_from("aß😀 \n\t<>[]|"), min_size=1, max_size=8)
 
 @st.composite
 def conversations(draw, system: bool):
-    messages = [said(draw(contents))]
+    messages = [user_message(draw(contents))]
     for _ in range(draw(st.integers(0, 2))):
         answer = draw(contents | st.just(""))
-        messages += [{"role": "assistant", "content": answer}, said(draw(contents))]
+        messages += [{"role": "assistant", "content": answer}, user_message(draw(contents))]
     if system and draw(st.booleans()):
         messages.insert(0, {"role": "system", "content": draw(contents | st.just(""))})
     return messages
@@ -111,7 +111,7 @@ def test_a_conversation_is_what_transformers_renders(template, system, data):
 )
 def test_a_system_prompt_that_is_not_always_a_text_in_front_is_refused(template):
     with pytest.raises(UsageError, match="takes no system prompt"):
-        form_of(template).text([{"role": "system", "content": "x"}, said("y")])
+        form_of(template).text([{"role": "system", "content": "x"}, user_message("y")])
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_template_that_is_more_than_texts_between_messages_takes_one_message(t
     form = form_of(template)
     assert form.between is None
     with pytest.raises(UsageError, match="one message only"):
-        form.text([said("a"), {"role": "assistant", "content": "b"}, said("c")])
+        form.text([user_message("a"), {"role": "assistant", "content": "b"}, user_message("c")])
 
 
 @pytest.mark.parametrize(
@@ -142,18 +142,21 @@ def test_a_template_that_is_more_than_texts_between_messages_takes_one_message(t
         ([{"role": "user", "content": "x", "name": "y"}], "and nothing else"),
         ([{"role": ["user"], "content": "x"}], "message 1 is"),
         (
-            [said("x"), {"role": "assistant", "content": "\udcff"}, said("y")],
+            [user_message("x"), {"role": "assistant", "content": "\udcff"}, user_message("y")],
             "message 2 is not Uni",
         ),
-        ([said("x")] * 300, "roles are user, user, user, user, user, user, …; give"),
+        ([user_message("x")] * 300, "roles are user, user, user, user, user, user, …; give"),
         ([{"role": "tool", "content": "x"}], "message 1 is"),
         ([{"role": "user", "content": 5}], "message 1 is"),
         (["hi"], "message 1 is 'hi'"),
-        ([said("")], "message 1 is empty"),
+        ([user_message("")], "message 1 is empty"),
         ([{"role": "system", "content": "x"}], "roles are system; give"),
-        ([said("x"), said("y")], "roles are user, user; give"),
-        ([said("x"), {"role": "assistant", "content": "y"}], "user's last"),
-        ([said("x"), {"role": "system", "content": "y"}, said("z")], "roles are user, system"),
+        ([user_message("x"), user_message("y")], "roles are user, user; give"),
+        ([user_message("x"), {"role": "assistant", "content": "y"}], "user's last"),
+        (
+            [user_message("x"), {"role": "system", "content": "y"}, user_message("z")],
+            "roles are user, system",
+        ),
         ([{"role": "assistant", "content": "y"}], "roles are assistant"),
     ],
     ids=str,
@@ -256,7 +259,7 @@ def test_a_template_finds_the_names_that_transformers_gives_it(folder, settings,
     )
     form = folder_chat(folder)
     assert form is not None
-    assert form.text([said("hello")])[0] == expected
+    assert form.text([user_message("hello")])[0] == expected
 
 
 def test_a_template_of_a_gguf_file_finds_its_special_tokens(tmp_path):

@@ -658,8 +658,8 @@ def test_an_interrupted_export_of_something_else_starts_anew(tiny_checkpoints, o
 
 KILLED = """
 import os, signal, sys
-from edgespec.export import export_pair
-from edgespec.verdicts import VERDICTS
+from edgespec_export.api import export_pair
+from edgespec.pair.invariance_cache import INVARIANCE_FILE
 
 def begin(what, size):
     def advance(count):

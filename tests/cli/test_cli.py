@@ -251,7 +251,7 @@ def test_the_json_object_has_these_keys(pair_folder):
         "accepted_at",
         "accepted_runs",
         "candidates",
-        "taken",
+        "committed",
         "seconds",
         "first_token_seconds",
         "first_tokens",

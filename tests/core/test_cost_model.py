@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from edgespec.core.controller import Adaptive, Confident, Fixed, controller
 from edgespec.core.cost_model import Costs, estimated_costs, expected_tokens
 from edgespec.core.decode import speculate
-from edgespec.core.distribution import Sampling
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.core.verification import token_rule
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.prompt_lookup import PromptLookup
@@ -140,7 +140,12 @@ def test_a_position_costs_what_it_does_where_it_is():
     costs = Costs(curve, draft=0.0)
     assert [costs.marginal_cost(rows) for rows in (1, 3)] == pytest.approx([0.01, 0.01])
     assert [costs.marginal_cost(rows) for rows in (9, 17, 99)] == pytest.approx([0.2, 0.2, 0.2])
-    assert costs.marginal_cost(3) < costs.marginal_cost(5) < costs.marginal_cost(6) < costs.marginal_cost(8)
+    assert (
+        costs.marginal_cost(3)
+        < costs.marginal_cost(5)
+        < costs.marginal_cost(6)
+        < costs.marginal_cost(8)
+    )
     assert Costs([1.0], draft=0.0).marginal_cost(1) == 0
     dip = Costs([1.0, 1.04, 1.08, 1.07, 1.02, 1.05, 1.3], draft=0.0)
     assert dip.marginal_cost(4) == 0
@@ -235,7 +240,7 @@ def floats(distribution):
 
 
 def greedy(row):
-    return Sampling()(np.asarray(row, np.float32))
+    return Sampling().processor()(np.asarray(row, np.float32))
 
 
 def text_and_rounds(draft, gamma, length, ends=lambda token: False):

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scores_candidates import exact_distribution
 
+from branches import exact_distribution
 from edgespec.core.controller import Adaptive, Fixed
 from edgespec.core.cost_model import Costs
 from edgespec.core.decode import plain, speculate
@@ -71,9 +71,9 @@ def target_distribution(distribution, length, ends=never):
             if text and ends(text[-1]):
                 longer[text] = longer.get(text, 0) + probability
                 continue
-            for token, probability in enumerate(distribution((*PROMPT, *text))):
-                if probability:
-                    longer[(*text, token)] = probability * probability
+            for token, conditional in enumerate(distribution((*PROMPT, *text))):
+                if conditional:
+                    longer[(*text, token)] = probability * conditional
         texts = longer
     return texts
 

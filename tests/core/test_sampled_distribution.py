@@ -26,7 +26,7 @@ import edgespec
 from checkpoints import write_llama, write_noisy
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
-from edgespec.core.distribution import Sampling
+from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
 from edgespec.pair.runtime import open_model
 from edgespec_export.api import export_pair
@@ -38,10 +38,10 @@ VOCAB = 5
 PROMPT = [3, 4, 1, 3]
 
 SAMPLINGS = {
-    "temperature 1": Sampling(temperature=1.0),
-    "temperature 0.7, top-k 3": Sampling(temperature=0.7, top_k=3),
-    "top-p 0.8": Sampling(temperature=1.2, top_p=0.8),
-    "min-p 0.2": Sampling(temperature=1.5, min_p=0.2),
+    "temperature 1": Sampling(temperature=1.0).processor(),
+    "temperature 0.7, top-k 3": Sampling(temperature=0.7, top_k=3).processor(),
+    "top-p 0.8": Sampling(temperature=1.2, top_p=0.8).processor(),
+    "min-p 0.2": Sampling(temperature=1.5, min_p=0.2).processor(),
 }
 
 
@@ -65,19 +65,17 @@ def exact_distribution(folder, process):
     """P(x1, x2) = p(x1) p(x2 | x1), one token a call: [VOCAB, VOCAB]."""
     model = open_model(folder, read_manifest(folder).target, "fp32", device=Device(1), min_rows=2)
 
-    def distribution(text):
+    def after(text):
         pending = model.prefill(PROMPT)
         for token in text:
             model.score([pending])
             pending = token
-        distribution = process(model.score([pending])[0])
+        p = process(model.score([pending])[0])
         dense = np.zeros(VOCAB)
-        dense[distribution.tokens] = distribution.probabilities
+        dense[p.tokens] = p.probabilities
         return dense
 
-    return np.array(
-        [probability * distribution([token]) for token, probability in enumerate(distribution([]))]
-    )
+    return np.array([p_first * after([token]) for token, p_first in enumerate(after([]))])
 
 
 def empirical(pair, process, **options):
@@ -89,10 +87,10 @@ def empirical(pair, process, **options):
             max_new_tokens=4,
             ignore_eos=True,
             seed=seed,
-            temperature=process.temperature,
-            top_k=process.top_k,
-            top_p=process.top_p,
-            min_p=process.min_p,
+            temperature=process.sampling.temperature,
+            top_k=process.sampling.top_k,
+            top_p=process.sampling.top_p,
+            min_p=process.sampling.min_p,
             **options,
         )
         counts[tuple(result.token_ids[:2])] += 1

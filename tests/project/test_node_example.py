@@ -1,4 +1,4 @@
-"""Claim: docs/format.md is enough to run a pair exactly in another language; examples/node does."""
+"""Claim: docs/reference/folder-format.md is enough to run a pair exactly in another language; examples/node does."""
 
 from __future__ import annotations
 

@@ -84,11 +84,11 @@ def test_a_chats_answer_is_the_pairs_own(client, pair, options):
         "completion_tokens": 30,
         "total_tokens": expected.prompt_tokens + 30,
         "completion_tokens_details": {
-            "accepted_prediction_tokens": expected.stats.accepted + expected.stats.taken,
+            "accepted_prediction_tokens": expected.stats.accepted + expected.stats.committed,
             "rejected_prediction_tokens": expected.stats.drafted
             + expected.stats.candidates
             - expected.stats.accepted
-            - expected.stats.taken,
+            - expected.stats.committed,
         },
     }
     assert expected.stats.accepted > 0

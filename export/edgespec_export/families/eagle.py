@@ -4,7 +4,7 @@ A guess at a text is hard for a model of one layer; a guess at what a model of t
 after a look at its states, is not. Each position joins the token there with the target's states one
 position before it. Where the target has not been yet, the draft's own hidden state takes their
 place. Li et al. (2024, arXiv 2401.15077) and, for several layers, Li et al. (2025, arXiv
-2503.01840); docs/decisions/0013-a-draft-that-reads.md says what differs.
+2503.01840); docs/decisions/0013-eagle-drafts.md says what differs.
 """
 
 from __future__ import annotations
