@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from checkpoints import byte_tokenizer, write_llama, write_t5
+from distill_fixtures import VOCABULARY
 from edgespec_distill.data.draft_vocabulary import (
     full_vocabulary,
 )
@@ -19,9 +20,6 @@ from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.seq2seq import Seq2Seq
 from edgespec_distill.models.untrained_draft import untrained_draft
 from edgespec_distill.plan import Plan
-
-VOCABULARY = 272
-
 
 TEXTS = [Text([5, 6, 7], [8, 9, 1]), Text([5], [4, 3]), Text([9, 8, 7, 6, 5], [11, 12, 13, 14])]
 

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from edgespec.cli.cli_errors import one_line_errors
 from edgespec.cli.extras import needs_extra
+from edgespec.cli.logging_lines import logging_lines
 from edgespec.cli.options import CHAT
 from edgespec.errors import UsageError
 
@@ -75,7 +76,7 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
 
         if plan["start"] is not None:
             _check_no_shape(SHAPE)
-        with _progress() as report:
+        with logging_lines(), _progress() as report:
             found = run(
                 target,
                 text,

@@ -9,6 +9,7 @@ import click
 
 from edgespec.cli.cli_errors import one_line_errors
 from edgespec.cli.extras import needs_extra
+from edgespec.cli.logging_lines import logging_lines
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -133,7 +134,9 @@ def table2(
         named = dict(_named(checkpoint) for checkpoint in checkpoints)
         opened = {size: open_jax_checkpoint(model) for size, model in named.items()}
         bench = Bench(divisor, number_format, opened, tokens=tokens, texts=texts)
-        _show(wallclock(paper, bench), output)
+        with logging_lines():
+            report = wallclock(paper, bench)
+        _show(report, output)
 
 
 def _alpha_command(name: str, help_: str) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.decode import plain
-from edgespec.core.sampling import Sampling
 from edgespec.core.model import Model
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.drafters.vocabulary_map import Vocabulary
 
 __all__ = [

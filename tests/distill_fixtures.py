@@ -1,4 +1,7 @@
-"""Fixtures of the distillation tests: tiny targets and a file of prompts."""
+"""Fixtures of the distillation tests: tiny targets and a file of prompts.
+
+The plug-in is loaded for all tests, so only the fixtures that need torch import it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from checkpoints import byte_tokenizer, write_llama, write_t5
-from distillation import VOCABULARY, causal, seq2seq
+
+VOCABULARY = 272
 
 
 @pytest.fixture(scope="module")
@@ -53,4 +57,6 @@ def prompts(tmp_path) -> Path:
 
 @pytest.fixture(params=["t5", "llama"])
 def learner(request, t5_folder, llama_folder):
+    from distillation import causal, seq2seq
+
     return seq2seq(t5_folder) if request.param == "t5" else causal(llama_folder)
