@@ -81,9 +81,7 @@ def check_plan(plan: Plan) -> None:
     if plan.loss not in LOSS_NAMES:
         raise UsageError(f"loss is {plan.loss!r}; give one of: {', '.join(LOSS_NAMES)}")
     if plan.eagle and plan.on_policy:
-        raise UsageError(
-            "an EAGLE draft (eagle) is not trained on_policy; leave one of them out"
-        )
+        raise UsageError("an EAGLE draft (eagle) is not trained on_policy; leave one of them out")
     if (plan.minutes is None) == (plan.steps is None):
         raise UsageError("give --minutes or --steps, one of them: how long to train")
     for name in ("minutes", "rate"):

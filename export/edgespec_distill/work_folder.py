@@ -38,8 +38,8 @@ def recipe_of(source: Source, prompts: Sequence[Sequence[int]], plan: Plan) -> s
 
 def work_folder(folder: Path, recipe: str) -> Path:
     """The folder of an interrupted run with this recipe, or else a new one."""
-    place = folder.resolve()
-    work = place.parent / f".{place.name}.training"
+    resolved = folder.resolve()
+    work = resolved.parent / f".{resolved.name}.training"
     note = work / "recipe.json"
     if not (note.exists() and note.read_text(encoding="utf-8") == recipe):
         shutil.rmtree(work, ignore_errors=True)

@@ -122,8 +122,8 @@ def _small_config(
         return small
     small.num_hidden_layers = layers
     if getattr(config, "layer_types", None):
-        kept = keep(layers, config.num_hidden_layers)
-        small.layer_types = [config.layer_types[layer] for layer in kept]
+        selected = keep(layers, config.num_hidden_layers)
+        small.layer_types = [config.layer_types[layer] for layer in selected]
     group = config.num_attention_heads // config.num_key_value_heads
     small.hidden_size, small.num_attention_heads = width, heads
     small.intermediate_size = round(config.intermediate_size * share)
@@ -153,8 +153,8 @@ def _origin(name: str, config: Any, small: Any, keep: LayerSelection) -> str:
     count = "num_hidden_layers"
     if config.is_encoder_decoder:
         count = "num_layers" if before.startswith("encoder") else "num_decoder_layers"
-    kept = keep(getattr(small, count), getattr(config, count))
-    return f"{before}{kept[int(layer)]}{after}"
+    selected = keep(getattr(small, count), getattr(config, count))
+    return f"{before}{selected[int(layer)]}{after}"
 
 
 def _narrowed(rows: Tensor, width: int) -> Tensor:
