@@ -7,7 +7,6 @@ many of them are valid; entries after a count are overwritten before they are re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 
@@ -108,7 +107,9 @@ def _propose(
         race = q if loop.greedy else noise(request.draws, state.emitted, index, width)
         return draw_token(q, race, loop.greedy), q
 
-    def step(carry: tuple[Array, tuple[Cache, ...]], index: Array) -> tuple[Any, Any]:
+    def step(
+        carry: tuple[Array, tuple[Cache, ...]], index: Array
+    ) -> tuple[tuple[Array, tuple[Cache, ...]], tuple[Array, Array]]:
         token, cache = carry
         past = draft.base + state.emitted + index
         logits, cache = network.decode(draft.params, draft.context, cache, token[None], past)

@@ -7,14 +7,13 @@ It is compiled once for its shapes, γ, rule and kind of distribution, and then 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 import jax
 from edgespec.errors import UsageError
-from edgespec_jax.jax_blocks import Cache, empty_cache
+from edgespec_jax.jax_blocks import Cache, Params, empty_cache
 from edgespec_jax.jax_draws import Draws, Keyed
 from edgespec_jax.jax_loop import Loop, run
 from edgespec_jax.jax_state import Request, Side, State, begin
@@ -133,7 +132,12 @@ class JaxDecoder:
         return [text_of(jax.tree.map(lambda x, i=i: x[i], texts)) for i in range(count)]
 
     def _traced(
-        self, params: Any, caches: Caches, prompt: Array, length: Array, request: Request
+        self,
+        params: tuple[Params, Params],
+        caches: Caches,
+        prompt: Array,
+        length: Array,
+        request: Request,
     ) -> State:
         self.traces += 1  # Python runs this line when JAX traces it, and not when it runs
         loop = self.loop
@@ -147,7 +151,7 @@ class JaxDecoder:
         state = begin(loop.gamma, pending, self.capacity, target, draft)
         return run(loop, state, target, draft, request)
 
-    def _params(self) -> tuple[Any, Any]:
+    def _params(self) -> tuple[Params, Params]:
         target, draft = self._models
         return target.params, draft.params if draft else {}
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
-from typing import Any
 
 import jax
 
 __all__ = ["machine"]
 
 
-def machine() -> dict[str, Any]:
+def machine() -> dict[str, str | float | None]:
     """Device, host and versions, as text."""
     device = jax.devices()[0]
     processor = platform.processor()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from edgespec.core.cost_model import expected_tokens
 from edgespec_jax.reproduce.paper import Paper, SpeedRow
-from edgespec_jax.reproduce.table_report import Report
+from edgespec_jax.reproduce.table_report import Report, Row
 from edgespec_jax.reproduce.theory import best_gamma, operations, speedup
 
 __all__ = ["contradictions", "table1", "table2"]
@@ -16,7 +14,7 @@ HALF_ALPHA, HALF_SPEEDUP = 0.005, 0.05  # half of the last printed digit
 
 def table1(paper: Paper) -> Report:
     """Operations and speed-up with a draft that costs nothing (c = 0)."""
-    rows = [
+    rows: list[Row] = [
         {
             "α": row.alpha,
             "γ": row.gamma,
@@ -37,7 +35,7 @@ def table2(paper: Paper) -> Report:
     return Report("table2", title, [_row(row) for row in paper.speed], notes)
 
 
-def _row(row: SpeedRow) -> dict[str, Any]:
+def _row(row: SpeedRow) -> Row:
     return {
         "task": row.task,
         "draft": row.draft,

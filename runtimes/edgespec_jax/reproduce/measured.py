@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from edgespec.core.controller import Fixed
 from edgespec.core.cost_model import expected_tokens
@@ -25,7 +25,7 @@ from edgespec_jax.reproduce.acceptance import (
 from edgespec_jax.reproduce.material import TASKS, Material
 from edgespec_jax.reproduce.ngrams import Bigram, Unigram
 from edgespec_jax.reproduce.paper import Paper
-from edgespec_jax.reproduce.table_report import Report
+from edgespec_jax.reproduce.table_report import Report, Row
 
 __all__ = ["ENOUGH", "Effort", "table3", "table5"]
 
@@ -82,7 +82,7 @@ def table5(paper: Paper, material: Material, task: str, effort: Effort) -> Repor
     rows = []
     for draft, by_lenience in measured.items():
         in_paper = printed.get(draft, {}) if task == "ende" else {}
-        row: dict[str, Any] = {"draft": draft}
+        row: Row = {"draft": draft}
         for value in lenience:
             row[f"l = {value:g}, paper"] = in_paper.get(f"{value:g}")
             row[f"l = {value:g}"] = by_lenience[value].mean
@@ -132,9 +132,7 @@ def _ngram_distributions(ngram: Unigram | Bigram, temperature: int) -> DraftDist
     return distributions
 
 
-def _rounds(
-    material: Material, draft: str, temperature: int, alpha: Alpha, effort: Effort
-) -> dict[str, Any]:
+def _rounds(material: Material, draft: str, temperature: int, alpha: Alpha, effort: Effort) -> Row:
     """Tokens per round: equation 1 at the measured α, and the mean of real rounds."""
     columns = (f"tokens a round, expected (γ = {GAMMA})", "tokens a round")
     if material.draft is None or draft != material.draft_name:
@@ -175,7 +173,7 @@ def _notes(paper: Paper, tokens: int) -> list[str]:
     return notes
 
 
-def _setting(material: Material, tokens: int) -> dict[str, Any]:
+def _setting(material: Material, tokens: int) -> Row:
     return {
         "measured on": material.name,
         "tokens, at least": tokens,

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # not pyplot, which has global state and needs a display
 
 from edgespec.core.cost_model import expected_tokens
@@ -49,14 +50,14 @@ def draw(paper: Paper, folder: Path) -> list[Path]:
     return written
 
 
-def _tokens_a_round(axes: Any, paper: Paper, folder: Path) -> None:
+def _tokens_a_round(axes: Axes, paper: Paper, folder: Path) -> None:
     for gamma in GAMMAS:
         axes.plot(ALPHAS, [expected_tokens(a, gamma) for a in ALPHAS], label=f"γ = {gamma}")
     axes.set(xlabel="α", ylabel="tokens a target call", title="Equation 1")
     axes.legend()
 
 
-def _expected_against_measured(axes: Any, paper: Paper, folder: Path) -> None:
+def _expected_against_measured(axes: Axes, paper: Paper, folder: Path) -> None:
     """The rows of Table 2; on the diagonal, theory and measurement agree."""
     expected = [speedup(row.alpha, row.gamma, row.c) for row in paper.speed]
     measured = [row.measured_speedup for row in paper.speed]
@@ -74,7 +75,7 @@ def _expected_against_measured(axes: Any, paper: Paper, folder: Path) -> None:
     axes.legend()
 
 
-def _alpha_by_draft(axes: Any, paper: Paper, folder: Path) -> None:
+def _alpha_by_draft(axes: Axes, paper: Paper, folder: Path) -> None:
     printed = [row for row in paper.alphas if row["task"] == "EnDe"]
     bars = {
         f"{row['draft'].replace(' ', chr(10))}\n(paper)": (

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from edgespec.errors import EdgespecError
 
-__all__ = ["Report", "write"]
+__all__ = ["Cell", "Report", "Row", "write"]
+
+Cell = str | float | None
+Row = dict[str, Cell]
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,9 @@ class Report:
 
     name: str
     title: str
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     notes: list[str] = field(default_factory=list)
-    setting: dict[str, Any] = field(default_factory=dict)
+    setting: Row = field(default_factory=dict)
 
     def markdown(self) -> str:
         columns = list(self.rows[0])
@@ -62,7 +64,7 @@ def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Cell) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):

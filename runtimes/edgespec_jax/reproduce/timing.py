@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 
 import jax
-from edgespec_jax.jax_blocks import Cache, empty_cache
+from edgespec_jax.jax_blocks import Cache, Params, empty_cache
 from edgespec_jax.jax_draws import Keyed
 from edgespec_jax.jax_pair import JaxDecoder
 from edgespec_jax.jax_state import Request
@@ -21,6 +21,8 @@ from edgespec_jax.jax_weights import JaxModel
 from jax import Array, lax
 
 __all__ = ["CALLS", "Text", "call_timer", "text_timer"]
+
+T = TypeVar("T")
 
 CALLS = 16  # decoder calls in one timing
 
@@ -47,8 +49,10 @@ def call_timer(model: JaxModel, rows: int, prompt: Array, capacity: int) -> Call
     past = base + capacity // 2
 
     @jax.jit
-    def loop(params: Any, context: Any, cache: tuple[Cache, ...], tokens: Array) -> Array:
-        def call(_: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+    def loop(params: Params, context: Any, cache: tuple[Cache, ...], tokens: Array) -> Array:
+        def call(
+            _: Array, carry: tuple[tuple[Cache, ...], Array]
+        ) -> tuple[tuple[Cache, ...], Array]:
             cache, tokens = carry
             logits, cache = network.decode(params, context, cache, tokens, past)
             return cache, logits.argmax(-1).astype(jnp.int32)
@@ -58,8 +62,9 @@ def call_timer(model: JaxModel, rows: int, prompt: Array, capacity: int) -> Call
 
     tokens = jnp.zeros(rows, jnp.int32)
 
-    def run() -> Any:
-        return loop(model.params, context, cache, tokens)
+    def run() -> Array:
+        tokens_after: Array = loop(model.params, context, cache, tokens)
+        return tokens_after
 
     _seconds(run)  # compiles the loop
     return lambda: _seconds(run)[0] / CALLS
@@ -68,11 +73,11 @@ def call_timer(model: JaxModel, rows: int, prompt: Array, capacity: int) -> Call
 def text_timer(decoder: JaxDecoder, prompt: Array, temperature: float) -> Callable[[int], Text]:
     """A timer of one text with as many tokens as the decoder's capacity, from a seed."""
 
-    def decode(limit: int, seed: int) -> tuple[float, Any]:
+    def decode(limit: int, seed: int) -> tuple[float, tuple[Array, Array]]:
         draws = Keyed(jax.random.key(seed))
         request = Request(jnp.int32(limit), jnp.float32(temperature or 1), draws)
 
-        def run() -> Any:
+        def run() -> tuple[Array, Array]:
             state = decoder.start(prompt, len(prompt), request)
             return state.emitted, state.rounds
 
@@ -87,7 +92,8 @@ def text_timer(decoder: JaxDecoder, prompt: Array, temperature: float) -> Callab
     return text
 
 
-def _seconds(run: Callable[[], Any]) -> tuple[float, Any]:
+def _seconds(run: Callable[[], T]) -> tuple[float, T]:
+    """The time of a call until its arrays are ready, and its result."""
     began = time.perf_counter()
-    result = jax.block_until_ready(run())  # type: ignore[no-untyped-call]
+    result: T = jax.block_until_ready(run())  # type: ignore[no-untyped-call]
     return time.perf_counter() - began, result

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +23,7 @@ from edgespec_jax.jax_weights import DTYPES, JaxCheckpoint, JaxModel, load_jax_m
 from edgespec_jax.reproduce.accelerator import machine
 from edgespec_jax.reproduce.paper import Paper, SpeedRow
 from edgespec_jax.reproduce.shapes import config_of, random_t5
-from edgespec_jax.reproduce.table_report import Report
+from edgespec_jax.reproduce.table_report import Report, Row
 from edgespec_jax.reproduce.timing import CALLS, Text, call_timer, text_timer
 from jax import Array
 
@@ -74,7 +73,7 @@ def wallclock(paper: Paper, bench: Bench) -> Report:
     """All rows of Table 2 on this machine, next to the paper's figures."""
     target = _target(paper, bench)
     logger.info(f"{TARGET}: t(1) = {1e3 * target.calls[1]():.2f} ms")
-    rows: dict[int, dict[str, Any]] = {}
+    rows: dict[int, Row] = {}
     for name in dict.fromkeys(row.draft for row in paper.speed):
         draft = _model(name, bench)
         call = call_timer(draft, 1, target.prompt, bench.tokens)
@@ -156,7 +155,7 @@ def _timings(
     return _Timings(*zip(*turns, strict=True))
 
 
-def _row(row: SpeedRow, timed: _Timings) -> dict[str, Any]:
+def _row(row: SpeedRow, timed: _Timings) -> Row:
     tokens = sum(text.tokens for text in timed.texts) / sum(text.rounds for text in timed.texts)
     one = median(timed.ones)
     c, v = median(timed.drafts) / one, median(timed.verifications) / one
@@ -193,7 +192,7 @@ def _model(size: str, bench: Bench) -> JaxModel:
     return random_t5(config_of(size, bench.divisor), DTYPES[bench.number_format])
 
 
-def _setting(bench: Bench) -> dict[str, Any]:
+def _setting(bench: Bench) -> Row:
     return {
         "format": bench.number_format,
         "checkpoints": ", ".join(bench.checkpoints) or "none, random weights",
