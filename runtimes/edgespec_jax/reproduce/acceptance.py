@@ -91,7 +91,7 @@ def texts_of_target(
         rounds = plain(
             target,
             prompt,
-            process=Sampling(temperature).processor(),
+            process=Sampling(float(temperature)).processor(),
             randomness=Seeded(seed + index),
             max_new_tokens=longest,
             ends=ends.__contains__,
@@ -109,7 +109,7 @@ def distributions_of(
 
     An EAGLE draft reads the target's hidden states, so its target must have just scored the text.
     """
-    process = Sampling(temperature).processor()
+    process = Sampling(float(temperature)).processor()
 
     def distributions(text: TargetText) -> Rows:
         draft.prefill(vocabulary.to_draft_ids(text.prompt))

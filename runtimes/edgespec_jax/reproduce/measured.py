@@ -138,7 +138,7 @@ def _rounds(material: Material, draft: str, temperature: int, alpha: Alpha, effo
     if material.draft is None or draft != material.draft_name:
         return dict.fromkeys(columns)
     stats = Stats()
-    process = Sampling(temperature).processor()
+    process = Sampling(float(temperature)).processor()
     drafter = ModelDrafter(material.draft, process, material.vocabulary, material.ends)
     for index, prompt in enumerate(material.prompts[:ROUND_PROMPTS]):
         rounds = speculate(
