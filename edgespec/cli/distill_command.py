@@ -11,10 +11,9 @@ import click
 from click.core import ParameterSource
 
 from edgespec.cli.cli_errors import one_line_errors
-from edgespec.cli.extras import needs_extra
 from edgespec.cli.logging_lines import logging_lines
 from edgespec.cli.options import CHAT
-from edgespec.errors import UsageError
+from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
     from edgespec_distill.training.training_loop import TrainingProgress
@@ -110,19 +109,13 @@ def _check_no_shape(shape: Sequence[str]) -> None:
 @contextmanager
 def _progress() -> Iterator[Callable[[TrainingProgress], object]]:
     """A progress bar on a terminal; elsewhere lines."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from edgespec_export.progress import fraction_bar, on_terminal
 
-    console = Console(stderr=True)
-    columns = (TextColumn("training"), BarColumn(), TextColumn("{task.description}"))
-    if not console.is_terminal:
+    if not on_terminal():
         yield _Lines()
         return
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda progress: bar.update(
-            task, completed=progress.fraction, description=_sentence(progress)
-        )
+    with fraction_bar("training") as show:
+        yield lambda progress: show(progress.fraction, _sentence(progress))
 
 
 class _Lines:

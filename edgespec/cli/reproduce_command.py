@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from edgespec.cli.cli_errors import one_line_errors
-from edgespec.cli.extras import needs_extra
 from edgespec.cli.logging_lines import logging_lines
-from edgespec.errors import UsageError
+from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
     from edgespec_jax.reproduce.table_report import Report

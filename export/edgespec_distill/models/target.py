@@ -13,8 +13,11 @@ from edgespec_distill.data.draft_vocabulary import full_vocabulary
 from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.seq2seq import Seq2Seq
 from edgespec_distill.models.trainable import GeneratingModel
-from edgespec_export.checkpoint.sources import Source, transformers_place
-from edgespec_export.checkpoint.transformers_config import transformers_config
+from edgespec_export.checkpoint.sources import Source
+from edgespec_export.checkpoint.transformers_config import (
+    from_pretrained_arguments,
+    transformers_config,
+)
 
 __all__ = ["open_target"]
 
@@ -29,12 +32,12 @@ def open_target(source: Source, start_token: int | None) -> GeneratingModel:
     Raises:
         EdgespecError: transformers cannot load it.
     """
-    place, options = transformers_place(source.path)
+    path, options = from_pretrained_arguments(source.path)
     kind: Any = AutoModelForCausalLM if start_token is None else AutoModelForSeq2SeqLM
     device = "cuda" if torch.cuda.device_count() else "cpu"
     try:
         config = transformers_config(source.path)
-        model = kind.from_pretrained(place, config=config, dtype=_dtype(device), **options)
+        model = kind.from_pretrained(path, config=config, dtype=_dtype(device), **options)
         model = model.to(device)
     except (MemoryError, KeyboardInterrupt):
         raise
