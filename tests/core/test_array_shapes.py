@@ -17,7 +17,7 @@ CHECKED = [
         for name in "decode distribution draft model randomness sampling scoring verification "
         "vocab_ops".split()
     ),
-    "edgespec.drafters",
+    *(f"edgespec.drafters.{name}" for name in ("alternating", "model_drafter", "prompt_lookup")),
     "shape_checks.checked",
 ]
 
