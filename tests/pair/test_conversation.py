@@ -422,16 +422,3 @@ def test_ctrl_c_ends_an_answer_which_stays_as_far_as_it_went(spoken, monkeypatch
 def test_a_model_that_does_not_chat_is_refused(tiny_folder):
     assert "no chat format" in run("chat", tiny_folder, input="hi", code=2).stderr
     assert "no chat format" in run("generate", tiny_folder, "hi", "--system", "x", code=2).stderr
-
-
-def test_a_pair_exported_before_answers_a_message_and_says_so_at_the_second(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "pair")
-    manifest = json.loads((folder / "edgespec.json").read_text())
-    manifest["chat"] = {name: manifest["chat"][name] for name in ("before", "after")}
-    (tmp_path / "pair" / "edgespec.json").write_text(json.dumps(manifest))
-    old = edgespec.load(tmp_path / "pair", threads=1)
-    assert old.generate([user_message("hi")], max_new_tokens=2).token_ids
-    with pytest.raises(UsageError, match="export again"):
-        old.generate(
-            [user_message("hi"), {"role": "assistant", "content": "x"}, user_message("and?")]
-        )

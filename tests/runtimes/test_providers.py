@@ -360,7 +360,7 @@ def test_a_failure_on_the_processor_is_an_error(tuned, monkeypatch):
     def failing(*_, **__):
         raise edgespec.EdgespecError("it fails")
 
-    monkeypatch.setattr("edgespec.measure.tune._Run.lookup", failing)
+    monkeypatch.setattr("edgespec.measure.tune._Run.certain", failing)
     result = tuned("--provider", CPU, code=1)
     assert result.stderr.splitlines()[-1] == "edgespec: it fails"
     result = tuned("--provider", PLUGIN, code=2)
