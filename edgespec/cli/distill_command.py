@@ -1,8 +1,8 @@
-"""The command line of `edgespec distill`."""
+"""`edgespec distill`: a draft trained for a target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from edgespec.cli.cli_errors import one_line_errors
-from edgespec.cli.extras import needs_extra
-from edgespec.cli.options import CHAT
-from edgespec.errors import UsageError
+from edgespec.artifact.text_file import read_lines
+from edgespec.cli.options import CHAT, say
+from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
+    from edgespec_distill.plan import Distillation
     from edgespec_distill.training.training_loop import Report
 
 __all__ = ["distill"]
 
-BY_HEART = 0.05  # more acceptance on known texts than on others: worth a word
+# The parameters of `Plan` that are the shape of a draft.
+SHAPE = ("layers", "eagle", "encoder_layers", "width", "vocabulary")
+LEAST_1 = click.IntRange(min=1)
+LARGE_GAP = 0.05  # in acceptance, between trained texts and held-out texts: the draft overfits
 
 
 @click.command(short_help="Train a small draft for a target.")
@@ -34,30 +37,46 @@ BY_HEART = 0.05  # more acceptance on known texts than on others: worth a word
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write."
 )
-@click.option("--layers", type=int, default=2, show_default=True, help="Of the draft's decoder.")
+@click.option(
+    "--layers", type=LEAST_1, default=2, show_default=True, help="Of the draft's decoder."
+)
 @click.option(
     "--eagle",
     is_flag=True,
-    help="A draft that reads its target's hidden states; one layer is enough. Llama-like targets.",
+    help="An EAGLE head: it reads its target's hidden states. Llama-like targets.",
 )
 @click.option(
     "--start",
     help="Go on from a finished draft, whose shape is kept, with new prompts (your own).",
 )
-@click.option("--encoder-layers", type=int, help="Of its encoder, if it has one; default: as many.")
+@click.option(
+    "--encoder-layers", type=LEAST_1, help="Of its encoder, if it has one; default: as --layers."
+)
 @click.option("--width", type=int, help="A multiple of 16; default: the target's and its layers.")
-@click.option("--vocabulary", type=int, help="Keep only this many frequent tokens; default: all.")
+@click.option(
+    "--vocabulary",
+    type=click.IntRange(min=2),
+    help="Keep only this many frequent tokens; default: all.",
+)
 @click.option(
     "--minutes",
     type=float,
     help="How long, with what the target writes; this or --steps is required.",
 )
-@click.option("--steps", type=int, help="How many steps instead: the result can be repeated.")
-@click.option("--loss", default="kl", show_default=True, help="kl (forward) or tv.")
+@click.option("--steps", type=LEAST_1, help="How many steps instead: the result can be repeated.")
+@click.option(
+    "--loss",
+    type=click.Choice(["kl", "tv"]),
+    default="kl",
+    show_default=True,
+    help="Forward KL or total variation.",
+)
 @click.option("--on-policy", is_flag=True, help="Train on what the draft itself writes.")
-@click.option("--outputs", type=int, default=2, show_default=True, help="Texts for each prompt.")
-@click.option("-n", "--max-new-tokens", type=int, default=128, show_default=True)
-@click.option("--positions", type=int, default=4096, show_default=True, help="Of a batch.")
+@click.option(
+    "--outputs", type=LEAST_1, default=2, show_default=True, help="Texts for each prompt."
+)
+@click.option("-n", "--max-new-tokens", type=LEAST_1, default=128, show_default=True)
+@click.option("--positions", type=LEAST_1, default=4096, show_default=True, help="Of a batch.")
 @click.option("--rate", type=float, default=1e-3, show_default=True, help="Learning rate.")
 @CHAT
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -68,45 +87,51 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
     TARGET is a checkpoint folder, a GGUF file, a hub id or a short name. The result is an ordinary
     checkpoint for `edgespec export`. An interrupted run goes on when it is called again.
     """
-    with one_line_errors():
-        with needs_extra("distill"):
-            from transformers.utils import logging
+    if plan["start"] is not None:
+        _check_no_shape()
+    _check_before_torch(target, text)
+    with needs_extra("distill"):
+        from transformers.utils import logging
 
-            from edgespec_distill.plan import SHAPE, Plan
-            from edgespec_distill.run import distill as run
+        from edgespec_distill.plan import Plan
+        from edgespec_distill.run import distill as run
 
-        if plan["start"] is not None:
-            _check_no_shape(SHAPE)
-        # Its notes and bars would come between ours.
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        with _shown() as report:
-            found = run(
-                target,
-                text,
-                output,
-                Plan(**plan),
-                replace=force,
-                say=lambda line: click.echo(line, err=True),
-                report=report,
-            )
-        click.echo(
-            f"{output}: greedy acceptance {found.before.greedy:.3f} → {found.after.greedy:.3f}, α "
-            f"at temperature 1 {found.before.sampled:.3f} → {found.after.sampled:.3f}; "
-            f"try: edgespec export {target} {output} -o PAIR"
+    # The warnings and bars of transformers would come between the lines of this command.
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    with _shown() as report:
+        result = run(target, text, output, Plan(**plan), replace=force, say=say, report=report)
+    _say_result(target, output, result)
+
+
+def _check_before_torch(target: str, text: Path) -> None:
+    """Raises EdgespecError for a target or a file of prompts that is missing: torch takes seconds
+    to load."""
+    with needs_extra("export"):
+        from edgespec_export.checkpoint.sources import look_up
+
+    look_up(target)
+    read_lines(text)
+
+
+def _say_result(target: str, output: Path, result: Distillation) -> None:
+    before, after = result.before, result.after
+    click.echo(
+        f"{output}: greedy acceptance {before.greedy:.3f} → {after.greedy:.3f}, α "
+        f"at temperature 1 {before.sampled:.3f} → {after.sampled:.3f}; "
+        f"try: edgespec export {target} {output} -o PAIR"
+    )
+    if result.known and result.known > after.greedy + LARGE_GAP:
+        say(
+            f"on texts it was trained on greedy acceptance is {result.known:.3f}: more prompts "
+            "would help more than more steps"
         )
-        if found.known and found.known > found.after.greedy + BY_HEART:
-            click.echo(
-                f"on texts it was trained on greedy acceptance is {found.known:.3f}: more prompts "
-                "would help more than more steps",
-                err=True,
-            )
 
 
-def _check_no_shape(shape: Sequence[str]) -> None:
-    """Raises UsageError if a shape is asked for beside a draft that has one."""
+def _check_no_shape() -> None:
+    """Raises UsageError if a shape is given with --start, whose draft has a shape."""
     context = click.get_current_context()
-    for name in shape:
+    for name in SHAPE:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} is given with --start, whose shape is kept; leave it out")
@@ -114,7 +139,7 @@ def _check_no_shape(shape: Sequence[str]) -> None:
 
 @contextmanager
 def _shown() -> Iterator[Callable[[Report], object]]:
-    """A bar on a terminal; elsewhere a line a minute."""
+    """Shows progress: a bar on a terminal, otherwise a line at every twentieth."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -131,7 +156,7 @@ def _shown() -> Iterator[Callable[[Report], object]]:
 
 
 class _Lines:
-    """One line whenever another twentieth is done."""
+    """Prints a line whenever another twentieth is done."""
 
     def __init__(self) -> None:
         self._next = 0.0

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.cli_errors import one_line_errors
 from edgespec.errors import EdgespecError, UsageError
 
 if TYPE_CHECKING:
@@ -215,12 +214,11 @@ def _ready() -> Iterator[None]:
     """Errors as the rest of the command line shows them, a missing extra among them."""
 
     extras = {"jax": "jax", "matplotlib": "plots"}
-    with one_line_errors():
-        try:
-            yield
-        except ModuleNotFoundError as error:
-            package = (error.name or "").partition(".")[0]
-            raise EdgespecError(
-                f"this needs the package {package!r}: "
-                f"pip install 'edgespec[{extras.get(package, 'export')}]'"
-            ) from None
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        raise EdgespecError(
+            f"this needs the package {package!r}: "
+            f"pip install 'edgespec[{extras.get(package, 'export')}]'"
+        ) from None

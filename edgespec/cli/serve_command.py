@@ -1,12 +1,11 @@
-"""The command line of `edgespec serve`."""
+"""`edgespec serve`: a pair behind OpenAI's interface."""
 
 from __future__ import annotations
 
 import click
 
-from edgespec.cli.cli_errors import one_line_errors
-from edgespec.cli.extras import needs_extra
 from edgespec.cli.options import DRAFTING, LOADING, PAIR, Loading, drafting, say
+from edgespec.errors import needs_extra
 
 __all__ = ["serve"]
 
@@ -31,15 +30,14 @@ def serve(
     Each text is exactly the target's own. Requests wait for each other; the earlier turns of the
     latest conversation stay in the cache.
     """
-    with one_line_errors():
-        with needs_extra("server"):
-            from edgespec.server.app import in_url, listening, server
-            from edgespec.server.app import serve as run
+    with needs_extra("server"):
+        from edgespec.server.app import in_url, listening, server
+        from edgespec.server.app import serve as run
 
-        options = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
-        with listening(host, port) as at:
-            pair = loading.pair(plainly=no_draft)
-            port = at.getsockname()[1]
-            name = loading.folder.resolve().name
-            say(f"{name} at http://{in_url(host)}:{port}/v1 (Ctrl-C ends)")
-            run(server(pair, name, options, host), at)
+    options = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
+    with listening(host, port) as at:
+        pair = loading.pair(plainly=no_draft)
+        port = at.getsockname()[1]
+        name = loading.folder.resolve().name
+        say(f"{name} at http://{in_url(host)}:{port}/v1 (Ctrl-C ends)")
+        run(server(pair, name, options, host), at)

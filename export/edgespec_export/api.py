@@ -12,11 +12,10 @@ from edgespec import __version__
 from edgespec.artifact.graph_io import FEATURE_FUSION
 from edgespec.artifact.manifest import Exported, Manifest, write_manifest
 from edgespec.artifact.staging import staged, stamps
-from edgespec.cli.extras import needs_extra
 from edgespec.core.device import Device
 from edgespec.core.model import Model
 from edgespec.drafters.vocabulary_map import Vocabulary, open_vocabulary
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, needs_extra
 from edgespec.pair.runtime import measure_row_invariance, open_model
 from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
@@ -34,7 +33,7 @@ def export_pair(
     draft: str | None,
     folder: str | Path,
     *,
-    target_formats: Sequence[str] = ("fp32",),
+    target_formats: Sequence[str] | None = ("fp32",),
     draft_formats: Sequence[str] = ("fp32",),
     cache_formats: Sequence[str] = ("fp32",),
     verify: bool = False,
@@ -50,7 +49,8 @@ def export_pair(
         target, draft: a checkpoint folder, a GGUF file, a hub id or a short name; without a draft
             the pair speculates by prompt lookup.
         folder: must not exist, or hold a pair and `replace` be true.
-        target_formats, draft_formats: number formats to write; the first is the default.
+        target_formats, draft_formats: number formats to write; the first is the default. For
+            `target_formats` None chooses int8 or fp32 (`edgespec_export.default_format`).
         cache_formats: of the target's keys and values; each is a variant of each target format, and
             those of one target format share its weights.
         verify: compare every float32 graph with the original model in transformers; what other
@@ -67,21 +67,25 @@ def export_pair(
     with needs_extra("export"):
         from edgespec_export.checkpoint.checkpoint import open_checkpoint
         from edgespec_export.checkpoint.sources import resolve
-        from edgespec_export.write_pair import write_pair
+        from edgespec_export.default_format import candidate_formats, with_chosen_format
+        from edgespec_export.write_pair import float32_bytes, write_pair
 
     sources = [resolve(name) for name in (target, draft) if name is not None]
     paths = [source.path for source in sources]
     device = Device(threads)
-    recipe = _recipe(paths, target_formats, draft_formats, cache_formats)
+    recipe = _recipe(paths, target_formats or [], draft_formats, cache_formats)
     with staged(Path(folder), replace=replace, recipe=recipe) as aside:
         for role, source in zip(("target", "draft"), sources, strict=False):
             say(f"{role}: {source.label}")
         checkpoints = [open_checkpoint(source) for source in sources]
+        formats = target_formats
+        if formats is None:
+            formats = candidate_formats(float32_bytes(checkpoints[0]), measure)
         manifest = write_pair(
             checkpoints[0],
             checkpoints[1] if draft is not None else None,
             aside,
-            target_formats=target_formats,
+            target_formats=formats,
             draft_formats=draft_formats,
             cache_formats=cache_formats,
             progress=progress,
@@ -94,6 +98,8 @@ def export_pair(
             manifest = _compared(
                 aside, dataclasses.replace(manifest, target=target_model), device, say
             )
+        if target_formats is None:
+            manifest = with_chosen_format(aside, manifest)
         write_manifest(manifest, aside)
     return manifest
 

@@ -19,6 +19,7 @@ from edgespec.artifact.manifest import WEIGHTS
 from edgespec.drafters.vocabulary_map import read_vocabulary
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.checkpoint.generation_config import generation_defaults
 from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention import Attention, attention_for
@@ -32,7 +33,7 @@ from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.quantization.formats import FORMATS
 
-__all__ = ["check_target", "write_graphs", "write_pair"]
+__all__ = ["check_target", "float32_bytes", "write_graphs", "write_pair"]
 
 # Called with a description and a number of bytes; returns what to tell of bytes done.
 Progress = Callable[[str, int], Callable[[int], object]]
@@ -90,6 +91,7 @@ def write_pair(
             if path.is_file()
         },
         created_by=f"edgespec {__version__}",
+        generation=generation_defaults(target.generation, target.label),
     )
 
 
@@ -175,7 +177,7 @@ def _write_model(
     for format_ in dict.fromkeys(formats):  # each once
         relative = Path(role) / format_
         (folder / relative).mkdir(parents=True, exist_ok=True)
-        done = progress(f"{role} {format_}", _bytes(checkpoint))
+        done = progress(f"{role} {format_}", float32_bytes(checkpoint))
         decoders = {cache: _with_cache(DECODER, cache) for cache in caches}
         write_graphs(
             checkpoint.weights,
@@ -249,7 +251,7 @@ def _check_all_read(file: WeightFile, family: Family) -> None:
         )
 
 
-def _bytes(checkpoint: Checkpoint) -> int:
-    """Of all tensors, as float32."""
+def float32_bytes(checkpoint: Checkpoint) -> int:
+    """The size of all tensors in float32."""
     weights = checkpoint.weights
     return 4 * sum(int(np.prod(weights.shape(name))) for name in weights.names())

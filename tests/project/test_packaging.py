@@ -172,7 +172,7 @@ def test_the_wheel_says_its_version_licence_and_command(wheel):
     assert metadata["Version"] == edgespec.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert f"{folder}/licenses/LICENSE" in wheel.namelist()
-    assert "edgespec = edgespec.cli.main:main" in wheel.read(f"{folder}/entry_points.txt").decode()
+    assert "edgespec = edgespec.__main__:main" in wheel.read(f"{folder}/entry_points.txt").decode()
 
 
 def test_a_device_installs_no_exporter(wheel):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class Checkpoint:
         eos_token_ids: tokens that end a text, at least one.
         label: what was opened, for people.
         vocabulary: of a draft that has only some of its target's tokens: the file that says which.
+        generation: its settings for generating text, as in a `generation_config.json`.
     """
 
     config: dict[str, Any]
@@ -42,6 +44,7 @@ class Checkpoint:
     eos_token_ids: tuple[int, ...]
     label: str
     vocabulary: Path | None = None
+    generation: Mapping[str, Any] = field(default_factory=dict)
 
 
 def open_checkpoint(source: Source) -> Checkpoint:
@@ -68,6 +71,7 @@ def _folder(source: Source) -> Checkpoint:
         eos_token_ids=_eos_token_ids(folder, generation, config),
         label=source.label,
         vocabulary=folder / VOCABULARY if (folder / VOCABULARY).is_file() else None,
+        generation=generation,
     )
 
 
@@ -81,6 +85,7 @@ def _gguf(source: Source) -> Checkpoint:
         chat=None if template is None else chat_format(template, gguf.special_tokens),
         eos_token_ids=_eos_token_ids(source.path, gguf.config),
         label=source.label,
+        generation=gguf.generation,
     )
 
 

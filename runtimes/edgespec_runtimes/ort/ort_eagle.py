@@ -14,7 +14,7 @@ from edgespec.artifact import graph_io, manifest
 from edgespec.core.device import HERE, Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.ort_model import Call, OrtModel
-from edgespec_runtimes.ort.session import one_line_errors, open_session
+from edgespec_runtimes.ort.session import as_edgespec_errors, open_session
 
 __all__ = ["OrtEagle"]
 
@@ -97,7 +97,7 @@ class OrtEagle(OrtModel):
             return nothing if end == 1 else np.concatenate([nothing, self._read(1, end)])
         began = time.perf_counter()
         features = {graph_io.FEATURES: self._features[first - 1 : end - 1]}
-        with one_line_errors():
+        with as_edgespec_errors():
             (states,) = self._reader.run([graph_io.FUSED_STATES], features)
         self.seconds += time.perf_counter() - began
         return np.asarray(states)

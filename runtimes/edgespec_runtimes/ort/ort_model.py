@@ -22,7 +22,7 @@ from edgespec.core.model import Candidate, TopTokens
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.ort.cache_memory import cache_memory, lazy_zeros
 from edgespec_runtimes.ort.prefill import Cached, call_end, kept, making
-from edgespec_runtimes.ort.session import one_line_errors, open_session, operators_taken
+from edgespec_runtimes.ort.session import as_edgespec_errors, open_session, operators_taken
 
 __all__ = ["Call", "OrtModel"]
 
@@ -238,7 +238,7 @@ class OrtModel:
         names = [name for layer in range(self._layers) for name in graph_io.cross_names(layer)]
         began = time.perf_counter()
         tokens = ort.OrtValue.ortvalue_from_numpy(np.array(prompt, np.int64))
-        with one_line_errors():
+        with as_edgespec_errors():
             values = self._encoder.run_with_ort_values(names, {graph_io.TOKENS: tokens})
         self.seconds += time.perf_counter() - began
         self._cross = dict(zip(names, values, strict=True))
@@ -261,7 +261,7 @@ class OrtModel:
         key = kind, rows, candidates, *how
         call = cast(SomeCall | None, self._calls.get(key))
         if call is None:
-            with one_line_errors():
+            with as_edgespec_errors():
                 call = kind(self, rows, candidates, *how)
             if rows <= graph_io.MAX_ROWS:  # longer ones, of prompts, seldom come again
                 self._calls[key] = call
@@ -272,7 +272,7 @@ class OrtModel:
         call.set_candidates(candidates)
         self._branched = (call, self.length) if candidates else None
         began = time.perf_counter()
-        with one_line_errors():
+        with as_edgespec_errors():
             self._decoder.run_with_iobinding(call.binding)
         self.seconds += time.perf_counter() - began
         self._keep(call, len(tokens))

@@ -16,7 +16,7 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.providers import TITLE, Provider, find_provider
 
-__all__ = ["one_line_errors", "open_session", "operators_taken"]
+__all__ = ["as_edgespec_errors", "open_session", "operators_taken"]
 
 RECORD = ("session.record_ep_graph_assignment_info", "1")  # who runs which operator
 FIRM: dict[str, Any] = {"enable_fallback": 0}  # another provider would be another distribution
@@ -49,11 +49,11 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
     options.add_session_config_entry(*_spinning(version))
     failed = f"{graph} cannot be loaded"
     if provider.title == TITLE:
-        with one_line_errors(failed), on_huge_pages():
+        with as_edgespec_errors(failed), on_huge_pages():
             if (kernels := kernels_here()) is not None:
                 options.register_custom_ops_library(str(kernels.library))
             return ort.InferenceSession(str(graph), options, providers=[provider.title], **FIRM)
-    with one_line_errors(f"{failed} on {provider.name}", way_out="take another provider (cpu)"):
+    with as_edgespec_errors(f"{failed} on {provider.name}", way_out="take another provider (cpu)"):
         return _elsewhere(graph, options, provider)
 
 
@@ -76,7 +76,7 @@ def _elsewhere(
 def operators_taken(session: ort.InferenceSession, device: Device) -> tuple[int, int]:
     """How many of a graph's operators the device's provider runs, and how many there are."""
     title = find_provider(device.provider).title
-    with one_line_errors():
+    with as_edgespec_errors():
         parts = session.get_provider_graph_assignment_info()
     counts = [(part.ep_name, len(part.get_nodes())) for part in parts]
     return sum(n for name, n in counts if name == title), sum(n for _, n in counts)
@@ -100,7 +100,7 @@ def _spinning(version: tuple[int, int]) -> tuple[str, str]:
 
 
 @contextmanager
-def one_line_errors(
+def as_edgespec_errors(
     what: str = "the model cannot be run", *, way_out: str = "export the pair again"
 ) -> Iterator[None]:
     """Whatever ONNX Runtime raises becomes an `EdgespecError`; its exceptions share no base."""

@@ -9,6 +9,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.generation_config import gguf_generation
 from edgespec_export.checkpoint.gguf.gguf_config import gguf_config
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader, read_gguf_header
 from edgespec_export.checkpoint.gguf.gguf_tokenizer import (
@@ -43,6 +44,7 @@ class GgufCheckpoint:
         tokenizer: from the metadata, or the `tokenizer.json` beside the file.
         chat_template: the Jinja template for chats, if there is one.
         special_tokens: the texts of those that a template may name, by that name.
+        generation: settings for generating text, as in a `generation_config.json`.
     """
 
     config: dict[str, Any]
@@ -50,6 +52,7 @@ class GgufCheckpoint:
     tokenizer: Tokenizer
     chat_template: str | None
     special_tokens: dict[str, str]
+    generation: dict[str, Any]
 
 
 def open_gguf(path: Path) -> GgufCheckpoint:
@@ -65,7 +68,9 @@ def open_gguf(path: Path) -> GgufCheckpoint:
     tokenizer = _tokenizer(header)
     config["eos_token_id"] = _eos_token_ids(header, template)
     special_tokens = _special_tokens(header, tokenizer)
-    return GgufCheckpoint(config, GgufWeights(header, config), tokenizer, template, special_tokens)
+    weights = GgufWeights(header, config)
+    generation = gguf_generation(header.metadata)
+    return GgufCheckpoint(config, weights, tokenizer, template, special_tokens, generation)
 
 
 def _tokenizer(header: GgufHeader) -> Tokenizer:

@@ -1,0 +1,111 @@
+"""An export that the command line runs: on request, or because a pair is used for the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgespec.cli.options import say
+from edgespec.errors import needs_extra
+
+__all__ = ["ExportRequest", "export_request", "run_export"]
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """What is to be exported, and how.
+
+    Attributes:
+        target, draft: names as `edgespec_export.checkpoint.sources.look_up` takes them.
+        target_formats: None leaves the choice between int8 and fp32 to the exporter.
+    """
+
+    target: str
+    draft: str | None
+    target_formats: tuple[str, ...] | None
+    draft_formats: tuple[str, ...]
+    cache_formats: tuple[str, ...]
+
+
+def export_request(
+    target: str,
+    draft: str | None = None,
+    *,
+    no_draft: bool = False,
+    target_formats: tuple[str, ...] | None = None,
+    draft_formats: tuple[str, ...] | None = None,
+    cache_formats: tuple[str, ...] | None = None,
+) -> ExportRequest:
+    """A request, with defaults for what was not asked for.
+
+    The draft comes from the catalogue. Without a target format, a draft is in int8; otherwise in
+    fp32.
+    """
+    from edgespec_export.default_format import DRAFT_FORMATS
+
+    if draft is None and not no_draft:
+        draft = _draft_from_catalogue(target)
+    usual = DRAFT_FORMATS if target_formats is None else ("fp32",)
+    return ExportRequest(
+        target, draft, target_formats, draft_formats or usual, cache_formats or ("fp32",)
+    )
+
+
+def _draft_from_catalogue(target: str) -> str | None:
+    """The proposed draft, or None."""
+    from edgespec_export.catalogue import proposed_draft
+    from edgespec_export.checkpoint.sources import look_up
+
+    proposal = proposed_draft(look_up(target).repository)
+    return proposal.draft if proposal else None
+
+
+def run_export(
+    request: ExportRequest,
+    folder: Path,
+    *,
+    verify: bool = False,
+    measure: bool = True,
+    replace: bool = False,
+    threads: int | None = None,
+) -> None:
+    """Exports with progress on stderr; `folder` appears whole or not at all."""
+    with needs_extra("export"):
+        from edgespec_export.api import export_pair
+
+    with _progress_bars() as progress:
+        export_pair(
+            request.target,
+            request.draft,
+            folder,
+            target_formats=request.target_formats,
+            draft_formats=request.draft_formats,
+            cache_formats=request.cache_formats,
+            verify=verify,
+            measure=measure,
+            replace=replace,
+            threads=threads,
+            say=say,
+            progress=progress,
+        )
+
+
+@contextmanager
+def _progress_bars() -> Iterator[Callable[[str, int], Callable[[int], object]]]:
+    """A bar for each model with the time that is left; nothing where stderr is no terminal."""
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ModuleNotFoundError:
+        yield lambda _what, _bytes: lambda _done: None
+        return
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+
+        def begin(what: str, size: int) -> Callable[[int], object]:
+            task = bars.add_task(what, total=size)
+            return lambda done: bars.advance(task, done)
+
+        yield begin
