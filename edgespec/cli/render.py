@@ -73,7 +73,7 @@ def _show_stats(result: Generation) -> None:
 def _acceptance(stats: Stats) -> str:
     by_position = " ".join(f"{rate:.0%}" for rate in stats.acceptance_by_position)
     return (
-        f"accepted {stats.accepted} of {stats.evaluated} evaluated drafted tokens "
+        f"accepted {stats.accepted} of {stats.evaluated} drafted tokens evaluated "
         f"({stats.acceptance_rate:.0%}; {stats.drafted} drafted), by position: {by_position}"
         + (
             f"; {stats.committed} of {stats.candidates} candidates committed"
