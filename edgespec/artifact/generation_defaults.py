@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from edgespec.core.distribution import Sampling
+from edgespec.core.sampling import Sampling
 
 __all__ = ["USUAL_LENGTH", "GenerationDefaults"]
 

@@ -55,7 +55,7 @@ def bench(
     from edgespec import load
     from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import bench_json, describe_bench
-    from edgespec.core.distribution import Sampling
+    from edgespec.core.sampling import Sampling
     from edgespec.measure.bench import bench as time_texts
     from edgespec.measure.bench import bench_synthetic
     from edgespec.pair.runtime import describe
@@ -66,7 +66,7 @@ def bench(
         rows = time_texts(
             loaded,
             texts_of(loaded.manifest, text),
-            process=Sampling(temperature, top_k, top_p, min_p),
+            sampling=Sampling(temperature, top_k, top_p, min_p),
             max_new_tokens=max_new_tokens,
             gammas=gamma,
             chat=in_chat_format(chat, loaded.manifest),

@@ -22,7 +22,7 @@ __all__ = [
 
 def check_sampling(_: click.Context, option: click.Parameter, value: Any) -> Any:
     """One field of `Sampling`."""
-    from edgespec.core.distribution import Sampling
+    from edgespec.core.sampling import Sampling
 
     if value is not None:
         Sampling(**{option.name or "": value})

@@ -62,7 +62,7 @@ def tune(
     from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import describe_tuning, tuning_json
-    from edgespec.core.distribution import Sampling
+    from edgespec.core.sampling import Sampling
     from edgespec.measure.tune import tune as measure
     from edgespec.pair.profile import write_profile
 
@@ -71,7 +71,7 @@ def tune(
     tuning = measure(
         folder,
         texts_of(manifest, text),
-        process=Sampling(**sampling),
+        sampling=Sampling(**sampling),
         max_new_tokens=max_new_tokens,
         threads=threads,
         named=named,

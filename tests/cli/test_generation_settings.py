@@ -114,11 +114,10 @@ def test_measurements_are_greedy_whatever_the_model_says(sampled_folder, command
     class Measured(Exception):
         pass
 
-    def measure(*arguments, process, **options):
-        seen.append(process)
+    def measure(*arguments, sampling, **options):
+        seen.append(sampling)
         raise Measured
 
     monkeypatch.setattr(f"{module}.{command}", measure)
-    with pytest.raises(Measured):
-        run(command, sampled_folder, "--threads", 1)
+    run(command, sampled_folder, "--threads", 1, code=1)
     assert seen[0].greedy

@@ -8,6 +8,9 @@ beside it.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 from itertools import pairwise
 
@@ -23,8 +26,12 @@ from command import run
 from edgespec.artifact.graph_io import TOP_K
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
-from edgespec.core.kernels import SWITCH, _installed, kernels_here
-from edgespec.core.vocab_ops import InNumpy, arithmetic_for
+from edgespec.core.kernels import SWITCH, _installed, installed_kernels
+from edgespec.core.distribution import one_hot
+from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
+from edgespec.core.verification import residual
+from edgespec.core.vocab_ops import NumpyVocabOps, vocab_ops_for
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import describe, open_model
 from edgespec_export.api import export_pair
@@ -48,9 +55,9 @@ from edgespec_export.passes.fuse_blocks import HALF_LAYERS
 from edgespec_export.quantization.hadamard import hadamard
 from edgespec_runtimes.ort.session import open_session
 
-Laws = type(arithmetic_for(np.zeros(1, np.float32)))
+Laws = type(vocab_ops_for(np.zeros(1, np.float32)))
 
-pytestmark = pytest.mark.skipif(kernels_here() is None, reason="there are no kernels here")
+pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
 MANY = 40  # rows: more than one thread prepares alone, and no multiple of what is computed together
 SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
@@ -855,7 +862,9 @@ def test_without_kernels_candidates_are_an_error(called, rng, kind):
 # --- Distributions --------------------------------------------------------------------------------------
 
 
-with_distributions = pytest.mark.skipif(Laws is InNumpy, reason="built without Python's headers")
+with_distributions = pytest.mark.skipif(
+    Laws is NumpyVocabOps, reason="built without Python's headers"
+)
 
 ROWS = arrays.arrays(
     np.float32,
@@ -869,14 +878,14 @@ ROWS = arrays.arrays(
 @with_distributions
 @given(ROWS)
 def test_the_largest_number_is_the_first_of_them(row):
-    assert Laws().largest(row) == int(row.argmax())
+    assert Laws().arg_max(row) == int(row.argmax())
 
 
 @with_distributions
 @given(ROWS, st.integers(0, 699))
 def test_a_number_that_is_none_is_found(row, place):
     row[place % len(row)] = np.nan
-    assert Laws().largest(row) == int(row.argmax())
+    assert Laws().arg_max(row) == int(row.argmax())
 
 
 @with_distributions
@@ -884,8 +893,8 @@ def test_a_number_that_is_none_is_found(row, place):
 def test_weights_are_numpys_but_for_rounding(row, temperature):
     ours, theirs = np.empty_like(row), np.empty_like(row)
     totals = [
-        arithmetic.weigh(row, float(row.max()), temperature, out)
-        for arithmetic, out in ((Laws(), ours), (InNumpy(), theirs))
+        arithmetic.exp_weights(row, float(row.max()), temperature, out)
+        for arithmetic, out in ((Laws(), ours), (NumpyVocabOps(), theirs))
     ]
     np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-37)
     assert totals[0] == pytest.approx(float(ours.sum(dtype=np.float64)), rel=1e-12)
@@ -907,7 +916,7 @@ HALVINGS = arrays.arrays(
 def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
     """Of equal weights the first: the temperature makes weights of whole powers of two."""
     found = []
-    for arithmetic in (Laws(), InNumpy()):
+    for arithmetic in (Laws(), NumpyVocabOps()):
         places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
         count = arithmetic.nucleus(row, 0.0, 1 / np.log(2), share, places, weights)
         found.append((places[:count], weights[:count]))
@@ -928,7 +937,7 @@ def test_a_flat_distribution_has_a_nucleus_of_almost_all_tokens():
 @given(WEIGHTS, st.floats(0, 1, exclude_max=True))
 def test_a_draw_is_the_one_that_numpy_makes(weights, uniform):
     """All of these sums are exact, so no draw falls between two roundings."""
-    assert Laws().draw(weights, uniform) == InNumpy().draw(weights, uniform)
+    assert Laws().draw(weights, uniform) == NumpyVocabOps().draw(weights, uniform)
 
 
 @with_distributions
@@ -944,7 +953,7 @@ def test_a_draw_at_the_very_end_is_the_last_place_with_weight():
 def test_an_excess_is_numpys(p, q, factor, probability):
     places = np.array(sorted(probability.sample(range(1400), len(q))), np.int64)
     np.testing.assert_array_equal(
-        Laws().excess(p, factor, q, places), InNumpy().excess(p, factor, q, places)
+        Laws().excess(p, factor, q, places), NumpyVocabOps().excess(p, factor, q, places)
     )
 
 
@@ -952,24 +961,44 @@ def test_an_excess_is_numpys(p, q, factor, probability):
 def test_tokens_of_any_integers_have_an_excess():
     p, q = np.full(40, 0.025, np.float32), np.full(3, 0.1, np.float32)
     for places in (np.array([1, 5, 9], np.int32), np.arange(6)[::2]):
-        expected = InNumpy().excess(p, 1, q, places)
-        np.testing.assert_array_equal(arithmetic_for(p, q).excess(p, 1, q, places), expected)
+        expected = NumpyVocabOps().excess(p, 1, q, places)
+        np.testing.assert_array_equal(vocab_ops_for(p, q).excess(p, 1, q, places), expected)
 
 
 @with_distributions
-def test_distributions_by_kernels_are_switched_off_with_the_others(monkeypatch):
-    monkeypatch.setenv(SWITCH, "0")
-    assert isinstance(arithmetic_for(np.zeros(4, np.float32)), InNumpy)
+@pytest.mark.parametrize(("switch", "kernels"), [("0", False), ("1", True)])
+def test_vocabulary_operations_by_kernels_are_switched_off_when_edgespec_is_imported(
+    switch, kernels
+):
+    code = "from edgespec.core import vocab_ops; print(vocab_ops.KERNELS is not None)"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, SWITCH: switch},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == str(kernels)
+
+
+@with_distributions
+def test_the_sampling_loop_reads_no_environment(monkeypatch):
+    process = Sampling(temperature=0.8, top_p=0.9).processor()
+    q = one_hot(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "environ", None)  # reading it would fail
+        p = process(np.linspace(0, 3, 64, dtype=np.float32))
+        assert Seeded(0).categorical(residual(p, q)) < 64
 
 
 @with_distributions
 def test_other_numbers_than_floats_are_left_to_numpy(rng):
     row = rng.normal(size=64).astype(np.float32)
-    assert isinstance(arithmetic_for(row), Laws)
+    assert isinstance(vocab_ops_for(row), Laws)
     for other in (row.astype(np.float64), row[::2], np.array([Fraction(1, 3)])):
-        assert isinstance(arithmetic_for(other), InNumpy)
-    assert isinstance(arithmetic_for(row, row.astype(np.float64)), InNumpy)
-    assert isinstance(arithmetic_for(row, np.ones(1, np.int64)), Laws)  # of a determined token
+        assert isinstance(vocab_ops_for(other), NumpyVocabOps)
+    assert isinstance(vocab_ops_for(row, row.astype(np.float64)), NumpyVocabOps)
+    assert isinstance(vocab_ops_for(row, np.ones(1, np.int64)), Laws)  # of a determined token
 
 
 # --- Names ---------------------------------------------------------------------------------------
@@ -1037,7 +1066,7 @@ def test_kernels_are_another_machine_to_a_invariance_result(monkeypatch):
     with_kernels = describe(Device(1))
     monkeypatch.setenv(SWITCH, "0")
     assert describe(Device(1)) != with_kernels
-    assert kernels_here() is None
+    assert installed_kernels() is None
 
 
 def test_a_library_of_another_system_is_none(monkeypatch):
@@ -1058,7 +1087,7 @@ def test_kernels_that_are_too_old_are_none(monkeypatch):
 
 
 def test_providers_names_them(monkeypatch):
-    name = kernels_here().name
+    name = installed_kernels().name
     assert name in run("providers").output
     monkeypatch.setenv(SWITCH, "0")
     assert name not in run("providers").output

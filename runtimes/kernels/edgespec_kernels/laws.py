@@ -18,11 +18,11 @@ Places = npt.NDArray[np.int64]
 class Laws:
     """Functions of contiguous rows of float32."""
 
-    def largest(self, row: Floats) -> int:
+    def arg_max(self, row: Floats) -> int:
         """The first place of the largest number, or of one that is none."""
         return _laws.largest(row)
 
-    def weigh(self, row: Floats, highest: float, temperature: float, out: Floats) -> float:
+    def exp_weights(self, row: Floats, highest: float, temperature: float, out: Floats) -> float:
         """out = e^((row - highest) / temperature); returns Σ out."""
         return _laws.weigh(row, highest, 1 / temperature, out)
 
