@@ -1,4 +1,4 @@
-"""Errors a user can act on: one line that names the value, the limit and the way out."""
+"""Errors that a user can act on: one line with the value, the limit and the way out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ class UsageError(EdgespecError, ValueError):
 
 
 def shortened(value: object, limit: int = 60) -> str:
-    """The `repr` of a value for a message: at most `limit` characters, cut with "…"."""
+    """`repr(value)` for an error message, cut to `limit` characters with "…" as the last one.
+
+    A long text is cut before its `repr` is made, so that a text of megabytes costs nothing.
+    """
+    if isinstance(value, (str, bytes)) and len(value) > limit:
+        text = repr(value[:limit])
+        return text[: limit - 1] + "…"
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

@@ -41,15 +41,15 @@ class GenerationDefaults:
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 
+    def length(self) -> int:
+        """The most new tokens: the model's own number, or 512."""
+        return USUAL_LENGTH if self.max_new_tokens is None else self.max_new_tokens
+
     def options(self) -> dict[str, Any]:
-        """Keyword arguments of `edgespec.Pair.stream`: greedy unless the model says otherwise, and
-        at most 512 tokens unless it names another number."""
-        length = USUAL_LENGTH if self.max_new_tokens is None else self.max_new_tokens
-        return {"temperature": 0.0, **self.sampling(), "max_new_tokens": length}
+        """Keyword arguments of `edgespec.Pair.stream`; greedy unless the model says otherwise."""
+        return {"temperature": 0.0, **self.sampling(), "max_new_tokens": self.length()}
 
     def __str__(self) -> str:
-        options = self.options()
-        sampling = {name: value for name, value in options.items() if name != "max_new_tokens"}
-        named = ", ".join(f"{name} {value}" for name, value in sampling.items())
-        how = named if sampling["temperature"] else "greedy"
-        return f"{how}, at most {options['max_new_tokens']} new tokens"
+        named = ", ".join(f"{name} {value}" for name, value in self.sampling().items())
+        how = named if self.temperature else "greedy"
+        return f"{how}, at most {self.length()} new tokens"

@@ -28,8 +28,11 @@ openai = pytest.importorskip("openai")
 from starlette.testclient import TestClient  # noqa: E402
 
 from edgespec.artifact.chat_format import user_message  # noqa: E402
-from edgespec.server.app import listening, serve, server  # noqa: E402
-from edgespec.server.openai_api import NEUTRAL  # noqa: E402
+from edgespec.server.app import application  # noqa: E402
+from edgespec.server.limits import Limits  # noqa: E402
+from edgespec.server.listening import listening  # noqa: E402
+from edgespec.server.openai_fields import NEUTRAL  # noqa: E402
+from edgespec.server.run import serve  # noqa: E402
 
 QUESTION = "Hello there, who are you?"
 GREEDY = {"temperature": 0, "max_tokens": 30}
@@ -45,7 +48,7 @@ def pair(chat_folder) -> edgespec.Pair:
 
 @pytest.fixture
 def client(pair):
-    with TestClient(server(pair, "small", DRAFTED), base_url="http://localhost") as client:
+    with TestClient(application(pair, "small", DRAFTED), base_url="http://localhost") as client:
         yield client
 
 
@@ -243,7 +246,7 @@ def test_what_no_text_depends_on_may_be_said(client):
     [
         ({"temperature": "hot"}, "temperature is 'hot'"),
         ({"top_p": 2}, "top_p is 2"),
-        ({"max_tokens": 0}, "max_new_tokens is 0"),
+        ({"max_tokens": 0}, "max_tokens is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"stop": [3]}, "stop is [3]"),
         ({"messages": None}, "messages is None"),
@@ -292,8 +295,9 @@ def test_a_page_in_a_browser_is_kept_out(client, pair):
     body = json.dumps(chat())
     assert "no JSON" in refused(client, CHAT, content=body, headers={"content-type": "text/plain"})
     assert client.post(CHAT, json=chat(), headers={"host": "evil.example"}).status_code == 400
-    open_to_all = TestClient(server(pair, "small", {}, "0.0.0.0"), base_url="http://my.machine")
-    assert open_to_all.get("/health").json() == {"status": "ok"}
+    everywhere = application(pair, "small", {}, host="0.0.0.0")
+    with TestClient(everywhere, base_url="http://my.machine") as open_to_all:
+        assert open_to_all.get("/health").json() == {"status": "ok"}
 
 
 def test_it_listens_at_an_address_of_the_sixth_version_too(pair):
@@ -309,20 +313,21 @@ def test_it_listens_at_an_address_of_the_sixth_version_too(pair):
 
 
 def test_a_model_that_does_not_chat_goes_on_from_texts_alone(tiny):
-    client = TestClient(server(tiny, "tiny", {}), base_url="http://localhost")
-    assert "chat format" in refused(client, CHAT, json=chat())
-    assert client.post(TEXT, json={"prompt": "x", **GREEDY}).status_code == 200
+    with TestClient(application(tiny, "tiny", {}), base_url="http://localhost") as client:
+        assert "chat format" in refused(client, CHAT, json=chat())
+        assert client.post(TEXT, json={"prompt": "x", **GREEDY}).status_code == 200
 
 
 # --- several at once -----------------------------------------------------------------------------
 
 
 class served:  # noqa: N801
-    """A server of its own thread, at a port."""
+    """A server in its own thread, at a port."""
 
-    def __init__(self, pair, at):
+    def __init__(self, pair, at, **limits):
         self._at = at
-        arguments = (server(pair, "small", DRAFTED), at)
+        limits = Limits(**limits)
+        arguments = (application(pair, "small", DRAFTED, limits), at, limits)
         self._thread = threading.Thread(target=serve, args=arguments, daemon=True)
 
     def __enter__(self):
