@@ -45,7 +45,9 @@ else:
         from jaxtyping import Float32, Int, Int64, Shaped
     except ImportError:
         Logits = LogitRows = TokenIds = Probabilities = np.ndarray
-        TopTokenIds = TopRows = VocabIndices = QProbabilities = QIndices = AnyArray = VocabRow = np.ndarray
+        TopTokenIds = TopRows = VocabIndices = QProbabilities = QIndices = AnyArray = VocabRow = (
+            np.ndarray
+        )
     else:
         Logits = Float32[np.ndarray, "vocab"]
         LogitRows = Shaped[np.ndarray, "rows vocab"]  # float32, or a test's fractions

@@ -16,7 +16,7 @@ from edgespec.core.device import CPU, Device
 
 __all__ = ["Kernels", "installed_kernels", "kernels_for"]
 
-OLDEST = (0, 3)  # older ones do not know the operators of this format
+OLDEST = (0, 4)  # older ones know other operator names
 SWITCH = "EDGESPEC_KERNELS"  # "0" switches kernels off
 
 

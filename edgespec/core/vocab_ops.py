@@ -133,10 +133,10 @@ def _kernel_ops() -> VocabOps | None:
     if installed_kernels() is None:
         return None
     try:
-        from edgespec_kernels.laws import Laws
+        from edgespec_kernels.sampling import SamplingKernels
     except ImportError:  # the kernels were built without Python's headers
         return None
-    return Laws()
+    return SamplingKernels()
 
 
 NUMPY = NumpyVocabOps()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from edgespec.artifact.manifest import Manifest
 from edgespec.core.array_types import VocabRow
@@ -20,17 +21,19 @@ from edgespec.errors import EdgespecError
 
 __all__ = ["SharedTokens", "SomeTokens", "Vocabulary", "open_vocabulary", "read_vocabulary"]
 
+TokenSequence = Sequence[int] | npt.NDArray[np.int64]
+
 
 @runtime_checkable
 class Vocabulary(Protocol):
     """Maps token ids between target and draft."""
 
-    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
+    def to_draft_ids(self, tokens: TokenSequence) -> list[int]:
         """Token ids of the draft for token ids of the target. A token that the draft lacks is
         replaced by another: the prediction gets worse, not the text."""
         ...
 
-    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
+    def to_target_ids(self, tokens: TokenSequence) -> list[int]:
         """Token ids of the target for token ids of the draft."""
         ...
 
@@ -53,10 +56,10 @@ class SharedTokens:
     def __init__(self, width: int) -> None:
         self._width = width
 
-    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
+    def to_draft_ids(self, tokens: TokenSequence) -> list[int]:
         return [token if token < self._width else 0 for token in tokens]
 
-    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
+    def to_target_ids(self, tokens: TokenSequence) -> list[int]:
         return self.to_draft_ids(tokens)
 
     def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
@@ -88,11 +91,11 @@ class SomeTokens:
         if self.inputs.min() < 0 or self.inputs.max() >= size:
             raise ValueError("inputs name tokens that the draft lacks")
 
-    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
+    def to_draft_ids(self, tokens: TokenSequence) -> list[int]:
         ids: list[int] = self.inputs.take(tokens).tolist()
         return ids
 
-    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
+    def to_target_ids(self, tokens: TokenSequence) -> list[int]:
         ids: list[int] = self.outputs.take(tokens).tolist()
         return ids
 

@@ -15,6 +15,7 @@ from edgespec import __version__
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.functions import DOMAIN, Function
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
+from edgespec_export.onnx_graph.operator_schema import check_call
 from edgespec_export.passes.fuse_blocks import fuse_blocks
 
 __all__ = ["Graph"]
@@ -61,6 +62,7 @@ class Graph(Nodes):
 
     def call(self, function: Function, *inputs: ir.Value, **attributes: Any) -> Sequence[ir.Value]:
         """Emits one of edgespec's own operators; all calls in a graph name the same attributes."""
+        check_call(function.name, inputs)
         if function.name not in self._functions:
             self._functions[function.name] = function.built(attributes)
         return self._tape.op_multi_out(
