@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import edgespec
-from checkpoints import character_tokenizer, write_small_llama
 from chat_templates import DEFAULT_SYSTEM
+from checkpoints import character_tokenizer, write_small_llama
 from command import run
 from edgespec.artifact.generation_defaults import USUAL_LENGTH, GenerationDefaults
 from edgespec.artifact.manifest import read_manifest
@@ -111,12 +111,12 @@ def test_measurements_are_greedy_whatever_the_model_says(sampled_folder, command
     module = f"edgespec.measure.{command}"
     seen = []
 
-    class Measured(Exception):
+    class MeasuredError(Exception):
         pass
 
     def measure(*arguments, sampling, **options):
         seen.append(sampling)
-        raise Measured
+        raise MeasuredError
 
     monkeypatch.setattr(f"{module}.{command}", measure)
     run(command, sampled_folder, "--threads", 1, code=1)
