@@ -227,7 +227,7 @@ def describe_bench(rows: Sequence[BenchRow], measured_on: str) -> str:
     lines = [measured_on]
     if any(row.synthetic for row in rows):
         lines.append(
-            "synthetic acceptance: it shows the cost of this machine, and the text is meaningless"
+            "synthetic acceptance: machine cost only, the text means nothing"
         )
     lines += [
         f"{row.way:16} {row.tokens_per_second:8.1f} tokens/s  {row.ratio:5.2f}× plain  "
