@@ -52,7 +52,7 @@ def build(source: str, folder: Path, attention: Attention, threads: int) -> OrtM
         family.capacity,
         family.positions,
         family.start_token,
-        {"fp32": Variant({name: f"{name}.onnx" for name in family.graphs})},
+        {"fp32": Variant({name: f"{name}.onnx" for name in family.graphs}, "fp32", "fp32")},
     )
     return OrtModel(folder, exported, "fp32", capacity=max(CACHES) + 32, device=Device(threads))
 

@@ -107,7 +107,7 @@ def main() -> None:
             min_rows=2,
         )
         asked = list(exported.variants)[: len(CACHE_FORMATS)]
-        models = {exported.variants[name].cache: opened(name) for name in asked}
+        models = {exported.variants[name].cache_format: opened(name) for name in asked}
         written = "\n".join(path.read_text(encoding="utf-8") for path in options.texts)
         text = load_tokenizer(folder).encode(written).ids
         if len(text) < CACHES[0]:

@@ -1,4 +1,4 @@
-"""On-device text generation that is exactly the model's own, only faster.
+"""Text generation on a device that is exactly the target model's own, only faster.
 
 import edgespec
 
@@ -10,11 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from edgespec.core.distribution import Distribution as Distribution
+    from edgespec.core.draft import Drafter as Drafter
+    from edgespec.core.draft import Proposal as Proposal
+    from edgespec.core.model import Model as Model
+    from edgespec.core.randomness import Randomness as Randomness
     from edgespec.core.stats import Stats as Stats
     from edgespec.errors import EdgespecError as EdgespecError
     from edgespec.errors import UsageError as UsageError
     from edgespec.pair.generation import Chunk as Chunk
     from edgespec.pair.generation import Generation as Generation
+    from edgespec.pair.generation import GenerationOptions as GenerationOptions
     from edgespec.pair.generation import Settings as Settings
     from edgespec.pair.generation import Stream as Stream
     from edgespec.pair.loading import load as load
@@ -22,9 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Chunk",
+    "Distribution",
+    "Drafter",
     "EdgespecError",
     "Generation",
+    "GenerationOptions",
+    "Model",
     "Pair",
+    "Proposal",
+    "Randomness",
     "Settings",
     "Stats",
     "Stream",
@@ -36,9 +48,15 @@ __version__ = "0.1.0"
 # Imported when first used, so that the command can answer Ctrl-C before numpy is loaded.
 _MODULES = {
     "Chunk": "edgespec.pair.generation",
+    "Distribution": "edgespec.core.distribution",
+    "Drafter": "edgespec.core.draft",
     "EdgespecError": "edgespec.errors",
     "Generation": "edgespec.pair.generation",
+    "GenerationOptions": "edgespec.pair.generation",
+    "Model": "edgespec.core.model",
     "Pair": "edgespec.pair.pair",
+    "Proposal": "edgespec.core.draft",
+    "Randomness": "edgespec.core.randomness",
     "Settings": "edgespec.pair.generation",
     "Stats": "edgespec.core.stats",
     "Stream": "edgespec.pair.generation",

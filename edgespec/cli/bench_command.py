@@ -18,7 +18,6 @@ from edgespec.cli.options import (
     THREADS,
     VARIANTS,
     in_chat_format,
-    say,
 )
 from edgespec.cli.sample_texts import texts_of
 
@@ -58,10 +57,10 @@ def bench(
     from edgespec.core.sampling import Sampling
     from edgespec.measure.bench import bench as time_texts
     from edgespec.measure.bench import bench_synthetic
-    from edgespec.pair.runtime import describe
+    from edgespec.pair.runtime import machine_of
 
     # Drafted tokens that are accepted by a coin make no exact text anyway.
-    loaded = load(pair_folder(pair), allow_inexact=acceptance is not None, say=say, **loading)
+    loaded = load(pair_folder(pair), allow_inexact=acceptance is not None, **loading)
     if acceptance is None:
         rows = time_texts(
             loaded,
@@ -74,5 +73,6 @@ def bench(
     else:
         fixed = [int(g) for g in gamma if g.isdecimal()]
         rows = bench_synthetic(loaded, acceptance, max_new_tokens=max_new_tokens, gammas=fixed)
-    measured_on = describe(loaded.devices[0], loaded.devices[1] if loaded.draft else None)
+    device, draft_device = loaded.devices
+    measured_on = str(machine_of(device, draft_device if loaded.draft else None))
     click.echo((bench_json if as_json else describe_bench)(rows, measured_on))

@@ -1,4 +1,4 @@
-"""An export that the command line runs: on request, or because a pair is used for the first time."""
+"""An export that the command line runs: on request, or when a model is first used."""
 
 from __future__ import annotations
 

@@ -45,10 +45,10 @@ def inspect(
     manifest = read_manifest(folder)
     if check:
         _check_weights(folder, manifest)
-    profile = profile_of_this_machine(folder, manifest, say)
+    profile = profile_of_this_machine(folder, manifest)
     request = LoadRequest(threads, provider=provider)
     if measure:
-        invariances = measured_invariances(folder, manifest, profile, request, say)
+        invariances = measured_invariances(folder, manifest, profile, request)
     else:
         invariances = known_invariances(folder, manifest, profile, request)
     click.echo((pair_json if as_json else describe_pair)(manifest, invariances, profile))

@@ -1,26 +1,32 @@
-"""What the library logs, as lines on stderr."""
+"""Lines on stderr for what takes long and for warnings: the records of the logger "edgespec"."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
-__all__ = ["LoggingLines", "log_to_stderr"]
-
-LOGGER = "edgespec"
+__all__ = ["logging_lines"]
 
 
-class LoggingLines(logging.Handler):
-    """Prints the message of each record on stderr, next to the output on stdout."""
+class _Lines(logging.Handler):
+    """Writes a record's message, and nothing else, to the stderr of the moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
         click.echo(record.getMessage(), err=True)
 
 
-def log_to_stderr() -> None:
-    """Shows INFO and above of the logger "edgespec"; calling it again changes nothing."""
-    logger = logging.getLogger(LOGGER)
+@contextmanager
+def logging_lines() -> Iterator[None]:
+    """Shows records from level INFO on while the block runs."""
+    logger = logging.getLogger("edgespec")
+    handler, level = _Lines(), logger.level
+    logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    if not any(isinstance(handler, LoggingLines) for handler in logger.handlers):
-        logger.addHandler(LoggingLines())
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

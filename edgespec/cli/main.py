@@ -15,7 +15,7 @@ from edgespec.cli.distill_command import distill
 from edgespec.cli.export_command import export
 from edgespec.cli.generate_command import generate
 from edgespec.cli.inspect_command import inspect
-from edgespec.cli.logging_lines import log_to_stderr
+from edgespec.cli.logging_lines import logging_lines
 from edgespec.cli.providers_command import providers
 from edgespec.cli.reproduce_command import reproduce
 from edgespec.cli.serve_command import serve
@@ -53,9 +53,9 @@ def main(context: click.Context) -> None:
       edgespec export flan-t5-large flan-t5-small -o build/flan
       edgespec generate build/flan "translate English to German: Good morning."
     """
+    context.with_resource(logging_lines())
     if os.environ.get("NO_COLOR"):
         context.color = False
-    log_to_stderr()
 
 
 for command in COMMANDS:

@@ -154,7 +154,9 @@ def _describe_model(
         f"{exported.head_size}, capacity {exported.capacity}"
     ]
     for name, variant in exported.variants.items():
-        lines.append(f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB, {variant.cache} cache")
+        lines.append(
+            f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB, {variant.cache_format} cache"
+        )
         lines += [f"    {graph}: {path}" for graph, path in variant.graphs.items()]
         if variant.distance is not None:
             lines.append(f"    {variant.distance}")
@@ -226,9 +228,7 @@ def describe_bench(rows: Sequence[BenchRow], measured_on: str) -> str:
     """A table of speeds, relative to plain decoding in the same run."""
     lines = [measured_on]
     if any(row.synthetic for row in rows):
-        lines.append(
-            "synthetic acceptance: machine cost only, the text means nothing"
-        )
+        lines.append("synthetic acceptance: machine cost only, the text means nothing")
     lines += [
         f"{row.way:16} {row.tokens_per_second:8.1f} tokens/s  {row.ratio:5.2f}× plain  "
         f"α {row.acceptance_rate:.2f}  {row.tokens_per_target_call:.2f} tokens a call  "

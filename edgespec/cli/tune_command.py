@@ -16,7 +16,6 @@ from edgespec.cli.options import (
     SAMPLING,
     TEXT,
     in_chat_format,
-    say,
 )
 from edgespec.cli.sample_texts import texts_of
 
@@ -74,9 +73,8 @@ def tune(
         sampling=Sampling(**sampling),
         max_new_tokens=max_new_tokens,
         threads=threads,
-        named=named,
+        providers=named,
         chat=in_chat_format(chat, manifest),
-        say=say,
     )
     if plot is not None:
         from edgespec.cli.tune_plot import plot_tuning

@@ -8,7 +8,7 @@ import { InferenceSession, Tensor } from "onnxruntime-node";
 
 export async function openPair(folder, { targetFormat, draftFormat, threads = 0 } = {}) {
   const manifest = readJson(join(folder, "edgespec.json"));
-  if (manifest.version !== 1) throw new Error(`format version ${manifest.version}; this reads 1`);
+  if (manifest.version !== 2) throw new Error(`format version ${manifest.version}; this reads 2`);
   checkFiles(folder, manifest.files);
   const [named, exact] = variantOf(manifest.target, targetFormat);
   const verdict = exact.row_invariance;
@@ -40,7 +40,7 @@ function variantOf(exported, format) {
   const name = format ?? Object.keys(exported.variants)[0];
   const variant = exported.variants[name];
   if (!variant) throw new Error(`no ${name}; there is: ${Object.keys(exported.variants)}`);
-  if ((variant.cache ?? "fp32") !== "fp32") throw new Error("this example keeps fp32 caches only");
+  if (variant.cache_format !== "fp32") throw new Error("this example keeps fp32 caches only");
   return [name, variant];
 }
 

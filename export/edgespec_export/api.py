@@ -9,7 +9,6 @@ from functools import cache, partial
 from pathlib import Path
 
 from edgespec import __version__
-from edgespec.artifact.graph_io import FEATURE_FUSION
 from edgespec.artifact.manifest import Exported, Manifest, write_manifest
 from edgespec.artifact.staging import staged, stamps
 from edgespec.core.device import Device
@@ -19,7 +18,7 @@ from edgespec.errors import EdgespecError, needs_extra
 from edgespec.pair.runtime import measure_row_invariance, open_model
 from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
-from edgespec.pair.variant_quality import BehindTarget, Scorer, distance, samples_for
+from edgespec.pair.variant_quality import EagleScorer, Scorer, distance, samples_for
 
 __all__ = ["export_pair"]
 
@@ -167,10 +166,10 @@ def _draft_opener(
         return open_target(next(iter(target.variants)))
 
     def opened(variant: str) -> Scorer:
-        if FEATURE_FUSION not in draft.variants[variant].graphs:
+        if not draft.is_eagle_head:
             return open_model(folder, draft, variant, device=device, min_rows=2)
         model = open_model(folder, draft, variant, device=device, target=opened_target())
-        return BehindTarget(model, opened_target(), vocabulary.to_target_ids)
+        return EagleScorer(model, opened_target(), vocabulary.to_target_ids)
 
     return opened
 
@@ -190,7 +189,7 @@ def _with_distances(
     if REFERENCE not in exported.variants or len(exported.variants) == 1:
         return exported
     reference = open_variant(REFERENCE)
-    samples = samples_for(reference, sources, exported.start_token is not None)
+    samples = samples_for(reference, sources, exported.is_encoder_decoder)
     variants = dict(exported.variants)
     for name in variants:
         if name != REFERENCE:
@@ -210,7 +209,7 @@ def _verify(
     with needs_extra("torch"):
         from edgespec_export.verify import TOLERANCE, differences
 
-    if any(FEATURE_FUSION in variant.graphs for variant in exported.variants.values()):
+    if exported.is_eagle_head:
         say(f"{exported.source}: nothing to verify, transformers has no model that reads another")
         return
     if REFERENCE not in exported.variants:

@@ -1,4 +1,4 @@
-"""Which number format a target gets where none was asked for; see docs/decisions/0020.
+"""Which number format a target gets where none was asked for; see docs/decisions/0021.
 
 int8 is about four times as small and as fast as fp32. A target that is small enough to be written
 twice is written in both formats and compared on a sample of text; a large one becomes int8.

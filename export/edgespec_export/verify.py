@@ -55,7 +55,7 @@ def _differences(reference: Any, exported: manifest.Exported, model: Scored) -> 
     logits = [model.score(part).copy() for part in ([pending, *text[:half]], text[half:])]
     result = {}
     with torch.inference_mode():
-        if exported.start_token is None:
+        if not exported.is_encoder_decoder:
             output = reference(torch.tensor([[*prompt, *text]]), use_cache=False)
             expected = output.logits[0, len(prompt) - 1 :]
         else:

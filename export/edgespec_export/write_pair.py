@@ -192,7 +192,7 @@ def _write_model(
         for cache, decoder in decoders.items():
             files = {**{name: name for name in family.graphs}, DECODER: decoder}
             graphs = {name: (relative / f"{file}.onnx").as_posix() for name, file in files.items()}
-            variants[_with_cache(format_, cache)] = manifest.Variant(graphs, cache=cache)
+            variants[_with_cache(format_, cache)] = manifest.Variant(graphs, format_, cache)
     return manifest.Exported(
         family=family.family,
         source=checkpoint.label,

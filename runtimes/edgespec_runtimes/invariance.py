@@ -15,6 +15,7 @@ from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import RowInvariance
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.errors import EdgespecError
+from edgespec_runtimes.machine import Machine
 
 __all__ = ["LONGEST", "measure_row_invariance"]
 
@@ -24,7 +25,7 @@ FEWEST_WITH_CANDIDATES = 3  # two in a line, one beside the second
 LONGEST = PROMPT_LENGTHS[-1] + BEHIND
 
 
-def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
+def measure_row_invariance(model: Model, machine: Machine) -> RowInvariance:
     """Scores the same texts in calls of 1, 2 … 17 positions and compares the logits bitwise.
 
     Each call also carries positions that are rejected afterwards, as verification does, so the
@@ -33,7 +34,7 @@ def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
 
     Args:
         model: must make one-position calls when asked for one position.
-        measured_on: what the record should say about runtime and machine.
+        machine: the one that the model runs on.
 
     Raises:
         EdgespecError: a logit is NaN or infinite.
@@ -78,7 +79,8 @@ def measure_row_invariance(model: Model, measured_on: str) -> RowInvariance:
         min_rows=1 if equal[1] else 2,
         max_rows=MAX_ROWS,
         one_row_difference=one_row_difference,
-        measured_on=measured_on,
+        measured_on=str(machine),
+        machine=machine.digest,
         candidates=candidates,
     )
 

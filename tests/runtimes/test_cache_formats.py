@@ -8,7 +8,6 @@ Rewinding and the last position of the capacity are in test_cache.py.
 
 from __future__ import annotations
 
-import json
 import time
 
 import numpy as np
@@ -23,6 +22,7 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.runtime import open_model
 from edgespec_export.api import export_pair
 from edgespec_export.components import kv_cache as cache
+from manifests import edit_manifest
 
 NARROW = [name for name in CACHE_FORMATS if name != "fp32"]
 WEIGHTS = ("fp32", "int8")
@@ -66,7 +66,7 @@ def target(folder):
 
 
 def test_each_cache_is_a_variant_that_says_so(target):
-    caches = {name: variant.cache for name, variant in target.variants.items()}
+    caches = {name: variant.cache_format for name, variant in target.variants.items()}
     assert caches == {
         "fp32": "fp32",
         "fp32-cache-fp16": "fp16",
@@ -238,30 +238,23 @@ def test_the_time_of_a_call_does_not_depend_on_the_capacity(tmp_path, name):
 # --- the manifest and the command line -----------------------------------------------------------
 
 
-def changed_manifest(folder, change):
-    data = json.loads((folder / MANIFEST).read_text())
-    change(data["target"]["variants"]["fp32"])
-    (folder / MANIFEST).write_text(json.dumps(data))
-
-
-def test_a_manifest_from_before_there_was_a_choice_means_float32(own_pair):
-    before = read_manifest(own_pair)
-    changed_manifest(own_pair, lambda variant: variant.pop("cache"))
-    assert read_manifest(own_pair) == before
-    assert before.target.variants["fp32"].cache == "fp32"
-
-
 @pytest.mark.parametrize("value", ["int3", "", 8, None, ["fp32"]])
 def test_a_manifest_with_an_unknown_cache_is_one_line(own_pair, value):
-    changed_manifest(own_pair, lambda variant: variant.update(cache=value))
-    with pytest.raises(EdgespecError, match=f"{MANIFEST} is damaged .*cache is .*; export") as said:
+    edit_manifest(
+        own_pair, lambda data: data["target"]["variants"]["fp32"].update(cache_format=value)
+    )
+    with pytest.raises(
+        EdgespecError, match=f"{MANIFEST} is damaged .*cache_format is .*; export"
+    ) as said:
         read_manifest(own_pair)
     assert "\n" not in str(said.value)
 
 
 @pytest.mark.parametrize("value", ["fp16", "int8"])
 def test_a_manifest_that_does_not_fit_its_graph_is_one_line(own_pair, value):
-    changed_manifest(own_pair, lambda variant: variant.update(cache=value))
+    edit_manifest(
+        own_pair, lambda data: data["target"]["variants"]["fp32"].update(cache_format=value)
+    )
     with pytest.raises(EdgespecError) as said:
         edgespec.load(own_pair, threads=1).generate([3, 4, 5], max_new_tokens=4)
     assert "\n" not in str(said.value)

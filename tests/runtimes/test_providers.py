@@ -21,11 +21,12 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import CPU, Device
 from edgespec.pair import invariance_cache as verdicts
 from edgespec.pair.invariance_cache import INVARIANCE_FILE, known_invariance
-from edgespec.pair.profile import PROFILE, Profile, read_profile, write_profile
-from edgespec.pair.runtime import describe, measure_row_invariance
+from edgespec.pair.profile import Profile, write_profile
+from edgespec.pair.runtime import machine_of, measure_row_invariance
 from edgespec_export.api import export_pair
 from edgespec_export.quantization.formats import Int8
 from edgespec_runtimes.ort import providers
+from logged import logged_lines
 from profiles import profile
 from rotated_float import Turned
 
@@ -54,9 +55,9 @@ def folder(exported, tmp_path):
 
 
 def load(folder, **options):
-    """The pair, and what was said while it was loaded."""
-    said = []
-    return edgespec.load(folder, threads=1, say=said.append, **options), said
+    """The pair, and the lines that were logged while it was loaded."""
+    with logged_lines() as lines:
+        return edgespec.load(folder, threads=1, **options), lines
 
 
 # --- which there are -----------------------------------------------------------------------------
@@ -152,7 +153,7 @@ def test_a_built_in_provider_is_told_by_its_hardware(monkeypatch):
         monkeypatch.setattr(ort, "get_ep_devices", lambda number=number: [device(number)])
         found = providers.find_provider("big")
         assert not found.plugged_in
-        told.append(describe(Device(1, "big")))
+        told.append(machine_of(Device(1, "big")).digest)
     assert told[0] != told[1]
 
 
@@ -212,7 +213,7 @@ def test_exact_on_one_provider_says_nothing_of_another(folder, monkeypatch):
     manifest = read_manifest(folder)
     there, here = (known_invariance(folder, manifest, "int8", Device(1, p)) for p in (PLUGIN, CPU))
     assert (there.is_row_invariant, here.is_row_invariant) == (False, True)
-    assert there.measured_on != here.measured_on
+    assert there.machine != here.machine
 
 
 def test_inspect_measures_on_the_provider_that_is_named_what_runs_there(folder):
@@ -237,7 +238,7 @@ def tuned_there(**changes) -> Profile:
         "draft_format": "int8",
         "gamma": 2,
         "verify": [1.0, 1.1, 1.2],
-        "measured_on": describe(Device(1, PLUGIN), Device(1, CPU)),
+        "machine": machine_of(Device(1, PLUGIN), Device(1, CPU)).digest,
         "provider": PLUGIN,
     }
     return profile(**{**found, **changes})
@@ -277,8 +278,8 @@ def test_what_was_tuned_of_another_setting_says_nothing(folder, asked, devices):
 
 
 def test_a_draft_that_was_tuned_on_another_provider_is_not_taken_there_in_another_format(folder):
-    measured_on = describe(Device(1, CPU), Device(1, PLUGIN))
-    found = tuned_there(provider=CPU, draft_provider=PLUGIN, measured_on=measured_on)
+    machine = machine_of(Device(1, CPU), Device(1, PLUGIN)).digest
+    found = tuned_there(provider=CPU, draft_provider=PLUGIN, machine=machine)
     write_profile(found, folder)
     assert edgespec.load(folder).devices == (Device(1, CPU), Device(1, PLUGIN))
     assert edgespec.load(folder, draft_format="fp32").devices == HERE
@@ -290,7 +291,7 @@ def test_a_draft_that_was_tuned_on_another_provider_is_not_taken_there_in_anothe
         {"provider": "gone"},
         {"draft_provider": "gone"},
         {"draft_provider": PLUGIN},  # measured with the draft elsewhere
-        {"measured_on": "onnxruntime 1.0 on a telephone"},
+        {"machine": "0" * 64},
     ],
     ids=str,
 )
@@ -300,15 +301,6 @@ def test_a_profile_of_other_providers_or_another_machine_is_not_used_and_says_so
     assert "was measured on another machine, or with other software, and is not used" in said[0]
     assert pair.devices == HERE
     assert "is not used" in run("inspect", folder).stderr
-
-
-def test_a_profile_from_before_there_was_a_choice_means_the_processor(folder):
-    write_profile(tuned_there(measured_on=describe(Device(1))), folder)
-    data = json.loads((folder / PROFILE).read_text())
-    del data["provider"], data["draft_provider"]
-    (folder / PROFILE).write_text(json.dumps(data))
-    assert read_profile(folder, read_manifest(folder)).device == Device(1, CPU)
-    assert edgespec.load(folder).generate(PROMPT, max_new_tokens=4).settings.gamma == 2
 
 
 @pytest.fixture

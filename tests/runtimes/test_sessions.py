@@ -125,6 +125,6 @@ def test_a_machine_is_told_by_what_its_processor_can_do(cpuinfo, monkeypatch, tm
         file = tmp_path / str(number)
         file.write_text(cpuinfo.format(feature))
         monkeypatch.setattr(machine, "Path", lambda _, file=file: file)
-        said.append(machine.describe(HERE))
+        said.append(machine.machine_of(HERE))
     assert said[0] == said[1] != said[2]
-    assert all(line.count("#") == 1 for line in said)
+    assert all(str(record).count("#") == 1 for record in said)

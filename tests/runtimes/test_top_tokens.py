@@ -25,6 +25,7 @@ from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.scoring import score_of
 from edgespec.drafters.model_drafter import ModelDrafter
+from edgespec.drafters.registry import costs_by_name
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
@@ -165,7 +166,7 @@ def test_a_draft_is_as_sure_of_its_tokens_as_its_logits_say(pair, monkeypatch):
     """A surer draft goes on: rounds are as long, and tokens the same, either way."""
     assert pair.draft.returns_top_tokens
     cheap = Costs([1 + 0.01 * gamma for gamma in range(MAX_ROWS)], draft=0.02)
-    monkeypatch.setattr(pair, "costs", cheap.of_kinds())
+    monkeypatch.setattr(pair, "costs", costs_by_name(cheap))
     top = [gammas_of(pair, prompt) for prompt in PROMPTS]
     monkeypatch.setattr(pair.draft, "returns_top_tokens", False)
     assert [gammas_of(pair, prompt) for prompt in PROMPTS] == top

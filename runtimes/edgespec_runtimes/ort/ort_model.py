@@ -82,7 +82,7 @@ class OrtModel:
         self._layers = exported.layers
         graphs = exported.variants[variant].graphs
         buffers = graph_io.cache_buffers(
-            exported.layers, exported.head_size, exported.variants[variant].cache
+            exported.layers, exported.head_size, exported.variants[variant].cache_format
         )
         self._decoder = open_session(folder / graphs[graph_io.DECODER], device)
         self.operators = _taken(self._decoder, graphs[graph_io.DECODER], device)
@@ -97,7 +97,7 @@ class OrtModel:
             and _returns_several_top_tokens(self._decoder)
         )
         self.scores_candidates = candidates and kernels and graph_io.PARENTS in optional
-        reads = graph_io.FEATURE_FUSION in graphs
+        reads = exported.is_eagle_head
         shown = self._further.get(graph_io.FEATURES, 0)
         if not reads and shown != exported.features:
             raise EdgespecError(

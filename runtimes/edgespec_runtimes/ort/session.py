@@ -12,7 +12,7 @@ import onnxruntime as ort
 
 from edgespec.core.device import Device
 from edgespec.core.kernels import installed_kernels
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.providers import TITLE, Provider, find_provider
 
@@ -34,8 +34,6 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
             is no such provider, or it cannot be used.
     """
     threads = device.threads
-    if threads is not None and threads < 1:
-        raise UsageError(f"threads is {threads}; give 1 or more")
     version = _version(ort.__version__)
     if version < OLDEST:
         raise EdgespecError(
