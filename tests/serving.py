@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from edgespec.artifact.chat_format import user_message  # noqa: E402
-from edgespec.server.app import application  # noqa: E402
-from edgespec.server.limits import Limits  # noqa: E402
-from edgespec.server.listening import listening  # noqa: E402
-from edgespec.server.run import serve  # noqa: E402
+from edgespec.artifact.chat_format import user_message
+from edgespec.server.app import application
+from edgespec.server.limits import Limits
+from edgespec.server.listening import listening
+from edgespec.server.run import serve
 
 QUESTION = "Hello there, who are you?"
 GREEDY = {"temperature": 0, "max_tokens": 30}
@@ -52,8 +52,8 @@ class Served:
         self._at.close()
 
 
-def connected(port):
-    return http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+def connected(port, host="127.0.0.1"):
+    return http.client.HTTPConnection(host, port, timeout=60)
 
 
 def sent(port, path=CHAT, **fields):

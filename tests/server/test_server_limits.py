@@ -12,15 +12,16 @@ import subprocess
 import threading
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 import edgespec
 from command import EDGESPEC, run
-from serving import CHAT, DRAFTED, JSON_TYPE, Served, chat, connected, sent
-
 from edgespec.artifact.chat_format import user_message
 from edgespec.server.app import application
+from edgespec.server.event_stream import timed
 from edgespec.server.limits import Limits, usual_max_body
 from edgespec.server.pair_queue import PairQueue, QueueFullError
+from serving import CHAT, DRAFTED, JSON_TYPE, Served, chat, connected, sent
 
 
 @pytest.fixture(scope="module")
@@ -266,6 +267,16 @@ def test_a_connection_without_a_request_is_closed(pair, beginning, earlier):
         with contextlib.suppress(ConnectionResetError):  # closed before all was read
             while client.recv(4096):
                 pass
+
+
+def test_a_client_that_accepts_nothing_counts_as_gone():
+    """It would hold the pair for as long as it likes."""
+
+    async def blocked(_):
+        await asyncio.Event().wait()
+
+    with pytest.raises(ClientDisconnect):
+        asyncio.run(timed(blocked, 0.01)({"type": "http.response.body"}))
 
 
 # --- the command ---------------------------------------------------------------------------------
