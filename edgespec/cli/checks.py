@@ -55,13 +55,14 @@ def check_stops(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -
 
 
 def check_formats(
-    _: click.Context, __: click.Parameter, value: tuple[str, ...]
+    _: click.Context, option: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...] | None:
     """Number formats that the exporter knows; None if none was given."""
     with needs_extra("export"):
         from edgespec_export.quantization.formats import FORMATS
 
-    return _known("format", value, tuple(FORMATS))
+    what = "draft format" if option.name == "draft_formats" else "target format"
+    return _known(what, value, tuple(FORMATS))
 
 
 def check_cache_formats(

@@ -140,19 +140,13 @@ def _check_no_shape() -> None:
 @contextmanager
 def _shown() -> Iterator[Callable[[Report], object]]:
     """Shows progress: a bar on a terminal, otherwise a line at every twentieth."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from edgespec_export.progress import fraction_bar, on_terminal
 
-    console = Console(stderr=True)
-    columns = (TextColumn("training"), BarColumn(), TextColumn("{task.description}"))
-    if not console.is_terminal:
+    if not on_terminal():
         yield _Lines()
         return
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda report: bar.update(
-            task, completed=report.fraction, description=_sentence(report)
-        )
+    with fraction_bar("training") as show:
+        yield lambda report: show(report.fraction, _sentence(report))
 
 
 class _Lines:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgespec.cli.options import say
 from edgespec.errors import needs_extra
 
 __all__ = ["ExportRequest", "export_request", "run_export"]
@@ -74,8 +71,9 @@ def run_export(
     """Exports with progress on stderr; `folder` appears whole or not at all."""
     with needs_extra("export"):
         from edgespec_export.api import export_pair
+        from edgespec_export.progress import byte_bars
 
-    with _progress_bars() as progress:
+    with byte_bars() as progress:
         export_pair(
             request.target,
             request.draft,
@@ -87,25 +85,5 @@ def run_export(
             measure=measure,
             replace=replace,
             threads=threads,
-            say=say,
             progress=progress,
         )
-
-
-@contextmanager
-def _progress_bars() -> Iterator[Callable[[str, int], Callable[[int], object]]]:
-    """A bar for each model with the time that is left; nothing where stderr is no terminal."""
-    try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ModuleNotFoundError:
-        yield lambda _what, _bytes: lambda _done: None
-        return
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
-
-        def begin(what: str, size: int) -> Callable[[int], object]:
-            task = bars.add_task(what, total=size)
-            return lambda done: bars.advance(task, done)
-
-        yield begin

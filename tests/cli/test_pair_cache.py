@@ -100,7 +100,9 @@ def test_other_commands_take_names_too(own_checkpoints, exports, tmp_path, comma
     (target / "tokenizer_config.json").write_text(
         json.dumps({"chat_template": "<{{ messages[0].content }}>"})
     )
-    options = {"bench": ["-n", 4, "--text", tmp_path / "texts", *ONE], "chat": ["-n", 4, *ONE]}.get(command, [])
+    options = {"bench": ["-n", 4, "--text", tmp_path / "texts", *ONE], "chat": ["-n", 4, *ONE]}.get(
+        command, []
+    )
     assert run(command, target, *options, input="hi\n").stdout
     assert run(command, target, *options, input="hi\n").stdout
     assert exports == [(str(target), None)]

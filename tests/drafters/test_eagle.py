@@ -328,7 +328,7 @@ def test_a_trace_tells_further_guesses_from_first_ones(causal, reading):
 
 def test_a_draft_that_reads_is_no_target(target, tmp_path):
     write_eagle(target, tmp_path / "draft")
-    with pytest.raises(EdgespecError, match="reads its target's hidden states, so it cannot be"):
+    with pytest.raises(EdgespecError, match="reads its target's hidden states .*, so it cannot be"):
         export_pair(str(tmp_path / "draft"), None, tmp_path / "pair")
 
 
@@ -339,7 +339,9 @@ def test_a_draft_that_reads_belongs_to_its_target(target, tmp_path):
         other = write_llama(
             tmp_path / name, vocab_size=SIZE, tokenizer=tokenizer, head_size=16, **shape
         )
-        with pytest.raises(EdgespecError, match=r"reads layers 2, 3 of .* pair it with its own"):
+        with pytest.raises(
+            EdgespecError, match=r"reads layers 2, 3 of .* pair it with the target it"
+        ):
             export_pair(str(other), str(tmp_path / "draft"), tmp_path / "pair")
     t5 = write_t5(tmp_path / "t5", vocab_size=SIZE, tokenizer=tokenizer)
     with pytest.raises(EdgespecError, match="cannot be paired"):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.components.attention import Attention, Heads
 from edgespec_export.components.blocks import NumberFormat
 from edgespec_export.families.eagle import Eagle
@@ -15,7 +15,10 @@ from edgespec_export.families.t5 import T5
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.quantization.hadamard import Residual
 
-__all__ = ["Family", "family_of"]
+__all__ = ["Family", "family_of", "transformers_class"]
+
+# The transformers class that loads a family's original, by the family's name in the manifest.
+_TRANSFORMERS_CLASSES = {"llama": "AutoModelForCausalLM", "t5": "AutoModelForSeq2SeqLM"}
 
 
 class Family(Protocol):
@@ -80,6 +83,20 @@ class Family(Protocol):
         ...
 
 
+def transformers_class(family: str) -> str:
+    """Name of the transformers class that loads the original of an exported family.
+
+    Raises:
+        EdgespecError: there is none for this family.
+    """
+    if family not in _TRANSFORMERS_CLASSES:
+        raise EdgespecError(
+            f"family {shortened(family)} has no class in transformers to verify it with "
+            f"(known: {', '.join(_TRANSFORMERS_CLASSES)}); export without --verify"
+        )
+    return _TRANSFORMERS_CLASSES[family]
+
+
 def family_of(config: dict[str, Any], label: str) -> Family:
     """The family that a config's `model_type` names.
 
@@ -99,6 +116,6 @@ def family_of(config: dict[str, Any], label: str) -> Family:
             f"{label}: config.json has a value of the wrong kind ({error}); download it again"
         ) from None
     raise EdgespecError(
-        f"{label}: model_type is {kind!r}; edgespec exports t5, mt5, llama, mistral, qwen2, qwen3 "
-        "and drafts of its own (eagle)"
+        f"{label}: model_type is {shortened(kind)}; edgespec exports t5, mt5, llama, "
+        "mistral, qwen2, qwen3 and EAGLE heads that it has distilled (eagle)"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 
 __all__ = ["Config"]
 
@@ -50,20 +50,20 @@ class Config:
         """How many there are of something, at least one; without a default it must be said."""
         value = self.need(key) if default is None else self.get(key, default)
         if type(value) is not int or not 0 < value < 2**31:
-            raise ValueError(f"{key} is {value!r}")
+            raise ValueError(f"{key} is {shortened(value)}")
         return value
 
     def number(self, key: str, default: float) -> float:
         """A number that is not negative."""
         value = self.get(key, default)
         if type(value) not in (int, float) or not 0 <= value < math.inf:
-            raise ValueError(f"{key} is {value!r}")
+            raise ValueError(f"{key} is {shortened(value)}")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
         value = self.get(key, default)
         if type(value) is not bool:
-            raise ValueError(f"{key} is {value!r}")
+            raise ValueError(f"{key} is {shortened(value)}")
         return value
 
     def states(self, key: str) -> bool:
@@ -74,10 +74,10 @@ class Config:
         """Refuses any other value; an absent or null key is fine."""
         value = self.get(key)
         if value is not None and value not in allowed:
-            expected = " or ".join(repr(choice) for choice in allowed)
+            expected = " or ".join(shortened(choice) for choice in allowed)
             raise EdgespecError(
-                f"{self._label}: config.json says {key} = {value!r}; edgespec exports only "
-                f"{expected or 'models without it'}"
+                f"{self._label}: config.json says {key} = {shortened(value)}; edgespec exports "
+                f"only {expected or 'models without it'}"
             )
 
     def refuse_the_rest(self) -> None:
@@ -87,7 +87,9 @@ class Config:
             if key not in self._read and key not in HARMLESS and value is not None
         }
         if unknown:
-            listed = ", ".join(f"{key} = {value!r}" for key, value in sorted(unknown.items()))
+            listed = ", ".join(
+                f"{key[:60]} = {shortened(value)}" for key, value in sorted(unknown.items())[:8]
+            )
             raise EdgespecError(
                 f"{self._label}: config.json has keys that edgespec does not know, and they may "
                 f"change what the model computes: {listed}"
