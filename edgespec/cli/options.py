@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgespec.cli.checks import check_gamma, check_length, check_sampling, check_seed, check_stops
-from edgespec.drafters.registry import DRAFTER_NAMES
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +42,25 @@ __all__ = [
 Command = Callable[..., Any]
 
 MAX_THREADS = 1024
+
+
+class DrafterName(click.ParamType):
+    """One of the drafters in the registry, which imports numpy: it is read when it is needed."""
+
+    name = "drafter"
+
+    def convert(self, value: Any, *given: Any) -> Any:
+        return _drafter_names().convert(value, *given)
+
+    def get_metavar(self, *given: Any) -> str | None:
+        return _drafter_names().get_metavar(*given)
+
+
+def _drafter_names() -> click.Choice[str]:
+    from edgespec.drafters.registry import DRAFTER_NAMES
+
+    return click.Choice(DRAFTER_NAMES)
+
 
 PAIR = click.argument("pair")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -104,7 +122,7 @@ def DRAFTING(command: Command) -> Command:  # noqa: N802
         ),
         click.option(
             "--draft",
-            type=click.Choice(DRAFTER_NAMES),
+            type=DrafterName(),
             help="Default: as tuned; else both, or prompt lookup where the pair has no draft.",
         ),
         click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call."),

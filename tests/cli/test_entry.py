@@ -163,7 +163,7 @@ def test_distill_misses_its_target_before_it_loads_torch(tmp_path):
     (tmp_path / "prompts.txt").write_text("hi\n")
     options = ["--text", tmp_path / "prompts.txt", "--steps", 1, "-o", tmp_path / "draft"]
     modules, done = imported_by("distill", tmp_path / "nosuch", *options)
-    assert "nosuch: no such folder" in done.stderr
+    assert "nosuch': no such folder" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.returncode == 1
     assert "torch" not in modules

@@ -126,7 +126,7 @@ def test_an_exported_folder_is_used_as_it_is(own_pair, exports, home):
 @pytest.mark.parametrize("name", ["nosuch", "smollm2-136m"])
 def test_an_unknown_name_is_one_line_with_names_that_are_close(name):
     (line,) = run("generate", name, "abc", code=1).stderr.splitlines()
-    assert f"{name}: no such folder or .gguf file, short name or hub id" in line
+    assert f"'{name}': no such folder or .gguf file, short name or hub id" in line
     assert ("smollm2-135m" in line) == name.startswith("smol")
 
 
