@@ -77,7 +77,7 @@ class PromptEncoder:
         if isinstance(given, str):
             check_text(given, "the prompt")
             if not chat:
-                return Prompt(list(_encode(self._tokenizer, given, special_tokens=True).ids))
+                return Prompt(list(_encoding(given, self._tokenizer, True).ids))
             return Prompt(self._conversation([user_message(given)]).tokens)
         if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
             raise UsageError(
@@ -102,7 +102,7 @@ class PromptEncoder:
 
     def _encode_chat(self, chat: ChatText) -> _Encoded:
         """The whole text in one piece, unless a message spells out a special token."""
-        encoding = _encode(self._tokenizer, chat.text)
+        encoding = _encoding(chat.text, self._tokenizer, False)
         whole = _Encoded(list(encoding.ids), list(encoding.offsets))
         in_messages = any(
             self._is_spelled_out(token, chat.text[start:end])
@@ -117,7 +117,7 @@ class PromptEncoder:
         offsets: list[tuple[int, int]] = []
 
         def add_text(start: int, end: int) -> None:
-            encoding = _encode(self._plain, chat.text[start:end])
+            encoding = _encoding(chat.text[start:end], self._plain, False)
             tokens.extend(encoding.ids)
             offsets.extend((start + first, start + last) for first, last in encoding.offsets)
 
@@ -137,7 +137,7 @@ class PromptEncoder:
         ends = [*(part.start for part in chat.contents), len(chat.text)]
         for begin, end in zip(begins, ends, strict=True):
             piece = chat.text[begin:end]
-            encoding = _encode(self._tokenizer, piece)
+            encoding = _encoding(piece, self._tokenizer, False)
             for token, (start, stop) in zip(encoding.ids, encoding.offsets, strict=True):
                 if self._is_spelled_out(token, piece[start:stop]):
                     found.append((token, begin + start, begin + stop))
@@ -168,7 +168,7 @@ class PromptEncoder:
         return plain
 
 
-def _encode(tokenizer: Tokenizer, text: str, special_tokens: bool = False) -> Encoding:
+def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding:
     """As a batch of one: `encode` would stop all other Python threads until it ends (the GIL)."""
     return tokenizer.encode_batch([text], add_special_tokens=special_tokens)[0]
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgespec import __version__
-from edgespec.artifact.graph_io import FEATURE_FUSION
 from edgespec.artifact.manifest import Exported, Manifest, Variant, write_manifest
 from edgespec.artifact.staging import check_free, staged, stamps
 from edgespec.core.device import Device
@@ -237,7 +236,7 @@ def _transformers_comparison(device: Device) -> Callable[[Path, Path, Exported],
         from edgespec_export.verify import check_difference, differences
 
     def compare(source: Path, folder: Path, exported: Exported) -> None:
-        if any(FEATURE_FUSION in variant.graphs for variant in exported.variants.values()):
+        if exported.is_eagle_head:
             _log.info("%s: not verified, transformers has no EAGLE heads", exported.source)
         elif REFERENCE not in exported.variants:
             _log.info("%s: not verified, it has no %s variant", exported.source, REFERENCE)
