@@ -44,16 +44,16 @@ Command = Callable[..., Any]
 MAX_THREADS = 1024
 
 
-class DrafterName(click.ParamType):
+class DrafterName(click.ParamType):  # type: ignore[type-arg]  # older versions of click have none
     """One of the drafters in the registry, which imports numpy: it is read when it is needed."""
 
     name = "drafter"
 
-    def convert(self, value: Any, *given: Any) -> Any:
-        return _drafter_names().convert(value, *given)
+    def convert(self, *given: Any, **named: Any) -> Any:
+        return _drafter_names().convert(*given, **named)
 
-    def get_metavar(self, *given: Any) -> str | None:
-        return _drafter_names().get_metavar(*given)
+    def get_metavar(self, *given: Any, **named: Any) -> str | None:
+        return _drafter_names().get_metavar(*given, **named)
 
 
 def _drafter_names() -> click.Choice[str]:

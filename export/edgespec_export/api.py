@@ -190,7 +190,7 @@ def _draft_opener(
         return open_target(next(iter(target.variants)))
 
     def opened(variant: str) -> Scorer:
-        if FEATURE_FUSION not in draft.variants[variant].graphs:
+        if not draft.is_eagle_head:
             return open_model(folder, draft, variant, device=device, min_rows=2)
         model = open_model(folder, draft, variant, device=device, target=opened_target())
         return EagleScorer(model, opened_target(), vocabulary.to_target_ids)
@@ -210,7 +210,7 @@ def _with_distances_of(
     if REFERENCE not in exported.variants or len(exported.variants) == 1:
         return exported
     reference = open_variant(REFERENCE)
-    samples = samples_for(reference, sources, exported.start_token is not None)
+    samples = samples_for(reference, sources, exported.is_encoder_decoder)
     variants = dict(exported.variants)
     for name in variants:
         if name != REFERENCE:
