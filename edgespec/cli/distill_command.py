@@ -1,4 +1,4 @@
-"""`edgespec distill`: a draft trained for a target."""
+"""The command line of `edgespec distill`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import click
 from click.core import ParameterSource
 
 from edgespec.artifact.text_file import read_lines
-from edgespec.cli.options import CHAT, say
+from edgespec.cli.options import CHAT
 from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
-    from edgespec_distill.plan import Distillation
-    from edgespec_distill.training.training_loop import Report
+    from edgespec_distill.training.training_loop import TrainingProgress
 
 __all__ = ["distill"]
 
 # The parameters of `Plan` that are the shape of a draft.
 SHAPE = ("layers", "eagle", "encoder_layers", "width", "vocabulary")
 LEAST_1 = click.IntRange(min=1)
-LARGE_GAP = 0.05  # in acceptance, between trained texts and held-out texts: the draft overfits
+OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is worth a note
 
 
 @click.command(short_help="Train a small draft for a target.")
@@ -43,14 +42,14 @@ LARGE_GAP = 0.05  # in acceptance, between trained texts and held-out texts: the
 @click.option(
     "--eagle",
     is_flag=True,
-    help="An EAGLE head: it reads its target's hidden states. Llama-like targets.",
+    help="A draft that reads its target's hidden states; one layer is enough. Llama-like targets.",
 )
 @click.option(
     "--start",
     help="Go on from a finished draft, whose shape is kept, with new prompts (your own).",
 )
 @click.option(
-    "--encoder-layers", type=LEAST_1, help="Of its encoder, if it has one; default: as --layers."
+    "--encoder-layers", type=LEAST_1, help="Of its encoder, if it has one; default: as many."
 )
 @click.option("--width", type=int, help="A multiple of 16; default: the target's and its layers.")
 @click.option(
@@ -64,13 +63,7 @@ LARGE_GAP = 0.05  # in acceptance, between trained texts and held-out texts: the
     help="How long, with what the target writes; this or --steps is required.",
 )
 @click.option("--steps", type=LEAST_1, help="How many steps instead: the result can be repeated.")
-@click.option(
-    "--loss",
-    type=click.Choice(["kl", "tv"]),
-    default="kl",
-    show_default=True,
-    help="Forward KL or total variation.",
-)
+@click.option("--loss", default="kl", show_default=True, help="kl (forward) or tv.")
 @click.option("--on-policy", is_flag=True, help="Train on what the draft itself writes.")
 @click.option(
     "--outputs", type=LEAST_1, default=2, show_default=True, help="Texts for each prompt."
@@ -91,17 +84,29 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
         _check_no_shape()
     _check_before_torch(target, text)
     with needs_extra("distill"):
-        from transformers.utils import logging
-
+        from edgespec_distill.api import distill as run
         from edgespec_distill.plan import Plan
-        from edgespec_distill.run import distill as run
 
-    # The warnings and bars of transformers would come between the lines of this command.
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    with _shown() as report:
-        result = run(target, text, output, Plan(**plan), replace=force, say=say, report=report)
-    _say_result(target, output, result)
+    with _progress() as report:
+        found = run(
+            target,
+            text,
+            output,
+            Plan(**plan),
+            replace=force,
+            report=report,
+        )
+    click.echo(
+        f"{output}: greedy acceptance {found.before.greedy:.3f} → {found.after.greedy:.3f}, α "
+        f"at temperature 1 {found.before.sampled:.3f} → {found.after.sampled:.3f}; "
+        f"try: edgespec export {target} {output} -o PAIR"
+    )
+    if found.known and found.known > found.after.greedy + OVERFITTING:
+        click.echo(
+            f"on texts it was trained on greedy acceptance is {found.known:.3f}: more prompts "
+            "would help more than more steps",
+            err=True,
+        )
 
 
 def _check_before_torch(target: str, text: Path) -> None:
@@ -114,22 +119,8 @@ def _check_before_torch(target: str, text: Path) -> None:
     read_lines(text)
 
 
-def _say_result(target: str, output: Path, result: Distillation) -> None:
-    before, after = result.before, result.after
-    click.echo(
-        f"{output}: greedy acceptance {before.greedy:.3f} → {after.greedy:.3f}, α "
-        f"at temperature 1 {before.sampled:.3f} → {after.sampled:.3f}; "
-        f"try: edgespec export {target} {output} -o PAIR"
-    )
-    if result.known and result.known > after.greedy + LARGE_GAP:
-        say(
-            f"on texts it was trained on greedy acceptance is {result.known:.3f}: more prompts "
-            "would help more than more steps"
-        )
-
-
 def _check_no_shape() -> None:
-    """Raises UsageError if a shape is given with --start, whose draft has a shape."""
+    """Raises UsageError if an option of the shape is given with --start."""
     context = click.get_current_context()
     for name in SHAPE:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
@@ -138,32 +129,32 @@ def _check_no_shape() -> None:
 
 
 @contextmanager
-def _shown() -> Iterator[Callable[[Report], object]]:
-    """Shows progress: a bar on a terminal, otherwise a line at every twentieth."""
+def _progress() -> Iterator[Callable[[TrainingProgress], object]]:
+    """A progress bar on a terminal; elsewhere lines."""
     from edgespec_export.progress import fraction_bar, on_terminal
 
     if not on_terminal():
         yield _Lines()
         return
     with fraction_bar("training") as show:
-        yield lambda report: show(report.fraction, _sentence(report))
+        yield lambda progress: show(progress.fraction, _sentence(progress))
 
 
 class _Lines:
-    """Prints a line whenever another twentieth is done."""
+    """A line after each twentieth of the training."""
 
     def __init__(self) -> None:
         self._next = 0.0
 
-    def __call__(self, report: Report) -> None:
-        if report.fraction >= self._next:
-            click.echo(f"{report.fraction:4.0%} {_sentence(report)}", err=True)
-            self._next = report.fraction + 0.05
+    def __call__(self, progress: TrainingProgress) -> None:
+        if progress.fraction >= self._next:
+            click.echo(f"{progress.fraction:4.0%} {_sentence(progress)}", err=True)
+            self._next = progress.fraction + 0.05
 
 
-def _sentence(report: Report) -> str:
+def _sentence(progress: TrainingProgress) -> str:
     return (
-        f"step {report.steps}, loss {report.loss:.3f}, held-out acceptance greedy "
-        f"{report.acceptance.greedy:.3f}, α {report.acceptance.sampled:.3f}, "
-        f"{report.seconds_left / 60:.0f} min left"
+        f"step {progress.steps}, loss {progress.loss:.3f}, held-out acceptance greedy "
+        f"{progress.acceptance.greedy:.3f}, α {progress.acceptance.sampled:.3f}, "
+        f"{progress.seconds_left / 60:.0f} min left"
     )

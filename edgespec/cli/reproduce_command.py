@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
     from edgespec_jax.reproduce.table_report import Report
@@ -23,13 +21,13 @@ TASK = click.option(
     "--task",
     type=click.Choice(["ende", "cnndm"]),
     required=True,
-    help="Which of the paper's tasks the data is set beside.",
+    help="The task of the paper that the data is compared with.",
 )
 DATA = click.option(
     "--data",
     type=click.Path(path_type=Path),
     required=True,
-    help="Texts, one a line: a source and, behind a tab, its reference.",
+    help="One text per line: a source and, after a tab, its reference.",
 )
 PAIR = click.option(
     "--pair", type=click.Path(path_type=Path), required=True, help="An exported pair."
@@ -37,11 +35,15 @@ PAIR = click.option(
 NGRAMS = click.option(
     "--ngrams",
     type=click.Path(path_type=Path),
-    help="Texts to count unigrams and bigrams on; default: the references of --data.",
+    help="Texts in which to count unigrams and bigrams; default: the references of --data.",
 )
 PREFIX = click.option("--prefix", default="", help="Put before each source.")
 TOKENS = click.option(
-    "--tokens", type=click.IntRange(min=1), default=10_000, show_default=True, help="To measure on."
+    "--tokens",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    help="Number of tokens to measure on.",
 )
 LONGEST = click.option(
     "--longest", type=click.IntRange(min=1), default=128, show_default=True, help="Text, in tokens."
@@ -66,11 +68,10 @@ def reproduce() -> None:
 @OUTPUT
 def table1(output: Path | None) -> None:
     """Operations and speed-up at c = 0, recomputed."""
-    with _ready():
-        from edgespec_jax.reproduce.computed import table1
-        from edgespec_jax.reproduce.paper import read_paper
+    from edgespec_jax.reproduce.computed import table1
+    from edgespec_jax.reproduce.paper import read_paper
 
-        _show(table1(read_paper()), output)
+    _show(table1(read_paper()), output)
 
 
 @reproduce.command()
@@ -114,19 +115,22 @@ def table2(
     Without checkpoints the shapes get random weights, and drafted tokens are accepted at random
     with the paper's α.
     """
-    with _ready():
-        from edgespec_jax.reproduce.computed import table2
-        from edgespec_jax.reproduce.paper import read_paper
+    from edgespec_jax.reproduce.computed import table2
+    from edgespec_jax.reproduce.paper import read_paper
 
-        paper = read_paper()
-        if not measure:
-            _show(table2(paper), output)
-            return
+    paper = read_paper()
+    if not measure:
+        _show(table2(paper), output)
+        return
+    with needs_extra("jax"):
+        from edgespec.cli.jax_checkpoint import open_jax_checkpoint
         from edgespec_jax.reproduce.wallclock import Bench, wallclock
 
-        named = dict(_named(checkpoint) for checkpoint in checkpoints)
-        bench = Bench(divisor, number_format, named, tokens=tokens, texts=texts)
-        _show(wallclock(paper, bench, lambda line: click.echo(line, err=True)), output)
+    named = dict(_named(checkpoint) for checkpoint in checkpoints)
+    opened = {size: open_jax_checkpoint(model) for size, model in named.items()}
+    bench = Bench(divisor, number_format, opened, tokens=tokens, texts=texts)
+    report = wallclock(paper, bench)
+    _show(report, output)
 
 
 def _alpha_command(name: str, help_: str) -> None:
@@ -155,15 +159,14 @@ def _alpha_command(name: str, help_: str) -> None:
         threads: int | None,
         output: Path | None,
     ) -> None:
-        with _ready():
-            from edgespec_jax.reproduce import measured
-            from edgespec_jax.reproduce.material import open_material
-            from edgespec_jax.reproduce.paper import read_paper
+        from edgespec_jax.reproduce import measured
+        from edgespec_jax.reproduce.material import open_material
+        from edgespec_jax.reproduce.paper import read_paper
 
-            material = open_material(pair, data, ngrams, prefix, threads)
-            effort = measured.Effort(tokens, longest, seed)
-            table = {"table3": measured.table3, "table5": measured.table5}[name]
-            _show(table(read_paper(), material, task, effort), output)
+        material = open_material(pair, data, ngrams, prefix, threads)
+        effort = measured.Effort(tokens, longest, seed)
+        table = {"table3": measured.table3, "table5": measured.table5}[name]
+        _show(table(read_paper(), material, task, effort), output)
 
 
 _alpha_command("table3", "Acceptance α of n-grams and of the pair's draft, at T = 0 and T = 1.")
@@ -179,15 +182,16 @@ _alpha_command("table5", "Acceptance α with lenience, at T = 1.")
     help="A folder that other tables were written to; the pictures go there too.",
 )
 def figures(output: Path) -> None:
-    """Draw the tables found in a folder beside the paper's."""
-    with _ready():
-        from edgespec_jax.reproduce.paper import read_paper
+    """Draw the tables found in a folder next to the paper's."""
+    from edgespec_jax.reproduce.paper import read_paper
+
+    with needs_extra("plots"):
         from edgespec_jax.reproduce.table_plots import TABLES, draw
 
-        if not any((output / name).is_file() for name in TABLES):
-            click.echo(f"{output} has no measured table: the pictures show the paper's", err=True)
-        for path in draw(read_paper(), output):
-            click.echo(path)
+    if not any((output / name).is_file() for name in TABLES):
+        click.echo(f"{output} has no measured table: the pictures show the paper's", err=True)
+    for path in draw(read_paper(), output):
+        click.echo(path)
 
 
 def _named(checkpoint: str) -> tuple[str, str]:
@@ -207,18 +211,3 @@ def _show(report: Report, output: Path | None) -> None:
     click.echo(report.markdown(), nl=False)
     if output is not None:
         write(report, output)
-
-
-@contextmanager
-def _ready() -> Iterator[None]:
-    """Errors as the rest of the command line shows them, a missing extra among them."""
-
-    extras = {"jax": "jax", "matplotlib": "plots"}
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        raise EdgespecError(
-            f"this needs the package {package!r}: "
-            f"pip install 'edgespec[{extras.get(package, 'export')}]'"
-        ) from None

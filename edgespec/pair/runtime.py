@@ -86,17 +86,17 @@ def provider_name(asked: str) -> str:
 
 def all_providers() -> tuple[list[ProviderInfo], list[str]]:
     """The execution providers of this machine, and a line for each plug-in that cannot be used."""
-    from edgespec_runtimes.ort.providers import all_providers, hindered_plugins
+    from edgespec_runtimes.ort.providers import all_providers, unusable_plugins
 
-    return [provider.info for provider in all_providers()], hindered_plugins()
+    return [provider.info for provider in all_providers()], unusable_plugins()
 
 
 def measure_row_invariance(
     folder: Path, exported: Exported, variant: str, device: Device = HERE
 ) -> RowInvariance:
     """Measures a variant on this machine; see `edgespec_runtimes.invariance`."""
-    from edgespec_runtimes.invariance import LONGEST, measure_row_invariance
+    from edgespec_runtimes.invariance import MEASURED_CAPACITY, measure_row_invariance
 
-    capacity = min(LONGEST, exported.positions or LONGEST)
+    capacity = min(MEASURED_CAPACITY, exported.positions or MEASURED_CAPACITY)
     model = open_model(folder, exported, variant, capacity=capacity, device=device, candidates=True)
     return measure_row_invariance(model, machine_of(device))

@@ -223,8 +223,8 @@ def test_after_a_committed_candidate_logits_and_cache_are_those_of_a_token_in_li
 @pytest.mark.parametrize(
     ("length", "candidate", "words"),
     [
-        (2, 0, "candidate 0 does not stand behind"),
-        (4, 0, "candidate 0 does not stand behind"),
+        (2, 0, "candidate 0 does not follow"),
+        (4, 0, "candidate 0 does not follow"),
         (3, 1, "no candidate 1"),
         (3, -1, "no candidate -1"),
     ],
@@ -298,8 +298,8 @@ def cached_from_beside(model, monkeypatch):
     """Mutant: keys and values are those of the drafted token that the candidate replaces."""
 
     def commit_candidate(candidate):
-        call, _ = model._branched
-        model._cached.append((int(call.tokens[candidate - len(call.parents)]), None))
+        call, _ = model._latest_candidates
+        model._append([int(call.tokens[candidate - len(call.parents)])])
 
     monkeypatch.setattr(model, "commit_candidate", commit_candidate)
 
