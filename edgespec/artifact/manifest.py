@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgespec.artifact.chat_format import ChatFormat
+from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, MAX_ROWS
 from edgespec.artifact.integrity import check_file
 from edgespec.artifact.typed_json import ADDED_LATER, parsed, write_json
@@ -188,6 +189,7 @@ class Manifest:
             "sha256": digest}.
         created_by: the exporter and its version.
         version: of this format.
+        generation: the target's own settings for generating text.
     """
 
     eos_token_ids: tuple[int, ...]
@@ -197,6 +199,7 @@ class Manifest:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     created_by: str = ""
     version: int = FORMAT_VERSION
+    generation: GenerationDefaults = field(default_factory=GenerationDefaults, metadata=ADDED_LATER)
 
     def bytes(self, role: str, variant: str) -> int:
         """Size of a variant of the "target" or the "draft": its graphs and their weights."""

@@ -1,16 +1,17 @@
-"""The command line of `edgespec chat`: a conversation, on a terminal or a message a line."""
+"""`edgespec chat`: a conversation, on a terminal or one message a line."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgespec.artifact.chat_format import Message, system_messages, user_message
-from edgespec.cli.cli_errors import one_line_errors
+from edgespec.cli.generation_options import check_greedy, generation_options
 from edgespec.cli.options import (
     GENERATION,
     LOADING,
@@ -21,7 +22,6 @@ from edgespec.cli.options import (
     check_shown,
     drafting,
 )
-from edgespec.cli.render import generation_json, show_stats, write_stream
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,31 +34,31 @@ HELP = "Ctrl-C ends an answer, /clear forgets the conversation, Ctrl-D or /exit 
 
 
 class Conversation:
-    """What was said so far.
+    """The messages so far, and how the next answer is generated.
 
     Args:
-        options: of `Pair.stream`. A seed is the first answer's; each later one takes the next.
+        options: of `Pair.stream`. The seed is that of the first answer; each later answer adds 1.
 
     Raises:
-        UsageError: the options, or a system prompt, will not do.
+        UsageError: the pair refuses the options or the system prompt.
     """
 
     def __init__(self, pair: Pair, system: str | None, options: dict[str, Any]) -> None:
         self._pair = pair
-        self._opening = system_messages(system)
+        self._system = system_messages(system)
         self._options = options
         self.messages: list[Message] = []
-        self.ask("?")  # a stream computes nothing until it is read
+        self.ask("?")  # checks the options: a stream computes nothing until it is read
 
     def ask(self, text: str) -> Stream:
-        """The answer that begins. It is part of the conversation once it is `kept`."""
+        """The answer to a message, to be read. `add` makes both part of the conversation."""
         options = dict(self._options)
         if options["seed"] is not None:
             options["seed"] += len(self.messages) // 2
-        return self._pair.stream([*self._opening, *self.messages, user_message(text)], **options)
+        return self._pair.stream([*self._system, *self.messages, user_message(text)], **options)
 
-    def keep(self, text: str, stream: Stream) -> None:
-        """As far as it went, if it has begun."""
+    def add(self, text: str, stream: Stream) -> None:
+        """Adds a message and its answer, as far as the answer was read."""
         if stream.result.token_ids:
             self.messages += [
                 user_message(text),
@@ -84,42 +84,36 @@ def chat(
 ) -> None:
     """Talk with PAIR, if its target is a chat model. Each answer is exactly the target's own.
 
-    On a terminal Ctrl-C ends an answer, /clear forgets the conversation and Ctrl-D leaves. Else
-    each line of standard input is a message. Earlier turns stay in the cache.
+    PAIR is an exported folder, or what `edgespec export` takes as TARGET: that is exported on first
+    use. On a terminal Ctrl-C ends an answer, /clear forgets the conversation and Ctrl-D leaves.
+    Otherwise each line of standard input is a message. Earlier turns stay in the cache.
     """
+    from edgespec.cli.render import show_generation
 
-    def show(stream: Stream) -> None:
-        if as_json:
-            for _ in stream:
-                pass
-            click.echo(generation_json(stream.result))
-            return
-        write_stream(stream, show_draft)
-        if stats:
-            show_stats(stream.result)
-
-    with one_line_errors():
-        options["draft"] = drafting(draft, no_draft)
-        check_shown(show_draft, as_json)
-        if loading.manifest().chat is None:
-            raise UsageError("this model has no chat format; take: edgespec generate")
-        pair = loading.pair()
-        conversation = Conversation(pair, system, options)
-        ends = (sys.stdin, sys.stdout)
-        if not as_json and all(end is not None and end.isatty() for end in ends):
-            click.secho(f"{pair.manifest.target.source}: {HELP}", err=True, dim=True)
-            _at_a_terminal(conversation, show)
-            return
-        for text in _lines():
-            stream = conversation.ask(text)
-            show(stream)
-            conversation.keep(text, stream)
+    options["draft"] = drafting(draft, no_draft)
+    check_greedy(options)
+    check_shown(show_draft, as_json)
+    if loading.manifest.chat is None:
+        raise UsageError("this model has no chat format; take: edgespec generate")
+    options = {"seed": None, **generation_options(loading.manifest, options)}
+    pair = loading.pair()
+    conversation = Conversation(pair, system, options)
+    show = partial(show_generation, show_draft=show_draft, stats=stats, as_json=as_json)
+    ends = (sys.stdin, sys.stdout)
+    if not as_json and all(end is not None and end.isatty() for end in ends):
+        click.secho(f"{pair.manifest.target.source}: {HELP}", err=True, dim=True)
+        _at_a_terminal(conversation, show)
+        return
+    for text in _lines():
+        stream = conversation.ask(text)
+        show(stream)
+        conversation.add(text, stream)
 
 
 def _at_a_terminal(conversation: Conversation, show: Callable[[Stream], None]) -> None:
-    """Goes on until it is left."""
+    """Asks for messages until the user leaves."""
     with suppress(ImportError):
-        import readline  # noqa: F401  (lines can be edited and called back)
+        import readline  # noqa: F401  (lines can be edited and recalled)
     while (text := _typed()) is not None:
         if text == "/clear":
             conversation.messages = []
@@ -131,7 +125,7 @@ def _at_a_terminal(conversation: Conversation, show: Callable[[Stream], None]) -
 
 
 def _answer(conversation: Conversation, text: str, show: Callable[[Stream], None]) -> None:
-    """A message that cannot be answered, or no longer, is a line and no end."""
+    """Shows an answer. Ctrl-C or an error ends the answer, not the conversation."""
     stream = None
     try:
         stream = conversation.ask(text)
@@ -139,14 +133,14 @@ def _answer(conversation: Conversation, text: str, show: Callable[[Stream], None
     except KeyboardInterrupt:
         click.echo()
     except UsageError as error:
-        anew = ", or begin anew: /clear" if conversation.messages or stream else ""
-        click.secho(f"edgespec: {error}{anew}", err=True, fg="red")
+        way_out = ", or start again: /clear" if conversation.messages or stream else ""
+        click.secho(f"edgespec: {error}{way_out}", err=True, fg="red")
     if stream is not None:
-        conversation.keep(text, stream)
+        conversation.add(text, stream)
 
 
 def _typed() -> str | None:
-    """A message; empty if there is none, None at the end."""
+    """The next message: empty if nothing was typed, None at the end."""
     try:
         text = input("\n> ").strip()
     except KeyboardInterrupt:

@@ -1,25 +1,30 @@
-"""What a user can mend is one line on stderr, never a traceback."""
+"""An error that a user can act on is one line on stderr, never a traceback."""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import click
 
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import EdgespecError, UsageError, shortened
 
-__all__ = ["one_line_errors"]
+__all__ = ["check_decodable", "cli_errors"]
+
+LONGEST_MESSAGE = 400  # characters of a message of click's, which repeats the value in full
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
+def cli_errors() -> Iterator[None]:
     """Ends the program with exit code 2 for usage, 1 for failure, 130 after Ctrl-C."""
     try:
         yield
+    except click.UsageError as error:
+        error.message = _without_middle(error.message)  # type: ignore[misc]  # final to type checkers
+        raise
     except EdgespecError as error:
         click.secho(f"edgespec: {error}", err=True, fg="red")
         sys.exit(2 if isinstance(error, UsageError) else 1)
@@ -29,7 +34,7 @@ def one_line_errors() -> Iterator[None]:
         where = error.filename
         if where is None and error.errno == errno.ENOSPC:
             where = "standard output"
-            _leave_standard_output()
+            _discard_standard_output()
         reason = f"{where}: {error.strerror}" if where else str(error)
         click.secho(f"edgespec: {reason}", err=True, fg="red")
         sys.exit(1)
@@ -38,10 +43,28 @@ def one_line_errors() -> Iterator[None]:
         sys.exit(130)
 
 
-def _leave_standard_output() -> None:
-    """What it still holds would fail once more when Python ends, with a traceback."""
-    with suppress(ValueError):  # one that is closed or no file holds nothing
-        held = sys.stdout.fileno()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, held)
-        os.close(nowhere)
+def check_decodable(arguments: Sequence[str]) -> None:
+    """Raises UsageError for an argument that is not UTF-8: it could not be printed or recorded."""
+    for number, argument in enumerate(arguments, start=1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"argument {number} is {shortened(argument)}, which is not UTF-8 text; "
+                "give it in UTF-8 (a file can be renamed)"
+            ) from None
+
+
+def _without_middle(message: str) -> str:
+    """A long message with its two ends: what is wrong, and what would be right."""
+    half = LONGEST_MESSAGE // 2
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[:half]}…{message[-half:]}"
+
+
+def _discard_standard_output() -> None:
+    """Without this, what is still buffered would fail again when Python ends, with a traceback."""
+    with suppress(ValueError):  # a stream that is closed, or is no file, has nothing buffered
+        stdout = sys.stdout.fileno()
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, stdout)
+        os.close(devnull)

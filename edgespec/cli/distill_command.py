@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from edgespec.cli.cli_errors import one_line_errors
-from edgespec.cli.logging_lines import logging_lines
+from edgespec.artifact.text_file import read_lines
 from edgespec.cli.options import CHAT
 from edgespec.errors import UsageError, needs_extra
 
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["distill"]
 
+# The parameters of `Plan` that are the shape of a draft.
+SHAPE = ("layers", "eagle", "encoder_layers", "width", "vocabulary")
+LEAST_1 = click.IntRange(min=1)
 OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is worth a note
 
 
@@ -34,7 +36,9 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write."
 )
-@click.option("--layers", type=int, default=2, show_default=True, help="Of the draft's decoder.")
+@click.option(
+    "--layers", type=LEAST_1, default=2, show_default=True, help="Of the draft's decoder."
+)
 @click.option(
     "--eagle",
     is_flag=True,
@@ -44,20 +48,28 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
     "--start",
     help="Go on from a finished draft, whose shape is kept, with new prompts (your own).",
 )
-@click.option("--encoder-layers", type=int, help="Of its encoder, if it has one; default: as many.")
+@click.option(
+    "--encoder-layers", type=LEAST_1, help="Of its encoder, if it has one; default: as many."
+)
 @click.option("--width", type=int, help="A multiple of 16; default: the target's and its layers.")
-@click.option("--vocabulary", type=int, help="Keep only this many frequent tokens; default: all.")
+@click.option(
+    "--vocabulary",
+    type=click.IntRange(min=2),
+    help="Keep only this many frequent tokens; default: all.",
+)
 @click.option(
     "--minutes",
     type=float,
     help="How long, with what the target writes; this or --steps is required.",
 )
-@click.option("--steps", type=int, help="How many steps instead: the result can be repeated.")
+@click.option("--steps", type=LEAST_1, help="How many steps instead: the result can be repeated.")
 @click.option("--loss", default="kl", show_default=True, help="kl (forward) or tv.")
 @click.option("--on-policy", is_flag=True, help="Train on what the draft itself writes.")
-@click.option("--outputs", type=int, default=2, show_default=True, help="Texts for each prompt.")
-@click.option("-n", "--max-new-tokens", type=int, default=128, show_default=True)
-@click.option("--positions", type=int, default=4096, show_default=True, help="Of a batch.")
+@click.option(
+    "--outputs", type=LEAST_1, default=2, show_default=True, help="Texts for each prompt."
+)
+@click.option("-n", "--max-new-tokens", type=LEAST_1, default=128, show_default=True)
+@click.option("--positions", type=LEAST_1, default=4096, show_default=True, help="Of a batch.")
 @click.option("--rate", type=float, default=1e-3, show_default=True, help="Learning rate.")
 @CHAT
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -68,39 +80,49 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
     TARGET is a checkpoint folder, a GGUF file, a hub id or a short name. The result is an ordinary
     checkpoint for `edgespec export`. An interrupted run goes on when it is called again.
     """
-    with one_line_errors():
-        with needs_extra("distill"):
-            from edgespec_distill.api import distill as run
-            from edgespec_distill.plan import SHAPE, Plan
+    if plan["start"] is not None:
+        _check_no_shape()
+    _check_before_torch(target, text)
+    with needs_extra("distill"):
+        from edgespec_distill.api import distill as run
+        from edgespec_distill.plan import Plan
 
-        if plan["start"] is not None:
-            _check_no_shape(SHAPE)
-        with logging_lines(), _progress() as report:
-            found = run(
-                target,
-                text,
-                output,
-                Plan(**plan),
-                replace=force,
-                report=report,
-            )
-        click.echo(
-            f"{output}: greedy acceptance {found.before.greedy:.3f} → {found.after.greedy:.3f}, α "
-            f"at temperature 1 {found.before.sampled:.3f} → {found.after.sampled:.3f}; "
-            f"try: edgespec export {target} {output} -o PAIR"
+    with _progress() as report:
+        found = run(
+            target,
+            text,
+            output,
+            Plan(**plan),
+            replace=force,
+            report=report,
         )
-        if found.known and found.known > found.after.greedy + OVERFITTING:
-            click.echo(
-                f"on texts it was trained on greedy acceptance is {found.known:.3f}: more prompts "
-                "would help more than more steps",
-                err=True,
-            )
+    click.echo(
+        f"{output}: greedy acceptance {found.before.greedy:.3f} → {found.after.greedy:.3f}, α "
+        f"at temperature 1 {found.before.sampled:.3f} → {found.after.sampled:.3f}; "
+        f"try: edgespec export {target} {output} -o PAIR"
+    )
+    if found.known and found.known > found.after.greedy + OVERFITTING:
+        click.echo(
+            f"on texts it was trained on greedy acceptance is {found.known:.3f}: more prompts "
+            "would help more than more steps",
+            err=True,
+        )
 
 
-def _check_no_shape(shape: Sequence[str]) -> None:
+def _check_before_torch(target: str, text: Path) -> None:
+    """Raises EdgespecError for a target or a file of prompts that is missing: torch takes seconds
+    to load."""
+    with needs_extra("export"):
+        from edgespec_export.checkpoint.sources import look_up
+
+    look_up(target)
+    read_lines(text)
+
+
+def _check_no_shape() -> None:
     """Raises UsageError if an option of the shape is given with --start."""
     context = click.get_current_context()
-    for name in shape:
+    for name in SHAPE:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} is given with --start, whose shape is kept; leave it out")

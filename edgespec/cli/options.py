@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgespec.drafters.registry import DRAFTER_NAMES
+from edgespec.cli.checks import check_gamma, check_length, check_sampling, check_seed, check_stops
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,26 +22,52 @@ __all__ = [
     "DRAFTING",
     "GENERATION",
     "JSON",
+    "LENGTH",
     "LOADING",
     "PAIR",
     "PROVIDERS",
     "SAMPLING",
     "SHOWN",
     "SYSTEM",
+    "TEXT",
     "THREADS",
     "VARIANTS",
     "Loading",
     "check_shown",
     "drafting",
+    "in_chat_format",
     "say",
 ]
 
 Command = Callable[..., Any]
 
-PAIR = click.argument("pair", type=click.Path(path_type=Path))
+MAX_THREADS = 1024
+
+
+class DrafterName(click.ParamType):  # type: ignore[type-arg]  # older versions of click have none
+    """One of the drafters in the registry, which imports numpy: it is read when it is needed."""
+
+    name = "drafter"
+
+    def convert(self, *given: Any, **named: Any) -> Any:
+        return _drafter_names().convert(*given, **named)
+
+    def get_metavar(self, *given: Any, **named: Any) -> str | None:
+        return _drafter_names().get_metavar(*given, **named)
+
+
+def _drafter_names() -> click.Choice[str]:
+    from edgespec.drafters.registry import DRAFTER_NAMES
+
+    return click.Choice(DRAFTER_NAMES)
+
+
+PAIR = click.argument("pair")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 THREADS = click.option(
-    "--threads", type=click.IntRange(min=1), help="For each model; default: the physical cores."
+    "--threads",
+    type=click.IntRange(min=1, max=MAX_THREADS),
+    help="For each model; default: the physical cores.",
 )
 CHAT = click.option(
     "--chat/--no-chat",
@@ -49,27 +75,54 @@ CHAT = click.option(
     help="Put the model's chat format around each prompt; default: if it has one.",
 )
 SYSTEM = click.option("--system", help="A system prompt, instead of the chat format's own.")
+TEXT = click.option(
+    "--text", type=click.Path(path_type=Path), help="A prompt on each line; default: built-in."
+)
+LENGTH = click.option(
+    "-n", "--max-new-tokens", type=click.IntRange(min=2), default=64, show_default=True
+)
 
 
 def SAMPLING(command: Command) -> Command:  # noqa: N802
-    """The options of `edgespec.core.distribution.Sampling`."""
+    """How a measurement samples: greedy unless it is told otherwise, whatever the model says."""
+    return _sampling(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0)(command)
+
+
+def _sampling(**defaults: float | None) -> Callable[[Command], Command]:
+    """The options of `Sampling`; those without a default take the model's own setting."""
+    own = "the model's own" if None in defaults.values() else None
+    texts = {
+        "temperature": ("-t", float, "0 is greedy."),
+        "top_k": ("--top-k", int, "Keep the k most probable tokens."),
+        "top_p": ("--top-p", float, "Keep the most probable tokens up to this mass."),
+        "min_p": ("--min-p", float, "Keep tokens of at least this share of the largest."),
+    }
     return _with(
-        click.option("-t", "--temperature", type=float, default=0.0, show_default="0, greedy"),
-        click.option("--top-k", type=int, default=0, help="Keep the k most probable tokens."),
-        click.option("--top-p", type=float, default=1.0, help="Keep the most probable mass."),
-        click.option("--min-p", type=float, default=0.0, help="Keep this fraction of the best."),
-    )(command)
+        *(
+            click.option(
+                *dict.fromkeys([short, "--" + name.replace("_", "-")]),
+                type=kind,
+                default=defaults[name],
+                show_default=own or True,
+                help=text,
+                callback=check_sampling,
+            )
+            for name, (short, kind, text) in texts.items()
+        )
+    )
 
 
 def DRAFTING(command: Command) -> Command:  # noqa: N802
-    """How `edgespec.Pair.stream` drafts; for its draft, see `drafting`."""
+    """How `edgespec.Pair.stream` drafts; for its argument `draft`, see `drafting`."""
     return _with(
         click.option(
-            "--gamma", help="Tokens drafted a round, or auto; default: as tuned, or auto."
+            "--gamma",
+            callback=check_gamma,
+            help="Tokens drafted a round, or auto; default: as tuned, or auto.",
         ),
         click.option(
             "--draft",
-            type=click.Choice(DRAFTER_NAMES),
+            type=DrafterName(),
             help="Default: as tuned; else both, or prompt lookup where the pair has no draft.",
         ),
         click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call."),
@@ -80,13 +133,25 @@ def DRAFTING(command: Command) -> Command:  # noqa: N802
 
 
 def GENERATION(command: Command) -> Command:  # noqa: N802
-    """Options of `edgespec.Pair.stream`."""
+    """Options of `edgespec.Pair.stream`; see `generation_options` for the defaults."""
     return _with(
-        click.option("-n", "--max-new-tokens", type=int, help="Default: to the end of the text."),
-        SAMPLING,
-        click.option("--seed", type=int, help="Draws the same text again."),
+        click.option(
+            "-n",
+            "--max-new-tokens",
+            type=int,
+            callback=check_length,
+            help="Default: the model's own, or 512.",
+        ),
+        click.option("--greedy", is_flag=True, help="Always the most probable token."),
+        _sampling(temperature=None, top_k=None, top_p=None, min_p=None),
+        click.option("--seed", type=int, callback=check_seed, help="Draws the same text again."),
         DRAFTING,
-        click.option("--stop", multiple=True, help="End before this text; may be repeated."),
+        click.option(
+            "--stop",
+            multiple=True,
+            callback=check_stops,
+            help="End before this text; may be repeated.",
+        ),
     )(command)
 
 
@@ -118,18 +183,27 @@ def PROVIDERS(command: Command) -> Command:  # noqa: N802
 
 @dataclass(frozen=True)
 class Loading:
-    """A pair that a command was given, and how to load it."""
+    """A pair that a command was given by name or path, and the options of `edgespec.load`."""
 
-    folder: Path
+    name: str
     options: dict[str, Any]
 
+    @cached_property
+    def folder(self) -> Path:
+        """The exported folder; a model that was never exported is exported now."""
+        from edgespec.cli.pair_cache import pair_folder
+
+        return pair_folder(self.name)
+
+    @cached_property
     def manifest(self) -> Manifest:
         from edgespec.artifact.manifest import read_manifest
 
         return read_manifest(self.folder)
 
     def pair(self, plainly: bool = False) -> Pair:
-        """The pair, loaded; one that is only to decode plainly needs no verdict."""
+        """The pair, loaded. Plain decoding is exact on every target, so `plainly` skips the test
+        of row invariance."""
         from edgespec import load
 
         options = {**self.options, "allow_inexact": self.options["allow_inexact"] or plainly}
@@ -138,14 +212,14 @@ class Loading:
 
 def LOADING(command: Command) -> Command:  # noqa: N802
     """Options of `edgespec.load`; the command is given them as `loading`."""
-    named = (
+    names = (
         *("threads", "capacity", "target_format", "draft_format"),
         *("provider", "draft_provider", "allow_inexact"),
     )
 
     @wraps(command)
-    def with_loading(pair: Path, **options: Any) -> Any:
-        loading = Loading(pair, {name: options.pop(name) for name in named})
+    def with_loading(pair: str, **options: Any) -> Any:
+        loading = Loading(pair, {name: options.pop(name) for name in names})
         return command(loading=loading, **options)
 
     return _with(
@@ -170,11 +244,17 @@ def SHOWN(command: Command) -> Command:  # noqa: N802
 
 def check_shown(show_draft: bool, as_json: bool) -> None:
     if show_draft and as_json:
-        raise UsageError("--show-draft colours text and --json is none; give one")
+        raise UsageError("--show-draft colours text and --json prints an object; give one")
+
+
+def in_chat_format(chat: bool | None, manifest: Manifest) -> bool:
+    """As asked for; a chat model by default, because without its format it would continue a
+    question instead of answering it."""
+    return manifest.chat is not None if chat is None else chat
 
 
 def say(line: str) -> None:
-    """What takes long, beside the output."""
+    """A line about a step that takes long, on stderr."""
     click.echo(line, err=True)
 
 

@@ -1,4 +1,4 @@
-"""What people and programs are shown about a generation and about a pair."""
+"""Generations, pairs and measurements as text for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -22,25 +22,35 @@ __all__ = [
     "describe_pair",
     "describe_providers",
     "describe_tuning",
-    "generation_json",
     "pair_json",
     "providers_json",
-    "show_stats",
+    "show_generation",
     "tuning_json",
-    "write_stream",
 ]
 
 
-def write_stream(stream: Stream, show_draft: bool) -> None:
-    """Writes text to stdout as it is made; drafted tokens in green if asked for."""
+def show_generation(stream: Stream, *, show_draft: bool, stats: bool, as_json: bool) -> None:
+    """Reads a stream to its end: text as it is made, or one JSON object, on stdout."""
+    if as_json:
+        for _ in stream:
+            pass
+        click.echo(_generation_json(stream.result))
+        return
+    _write_stream(stream, show_draft)
+    if stats:
+        _show_stats(stream.result)
+
+
+def _write_stream(stream: Stream, show_draft: bool) -> None:
+    """Writes text to stdout as it is made; with `show_draft` drafted tokens are green."""
     for chunk in stream:
         coloured = show_draft and chunk.from_draft and chunk.text
         click.echo(click.style(chunk.text, fg="green") if coloured else chunk.text, nl=False)
     click.echo()
 
 
-def show_stats(result: Generation) -> None:
-    """Speed and acceptance on stderr, so that stdout is the text."""
+def _show_stats(result: Generation) -> None:
+    """Writes speed and acceptance to stderr, so that stdout is the text alone."""
     stats = result.stats
     lines = [
         f"{stats.tokens} tokens in {stats.seconds:.2f} s: {stats.tokens_per_second:.1f} tokens/s "
@@ -61,12 +71,12 @@ def show_stats(result: Generation) -> None:
 
 
 def _acceptance(stats: Stats) -> str:
-    places = " ".join(f"{rate:.0%}" for rate in stats.acceptance_by_position)
+    by_position = " ".join(f"{rate:.0%}" for rate in stats.acceptance_by_position)
     return (
-        f"accepted {stats.accepted} of {stats.evaluated} drafted tokens looked at "
-        f"({stats.acceptance_rate:.0%}; {stats.drafted} drafted), by place: {places}"
+        f"accepted {stats.accepted} of {stats.evaluated} drafted tokens evaluated "
+        f"({stats.acceptance_rate:.0%}; {stats.drafted} drafted), by position: {by_position}"
         + (
-            f"; {stats.committed} of {stats.candidates} candidates taken"
+            f"; {stats.committed} of {stats.candidates} candidates committed"
             if stats.candidates
             else ""
         )
@@ -85,9 +95,9 @@ def _share(seconds: float, stats: Stats) -> str:
     return f"{seconds / stats.seconds:.0%}" if stats.seconds else "0%"
 
 
-def generation_json(result: Generation) -> str:
+def _generation_json(result: Generation) -> str:
     """One object: text, token_ids, finish_reason, prompt_tokens, seed, settings, stats, and
-    logprobs if asked for."""
+    logprobs where they were computed."""
     data: dict[str, object] = {
         "text": result.text,
         "token_ids": result.token_ids,
@@ -105,10 +115,8 @@ def generation_json(result: Generation) -> str:
 def pair_json(
     manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
 ) -> str:
-    """The manifest, under "measured" what this machine says, and the "profile" of a tuned pair."""
-    here = {
-        name: dataclasses.asdict(is_row_invariant) for name, is_row_invariant in measured.items()
-    }
+    """The manifest; "measured": row invariance on this machine by variant; "profile": of tuning."""
+    here = {name: dataclasses.asdict(invariance) for name, invariance in measured.items()}
     tuned = profile and dataclasses.asdict(profile)
     data = {**dataclasses.asdict(manifest), "measured": here, "profile": tuned}
     return json.dumps(data, ensure_ascii=False)
@@ -117,7 +125,7 @@ def pair_json(
 def describe_pair(
     manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
 ) -> str:
-    """Models, graphs, sizes, verdicts and what tuning found, for people."""
+    """Models, graphs, sizes, row invariance, generation settings and the tuned setting."""
     lines = [f"format {manifest.version}, {manifest.created_by}"]
     lines += _describe_model("target", manifest.target, manifest, measured)
     if manifest.draft is None:
@@ -126,6 +134,7 @@ def describe_pair(
         lines += _describe_model("draft", manifest.draft, manifest, {})
     lines.append(f"end of text: tokens {', '.join(map(str, manifest.eos_token_ids))}")
     lines.append(f"chat format: {'yes' if manifest.chat else 'no'}")
+    lines.append(f"generation: {manifest.generation}")
     if profile is not None:
         draft = drafter_title(profile.draft, profile.draft_format, profile.draft_provider)
         target = variant_title(profile.target_format, profile.provider)
@@ -152,26 +161,26 @@ def _describe_model(
         if variant.distance is not None:
             lines.append(f"    {variant.distance}")
         if name in measured:
-            lines.append(f"    on this machine: {_verdict(measured[name])}")
+            lines.append(f"    on this machine: {_row_invariance(measured[name])}")
         elif variant.row_invariance is not None:
-            lines.append(f"    elsewhere: {_verdict(variant.row_invariance)}")
+            lines.append(f"    elsewhere: {_row_invariance(variant.row_invariance)}")
         elif role == "target":
-            lines.append("    row-invariance not measured yet; `generate` will")
+            lines.append("    row invariance not measured yet; `generate` will measure it")
     return lines
 
 
-def _verdict(measured: RowInvariance) -> str:
+def _row_invariance(measured: RowInvariance) -> str:
     if not measured.is_row_invariant:
         return f"NOT row-invariant ({measured.measured_on}): speculation is refused"
     return (
         f"row-invariant, bitwise, for calls of {measured.min_rows} to {measured.max_rows} "
-        f"positions{', candidates too' if measured.candidates else ''}; one position alone differs by "
-        f"{measured.one_row_difference:.1e} ({measured.measured_on})"
+        f"positions{', candidates too' if measured.candidates else ''}; one position alone "
+        f"differs by {measured.one_row_difference:.1e} ({measured.measured_on})"
     )
 
 
 def describe_tuning(tuning: Tuning) -> str:
-    """A table, predicted beside measured, and what to do."""
+    """A table of predicted and measured speed-ups, and the fastest setting."""
     target_width = max(14, *(len(row.target) for row in tuning.trials))
     draft_width = max(20, *(len(row.tried) for row in tuning.trials))
     lines = [
@@ -210,13 +219,13 @@ def _tuning_line(row: Trial, target_width: int, draft_width: int) -> str:
 
 
 def tuning_json(tuning: Tuning) -> str:
-    """Every candidate with its cost curve, and the profile."""
+    """Every setting that was tried, with its cost curve, and the profile."""
     data = dataclasses.asdict(tuning)
     return json.dumps({**data, "profile": dataclasses.asdict(tuning.profile())})
 
 
 def describe_bench(rows: Sequence[BenchRow], measured_on: str) -> str:
-    """A table over plain decoding in the same run."""
+    """A table of speeds, relative to plain decoding in the same run."""
     lines = [measured_on]
     if any(row.synthetic for row in rows):
         lines.append("synthetic acceptance: machine cost only, the text means nothing")
@@ -230,7 +239,7 @@ def describe_bench(rows: Sequence[BenchRow], measured_on: str) -> str:
 
 
 def bench_json(rows: Sequence[BenchRow], measured_on: str) -> str:
-    """The same for machines."""
+    """The same as one JSON object."""
     return json.dumps(
         {"measured_on": measured_on, "rows": [dataclasses.asdict(row) for row in rows]},
         ensure_ascii=False,
@@ -238,10 +247,10 @@ def bench_json(rows: Sequence[BenchRow], measured_on: str) -> str:
 
 
 def describe_providers(here: Sequence[ProviderInfo]) -> str:
-    """A line for each: its name here, and what tells it from others."""
+    """A line for each provider: its name in options, and its full description."""
     return "\n".join(f"{provider.name:16} {provider}" for provider in here)
 
 
 def providers_json(here: Sequence[ProviderInfo]) -> str:
-    """The same for machines."""
+    """The same as one JSON object."""
     return json.dumps({"providers": [dataclasses.asdict(provider) for provider in here]})

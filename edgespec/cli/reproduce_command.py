@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.cli_errors import one_line_errors
-from edgespec.cli.logging_lines import logging_lines
 from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
@@ -70,11 +68,10 @@ def reproduce() -> None:
 @OUTPUT
 def table1(output: Path | None) -> None:
     """Operations and speed-up at c = 0, recomputed."""
-    with one_line_errors():
-        from edgespec_jax.reproduce.computed import table1
-        from edgespec_jax.reproduce.paper import read_paper
+    from edgespec_jax.reproduce.computed import table1
+    from edgespec_jax.reproduce.paper import read_paper
 
-        _show(table1(read_paper()), output)
+    _show(table1(read_paper()), output)
 
 
 @reproduce.command()
@@ -118,24 +115,22 @@ def table2(
     Without checkpoints the shapes get random weights, and drafted tokens are accepted at random
     with the paper's α.
     """
-    with one_line_errors():
-        from edgespec_jax.reproduce.computed import table2
-        from edgespec_jax.reproduce.paper import read_paper
+    from edgespec_jax.reproduce.computed import table2
+    from edgespec_jax.reproduce.paper import read_paper
 
-        paper = read_paper()
-        if not measure:
-            _show(table2(paper), output)
-            return
-        with needs_extra("jax"):
-            from edgespec.cli.jax_checkpoint import open_jax_checkpoint
-            from edgespec_jax.reproduce.wallclock import Bench, wallclock
+    paper = read_paper()
+    if not measure:
+        _show(table2(paper), output)
+        return
+    with needs_extra("jax"):
+        from edgespec.cli.jax_checkpoint import open_jax_checkpoint
+        from edgespec_jax.reproduce.wallclock import Bench, wallclock
 
-        named = dict(_named(checkpoint) for checkpoint in checkpoints)
-        opened = {size: open_jax_checkpoint(model) for size, model in named.items()}
-        bench = Bench(divisor, number_format, opened, tokens=tokens, texts=texts)
-        with logging_lines():
-            report = wallclock(paper, bench)
-        _show(report, output)
+    named = dict(_named(checkpoint) for checkpoint in checkpoints)
+    opened = {size: open_jax_checkpoint(model) for size, model in named.items()}
+    bench = Bench(divisor, number_format, opened, tokens=tokens, texts=texts)
+    report = wallclock(paper, bench)
+    _show(report, output)
 
 
 def _alpha_command(name: str, help_: str) -> None:
@@ -164,15 +159,14 @@ def _alpha_command(name: str, help_: str) -> None:
         threads: int | None,
         output: Path | None,
     ) -> None:
-        with one_line_errors():
-            from edgespec_jax.reproduce import measured
-            from edgespec_jax.reproduce.material import open_material
-            from edgespec_jax.reproduce.paper import read_paper
+        from edgespec_jax.reproduce import measured
+        from edgespec_jax.reproduce.material import open_material
+        from edgespec_jax.reproduce.paper import read_paper
 
-            material = open_material(pair, data, ngrams, prefix, threads)
-            effort = measured.Effort(tokens, longest, seed)
-            table = {"table3": measured.table3, "table5": measured.table5}[name]
-            _show(table(read_paper(), material, task, effort), output)
+        material = open_material(pair, data, ngrams, prefix, threads)
+        effort = measured.Effort(tokens, longest, seed)
+        table = {"table3": measured.table3, "table5": measured.table5}[name]
+        _show(table(read_paper(), material, task, effort), output)
 
 
 _alpha_command("table3", "Acceptance α of n-grams and of the pair's draft, at T = 0 and T = 1.")
@@ -189,16 +183,15 @@ _alpha_command("table5", "Acceptance α with lenience, at T = 1.")
 )
 def figures(output: Path) -> None:
     """Draw the tables found in a folder next to the paper's."""
-    with one_line_errors():
-        from edgespec_jax.reproduce.paper import read_paper
+    from edgespec_jax.reproduce.paper import read_paper
 
-        with needs_extra("plots"):
-            from edgespec_jax.reproduce.table_plots import TABLES, draw
+    with needs_extra("plots"):
+        from edgespec_jax.reproduce.table_plots import TABLES, draw
 
-        if not any((output / name).is_file() for name in TABLES):
-            click.echo(f"{output} has no measured table: the pictures show the paper's", err=True)
-        for path in draw(read_paper(), output):
-            click.echo(path)
+    if not any((output / name).is_file() for name in TABLES):
+        click.echo(f"{output} has no measured table: the pictures show the paper's", err=True)
+    for path in draw(read_paper(), output):
+        click.echo(path)
 
 
 def _named(checkpoint: str) -> tuple[str, str]:

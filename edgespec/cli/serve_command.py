@@ -1,10 +1,9 @@
-"""The command `edgespec serve`."""
+"""`edgespec serve`: a pair for programs, with OpenAI's interface."""
 
 from __future__ import annotations
 
 import click
 
-from edgespec.cli.cli_errors import one_line_errors
 from edgespec.cli.options import DRAFTING, LOADING, PAIR, Loading, drafting, say
 from edgespec.errors import needs_extra
 
@@ -57,20 +56,20 @@ def serve(
     """Answer OpenAI's chat completions and completions with PAIR, streamed or whole.
 
     Each text is exactly the target's own. Requests are answered one after the other; the earlier
-    turns of the latest conversation stay in the cache.
+    turns of the latest conversation stay in the cache. What a request does not say is as the
+    model's publisher set it, else as at OpenAI.
     """
-    with one_line_errors():
-        with needs_extra("server"):
-            from edgespec.server.app import application
-            from edgespec.server.limits import Limits, usual_max_body
-            from edgespec.server.listening import in_url, listening
-            from edgespec.server.run import serve as run
+    with needs_extra("server"):
+        from edgespec.server.app import application
+        from edgespec.server.limits import Limits, usual_max_body
+        from edgespec.server.listening import in_url, listening
+        from edgespec.server.run import serve as run
 
-        options = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
-        with listening(host, port) as at:
-            pair = loading.pair(plainly=no_draft)
-            limits = Limits(queue, max_body or usual_max_body(pair.target.capacity), timeout)
-            port = at.getsockname()[1]
-            name = loading.folder.resolve().name
-            say(f"{name} at http://{in_url(host)}:{port}/v1 (Ctrl-C ends)")
-            run(application(pair, name, options, limits, host), at, limits)
+    options = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
+    with listening(host, port) as at:
+        pair = loading.pair(plainly=no_draft)
+        limits = Limits(queue, max_body or usual_max_body(pair.target.capacity), timeout)
+        port = at.getsockname()[1]
+        name = loading.folder.resolve().name
+        say(f"{name} at http://{in_url(host)}:{port}/v1 (Ctrl-C ends)")
+        run(application(pair, name, options, limits, host), at, limits)

@@ -12,7 +12,7 @@ __all__ = ["plot_tuning"]
 
 
 def plot_tuning(tuning: Tuning, path: Path) -> None:
-    """What verification costs by positions, and what each draft would bring by γ."""
+    """Draws the cost of verification by positions, and each draft's predicted speed-up by γ."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:

@@ -69,7 +69,9 @@ def application(
             is refused by this.
     """
     served = _Served(pair, name, drafting, limits or Limits())
-    chat, text = _Completions(served, chat_request, True), _Completions(served, text_request, False)
+    own = pair.manifest.generation
+    chat = _Completions(served, partial(chat_request, own=own), True)
+    text = _Completions(served, partial(text_request, own=own), False)
     routes = [
         Route("/v1/models", served.models),
         Route("/v1/models/{name:path}", served.model),

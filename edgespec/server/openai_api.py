@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from edgespec.artifact.chat_format import Message
+from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.errors import UsageError, shortened
 from edgespec.pair.generation import Generation
 from edgespec.pair.prompt import PromptInput
@@ -17,9 +18,9 @@ from edgespec.server.openai_fields import OPTIONS, check_fields
 
 __all__ = ["Answer", "Request", "chat_request", "text_request"]
 
-# OpenAI's defaults, for fields that a request does not have.
-USUAL: JsonObject = {"temperature": 1.0}
-USUAL_OF_TEXTS: JsonObject = {**USUAL, "max_new_tokens": 16}
+# OpenAI's defaults, for what neither the request nor the model says.
+TEMPERATURE = 1.0
+TEXT_LENGTH = 16  # tokens of a completion
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,11 @@ class Request:
     counts: bool
 
 
-def chat_request(body: JsonObject) -> Request:
+def chat_request(body: JsonObject, own: GenerationDefaults) -> Request:
     """A request for a chat completion.
+
+    Args:
+        own: the model's own settings, for fields that the request does not have.
 
     Raises:
         UsageError: a field is unknown, or its value is not allowed.
@@ -48,19 +52,21 @@ def chat_request(body: JsonObject) -> Request:
     messages = body.get("messages")
     if not isinstance(messages, list):
         raise UsageError(f"messages is {shortened(messages)}; give a list of messages")
-    return _request(body, "messages", [_message(message) for message in messages], USUAL)
+    usual = {"temperature": TEMPERATURE, **own.sampling(), "max_new_tokens": own.length()}
+    return _request(body, "messages", [_message(message) for message in messages], usual)
 
 
-def text_request(body: JsonObject) -> Request:
+def text_request(body: JsonObject, own: GenerationDefaults) -> Request:
     """A request for a completion; see `chat_request`."""
+    usual = {"temperature": TEMPERATURE, **own.sampling(), "max_new_tokens": TEXT_LENGTH}
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
         (prompt,) = prompt
     if isinstance(prompt, list) and all(type(token) is int for token in prompt):
-        return _request(body, "prompt", cast("list[int]", prompt), USUAL_OF_TEXTS)
+        return _request(body, "prompt", cast("list[int]", prompt), usual)
     if not isinstance(prompt, str):
         raise UsageError(f"prompt is {shortened(prompt)}; give one text, or a list of token ids")
-    return _request(body, "prompt", prompt, USUAL_OF_TEXTS)
+    return _request(body, "prompt", prompt, usual)
 
 
 def _request(

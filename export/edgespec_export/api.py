@@ -38,7 +38,7 @@ def export_pair(
     draft: str | None,
     folder: str | Path,
     *,
-    target_formats: Sequence[str] = ("fp32",),
+    target_formats: Sequence[str] | None = ("fp32",),
     draft_formats: Sequence[str] = ("fp32",),
     cache_formats: Sequence[str] = ("fp32",),
     verify: bool = False,
@@ -57,7 +57,8 @@ def export_pair(
             the pair drafts by prompt lookup.
         folder: must not exist, or hold a pair and `replace` be true.
         target_formats, draft_formats: number formats to write ("fp32", "int8", …); the first is
-            the default of the pair.
+            the default of the pair. `target_formats` None chooses int8 or fp32 by size or by
+            distance (`edgespec_export.default_format`).
         cache_formats: formats of the target's keys and values. Each target format is written with
             each of them; the variants of one target format share their weights.
         verify: compare every float32 graph with the original model in transformers. The distance
@@ -79,24 +80,29 @@ def export_pair(
     with needs_extra("export"):
         from edgespec_export.checkpoint.checkpoint import open_checkpoint
         from edgespec_export.checkpoint.sources import resolve
-        from edgespec_export.write_pair import check_formats, write_pair
+        from edgespec_export.default_format import candidate_formats, with_chosen_format
+        from edgespec_export.write_pair import check_formats, float32_bytes, write_pair
 
-    check_formats(target_formats, draft_formats, cache_formats)
+    explicit = ("int8", "fp32") if target_formats is None else target_formats
+    check_formats(explicit, draft_formats, cache_formats)
     device = Device(threads)
     folder = Path(folder)
     check_free(folder, replace=replace)
     compare = _transformers_comparison(device) if verify else None
     sources = [resolve(name) for name in (target, draft) if name is not None]
-    recipe = _recipe(sources, target_formats, draft_formats, cache_formats)
+    recipe = _recipe(sources, target_formats or ["chosen"], draft_formats, cache_formats)
     with staged(folder, replace=replace, recipe=recipe) as partial_folder:
         for role, source in zip(("target", "draft"), sources, strict=False):
             _log.info("%s: %s", role, source.label)
         checkpoints = [open_checkpoint(source) for source in sources]
+        formats = target_formats
+        if formats is None:
+            formats = candidate_formats(float32_bytes(checkpoints[0]), measure)
         manifest = write_pair(
             checkpoints[0],
             checkpoints[1] if draft is not None else None,
             partial_folder,
-            target_formats=target_formats,
+            target_formats=formats,
             draft_formats=draft_formats,
             cache_formats=cache_formats,
             progress=progress,
@@ -106,6 +112,8 @@ def export_pair(
                 compare(source.path, partial_folder, exported)
         if measure:
             manifest = _measured(partial_folder, manifest, device)
+        if target_formats is None:
+            manifest = with_chosen_format(partial_folder, manifest)
         write_manifest(manifest, partial_folder)
     return manifest
 

@@ -19,6 +19,7 @@ from edgespec.artifact.manifest import WEIGHTS
 from edgespec.drafters.vocabulary_map import read_vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.checkpoint.generation_config import generation_defaults
 from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention import Attention, attention_for
@@ -99,6 +100,7 @@ def write_pair(
             if path.is_file()
         },
         created_by=f"edgespec {__version__}",
+        generation=generation_defaults(target.generation, target.label),
     )
 
 

@@ -25,6 +25,7 @@ from edgespec.artifact.chat_format import user_message
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import read_manifest
 from edgespec.cli import chat_command as chat_cli
+from edgespec.cli import render
 from edgespec.cli.main import main
 from edgespec.core.device import Device
 from edgespec.errors import UsageError
@@ -405,16 +406,16 @@ def test_bytes_that_are_no_text_do_not_end_a_conversation(spoken):
 
 
 def test_ctrl_c_ends_an_answer_which_stays_as_far_as_it_went(spoken, monkeypatch):
-    shown = chat_cli.write_stream
+    shown = render.show_generation
     stops = iter([True, False])
 
-    def interrupted(stream, show_draft):
+    def interrupted(stream, **options):
         if next(stops):
             next(stream)
             raise KeyboardInterrupt
-        shown(stream, show_draft)
+        shown(stream, **options)
 
-    monkeypatch.setattr(chat_cli, "write_stream", interrupted)
+    monkeypatch.setattr(render, "show_generation", interrupted)
     asked, _ = spoken("one", "two")
     assert [len(messages) for messages in asked] == [1, 3]
 

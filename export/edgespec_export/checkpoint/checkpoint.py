@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeGuard
 
@@ -40,6 +40,7 @@ class Checkpoint:
         eos_token_ids: tokens that end a text, at least one.
         label: the checkpoint's name in messages.
         vocabulary: the file that lists the tokens of a draft with a reduced vocabulary, else None.
+        generation: its settings for generating text, as in a `generation_config.json`.
     """
 
     config: JsonObject
@@ -49,6 +50,7 @@ class Checkpoint:
     eos_token_ids: tuple[int, ...]
     label: str
     vocabulary: Path | None = None
+    generation: JsonObject = field(default_factory=dict)
 
 
 def open_checkpoint(source: Source) -> Checkpoint:
@@ -105,6 +107,7 @@ def _folder(source: Source) -> Checkpoint:
         eos_token_ids=_eos_token_ids(folder, generation, config),
         label=source.label,
         vocabulary=vocabulary if vocabulary.is_file() else None,
+        generation=generation,
     )
 
 
@@ -118,6 +121,7 @@ def _gguf(source: Source) -> Checkpoint:
         chat=None if template is None else chat_format(template, gguf.special_tokens),
         eos_token_ids=_eos_token_ids(source.path, gguf.config),
         label=source.label,
+        generation=gguf.generation,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.hub import download
 
-__all__ = ["ALIASES", "Source", "resolve"]
+__all__ = ["ALIASES", "Reference", "Source", "look_up", "resolve"]
 
 _T5_SIZES = ("small", "base", "large", "xl", "xxl")
 
@@ -49,14 +49,31 @@ class Source:
     label: str
 
 
-def resolve(name: str) -> Source:
-    """Finds a checkpoint by name and downloads it if it is on the hub.
+@dataclass(frozen=True)
+class Reference:
+    """What a name stands for, before anything is downloaded.
+
+    Attributes:
+        path: a checkpoint on this machine; None for a model on the hub.
+        repository: the hub id of a model on the hub; empty for a checkpoint on this machine.
+        revision: a branch, tag or commit; None for the newest.
+        label: as `Source.label`.
+    """
+
+    path: Path | None
+    repository: str
+    revision: str | None
+    label: str
+
+
+def look_up(name: str) -> Reference:
+    """What a name stands for; nothing is downloaded.
 
     An existing path comes first, but a folder without `config.json` does not hide a short name or
     a hub id. Short names and hub ids take `@revision`: a branch, tag or commit.
 
     Raises:
-        EdgespecError: nothing has that name, or it cannot be downloaded.
+        EdgespecError: nothing has that name.
     """
     if not name:
         raise EdgespecError("the name of the model is empty: no such folder or hub id")
@@ -68,24 +85,35 @@ def resolve(name: str) -> Source:
     if is_file:
         return _file(path)
     if (path / "config.json").is_file():
-        return Source(path, name)
+        return Reference(path, "", None, name)
     short, _, revision = name.partition("@")
     repository = ALIASES.get(short.lower())
     if repository is not None:
         label = f"{name} → {repository}" + (f"@{revision}" if revision else "")
-        return Source(download(repository, revision or None), label)
+        return Reference(None, repository, revision or None, label)
     if path.is_dir():
-        return Source(path, name)
+        return Reference(path, "", None, name)
     match = _HUB_ID.fullmatch(name)
     if match is None or path.suffix == ".gguf" or name.startswith((".", "~", "/")):
         raise _unknown(name)
-    return Source(download(match["repository"], match["revision"]), name)
+    return Reference(None, match["repository"], match["revision"], name)
 
 
-def _file(path: Path) -> Source:
+def resolve(name: str) -> Source:
+    """Finds a checkpoint by name (see `look_up`) and downloads it if it is on the hub.
+
+    Raises:
+        EdgespecError: nothing has that name, or it cannot be downloaded.
+    """
+    found = look_up(name)
+    path = found.path or download(found.repository, found.revision)
+    return Source(path, found.label)
+
+
+def _file(path: Path) -> Reference:
     if path.suffix != ".gguf":
         raise EdgespecError(f"{path}: is a file, not a checkpoint folder or a .gguf file")
-    return Source(path, str(path))
+    return Reference(path, "", None, str(path))
 
 
 def _unknown(name: str) -> EdgespecError:

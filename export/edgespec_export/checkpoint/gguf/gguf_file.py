@@ -8,6 +8,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.generation_config import gguf_generation
 from edgespec_export.checkpoint.gguf.gguf_config import gguf_config
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader, read_gguf_header
 from edgespec_export.checkpoint.gguf.gguf_tokenizer import (
@@ -43,6 +44,7 @@ class GgufCheckpoint:
         tokenizer: from the metadata, or from a `tokenizer.json` in the same folder.
         chat_template: the Jinja template for chats, if there is one.
         special_tokens: texts of special tokens, by their names in a chat template.
+        generation: settings for generating text, as in a `generation_config.json`.
     """
 
     config: JsonObject
@@ -50,6 +52,7 @@ class GgufCheckpoint:
     tokenizer: Tokenizer
     chat_template: str | None
     special_tokens: dict[str, str]
+    generation: JsonObject
 
 
 def open_gguf(path: Path) -> GgufCheckpoint:
@@ -72,6 +75,7 @@ def open_gguf(path: Path) -> GgufCheckpoint:
         tokenizer=tokenizer,
         chat_template=template,
         special_tokens=_special_tokens(header, tokenizer),
+        generation=gguf_generation(header.metadata),
     )
 
 

@@ -1,0 +1,78 @@
+"""`edgespec bench`: a pair's speed next to plain decoding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgespec.cli.options import (
+    CHAT,
+    JSON,
+    LENGTH,
+    PAIR,
+    PROVIDERS,
+    SAMPLING,
+    TEXT,
+    THREADS,
+    VARIANTS,
+    in_chat_format,
+)
+from edgespec.cli.sample_texts import texts_of
+
+__all__ = ["bench"]
+
+
+@click.command(short_help="Time a pair next to plain decoding.")
+@PAIR
+@TEXT
+@SAMPLING
+@LENGTH
+@click.option("--gamma", multiple=True, default=["2", "4", "auto"], show_default=True)
+@click.option("--acceptance", type=float, help="Set α: machine cost without model agreement.")
+@CHAT
+@VARIANTS
+@PROVIDERS
+@THREADS
+@JSON
+def bench(
+    pair: str,
+    text: Path | None,
+    max_new_tokens: int,
+    gamma: tuple[str, ...],
+    acceptance: float | None,
+    chat: bool | None,
+    as_json: bool,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    min_p: float,
+    **loading: Any,
+) -> None:
+    """Time PAIR and plain decoding of the same target, on your texts or built-in prompts."""
+    from edgespec import load
+    from edgespec.cli.pair_cache import pair_folder
+    from edgespec.cli.render import bench_json, describe_bench
+    from edgespec.core.sampling import Sampling
+    from edgespec.measure.bench import bench as time_texts
+    from edgespec.measure.bench import bench_synthetic
+    from edgespec.pair.runtime import machine_of
+
+    # Drafted tokens that are accepted by a coin make no exact text anyway.
+    loaded = load(pair_folder(pair), allow_inexact=acceptance is not None, **loading)
+    if acceptance is None:
+        rows = time_texts(
+            loaded,
+            texts_of(loaded.manifest, text),
+            sampling=Sampling(temperature, top_k, top_p, min_p),
+            max_new_tokens=max_new_tokens,
+            gammas=gamma,
+            chat=in_chat_format(chat, loaded.manifest),
+        )
+    else:
+        fixed = [int(g) for g in gamma if g.isdecimal()]
+        rows = bench_synthetic(loaded, acceptance, max_new_tokens=max_new_tokens, gammas=fixed)
+    device, draft_device = loaded.devices
+    measured_on = str(machine_of(device, draft_device if loaded.draft else None))
+    click.echo((bench_json if as_json else describe_bench)(rows, measured_on))

@@ -1,0 +1,81 @@
+"""Callbacks that refuse an option's value before a model is looked for, exported or loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from edgespec.errors import UsageError, needs_extra, shortened
+
+__all__ = [
+    "check_cache_formats",
+    "check_formats",
+    "check_gamma",
+    "check_length",
+    "check_sampling",
+    "check_seed",
+    "check_stops",
+]
+
+
+def check_sampling(_: click.Context, option: click.Parameter, value: Any) -> Any:
+    """One field of `Sampling`."""
+    from edgespec.core.sampling import Sampling
+
+    if value is not None:
+        Sampling(**{option.name or "": value})
+    return value
+
+
+def check_seed(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
+    from edgespec.core.randomness import Seeded
+
+    Seeded(value)
+    return value
+
+
+def check_length(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise UsageError(f"max_new_tokens is {shortened(value)}; give a whole number from 1")
+    return value
+
+
+def check_gamma(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value not in (None, "auto") and not value.isdecimal():
+        raise UsageError(f"gamma is {shortened(value)}; give a whole number from 0, or 'auto'")
+    return value
+
+
+def check_stops(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    if "" in value:
+        raise UsageError("a stop string is empty; give at least one character")
+    return value
+
+
+def check_formats(
+    _: click.Context, option: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """Number formats that the exporter knows; None if none was given."""
+    with needs_extra("export"):
+        from edgespec_export.quantization.formats import FORMATS
+
+    what = "draft format" if option.name == "draft_formats" else "target format"
+    return _known(what, value, tuple(FORMATS))
+
+
+def check_cache_formats(
+    _: click.Context, __: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    with needs_extra("export"):
+        from edgespec_export.components.kv_cache import CACHES
+
+    return _known("cache format", value, tuple(CACHES))
+
+
+def _known(what: str, given: tuple[str, ...], known: Sequence[str]) -> tuple[str, ...] | None:
+    for name in given:
+        if name not in known:
+            raise UsageError(f"no {what} {shortened(name)}; there is: {', '.join(known)}")
+    return given or None

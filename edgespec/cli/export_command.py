@@ -1,0 +1,97 @@
+"""`edgespec export`: checkpoints to an exported pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgespec.cli.checks import check_cache_formats, check_formats
+from edgespec.cli.options import THREADS, say
+from edgespec.errors import UsageError
+
+__all__ = ["export"]
+
+FORMATS = (
+    "fp32, fp16, bf16, int8, int8-weights or int4-weights; may be repeated, the first is what "
+    "`generate` takes. Default: "
+)
+CACHES = (
+    "fp32, fp16 or int8, for the target's keys and values; may be repeated, each adds variants. "
+    "Default: fp32."
+)
+
+
+@click.command(short_help="Convert a target and a draft to ONNX.")
+@click.argument("target")
+@click.argument("draft", required=False)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Folder to write; default: one in the cache (EDGESPEC_HOME).",
+)
+@click.option("--no-draft", is_flag=True, help="Take no draft from the catalogue.")
+@click.option("--verify", is_flag=True, help="Compare each graph with the original (extra: torch).")
+@click.option(
+    "--target-format",
+    "target_formats",
+    multiple=True,
+    callback=check_formats,
+    help=f"{FORMATS}int8 where it is near fp32, else fp32.",
+)
+@click.option(
+    "--draft-format",
+    "draft_formats",
+    multiple=True,
+    callback=check_formats,
+    help=f"{FORMATS}int8; with a --target-format fp32.",
+)
+@click.option(
+    "--cache-format", "cache_formats", multiple=True, callback=check_cache_formats, help=CACHES
+)
+@click.option(
+    "--no-measure", is_flag=True, help="Do not load the models: they are tested when first used."
+)
+@click.option("--force", is_flag=True, help="Replace an exported pair that is there already.")
+@THREADS
+def export(
+    target: str,
+    draft: str | None,
+    output: Path | None,
+    no_draft: bool,
+    target_formats: tuple[str, ...] | None,
+    draft_formats: tuple[str, ...] | None,
+    cache_formats: tuple[str, ...] | None,
+    verify: bool,
+    no_measure: bool,
+    force: bool,
+    threads: int | None,
+) -> None:
+    """Convert TARGET and DRAFT to ONNX graphs with a key-value cache.
+
+    TARGET and DRAFT are a checkpoint folder, a GGUF file, a hub id or a short name such as
+    flan-t5-large. Without DRAFT a catalogue proposes one for well-known targets; for others the
+    pair drafts by prompt lookup.
+    """
+    from edgespec.cli.exporting import export_request, run_export
+    from edgespec.cli.pair_cache import cached_folder, describe_draft, name_for_commands
+
+    if draft is not None and no_draft:
+        raise UsageError("there is a DRAFT and --no-draft; give one")
+    request = export_request(
+        target,
+        draft,
+        no_draft=no_draft,
+        target_formats=target_formats,
+        draft_formats=draft_formats,
+        cache_formats=cache_formats,
+    )
+    if draft is None and not no_draft:
+        say(describe_draft(request))
+    folder = output or cached_folder(request)
+    run_export(
+        request, folder, verify=verify, measure=not no_measure, replace=force, threads=threads
+    )
+    name = folder if output else name_for_commands(request, folder)
+    say(f"{folder}: ready; try: edgespec generate {name} PROMPT")

@@ -1,0 +1,89 @@
+"""An export that the command line runs: on request, or when a model is first used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgespec.errors import needs_extra
+
+__all__ = ["ExportRequest", "export_request", "run_export"]
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """What is to be exported, and how.
+
+    Attributes:
+        target, draft: names as `edgespec_export.checkpoint.sources.look_up` takes them.
+        target_formats: None leaves the choice between int8 and fp32 to the exporter.
+    """
+
+    target: str
+    draft: str | None
+    target_formats: tuple[str, ...] | None
+    draft_formats: tuple[str, ...]
+    cache_formats: tuple[str, ...]
+
+
+def export_request(
+    target: str,
+    draft: str | None = None,
+    *,
+    no_draft: bool = False,
+    target_formats: tuple[str, ...] | None = None,
+    draft_formats: tuple[str, ...] | None = None,
+    cache_formats: tuple[str, ...] | None = None,
+) -> ExportRequest:
+    """A request, with defaults for what was not asked for.
+
+    The draft comes from the catalogue. Without a target format, a draft is in int8; otherwise in
+    fp32.
+    """
+    from edgespec_export.default_format import DRAFT_FORMATS
+
+    if draft is None and not no_draft:
+        draft = _draft_from_catalogue(target)
+    usual = DRAFT_FORMATS if target_formats is None else ("fp32",)
+    return ExportRequest(
+        target, draft, target_formats, draft_formats or usual, cache_formats or ("fp32",)
+    )
+
+
+def _draft_from_catalogue(target: str) -> str | None:
+    """The proposed draft, or None."""
+    from edgespec_export.catalogue import proposed_draft
+    from edgespec_export.checkpoint.sources import look_up
+
+    proposal = proposed_draft(look_up(target).repository)
+    return proposal.draft if proposal else None
+
+
+def run_export(
+    request: ExportRequest,
+    folder: Path,
+    *,
+    verify: bool = False,
+    measure: bool = True,
+    replace: bool = False,
+    threads: int | None = None,
+) -> None:
+    """Exports with progress on stderr; `folder` appears whole or not at all."""
+    with needs_extra("export"):
+        from edgespec_export.api import export_pair
+        from edgespec_export.progress import byte_bars
+
+    with byte_bars() as progress:
+        export_pair(
+            request.target,
+            request.draft,
+            folder,
+            target_formats=request.target_formats,
+            draft_formats=request.draft_formats,
+            cache_formats=request.cache_formats,
+            verify=verify,
+            measure=measure,
+            replace=replace,
+            threads=threads,
+            progress=progress,
+        )

@@ -1,0 +1,93 @@
+"""`edgespec generate`: a text from a prompt."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgespec.artifact.chat_format import check_text, system_messages, user_message
+from edgespec.artifact.text_file import read_text
+from edgespec.cli.generation_options import check_greedy, generation_options
+from edgespec.cli.options import (
+    CHAT,
+    GENERATION,
+    LOADING,
+    PAIR,
+    SHOWN,
+    SYSTEM,
+    Loading,
+    check_shown,
+    drafting,
+    in_chat_format,
+)
+from edgespec.errors import UsageError
+
+__all__ = ["generate"]
+
+
+@click.command(short_help="Generate text; exactly the target's own.")
+@PAIR
+@click.argument("prompt", required=False)
+@click.option("--file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
+@GENERATION
+@click.option("--ignore-eos", is_flag=True, help="Go on after the end of the text.")
+@CHAT
+@SYSTEM
+@SHOWN
+@click.option("--logprobs", is_flag=True, help="With --json: the target's log-probabilities.")
+@LOADING
+def generate(
+    prompt: str | None,
+    file: Path | None,
+    draft: str | None,
+    no_draft: bool,
+    show_draft: bool,
+    stats: bool,
+    as_json: bool,
+    chat: bool | None,
+    system: str | None,
+    loading: Loading,
+    **options: Any,
+) -> None:
+    """Generate from PROMPT, from --file or from standard input (also as PROMPT "-").
+
+    PAIR is an exported folder, or what `edgespec export` takes as TARGET: that is exported on first
+    use. The text is exactly the target's own: greedy it is the same text as with --no-draft,
+    sampled it has the same distribution.
+    """
+    from edgespec.cli.render import show_generation
+
+    options["draft"] = drafting(draft, no_draft)
+    check_greedy(options)
+    check_shown(show_draft, as_json)
+    if options["logprobs"] and not as_json:
+        raise UsageError("--logprobs come with --json; give both")
+    if system is not None and chat is False:
+        raise UsageError("--system is part of the chat format; leave --no-chat out")
+    text = _prompt(prompt, file)
+    check_text(text, "the prompt")
+    options = generation_options(loading.manifest, options)
+    pair = loading.pair(plainly=no_draft)
+    if system is None:
+        stream = pair.stream(text, chat=in_chat_format(chat, pair.manifest), **options)
+    else:
+        stream = pair.stream([*system_messages(system), user_message(text)], **options)
+    show_generation(stream, show_draft=show_draft, stats=stats, as_json=as_json)
+
+
+def _prompt(prompt: str | None, file: Path | None) -> str:
+    if prompt is not None and file is not None:
+        raise UsageError("there is a PROMPT and a --file; give one")
+    if prompt is not None and prompt != "-":
+        return prompt
+    if file is not None:
+        return read_text(file).rstrip("\n")
+    if sys.stdin is None or (prompt is None and sys.stdin.isatty()):
+        raise UsageError("no prompt; give PROMPT, --file or standard input")
+    try:
+        return sys.stdin.read().rstrip("\n")
+    except UnicodeDecodeError:
+        raise UsageError("standard input is not UTF-8 text") from None

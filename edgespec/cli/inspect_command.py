@@ -1,0 +1,63 @@
+"""`edgespec inspect`: what a pair consists of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgespec.cli.options import JSON, PAIR, THREADS, say
+
+if TYPE_CHECKING:
+    from edgespec.artifact.manifest import Manifest
+
+__all__ = ["inspect"]
+
+
+@click.command(short_help="Show what a pair consists of, and whether it is exact.")
+@PAIR
+@JSON
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Test again whether the target is row-invariant on this machine, and keep the result.",
+)
+@click.option("--check", is_flag=True, help="Read all weights, too: are they what was exported?")
+@THREADS
+@click.option("--provider", help="See `edgespec providers`; default: as tuned, or the processor.")
+def inspect(
+    pair: str,
+    as_json: bool,
+    measure: bool,
+    check: bool,
+    threads: int | None,
+    provider: str | None,
+) -> None:
+    """Show what an exported PAIR consists of, and whether its target is exact."""
+    from edgespec.artifact.manifest import read_manifest
+    from edgespec.cli.pair_cache import pair_folder
+    from edgespec.cli.render import describe_pair, pair_json
+    from edgespec.pair.inspection import known_invariances, measured_invariances
+    from edgespec.pair.setup import LoadRequest, profile_of_this_machine
+
+    folder = pair_folder(pair)
+    manifest = read_manifest(folder)
+    if check:
+        _check_weights(folder, manifest)
+    profile = profile_of_this_machine(folder, manifest)
+    request = LoadRequest(threads, provider=provider)
+    if measure:
+        invariances = measured_invariances(folder, manifest, profile, request)
+    else:
+        invariances = known_invariances(folder, manifest, profile, request)
+    click.echo((pair_json if as_json else describe_pair)(manifest, invariances, profile))
+
+
+def _check_weights(folder: Path, manifest: Manifest) -> None:
+    from edgespec.artifact.integrity import check_weights
+
+    unknown = check_weights(folder, manifest.files)
+    say(f"{'all other' if unknown else 'all'} files are as exported")
+    if unknown:
+        say(f"no digest of {', '.join(unknown)}: export again for one")

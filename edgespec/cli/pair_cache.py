@@ -1,0 +1,108 @@
+"""Exported pairs in the user's cache: where they are, and which one a name stands for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+
+from edgespec import __version__
+from edgespec.artifact.manifest import MANIFEST
+from edgespec.cli.exporting import ExportRequest, export_request, run_export
+from edgespec.cli.options import say
+
+__all__ = ["cached_folder", "describe_draft", "name_for_commands", "pair_folder", "pairs_home"]
+
+
+def pairs_home() -> Path:
+    """$EDGESPEC_HOME/pairs; else $XDG_CACHE_HOME/edgespec/pairs; else ~/.cache/edgespec/pairs."""
+    home = os.environ.get("EDGESPEC_HOME")
+    if home:
+        return Path(home).expanduser() / "pairs"
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "edgespec" / "pairs"
+
+
+def pair_folder(name: str) -> Path:
+    """The exported folder that a command was given.
+
+    Args:
+        name: an exported folder; the name of one in the cache; or what `edgespec export` takes as
+            TARGET, which is exported into the cache now unless it is there.
+
+    Raises:
+        EdgespecError: nothing has that name, or it cannot be exported.
+    """
+    path = Path(name)
+    if (path / MANIFEST).is_file():
+        return path
+    if name and path.name == name and (pairs_home() / name / MANIFEST).is_file():
+        return pairs_home() / name
+    if _is_plain_path(path):
+        return path  # `read_manifest` says what is missing
+    request = export_request(name)
+    folder = cached_folder(request)
+    if not (folder / MANIFEST).is_file():
+        say(f"{name}: used for the first time, exporting to {folder}")
+        say(describe_draft(request))
+        run_export(request, folder)
+    return folder
+
+
+def _is_plain_path(path: Path) -> bool:
+    """Whether a name can only mean a folder of an exported pair, which is not one."""
+    if path.is_dir():
+        return not (path / "config.json").is_file()
+    if path.suffix == ".gguf":
+        return False
+    return path.is_absolute() or (len(path.parts) > 1 and path.parent.is_dir())
+
+
+def cached_folder(request: ExportRequest) -> Path:
+    """The folder in the cache for a request: "target--draft--digest".
+
+    The digest is of the checkpoints (path, size and time of their files, or hub id and revision),
+    the formats and the version of this package.
+    """
+    sources = [name for name in (request.target, request.draft) if name is not None]
+    formats = (request.target_formats, request.draft_formats, request.cache_formats)
+    recipe = json.dumps([__version__, [_identity(name) for name in sources], formats])
+    digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]
+    names = [_short(name) for name in sources] + (["lookup"] if request.draft is None else [])
+    return pairs_home() / "--".join([*names, digest])
+
+
+def name_for_commands(request: ExportRequest, folder: Path) -> str:
+    """What other commands find a pair in the cache by: its target where all is as usual."""
+    return request.target if request == export_request(request.target) else folder.name
+
+
+def describe_draft(request: ExportRequest) -> str:
+    """A line on the draft that the catalogue proposed."""
+    from edgespec_export.catalogue import proposed_draft
+    from edgespec_export.checkpoint.sources import look_up
+
+    proposal = proposed_draft(look_up(request.target).repository)
+    if proposal is None:
+        return f"draft: none is known for {request.target}, so the pair drafts by prompt lookup"
+    return f"draft: {proposal.draft}, because {proposal.reason}; --no-draft declines"
+
+
+def _identity(name: str) -> object:
+    """What tells one checkpoint from another, without reading or downloading it."""
+    from edgespec.artifact.staging import stamps
+    from edgespec_export.checkpoint.sources import look_up
+
+    found = look_up(name)
+    return stamps(found.path) if found.path else [found.repository, found.revision]
+
+
+def _short(name: str) -> str:
+    """A part of a folder's name, from a path or a hub id."""
+    from edgespec_export.checkpoint.sources import look_up
+
+    found = look_up(name)
+    last = found.path.resolve().name if found.path else found.repository.rpartition("/")[2]
+    return re.sub(r"[^\w.-]+", "-", last.removesuffix(".gguf")).strip("-.") or "model"

@@ -1,0 +1,85 @@
+"""`edgespec tune`: the fastest exact setting of a pair on this device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgespec.cli.options import (
+    CHAT,
+    JSON,
+    LENGTH,
+    MAX_THREADS,
+    PAIR,
+    SAMPLING,
+    TEXT,
+    in_chat_format,
+)
+from edgespec.cli.sample_texts import texts_of
+
+__all__ = ["tune"]
+
+
+@click.command(short_help="Find a pair's fastest setting on this device.")
+@PAIR
+@TEXT
+@SAMPLING
+@LENGTH
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1, max=MAX_THREADS),
+    multiple=True,
+    help="Default: 1 and all.",
+)
+@click.option(
+    "--provider", "named", multiple=True, help="To try; default: all of `edgespec providers`."
+)
+@CHAT
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the curves (extra: plots).")
+@click.option("--dry-run", is_flag=True, help="Write no profile.")
+@JSON
+def tune(
+    pair: str,
+    text: Path | None,
+    max_new_tokens: int,
+    threads: tuple[int, ...],
+    named: tuple[str, ...],
+    chat: bool | None,
+    plot: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    **sampling: Any,
+) -> None:
+    """Measure PAIR on this device and remember its fastest exact setting.
+
+    Times calls of 1 to 17 positions for every exported variant, predicts the speed-up of each
+    draft from how often the target would accept it on your texts, and measures it. The profile is
+    written into PAIR and used by `generate` from then on.
+    """
+    from edgespec.artifact.manifest import read_manifest
+    from edgespec.cli.pair_cache import pair_folder
+    from edgespec.cli.render import describe_tuning, tuning_json
+    from edgespec.core.sampling import Sampling
+    from edgespec.measure.tune import tune as measure
+    from edgespec.pair.profile import write_profile
+
+    folder = pair_folder(pair)
+    manifest = read_manifest(folder)
+    tuning = measure(
+        folder,
+        texts_of(manifest, text),
+        sampling=Sampling(**sampling),
+        max_new_tokens=max_new_tokens,
+        threads=threads,
+        providers=named,
+        chat=in_chat_format(chat, manifest),
+    )
+    if plot is not None:
+        from edgespec.cli.tune_plot import plot_tuning
+
+        plot_tuning(tuning, plot)
+    if not dry_run:
+        write_profile(tuning.profile(), folder)
+    click.echo((tuning_json if as_json else describe_tuning)(tuning))

@@ -1,0 +1,108 @@
+"""A checkpoint's own settings for generating text, from its generation config or its GGUF metadata.
+
+They mean what transformers takes them to mean: without `do_sample` a text is greedy. What the
+checkpoint does not name is left to the reader. A value that is out of range is ignored, and so is
+a setting that this package does not have; each with a line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from edgespec.artifact.generation_defaults import GenerationDefaults
+from edgespec.errors import shortened
+
+__all__ = ["generation_defaults", "gguf_generation"]
+
+LOG = logging.getLogger("edgespec.export")
+
+SAMPLING = ("temperature", "top_k", "top_p", "min_p")
+
+# Settings that change the text and are not applied, with the value that changes nothing.
+NOT_APPLIED: dict[str, Any] = {
+    "repetition_penalty": 1,
+    "encoder_repetition_penalty": 1,
+    "no_repeat_ngram_size": 0,
+    "num_beams": 1,
+    "typical_p": 1,
+    "epsilon_cutoff": 0,
+    "eta_cutoff": 0,
+    "penalty_alpha": 0,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "bad_words_ids": [],
+    "suppress_tokens": [],
+    "begin_suppress_tokens": [],
+    "forced_bos_token_id": None,
+    "forced_eos_token_id": None,
+    "guidance_scale": 1,
+    "xtc_probability": 0,
+    "mirostat": 0,
+}
+
+# What GGUF calls them, after "general.sampling.".
+GGUF_NAMES = {
+    "temp": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "penalty_repeat": "repetition_penalty",
+    "xtc_probability": "xtc_probability",
+    "mirostat": "mirostat",
+}
+
+
+def generation_defaults(settings: Mapping[str, Any], label: str) -> GenerationDefaults:
+    """The settings that this package has.
+
+    Args:
+        settings: a `generation_config.json`, or `gguf_generation` of a GGUF file.
+        label: of the checkpoint, for the log.
+    """
+    for name, neutral in NOT_APPLIED.items():
+        value = settings.get(name)
+        if value is not None and value != neutral:
+            LOG.info("%s: %s %s is not applied", label, name, shortened(value))
+    found = _read(GenerationDefaults(), settings, "max_new_tokens", int, label)
+    if settings.get("do_sample") is not True:
+        explicit = settings.get("do_sample") is False
+        if not explicit and "temperature" in settings:
+            LOG.info("%s: its temperature is not applied, because do_sample is not true", label)
+        return replace(found, temperature=0.0) if explicit else found
+    found = replace(found, temperature=1.0)
+    for name in SAMPLING:
+        found = _read(found, settings, name, int if name == "top_k" else float, label)
+    return found
+
+
+def gguf_generation(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """`general.sampling.*` of a GGUF file, under the names of a `generation_config.json`."""
+    values = {
+        name: metadata[f"general.sampling.{key}"]
+        for key, name in GGUF_NAMES.items()
+        if f"general.sampling.{key}" in metadata
+    }
+    return {**values, "do_sample": True} if values.keys() & {*SAMPLING} else values
+
+
+def _read(
+    found: GenerationDefaults,
+    settings: Mapping[str, Any],
+    name: str,
+    kind: type,
+    label: str,
+) -> GenerationDefaults:
+    """`found` with one more setting, if it is there and in range."""
+    value = settings.get(name)
+    if value is None:
+        return found
+    try:
+        if type(value) not in {kind, int}:
+            raise ValueError(name)
+        return replace(found, **{name: kind(value)})
+    except ValueError:
+        LOG.info("%s: %s is %s, which is ignored", label, name, shortened(value))
+        return found

@@ -1,0 +1,83 @@
+"""Which number format a target gets where none was asked for; see docs/decisions/0021.
+
+int8 is about four times as small and as fast as fp32. A target that is small enough to be written
+twice is written in both formats and compared on a sample of text; a large one becomes int8.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import shutil
+from pathlib import Path
+
+from edgespec.artifact.manifest import Exported, Manifest
+
+__all__ = ["DRAFT_FORMATS", "candidate_formats", "with_chosen_format"]
+
+LOG = logging.getLogger("edgespec.export")
+
+COMPARED_BYTES = 2_000_000_000  # of float32 weights, up to which both formats are written
+MAX_KL = 0.02  # nats: SmolLM2-135M has 0.011 and loses 1 % of perplexity
+DRAFT_FORMATS = ("int8",)  # the text does not depend on a draft's precision
+
+
+def candidate_formats(float32_bytes: int, measure: bool) -> tuple[str, ...]:
+    """The formats to write, the preferred one first.
+
+    Args:
+        float32_bytes: the size of the target's weights in float32.
+        measure: whether the export may load the models. If not, small targets stay as they are.
+    """
+    if float32_bytes > COMPARED_BYTES:
+        LOG.info(
+            "target format: int8, by size (%.1f GB in fp32); --target-format fp32 declines",
+            float32_bytes / 1e9,
+        )
+        return ("int8",)
+    return ("int8", "fp32") if measure else ("fp32",)
+
+
+def with_chosen_format(folder: Path, manifest: Manifest) -> Manifest:
+    """The manifest and the folder without the format that was not chosen."""
+    formats = [name for name in ("int8", "fp32") if name in manifest.target.variants]
+    if len(formats) == 1:
+        return manifest
+    chosen = _chosen(manifest.target)
+    variants = {
+        name: variant
+        for name, variant in manifest.target.variants.items()
+        if _format_of(name) == chosen
+    }
+    (dropped,) = set(formats) - {chosen}
+    shutil.rmtree(folder / "target" / dropped)
+    return dataclasses.replace(
+        manifest,
+        target=dataclasses.replace(manifest.target, variants=variants),
+        files={
+            name: record
+            for name, record in manifest.files.items()
+            if not name.startswith(f"target/{dropped}/")
+        },
+    )
+
+
+def _chosen(target: Exported) -> str:
+    """int8 if it verifies exactly here and is near fp32; says why."""
+    int8, fp32 = target.variants["int8"], target.variants["fp32"]
+    if not int8.row_invariance or not int8.distance:
+        return "fp32"
+    fp32_is_exact = fp32.row_invariance is not None and fp32.row_invariance.is_row_invariant
+    if fp32_is_exact and not int8.row_invariance.is_row_invariant:
+        LOG.info("target format: fp32, because int8 is not row-invariant here")
+        return "fp32"
+    if not int8.distance.kl <= MAX_KL:  # NaN is too far
+        LOG.info("target format: fp32, because int8 is too far (more than KL %s)", MAX_KL)
+        return "fp32"
+    LOG.info("target format: int8, near fp32 (%s)", int8.distance)
+    return "int8"
+
+
+def _format_of(variant: str) -> str:
+    """The number format of a variant, without its cache's."""
+    return variant.partition("-cache-")[0]

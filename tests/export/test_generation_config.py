@@ -1,0 +1,98 @@
+"""Claim: a checkpoint's own settings for generating text are read as transformers reads them.
+
+What is out of range, or not supported, is one line in the log, and the export goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from edgespec.artifact.generation_defaults import GenerationDefaults
+from edgespec_export.checkpoint.generation_config import generation_defaults, gguf_generation
+
+
+@pytest.fixture
+def read(caplog):
+    """Reads settings: what was found, and the lines of the log."""
+
+    def read(**settings):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, logger="edgespec"):
+            found = generation_defaults(settings, "a model")
+        return found, [record.getMessage() for record in caplog.records]
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, GenerationDefaults()),
+        ({"eos_token_id": 1, "transformers_version": "5"}, GenerationDefaults()),
+        ({"do_sample": False, "max_new_tokens": 9}, GenerationDefaults(0.0, max_new_tokens=9)),
+        ({"do_sample": True}, GenerationDefaults(1.0)),
+        ({"do_sample": True, "temperature": 0.6, "top_p": None}, GenerationDefaults(0.6)),
+        ({"do_sample": True, "top_k": 20, "top_p": 1, "min_p": 0}, GenerationDefaults(1, 20, 1, 0)),
+        ({"repetition_penalty": 1.0, "num_beams": 1, "bad_words_ids": None}, GenerationDefaults()),
+    ],
+    ids=str,
+)
+def test_settings_that_are_applied_are_read_without_a_word(read, settings, expected):
+    assert read(**settings) == (expected, [])
+
+
+def test_a_temperature_without_do_sample_is_greedy_and_said(read):
+    found, lines = read(temperature=0.7)
+    assert found == GenerationDefaults()
+    assert lines == ["a model: its temperature is not applied, because do_sample is not true"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", -1),
+        ("temperature", "hot"),
+        ("temperature", float("nan")),
+        ("top_k", -1),
+        ("top_k", 2.5),
+        ("top_k", True),
+        ("top_p", 0),
+        ("top_p", 2),
+        ("min_p", [1]),
+        ("max_new_tokens", 0),
+        ("max_new_tokens", "x" * 5000),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_value_out_of_range_is_ignored_with_one_line(read, name, value):
+    found, (line,) = read(do_sample=True, **{name: value})
+    assert found == GenerationDefaults(1.0)
+    assert line.startswith(f"a model: {name} is ")
+    assert line.endswith("which is ignored")
+    assert len(line) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("repetition_penalty", 1.05), ("num_beams", 4), ("no_repeat_ngram_size", 3)],
+)
+def test_a_setting_that_is_not_supported_is_said_in_one_line(read, name, value):
+    found, lines = read(**{name: value})
+    assert found == GenerationDefaults()
+    assert lines == [f"a model: {name} {value} is not applied"]
+
+
+def test_gguf_metadata_has_other_names(read):
+    metadata = {
+        "general.name": "x",
+        "general.sampling.temp": 0.6,
+        "general.sampling.top_k": 20,
+        "general.sampling.top_p": 0.5,
+        "general.sampling.penalty_repeat": 1.5,
+    }
+    found, lines = read(**gguf_generation(metadata))
+    assert found == GenerationDefaults(0.6, 20, 0.5)
+    assert lines == ["a model: repetition_penalty 1.5 is not applied"]
+    assert gguf_generation({"general.name": "x"}) == {}

@@ -1,0 +1,37 @@
+"""Claim: what a request does not say is as the model's publisher set it, else as at OpenAI."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from edgespec.artifact.generation_defaults import GenerationDefaults
+from edgespec.server.openai_api import chat_request, text_request
+
+CHAT = {"messages": [{"role": "user", "content": "hi"}]}
+TEXT = {"prompt": "hi"}
+SILENT = GenerationDefaults()
+OWN = GenerationDefaults(temperature=0.6, top_k=20, max_new_tokens=99)
+
+
+def test_a_model_that_says_nothing_answers_as_at_openai():
+    chat, text = chat_request(CHAT, SILENT), text_request(TEXT, SILENT)
+    assert chat.options == {"temperature": 1.0, "max_new_tokens": 512}
+    assert text.options == {"temperature": 1.0, "max_new_tokens": 16}
+
+
+def test_the_model_s_own_settings_are_the_defaults():
+    chat, text = chat_request(CHAT, OWN), text_request(TEXT, OWN)
+    assert chat.options == {"temperature": 0.6, "top_k": 20, "max_new_tokens": 99}
+    assert text.options == {"temperature": 0.6, "top_k": 20, "max_new_tokens": 16}
+
+
+@pytest.mark.parametrize(("read", "body"), [(chat_request, CHAT), (text_request, TEXT)])
+def test_a_request_replaces_what_it_says(read, body):
+    asked = {**body, "temperature": 0, "top_k": 0, "max_tokens": 5}
+    assert read(asked, OWN).options == {"temperature": 0, "top_k": 0, "max_new_tokens": 5}
+
+
+def test_a_model_that_its_publisher_decodes_greedily_is_greedy():
+    assert chat_request(CHAT, GenerationDefaults(temperature=0.0)).options["temperature"] == 0
