@@ -26,6 +26,7 @@ __all__ = [
     "WEIGHTS",
     "Distance",
     "Exported",
+    "FusedBlocks",
     "Manifest",
     "RowInvariance",
     "Variant",
@@ -97,6 +98,24 @@ class Distance:
 
 
 @dataclass(frozen=True)
+class FusedBlocks:
+    """How many blocks of a graph's layers one operator each computes.
+
+    Attributes:
+        fused: blocks that are one operator.
+        total: blocks of the graph's layers. Those that are not fused run as several operators,
+            more slowly where kernels are installed.
+    """
+
+    fused: int
+    total: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fused <= self.total:
+            raise ValueError(f"fused is {self.fused}, total {self.total}")
+
+
+@dataclass(frozen=True)
 class Variant:
     """One set of graphs of a model: the same weights and cache in one number format each.
 
@@ -106,12 +125,15 @@ class Variant:
         row_invariance: measured by the export; None until then.
         distance: from the "fp32" variant, where one was exported along.
         cache: format of the self-attention's keys and values, one of `CACHE_FORMATS`.
+        blocks: graph name to the blocks that are fused, for number formats with operators that
+            compute whole blocks.
     """
 
     graphs: dict[str, str]
     row_invariance: RowInvariance | None = None
     distance: Distance | None = None
     cache: str = field(default="fp32", metadata=ADDED_LATER)
+    blocks: dict[str, FusedBlocks] = field(default_factory=dict, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)
