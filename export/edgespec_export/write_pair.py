@@ -23,8 +23,8 @@ from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention import Attention, attention_for
-from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.kv_cache import CACHES
+from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import DecoderOnly, Family
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.tensor_check import fitted
@@ -193,7 +193,9 @@ def _write_model(
         for cache, decoder in decoders.items():
             files = {**{name: name for name in family.graphs}, DECODER: decoder}
             graphs = {name: (relative / f"{file}.onnx").as_posix() for name, file in files.items()}
-            blocks = {name: _blocks(fusions[file]) for name, file in files.items() if file in fusions}
+            blocks = {
+                name: _blocks(fusions[file]) for name, file in files.items() if file in fusions
+            }
             variants[_with_cache(format_, cache)] = manifest.Variant(
                 graphs, cache=cache, blocks=blocks
             )
@@ -244,9 +246,7 @@ def write_graphs(
     decoders = [(DECODER, file, attention) for file, attention in attentions.items()]
     others = [(name, name, decoders[0][2]) for name in family.graphs if name != DECODER]
     fusions: dict[str, Fusion] = {}
-    transformed = number_format.transform_checkpoint(
-        family.view(weights), family.residual_stream()
-    )
+    transformed = number_format.transform_checkpoint(family.view(weights), family.residual_stream())
     with WeightFile(folder / WEIGHTS, transformed, progress) as weight_file:
         for name, file, attention in others + decoders:
             graph = Graph(name, weight_file)

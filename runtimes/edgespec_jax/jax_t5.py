@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from edgespec_export.families.t5 import T5, relative_buckets
+from edgespec_export.components.positions import relative_buckets
+from edgespec_export.families.t5 import T5
 from edgespec_jax.jax_blocks import (
     HEAD,
     HIDDEN,

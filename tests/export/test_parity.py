@@ -21,8 +21,8 @@ from edgespec.pair.runtime import open_model
 from edgespec_export.api import export_pair
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
+from edgespec_export.components.positions import relative_buckets
 from edgespec_export.families import family_of
-from edgespec_export.families.t5 import relative_buckets
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

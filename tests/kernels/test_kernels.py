@@ -44,7 +44,7 @@ from edgespec_export.operators.int8_ops import (
     TURNED_PRODUCT,
     TURNED_ROWS,
 )
-from edgespec_export.passes.fuse_blocks import HALF_LAYERS
+from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
 from edgespec_runtimes.ort.session import open_session
 
@@ -583,7 +583,7 @@ def cached_parts(rng, count, shape, complete):
 
 def half_layer(rng, inner, count):
     """Inputs, constants and attributes of the fused block around an operator."""
-    half = HALF_LAYERS[inner]
+    half = FUSED_BLOCKS[inner]
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
     if half.closing is PRODUCT:
@@ -627,12 +627,13 @@ def by_parts(g, half, inner, values, attributes):
 
     ordered = [values[name] for name in half.whole.inputs]
     opening, rest = ordered[:4], ordered[4:]
-    (y,) = call(NORMED_PRODUCT, *opening)
-    parts = g.split(y, attributes["widths"]) if half.columns > 1 else [y]
-    split = len(half.closing.inputs) - 1
-    middle, *others = call(inner, *parts, *rest[:-split])
-    (closed,) = call(half.closing, middle, *rest[-split:])
-    return [g.op.Add(opening[0], closed), *others, middle]
+    with g.block("block"):
+        (y,) = call(NORMED_PRODUCT, *opening)
+        parts = g.split(y, attributes["widths"]) if half.columns > 1 else [y]
+        split = len(half.closing.inputs) - 1
+        middle, *others = call(inner, *parts, *rest[:-split])
+        (closed,) = call(half.closing, middle, *rest[-split:])
+        return [g.op.Add(opening[0], closed), *others, middle]
 
 
 def run_by_parts(folder, half, inner, inputs, fixed, attributes, *, seen):
@@ -653,6 +654,7 @@ def run_by_parts(folder, half, inner, inputs, fixed, attributes, *, seen):
             [None] * (4 if 0 < place < half.whole.outputs else 2),
         )
     model = g.model()
+    fuse_blocks(model, g.blocks)
     ir.save(model, folder / "parts.onnx")
     operators = [node.op_type for node in model.graph]
     outputs = open_session(folder / "parts.onnx", Device(2)).run(None, inputs)
@@ -706,7 +708,12 @@ def test_a_key_that_somebody_reads_before_the_end_is_no_part_of_a_whole(rng, tmp
     results = ((out, 2), (key, 4), (value, 4), (g.op.Identity(key), 4))
     for place, (result, rank) in enumerate(results):
         g.output(f"result {place}", result, np.float32, [None] * rank)
-    assert half.whole.name not in [node.op_type for node in g.model().graph]
+    model = g.model()
+    fusion = fuse_blocks(model, g.blocks)
+    assert half.whole.name not in [node.op_type for node in model.graph]
+    assert str(fusion) == (
+        "0 of 1 blocks fused; not 1 because other operators use the outputs of RotaryTreeAttention"
+    )
 
 
 def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
@@ -1017,7 +1024,7 @@ BODIES = [
             {n: [1] * half.columns if n == "widths" else 1.0 for n in half.whole.attributes},
             f"NormedInt8Product {'Split ' * (half.columns > 1)}{inner} {half.closing.name} Add",
         )
-        for inner, half in HALF_LAYERS.items()
+        for inner, half in FUSED_BLOCKS.items()
     ),
 ]
 

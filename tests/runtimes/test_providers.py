@@ -24,7 +24,7 @@ from edgespec.pair.invariance_cache import INVARIANCE_FILE, known_invariance
 from edgespec.pair.profile import PROFILE, Profile, read_profile, write_profile
 from edgespec.pair.runtime import describe, measure_row_invariance
 from edgespec_export.api import export_pair
-from edgespec_export.quantization.formats import Int8
+from edgespec_export.quantization.int8 import Int8
 from edgespec_runtimes.ort import providers
 from profiles import profile
 from rotated_float import Turned

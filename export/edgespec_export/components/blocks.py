@@ -23,7 +23,7 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["AttentionBlock", "Block", "Call", "FeedForwardBlock", "Middle"]
+__all__ = ["AttentionBlock", "AttentionMiddle", "Block", "Call", "FeedForwardBlock", "Middle"]
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,9 @@ class CachedRows:
 class Cache(Protocol):
     """A format of the cache."""
 
-    def extended(self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions) -> CachedRows:
+    def extended(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
+    ) -> CachedRows:
         """Writes this call's rows [1, kv_count, m, size]; returns them and all before them."""
         ...
 
@@ -60,14 +62,18 @@ class Cache(Protocol):
 class FullCache:
     """float32."""
 
-    def extended(self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions) -> CachedRows:
+    def extended(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
+    ) -> CachedRows:
         return CachedRows(_written(g, buffer, np.float32, rows, positions))
 
 
 class HalfCache:
     """float16."""
 
-    def extended(self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions) -> CachedRows:
+    def extended(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
+    ) -> CachedRows:
         narrow = g.op.Cast(rows, to=ir.DataType.FLOAT16)
         valid = _written(g, buffer, np.float16, narrow, positions)
         return CachedRows(g.op.Cast(valid, to=ir.DataType.FLOAT))
@@ -76,7 +82,9 @@ class HalfCache:
 class Int8Cache:
     """8 bits, symmetric, with a scale for each position of each head."""
 
-    def extended(self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions) -> CachedRows:
+    def extended(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
+    ) -> CachedRows:
         scale = self._scale(g, rows)
         narrow = g.op.QuantizeLinear(
             rows, scale, axis=3, block_size=buffer.shape[-1], output_dtype=ir.DataType.INT8

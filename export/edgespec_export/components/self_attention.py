@@ -76,7 +76,8 @@ class EncoderAttention:
 
     def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
         assert not isinstance(call.encoding, Angles), "an encoder's positions are a bias"
-        return call.attention.full(g, Projections(*inputs, self.heads), call.encoding)
+        q, k, v = inputs
+        return call.attention.full(g, Projections(q, k, v, self.heads), call.encoding)
 
 
 def _widths(heads: Heads) -> tuple[int, ...]:

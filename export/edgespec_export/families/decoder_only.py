@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -35,7 +36,7 @@ class DecoderOnly(Family):
         read_layers: the layers whose output the graph shows to an EAGLE head, counted from 1.
     """
 
-    transformers_class = "AutoModelForCausalLM"
+    transformers_class: ClassVar[str | None] = "AutoModelForCausalLM"
 
     positions: int
     read_layers: tuple[int, ...] = ()

@@ -9,8 +9,9 @@ differs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class Eagle(Llama):
 
     family = "eagle"
     model_types = ("eagle",)
-    short_names = {}
+    short_names: ClassVar[Mapping[str, str]] = {}
     transformers_class = None
 
     reads: tuple[int, ...]
@@ -104,7 +105,7 @@ class Eagle(Llama):
         g.output(graph_io.HIDDEN, g.op.Identity(x), np.float32, ["m", self.width])
 
     def residual_stream(self) -> ResidualStream:
-        """States belong to the head's own stream; features do not, so their matrices rotate them."""
+        """States are in the head's own stream; features are not, so their matrices rotate them."""
         llama = super().residual_stream()
         joins = {f"{part}.weight": f"{part}_norm.weight" for part in (TOKEN, STATE)}
         return ResidualStream(
@@ -118,4 +119,3 @@ class Eagle(Llama):
     def _maps(self) -> tuple[str, ...]:
         """Names of the matrices of the feature fusion, one for each layer it reads."""
         return tuple(f"reader.maps.{index}.weight" for index in range(len(self.reads)))
-

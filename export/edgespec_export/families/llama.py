@@ -6,8 +6,9 @@ Decoder-only: grouped-query attention with rotary positions, gated feed-forward,
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +44,8 @@ class Llama(DecoderOnly):
     """
 
     family = "llama"
-    model_types = ("llama", "mistral", "qwen2", "qwen3")
-    short_names = {
+    model_types: ClassVar[tuple[str, ...]] = ("llama", "mistral", "qwen2", "qwen3")
+    short_names: ClassVar[Mapping[str, str]] = {
         **{
             f"smollm2-{size.lower()}": f"HuggingFaceTB/SmolLM2-{size}-Instruct"
             for size in ("135M", "360M", "1.7B")
@@ -120,12 +121,12 @@ class Llama(DecoderOnly):
 
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
         name = f"{at}.self_attn"
-        head_norms = [self._norm(f"{name}.{part}_norm") if self.head_norms else None for part in "qk"]
+        norms = [self._norm(f"{name}.{part}_norm") for part in "qk"] if self.head_norms else []
         return AttentionBlock(
             name=name,
             norm=self._norm(f"{at}.input_layernorm"),
             reads=Linear.named(*(f"{name}.{part}_proj" for part in "qkv"), bias=self.qkv_bias),
-            middle=SelfAttention(index, self.heads, *head_norms),
+            middle=SelfAttention(index, self.heads, *norms),
             writes=Linear.named(f"{name}.o_proj", bias=self.out_bias),
         )
 

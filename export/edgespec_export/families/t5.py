@@ -8,16 +8,22 @@ source; the decoder graph does the rest, for any number of positions. Raffel et 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.components.attention import Attention, Heads, source_shape
-from edgespec_export.components.blocks import AttentionBlock, Block, Call, FeedForwardBlock
+from edgespec_export.components.blocks import (
+    AttentionBlock,
+    AttentionMiddle,
+    Block,
+    Call,
+    FeedForwardBlock,
+)
 from edgespec_export.components.feed_forward import Gate, Ungated
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import RmsNorm
@@ -55,7 +61,7 @@ class T5(Family):
 
     family = "t5"
     model_types = ("t5", "mt5")
-    short_names = {
+    short_names: ClassVar[Mapping[str, str]] = {
         **{f"t5-{size}": f"google/t5-v1_1-{size}" for size in SIZES},
         **{f"flan-t5-{size}": f"google/flan-t5-{size}" for size in SIZES},
         **{f"mt5-{size}": f"google/mt5-{size}" for size in SIZES},
@@ -112,7 +118,8 @@ class T5(Family):
         )
         if type(shape.start_token) is not int or not 0 <= shape.start_token < shape.vocab_size:
             raise ValueError(f"decoder_start_token_id is {shape.start_token!r}")
-        config.refuse_the_rest(harmless={"d_ff", "n_positions"})  # the matrices themselves have d_ff
+        # The matrices themselves have d_ff, and distances are bucketed, however many positions.
+        config.refuse_the_rest(harmless={"d_ff", "n_positions"})
         return shape
 
     def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
@@ -173,7 +180,9 @@ class T5(Family):
             yield self._attention_block(f"{at}.1", "EncDecAttention", "q", cross)
             yield self._feed_forward_block(f"{at}.2")
 
-    def _attention_block(self, at: str, kind: str, reads: str, middle: Any) -> AttentionBlock:
+    def _attention_block(
+        self, at: str, kind: str, reads: str, middle: AttentionMiddle
+    ) -> AttentionBlock:
         name = f"{at}.{kind}"
         return AttentionBlock(
             name=name,
@@ -185,10 +194,11 @@ class T5(Family):
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:
         name = f"{at}.DenseReluDense"
+        parts = ("wi_0", "wi_1") if self.gated else ("wi",)
         return FeedForwardBlock(
             name=name,
             norm=self._norm(f"{at}.layer_norm"),
-            reads=Linear.named(*([f"{name}.wi_0", f"{name}.wi_1"] if self.gated else [f"{name}.wi"])),
+            reads=Linear.named(*(f"{name}.{part}" for part in parts)),
             middle=Gate(self.activation) if self.gated else Ungated(self.activation),
             writes=Linear.named(f"{name}.wo"),
         )
@@ -206,9 +216,9 @@ class T5(Family):
         return RelativeBias(table, self.buckets, self.max_distance)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        yield from super().shapes()
         for stack in ("encoder", "decoder"):
             yield self._bias(stack).table, (self.buckets, self.heads.count)
+        yield from super().shapes()
         for layer in range(self.layers):
             for name in self._cross_projections(layer).weights:
                 yield name, (self.heads.count * self.heads.size, self.width)
