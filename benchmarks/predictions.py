@@ -18,7 +18,7 @@ from typing import Any
 
 from edgespec.artifact.manifest import read_manifest
 from edgespec.artifact.text_file import read_lines
-from edgespec.core.distribution import Sampling
+from edgespec.core.sampling import Sampling
 from edgespec.measure.tune import tune
 from edgespec.measure.tune_result import Trial
 from edgespec.pair.sample_prompts import prompts_for
@@ -67,7 +67,7 @@ def main() -> None:
             tuning = tune(
                 pair,
                 prompts,
-                process=Sampling(),
+                sampling=Sampling(),
                 max_new_tokens=options.tokens,
                 threads=[options.threads],
                 chat=read_manifest(pair).chat is not None,

@@ -265,7 +265,7 @@ def tune(
     with one_line_errors():
         from edgespec.artifact.manifest import read_manifest
         from edgespec.cli.render import describe_tuning, tuning_json
-        from edgespec.core.distribution import Sampling
+        from edgespec.core.sampling import Sampling
         from edgespec.measure.tune import tune as measure
         from edgespec.pair.profile import write_profile
 
@@ -273,7 +273,7 @@ def tune(
         tuning = measure(
             pair,
             _texts(manifest, text),
-            process=Sampling(**sampling),
+            sampling=Sampling(**sampling),
             max_new_tokens=max_new_tokens,
             threads=threads,
             named=named,
@@ -322,7 +322,7 @@ def bench(
     with one_line_errors():
         from edgespec import load
         from edgespec.cli.render import bench_json, describe_bench
-        from edgespec.core.distribution import Sampling
+        from edgespec.core.sampling import Sampling
         from edgespec.measure.bench import bench as time_texts
         from edgespec.measure.bench import bench_synthetic
         from edgespec.pair.runtime import describe
@@ -342,7 +342,7 @@ def bench(
             rows = time_texts(
                 loaded,
                 _texts(loaded.manifest, text),
-                process=Sampling(**sampling),
+                sampling=Sampling(**sampling),
                 max_new_tokens=max_new_tokens,
                 gammas=gamma,
                 chat=_in_chat_format(chat, loaded.manifest),

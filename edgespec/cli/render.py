@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from edgespec.artifact.manifest import Exported, FusedBlocks, Manifest, RowInvariance
-from edgespec.core.device import ProviderInfo, drafted_by, placed
+from edgespec.core.device import ProviderInfo, drafter_title, variant_title
 from edgespec.core.stats import Stats
 from edgespec.measure.bench import BenchRow
 from edgespec.measure.tune_result import Trial, Tuning
@@ -74,10 +74,10 @@ def _acceptance(stats: Stats) -> str:
 
 
 def _settings(settings: Settings) -> str:
-    target = placed(settings.target_format, settings.provider)
+    target = variant_title(settings.target_format, settings.provider)
     if settings.draft == "none":
         return f"target {target}, no draft"
-    draft = drafted_by(settings.draft, settings.draft_format, settings.draft_provider)
+    draft = drafter_title(settings.draft, settings.draft_format, settings.draft_provider)
     return f"target {target}, draft {draft}, γ {settings.gamma}, {settings.rule} rule"
 
 
@@ -127,8 +127,8 @@ def describe_pair(
     lines.append(f"end of text: tokens {', '.join(map(str, manifest.eos_token_ids))}")
     lines.append(f"chat format: {'yes' if manifest.chat else 'no'}")
     if profile is not None:
-        draft = drafted_by(profile.draft, profile.draft_format, profile.draft_provider)
-        target = placed(profile.target_format, profile.provider)
+        draft = drafter_title(profile.draft, profile.draft_format, profile.draft_provider)
+        target = variant_title(profile.target_format, profile.provider)
         lines.append(
             f"tuned: target {target}, draft {draft}, γ {profile.gamma}, "
             f"{profile.threads} threads ({profile.measured_on})"
@@ -195,7 +195,7 @@ def describe_tuning(tuning: Tuning) -> str:
         )
     else:
         profile = tuning.profile()
-        draft = drafted_by(profile.draft, best.draft_format, best.draft_provider)
+        draft = drafter_title(profile.draft, best.draft_format, best.draft_provider)
         lines.append(
             f"best: target {best.target}, draft {draft}, γ {profile.gamma}, "
             f"{best.threads} threads: {best.speedup:.2f}× plain decoding"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from edgespec.core.cost_model import Costs
 from edgespec.errors import UsageError
@@ -10,17 +10,22 @@ from edgespec.errors import UsageError
 __all__ = ["Adaptive", "Confident", "Controller", "Fixed", "controller"]
 
 
+@runtime_checkable
 class Controller(Protocol):
+    """Chooses γ for each round."""
+
     def gamma(self) -> int:
         """How many tokens to draft next."""
         ...
 
     def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
-        """What became of a round's draft."""
+        """Reports a round: how many tokens were drafted, looked at by the rule, and accepted."""
         ...
 
 
 class Fixed:
+    """Always the same γ."""
+
     def __init__(self, gamma: int) -> None:
         self._gamma = gamma
 
@@ -31,7 +36,7 @@ class Fixed:
         pass
 
     def expected_speedup(self) -> float:
-        """The same for all, so that their order decides."""
+        """The same for every fixed γ, so that of several drafters the first is used."""
         return 1.0
 
     def decay(self) -> None:
@@ -39,105 +44,108 @@ class Fixed:
 
 
 class Adaptive:
-    """The γ that the cost curve and the acceptance so far make fastest; 0 switches drafting off.
+    """The γ with the largest expected speed-up, from the cost curve and the acceptance rate so far.
 
-    Acceptance is a running mean over the tokens that verification looked at, begun with a guess
-    that counts for little. While drafting is off, one token is drafted now and then to see whether
-    it has become worth while, at growing intervals; never where no acceptance would make it so.
+    γ = 0 switches drafting off. The acceptance rate is a running mean over evaluated tokens, and
+    starts at a prior of small weight. While drafting is off, one token is drafted now and then, at
+    growing intervals, to see whether it pays again; never if it could not pay at acceptance 1.
 
-    It reads no clock: the same text, pair and profile give the same γ, and so a seed
-    gives the same text.
+    It reads no clock: the same text, pair and profile give the same γ, so a seed gives the same
+    text.
 
     Args:
         costs: measured by `edgespec tune`, or estimated.
-        guess: acceptance before anything is known, counting as much as `weight` tokens.
-        memory: what each further token leaves of the weight of those before it, and each round
-            that another draft has of what lies between acceptance and the guess.
+        guess: prior acceptance rate.
+        weight: of the prior, in evaluated tokens.
+        memory: decay per evaluated token; also the decay towards the prior for every round in
+            which another drafter ran.
     """
 
-    FIRST_PAUSE = 16  # rounds, or as many as keep a probe's cost below PROBE of them
-    PROBE = 0.015
+    FIRST_PAUSE = 16  # rounds before the first probe, or more, to keep probes cheaper than PROBE
+    PROBE = 0.015  # largest share of the time that probes may cost
     DOUBLINGS = 4  # of the pause, at most
 
     def __init__(
         self, costs: Costs, *, guess: float = 0.7, weight: float = 1.5, memory: float = 0.96
     ) -> None:
         self._costs = costs
-        self._ever_pays = costs.best(1.0)[0] > 0
-        self._first = guess * weight, weight
+        self._can_pay = costs.best(1.0)[0] > 0
+        self._prior = guess * weight, weight
         self._memory = memory
-        self._failed = 0  # probes in a row
-        self._idle = 0  # rounds since the last draft
-        self._judge(*self._first)
+        self._failed_probes = 0  # in a row
+        self._idle_rounds = 0  # since the last draft
+        self._update(*self._prior)
 
-    def _judge(self, accepted: float, evaluated: float) -> None:
-        """What a draft is worth by what became of its tokens."""
+    def _update(self, accepted: float, evaluated: float) -> None:
+        """Sets the acceptance counts, and the best γ and speed-up that follow from them."""
         self._accepted, self._evaluated = accepted, evaluated
         self._best, self._expected_speedup = self._costs.best(accepted / evaluated)
 
     def gamma(self) -> int:
-        if self._best == 0 and self._idle >= self._pause and self._ever_pays:
+        if self._best == 0 and self._idle_rounds >= self._pause and self._can_pay:
             return 1
         return self._best
 
     @property
     def _pause(self) -> float:
+        """Rounds between two probes."""
         first = max(self.FIRST_PAUSE, (self._costs.round(1) - 1) / self.PROBE)
-        return float(first * 2 ** min(self._failed, self.DOUBLINGS))
+        return float(first * 2 ** min(self._failed_probes, self.DOUBLINGS))
 
     def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
         if not drafted:
-            self._idle += 1
+            self._idle_rounds += 1
             return
-        probed = self._idle >= self._pause
-        self._idle = 0
+        was_probe = self._idle_rounds >= self._pause
+        self._idle_rounds = 0
         kept = self._memory**evaluated
-        self._judge(kept * self._accepted + accepted, kept * self._evaluated + evaluated)
+        self._update(kept * self._accepted + accepted, kept * self._evaluated + evaluated)
         if self._best:
-            self._failed = 0
-        elif probed:
-            self._failed += 1
+            self._failed_probes = 0
+        elif was_probe:
+            self._failed_probes += 1
 
     def expected_speedup(self) -> float:
-        """The speed-up to expect of drafting now."""
+        """Expected speed-up of drafting now, over plain decoding."""
         return self._expected_speedup
 
     def decay(self) -> None:
-        """Another draft was asked: what this one was worth is slowly forgotten."""
-        accepted, evaluated = self._first
-        self._judge(
+        """Moves the acceptance counts towards the prior: another drafter ran in this round."""
+        accepted, evaluated = self._prior
+        self._update(
             accepted + self._memory * (self._accepted - accepted),
             evaluated + self._memory * (self._evaluated - evaluated),
         )
 
 
 class Confident(Adaptive):
-    """For a draft that knows how sure it is: token by token, one more while it is worth its cost.
+    """`Adaptive`, and token by token one more while its expected gain exceeds its cost.
 
-    Acceptance so far says whether to draft at all, and at most twice what would be best for a draft
-    that does not know: one that is sure and wrong is soon found out.
+    For drafters that know the probability of their own tokens. The acceptance rate decides whether
+    to draft at all, and allows at most twice the best fixed γ: a draft that is sure and wrong is
+    soon found out.
     """
 
     def gamma(self) -> int:
         return min(2 * self._best, self._costs.longest) if self._best else super().gamma()
 
     def should_continue(self, probability: float, rows: int) -> bool:
-        """Whether a further token brings more than the time it takes would bring elsewhere.
+        """Whether another drafted token brings more than its time would bring elsewhere.
 
         Args:
             probability: that all tokens drafted so far in this round are accepted.
-            rows: positions that the verification has without it.
+            rows: positions of the verification without it.
         """
         acceptance = self._accepted / self._evaluated
         cost = self._costs.draft + self._costs.marginal_cost(rows)
         return probability * acceptance > cost * max(1.0, self._expected_speedup)
 
     def worth_candidate(self, probability: float, rows: int) -> bool:
-        """Whether a candidate brings more than the time it takes: it costs no call of the draft.
+        """Whether a candidate brings more than its time; it costs no call of the draft.
 
         Args:
-            probability: that it will stand at its place.
-            rows: positions that the verification has without it.
+            probability: that it will be the correction.
+            rows: positions of the verification without it.
         """
         return probability > self._costs.marginal_cost(rows) * max(1.0, self._expected_speedup)
 
@@ -145,12 +153,15 @@ class Confident(Adaptive):
 def controller(
     gamma: int | str, costs: Costs, adaptive: type[Adaptive] = Adaptive
 ) -> Fixed | Adaptive:
-    """A controller from what a user writes.
+    """The controller that a user asked for.
 
     Args:
-        gamma: tokens to draft a round, or "auto".
-        costs: of the models at hand, up to the most tokens that the target verifies exactly.
-        adaptive: what "auto" means for this draft.
+        gamma: tokens to draft per round, or "auto".
+        costs: of the models in use, up to the largest γ that the target verifies exactly.
+        adaptive: the class that "auto" stands for.
+
+    Raises:
+        UsageError: γ is no whole number, or larger than the target verifies exactly.
     """
     longest = costs.longest
     if gamma == "auto":

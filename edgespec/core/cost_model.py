@@ -1,7 +1,7 @@
-"""What a round costs and what it brings, in steps of plain decoding.
+"""The cost of a round and the tokens it is expected to bring, in units of a plain decoding step.
 
 Leviathan et al. (2022), Theorem 3.8, assume that verification is free: speed-up = E[tokens] /
-(γ c + 1). On a device it is not, so the curve v(m) takes the place of 1, and the loop has a share.
+(γ c + 1). On a device it is not, so v(γ + 1) replaces 1, and the loop's own time o is added.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def expected_tokens(acceptance: float, gamma: int) -> float:
 
 @dataclass(frozen=True)
 class Costs:
-    """Times in units of a plain step with its share of the loop.
+    """Times of a target and a draft, in units of a plain step (the loop's share included).
 
     Attributes:
-        verify: v(1), v(2), …: t_target(m) / t_target(1); v(1) is 1.
+        verify: [longest + 1]: v(1), v(2), …, where v(m) = t_target(m) / t_target(1); v(1) is 1.
         draft: c = t_draft(1) / t_target(1); 0 for prompt lookup.
-        overhead: o, what the loop takes more for a drafted round than for a plain step.
+        overhead: o, the loop's extra time for a drafted round compared with a plain step.
     """
 
     verify: Sequence[float]
@@ -33,7 +33,7 @@ class Costs:
     overhead: float = 0.0
 
     def of_kinds(self) -> dict[str, Costs]:
-        """With a draft "model", as they are, and with prompt "lookup", which costs nothing."""
+        """Costs by drafter: "model" as they are, "lookup" with a draft that costs nothing."""
         return {"lookup": replace(self, draft=0.0), "model": self}
 
     @property
@@ -42,11 +42,11 @@ class Costs:
         return len(self.verify) - 1
 
     def up_to(self, longest: int) -> Costs:
-        """With as many entries as there may be drafted tokens: cut, or continued as it rose."""
+        """The same costs with v cut or extrapolated (by its mean slope) to v(longest + 1)."""
         known = list(self.verify[: longest + 1])
         slope = (known[-1] - known[0]) / max(1, len(known) - 1)
-        further = range(1, longest + 2 - len(known))
-        return replace(self, verify=[*known, *(known[-1] + slope * n for n in further)])
+        missing = range(1, longest + 2 - len(known))
+        return replace(self, verify=[*known, *(known[-1] + slope * n for n in missing)])
 
     def round(self, gamma: int) -> float:
         """Cost of a round that drafts γ tokens."""
@@ -54,13 +54,13 @@ class Costs:
         return self.verify[gamma] + drafting
 
     def marginal_cost(self, rows: int) -> float:
-        """What another position costs in a verification of so many."""
+        """The cost of one more position in a verification of `rows` positions."""
         return self._marginal_costs[min(rows, len(self._marginal_costs)) - 1]
 
     @cached_property
     def _marginal_costs(self) -> list[float]:
-        """Slopes at v(1), v(2), …, over neighbours: measured curves are not smooth, and where one
-        falls, nobody is paid for more positions."""
+        """Slopes of v at 1, 2, …, averaged over neighbours since measured curves are not smooth.
+        Negative slopes are clamped to 0."""
         slopes = []
         for rows in range(1, max(1, self.longest) + 1):
             first, last = max(0, rows - 2), min(self.longest, rows + 1)
@@ -73,9 +73,9 @@ class Costs:
         return expected_tokens(acceptance, gamma) / self.round(gamma)
 
     def best(self, acceptance: float) -> tuple[int, float]:
-        """The γ of the largest speed-up, 0 where drafting does not pay, and that speed-up.
+        """The γ with the largest speed-up (0 where drafting does not pay), and that speed-up.
 
-        In one pass, for it is asked in every round: E[tokens] grows by α^γ.
+        One pass, since it is called in every round: E[tokens] grows by α^γ.
         """
         best, largest = 0, 0.0
         tokens, reached = 0.0, 1.0
@@ -91,22 +91,23 @@ class Costs:
         return [self.round(gamma) for gamma in range(self.longest + 1)]
 
 
-# What a position beyond a plain step's costs, as was measured for SmolLM2-135M and the T5 pair on
-# two cores of two machines (docs/speed.md).
+# Guesses for devices that were not measured. They come from SmolLM2-135M and the T5 pair on two
+# cores of two machines (docs/measurements/results.md).
+# Cost of one more position in a verification, by number format of the weights:
 FURTHER = {"int8": 0.06, "int8-weights": 0.12, "int4-weights": 0.17}
 FURTHER_ELSE = 0.045
 FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.02, "fp16": 0.03, "bf16": 0.03}
-# The time in which kernels calculate a position, as a part of a plain step's: many positions are
-# bound by that, and no longer by reading weights.
+# With kernels, arithmetic per position as a share of a plain step: calls of many positions are
+# bound by it, not by reading weights.
 ARITHMETIC = {"int8": 0.11, "fp16": 0.2, "bf16": 0.2}
-# Bytes of weights that are read in the time that these take:
-CALL = 6_000_000  # any call of a model, beyond reading its weights
-ROW = 1_000_000  # a further position in kernels, beyond its products
-LOOP = 8_000_000  # a drafted round in Python, beyond a plain step
-SMALLEST = 27_000_000  # target of which they were measured; a smaller one is taken for that
-CACHED = 16_000_000  # bytes of a draft that are still in the processor's cache at its next call
-# A target that small may stay in the last cache, too, or be driven out by other programs. Kernels
-# then read it so many times as fast, and drafting may lose; it is not risked on a guess.
+# Fixed times, in bytes of weights that are read meanwhile:
+CALL = 6_000_000  # any call of a model, in addition to reading its weights
+ROW = 1_000_000  # one more position in kernels, in addition to its products
+LOOP = 8_000_000  # a drafted round in Python, in addition to a plain step
+SMALLEST = 27_000_000  # bytes of the smallest target measured; smaller ones are treated as this
+CACHED = 16_000_000  # bytes of a draft that stay in the processor's cache until its next call
+# A target below NEAR bytes may stay in the last-level cache. Kernels then read it NEARER times as
+# fast, and drafting may lose: the guess assumes the worse case.
 NEAR, NEARER = 32_000_000, 2.5
 
 
@@ -118,18 +119,18 @@ def estimated_costs(
     min_rows: int = 1,
     kernels: bool = False,
 ) -> Costs:
-    """A guess for a device that was not measured; `edgespec tune` replaces it by measurements.
+    """Costs for a device that was not measured; `edgespec tune` replaces them by measurements.
 
-    Decoding is bound by reading the weights, so a draft's call costs as much of a target's as it is
-    smaller, and what any call costs. A small draft reads them once in a round: verification sweeps
-    the caches, its own calls do not. What reads no weights is the less of a step, the larger the
-    target.
+    Decoding is bound by reading weights, so a draft's call costs its share of the bytes plus the
+    fixed cost of a call. A small draft is read from memory once per round: verification sweeps the
+    caches, the draft's own calls do not. Fixed costs matter less for larger targets.
 
     Args:
-        target_bytes, draft_bytes: sizes of the two; no draft model is prompt lookup.
+        target_bytes, draft_bytes: sizes of the weights; 0 for a draft that is no model.
         longest: the largest γ.
-        min_rows: positions that the target is called with at least: what a plain step pays.
-        kernels: run the target (`edgespec.core.kernels`).
+        target_format: number format of the target's weights ("int8"), not its variant's name.
+        min_rows: the fewest positions that the target is called with: what a plain step pays for.
+        kernels: whether kernels run the target (`edgespec.core.kernels`).
     """
     reading = float(max(target_bytes, SMALLEST))
     if kernels and reading <= NEAR:

@@ -1,8 +1,8 @@
-"""The two loops: plain decoding, and speculative decoding that has the same distribution.
+"""The two loops: plain decoding, and speculative decoding with the same distribution.
 
-In both, the *pending* token is the last one of the text: emitted (or part of the prompt) but not
-yet in the target's cache. Its row of logits gives the distribution of the next token, so the token that
-corrects a rejected draft is simply row 0 of the next verification: one target call a round.
+In both, the *pending* token is the last token of the text: emitted (or part of the prompt) but not
+yet in the target's cache. The logits after it give the distribution of the next token. So the token
+that corrects a rejected draft is row 0 of the next verification: one target call per round.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from edgespec.core.array_types import LogitRows
 from edgespec.core.controller import Controller
-from edgespec.core.distribution import Process
+from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter, Proposal
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.core.randomness import Randomness
@@ -28,23 +26,24 @@ Ends = Callable[[int], bool]
 
 @dataclass(frozen=True)
 class Round:
-    """What one target call brought.
+    """The result of one target call.
 
     Attributes:
-        tokens: emitted, at least one; the first `accepted` were drafted, a following one is the
-            target's correction or bonus, and one behind a correction a candidate's bonus.
-        drafted, evaluated, accepted: proposed tokens, those the rule looked at, those emitted.
-        logits: the target's rows, if they were asked for: `logits[i]` is for `tokens[i]`; valid
-            until the next round.
-        candidates: further guesses that were scored.
-        taken: how many of them were emitted: the correction may be one.
+        tokens: emitted tokens, at least one: `accepted` drafted ones, then the target's correction
+            or bonus, then, if the correction was a candidate, the bonus token after it.
+        drafted, evaluated, accepted: numbers of proposed tokens, of those that the rule looked at,
+            and of those that were emitted.
+        logits: [len(tokens), vocabulary], the target's row for each emitted token, if asked for;
+            valid until the next round.
+        candidates: number of candidates that were scored.
+        committed: number of candidates that were emitted: 0 or 1.
     """
 
     tokens: Sequence[int]
     drafted: int
     evaluated: int
     accepted: int
-    logits: npt.NDArray[np.float32] | None
+    logits: LogitRows | None
     candidates: int = 0
     committed: int = 0
 
@@ -54,24 +53,27 @@ def plain(
     prompt: Sequence[int],
     *,
     answers: Sequence[range] | None = None,
-    process: Process,
+    process: Processor,
     randomness: Randomness,
     max_new_tokens: int,
     ends: Ends,
     logits: bool = False,
 ) -> Iterator[Round]:
-    """One target call a token. This is the distribution that `speculate` keeps.
+    """Plain decoding: one target call per token. `speculate` keeps this distribution.
 
-    `ends` is told every emitted token once, in order, and says whether the text ends with it;
-    `answers` are a conversation's, see `Model.prefill`; `logits` asks for these in each round.
+    Args:
+        answers: a conversation's earlier answers, as in `Model.prefill`.
+        process: turns logits into the distribution p.
+        ends: called once for every emitted token, in order; says whether the text ends with it.
+        logits: return the logits in each round.
     """
     score = score_of(target, process, logits)
     pending = target.prefill(prompt, answers)
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
-        distributions = score([pending], ())
-        pending = randomness.at(emitted).categorical(distributions[0])
+        p = score([pending], ())
+        pending = randomness.at(emitted).categorical(p[0])
         ended = ends(pending)
-        yield Round([pending], drafted=0, evaluated=0, accepted=0, logits=distributions.logits)
+        yield Round([pending], drafted=0, evaluated=0, accepted=0, logits=p.logits)
         if ended:
             return
 
@@ -82,7 +84,7 @@ def speculate(
     prompt: Sequence[int],
     *,
     answers: Sequence[range] | None = None,
-    process: Process,
+    process: Processor,
     rule: Rule,
     gamma: Controller,
     randomness: Randomness,
@@ -90,11 +92,16 @@ def speculate(
     ends: Ends,
     logits: bool = False,
 ) -> Iterator[Round]:
-    """One target call a round: the draft proposes γ tokens, the target scores γ + 1 positions.
+    """Speculative decoding: the draft proposes γ tokens, one target call scores γ + 1 positions.
 
     Leviathan, Kalman and Matias (2022), Algorithm 1, with a rule of `edgespec.core.verification`.
-    Other guesses at the same places, candidates, are scored in the same call. A correction is drawn as if
-    there were none; if it is one of them, the distribution behind it is known, and a bonus token follows.
+    Candidates are scored in the same call. The correction is drawn as if there were none. If it
+    equals one of them, the distribution after it is known, and a bonus token follows.
+
+    Arguments are those of `plain`, and:
+        draft: proposes tokens.
+        rule: decides how many of them are accepted.
+        gamma: decides how many tokens to draft in each round.
     """
     score = score_of(target, process, logits)
     candidate_model = candidate_model_of(target)
@@ -107,19 +114,17 @@ def speculate(
         proposal = draft.propose(text, most, draws).first(most) if most else Proposal()
         candidates = _scored_candidates(candidate_model, proposal)
         start = target.length
-        distributions = score([text[-1], *proposal.tokens], candidates)
-        result = rule(proposal, distributions, draws)
+        p = score([text[-1], *proposal.tokens], candidates)
+        result = rule(proposal, p, draws)
         run = [*proposal.tokens[: result.accepted], draws.categorical(result.next)]
-        row_of = list(range(len(run)))  # the row that each token of the run was drawn from
+        rows = list(range(len(run)))  # the row of p that each token of the run was drawn from
         correction = Candidate(result.accepted, run[-1])
         if candidate_model is not None and correction in candidates:
-            committed = candidates.index(correction)
+            number = candidates.index(correction)
             target.rewind(start + len(run))
-            candidate_model.commit_candidate(committed)
-            row_of.append(1 + len(proposal.tokens) + committed)
-            run.append(
-                randomness.at(len(text) - 1 + len(run)).categorical(distributions[row_of[-1]])
-            )
+            candidate_model.commit_candidate(number)
+            rows.append(1 + len(proposal.tokens) + number)
+            run.append(randomness.at(len(text) - 1 + len(run)).categorical(p[rows[-1]]))
         tokens, ended = _until_end(run, ends)
         target.rewind(start + len(tokens))
         text += tokens
@@ -131,9 +136,7 @@ def speculate(
             drafted=len(proposal.tokens),
             evaluated=min(result.evaluated, len(tokens)),
             accepted=accepted,
-            logits=distributions.logits[row_of]
-            if logits and distributions.logits is not None
-            else None,
+            logits=p.logits[rows] if logits and p.logits is not None else None,
             candidates=len(candidates),
             committed=int(correction in candidates and accepted < len(tokens)),
         )
@@ -141,19 +144,17 @@ def speculate(
             return
 
 
-def _scored_candidates(
-    candidate_model: CandidateModel | None, proposal: Proposal
-) -> Sequence[Candidate]:
-    """Those of a proposal's candidates that its target can score, beside tokens that it scores."""
-    if candidate_model is None or not proposal.candidates:
+def _scored_candidates(model: CandidateModel | None, proposal: Proposal) -> Sequence[Candidate]:
+    """The candidates that the target can score: alternatives to drafted tokens, as many as fit."""
+    if model is None or not proposal.candidates:
         return ()
     count = len(proposal.tokens)
-    candidates = [candidate for candidate in proposal.candidates if 0 <= candidate.place < count]
-    return candidates[: candidate_model.candidate_room(1 + count)]
+    candidates = [candidate for candidate in proposal.candidates if 0 <= candidate.parent < count]
+    return candidates[: model.candidate_room(1 + count)]
 
 
 def _until_end(run: Sequence[int], ends: Ends) -> tuple[Sequence[int], bool]:
-    """The tokens up to the one that ends the text: a stop inside an accepted run cuts there."""
+    """The tokens up to the one that ends the text, which may be an accepted one."""
     for count, token in enumerate(run, start=1):
         if ends(token):
             return run[:count], True

@@ -1,19 +1,21 @@
-"""Where a model runs."""
+"""Where a model runs: threads and execution provider."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CPU", "HERE", "Device", "ProviderInfo", "drafted_by", "placed"]
+__all__ = ["CPU", "HERE", "Device", "ProviderInfo", "drafter_title", "variant_title"]
 
 CPU = "cpu"
 
 
 @dataclass(frozen=True)
 class Device:
-    """Attributes:
-    threads: of the processor; None takes the physical cores.
-    provider: an execution provider of ONNX Runtime, as `edgespec providers` names it.
+    """Where a model runs.
+
+    Attributes:
+        threads: of the processor; None uses all physical cores.
+        provider: an execution provider of ONNX Runtime, by its name in `edgespec providers`.
     """
 
     threads: int | None = None
@@ -25,11 +27,13 @@ HERE = Device()  # the processor, all its cores
 
 @dataclass(frozen=True)
 class ProviderInfo:
-    """Attributes:
-    name: what users call an execution provider.
-    title: what ONNX Runtime calls it.
-    version: of a plug-in, or of the kernels that the processor's has; empty for what is built in.
-    hardware: what it runs on; empty where the runtime does not tell.
+    """An execution provider of ONNX Runtime.
+
+    Attributes:
+        name: what users call it.
+        title: what ONNX Runtime calls it.
+        version: of a plug-in, or of the processor's kernels; empty for a built-in provider.
+        hardware: what it runs on; empty if the runtime does not tell.
     """
 
     name: str
@@ -38,15 +42,15 @@ class ProviderInfo:
     hardware: str
 
     def __str__(self) -> str:
-        """All that tells it from another: what was measured on it says nothing about that one."""
+        """All that distinguishes it: measurements of one provider do not apply to another."""
         return " ".join(filter(None, (self.title, self.version, self.hardware)))
 
 
-def placed(variant: str, provider: str) -> str:
-    """A variant and where it runs, for people; the processor goes without saying."""
+def variant_title(variant: str, provider: str) -> str:
+    """A variant and where it runs, for people; the processor is not mentioned."""
     return variant if provider == CPU else f"{variant} on {provider}"
 
 
-def drafted_by(kind: str, variant: str | None, provider: str | None) -> str:
-    """What drafts, for people: its kind, and of a model the variant and where it runs."""
-    return kind if variant is None else f"{kind} {placed(variant, provider or CPU)}"
+def drafter_title(kind: str, variant: str | None, provider: str | None) -> str:
+    """A drafter, for people: its kind, and for a model its variant and where it runs."""
+    return kind if variant is None else f"{kind} {variant_title(variant, provider or CPU)}"

@@ -1,10 +1,14 @@
-"""What the loop asks of a drafter, and what a drafter proposes."""
+"""What the loop asks of a drafter, and what a drafter proposes.
+
+A drafter changes how fast a text comes, never the text's distribution, as long as it reports the
+distribution that each of its tokens was drawn from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from edgespec.core.distribution import Distribution
 from edgespec.core.model import Candidate
@@ -15,14 +19,14 @@ __all__ = ["Drafter", "Proposal"]
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a draft offers: γ tokens and, for each, the distribution it was drawn from.
+    """γ drafted tokens, and for each the distribution that it was drawn from.
 
-    `q[i]` is the distribution that `tokens[i]` was *sampled from*: one-hot for a token that was
-    determined (arg-max, prompt lookup). Verifying against another distribution is not exact.
-
-    `candidates` are other guesses at the places of `tokens`; at other places they are left out. No
-    rule looks at them: where the token that replaces a rejected one happens to be one of them, it
-    has been scored already.
+    Attributes:
+        tokens: [γ] token ids.
+        q: [γ] distributions: `tokens[i]` was *sampled from* `q[i]`. It is one-hot for a token that
+            was determined (arg-max, prompt lookup). Verifying with any other q is not exact.
+        candidates: alternatives to drafted tokens. No verification rule looks at them. If the
+            token that replaces a rejected one is a candidate, its row has been scored already.
     """
 
     tokens: Sequence[int] = ()
@@ -30,22 +34,30 @@ class Proposal:
     candidates: Sequence[Candidate] = ()
 
     def first(self, count: int) -> Proposal:
-        """Without the tokens behind so many."""
+        """The proposal cut to at most `count` tokens."""
         if len(self.tokens) <= count:
             return self
         return Proposal(self.tokens[:count], self.q[:count], self.candidates)
 
 
+@runtime_checkable
 class Drafter(Protocol):
+    """Proposes tokens. Give your own as `draft=` of `edgespec.Pair.generate`."""
+
     @property
     def seconds(self) -> float:
-        """Time spent computing so far."""
+        """Time spent drafting so far."""
         ...
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Starts a new text."""
+        """Starts a new text; `prompt` holds token ids of the target."""
         ...
 
     def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
-        """At most `gamma` tokens to follow `text`: the pending token and all emitted since."""
+        """Proposes at most `gamma` tokens to follow `text`.
+
+        Args:
+            text: the pending token and all tokens emitted since `begin`.
+            randomness: every random draw must come from it.
+        """
         ...

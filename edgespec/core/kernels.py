@@ -1,7 +1,7 @@
-"""Kernels for edgespec's own operators, from the package `edgespec-kernels`.
+"""The optional package `edgespec-kernels`: C++ implementations of edgespec's own operators.
 
-A graph calls these operators and carries each as a function of standard ones, so that it runs
-without kernels, too (docs/decisions/0018-kernels.md).
+A graph calls these operators and carries each as a function of standard ones, so it also runs
+without kernels (docs/decisions/0018-kernels.md).
 """
 
 from __future__ import annotations
@@ -14,31 +14,33 @@ from pathlib import Path
 
 from edgespec.core.device import CPU, Device
 
-__all__ = ["Kernels", "kernels_for", "kernels_here"]
+__all__ = ["Kernels", "installed_kernels", "kernels_for"]
 
-OLDEST = (0, 3)  # attention of older ones has no kernel, and its body no candidates
-SWITCH = "EDGESPEC_KERNELS"  # "0" leaves them out
+OLDEST = (0, 4)  # older ones know other operator names
+SWITCH = "EDGESPEC_KERNELS"  # "0" switches kernels off
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """Attributes:
-    name: of the package, with its version and a digest: another build may round otherwise.
-    library: what a session registers.
+    """An installed build of the kernels.
+
+    Attributes:
+        name: package, version and digest of the library: another build may round differently.
+        library: what a session of ONNX Runtime registers.
     """
 
     name: str
     library: Path
 
 
-def kernels_here() -> Kernels | None:
-    """What is installed and runs on this processor, unless it is switched off."""
+def installed_kernels() -> Kernels | None:
+    """The kernels that are installed and run on this processor, unless they are switched off."""
     return None if os.environ.get(SWITCH) == "0" else _installed()
 
 
 def kernels_for(device: Device) -> Kernels | None:
-    """What sessions on this device take: kernels are the processor's."""
-    return kernels_here() if device.provider == CPU else None
+    """The kernels that sessions on this device use; only the processor has any."""
+    return installed_kernels() if device.provider == CPU else None
 
 
 @cache
@@ -51,6 +53,6 @@ def _installed() -> Kernels | None:
             return None
         library = edgespec_kernels.library()
         build = hashlib.sha256(library.read_bytes()).hexdigest()[:8]
-    except (ImportError, OSError):  # not there, or made for another system
+    except (ImportError, OSError):  # not installed, or built for another system
         return None
     return Kernels(f"edgespec-kernels {edgespec_kernels.__version__}+{build}", library)

@@ -1,4 +1,4 @@
-"""What the decoding loop asks of a model. A runtime is anything that keeps this promise."""
+"""What the decoding loop asks of a model: protocols that any runtime can implement."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
+from edgespec.core.array_types import LogitRows, TopRows, TopTokenIds
 
 __all__ = [
     "Candidate",
@@ -19,16 +18,18 @@ __all__ = [
 ]
 
 
+@runtime_checkable
 class Model(Protocol):
-    """A model with a cache of fixed capacity that is rewound by giving it a length.
+    """A model with a cache of fixed capacity, rewound by setting its length.
 
     Attributes:
         vocab_size: width of a row of logits.
-        capacity: positions the cache can hold.
+        capacity: positions that the cache can hold.
         length: positions in the cache now.
-        settled: positions in the cache that stay as they are when the text keeps their tokens: all
-            of them, but for a draft that had to guess what its target would show it there.
-        seconds: time spent computing so far; what is outside it is the loop's own share.
+        valid_length: prefix of the cache that is final as long as the text keeps its tokens. Equal
+            to `length`, but for EAGLE heads: they recompute positions that they drafted from
+            their own hidden states.
+        seconds: time spent computing so far. The rest of a generation's time is the loop's.
     """
 
     @property
@@ -43,68 +44,71 @@ class Model(Protocol):
     def seconds(self) -> float: ...
 
     def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
-        """Starts a new text from a prompt of at least one token.
+        """Starts a new text.
 
         Args:
-            answers: of a conversation, the positions that were scored while its earlier answers
-                were generated. A target scores them so again, and what the cache holds of the
-                conversation stays there: the outcome is the same, bit by bit. None starts afresh.
+            prompt: at least one token id.
+            answers: positions of a conversation's earlier answers, which were scored while they
+                were generated. A target scores them the same way again, so what its cache holds
+                of the conversation is reused and the result is bitwise the same. None: no reuse.
 
-        Returns the *pending* token: the one whose row of logits is the first to be computed (the
-        prompt's last token, or the start token of an encoder-decoder). It is not in the cache yet.
+        Returns the *pending* token: its row of logits is the first that the loop needs. It is the
+        prompt's last token, or the start token of an encoder-decoder, and not in the cache yet.
 
         Raises:
             UsageError: the prompt is empty or does not fit the cache.
         """
         ...
 
-    def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-        """Appends `tokens` to the cache; returns the logits after each: [len(tokens), vocab_size].
+    def score(self, tokens: Sequence[int]) -> LogitRows:
+        """Appends `tokens` to the cache and returns the logits after each: [tokens, vocab_size].
 
         The array is valid until the next call.
         """
         ...
 
     def rewind(self, length: int) -> None:
-        """Forgets every position from `length` on; costs nothing."""
+        """Drops all positions from `length` on. Costs nothing."""
         ...
 
 
 class Candidate(NamedTuple):
-    """Another guess at a place: it stands behind tokens[place] of a call, where tokens[place + 1]
-    does, and is no part of the text unless it is taken."""
+    """An alternative to tokens[parent + 1] of a call; it follows tokens[parent].
 
-    place: int
+    It is scored in the same call and becomes part of the text only when it is committed.
+    """
+
+    parent: int
     token: int
 
 
 @runtime_checkable
 class CandidateModel(Model, Protocol):
-    """A model that may score candidates of a call's tokens in the same call.
+    """A model that can score candidates together with a call's tokens.
 
     Attributes:
-        branches: it does here, and exactly (`edgespec.artifact.manifest.RowInvariance.candidates`).
+        scores_candidates: whether it does so here, exactly (`RowInvariance.candidates`).
     """
 
     @property
     def scores_candidates(self) -> bool: ...
 
     def candidate_room(self, count: int) -> int:
-        """How many candidates a call of so many tokens may have now; 0 if it does not branch."""
+        """How many candidates fit into a call of `count` tokens now; 0 if none can be scored."""
         ...
 
-    def score(
-        self, tokens: Sequence[int], candidates: Sequence[Candidate] = ()
-    ) -> npt.NDArray[np.float32]:
-        """As `Model.score`; the logits behind the candidates come last: [tokens + candidates, vocab].
+    def score(self, tokens: Sequence[int], candidates: Sequence[Candidate] = ()) -> LogitRows:
+        """As `Model.score`. Logits after the candidates come last: [tokens + candidates, vocab].
 
-        The cache grows by the tokens alone.
+        The cache grows by `tokens` only.
         """
         ...
 
-    def commit_candidate(self, candidate: int) -> None:
-        """Appends a candidate of the latest call, by its number, to a cache that was rewound to the
-        tokens before its place."""
+    def commit_candidate(self, number: int) -> None:
+        """Appends candidate `number` of the latest call to the cache.
+
+        The cache must have been rewound to end with the candidate's parent.
+        """
         ...
 
 
@@ -115,25 +119,25 @@ def candidate_model_of(model: Model) -> CandidateModel | None:
 
 @dataclass(frozen=True)
 class TopTokens:
-    """The arg-max behind some positions, [positions, best] each; valid until the model's next call.
+    """The best tokens of each row of logits; valid until the model's next call.
 
     Attributes:
-        tokens: of each row's largest logits, the largest one's first.
-        logits: these.
-        probabilities: the tokens' softmax, if asked for.
+        tokens: [rows, k] token ids, the arg-max first; k is 1 or `TOP_K`.
+        logits: [rows, k].
+        probabilities: [rows, k], softmax over the whole vocabulary; None unless asked for.
     """
 
-    tokens: npt.NDArray[np.int64]
-    logits: npt.NDArray[np.float32]
-    probabilities: npt.NDArray[np.float32] | None
+    tokens: TopTokenIds
+    logits: TopRows
+    probabilities: TopRows | None
 
 
 @runtime_checkable
 class TopTokensModel(Protocol):
-    """A model that need not return the logits where only their arg-max is asked for.
+    """A model that can return the best tokens of each row in place of all logits.
 
     Attributes:
-        chooses: that is faster here.
+        returns_top_tokens: whether that is faster here.
     """
 
     @property
@@ -147,11 +151,11 @@ class TopTokensModel(Protocol):
         skip: int = 0,
         probabilities: bool = False,
     ) -> TopTokens:
-        """Appends `tokens` to the cache; of the logits that `score` would have returned.
+        """Appends `tokens` to the cache and returns the best tokens of the logits after each.
 
         Args:
-            candidates: see `CandidateModel.score`.
-            skip: leading positions of which nothing is wanted.
-            probabilities: name the second and third token, too, and say how probable they are.
+            candidates: as in `CandidateModel.score`.
+            skip: leading rows that are not needed.
+            probabilities: return `TOP_K` tokens and their probabilities, not the arg-max alone.
         """
         ...

@@ -1,7 +1,7 @@
-"""The only two random draws in the package.
+"""The only two kinds of random draws in the package.
 
-Everything random goes through `Randomness`, so that a test can answer each draw itself, walk every
-branch of the shipped loop and compare the outcome with the target's distribution in exact fractions.
+Everything random goes through `Randomness`. So a test can answer each draw itself, walk every
+branch of the shipped loop, and compare the result with the target's distribution in fractions.
 """
 
 from __future__ import annotations
@@ -9,38 +9,44 @@ from __future__ import annotations
 import hashlib
 import secrets
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from edgespec.core.distribution import Distribution
-from edgespec.core.vocab_ops import arithmetic_for
+from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.errors import UsageError
 
 __all__ = ["Randomness", "Seeded"]
 
-SEED_BITS = 53  # what readers of JSON that know only doubles keep
+SEED_BITS = 53  # a JSON reader that knows only doubles keeps this many
 
 
+@runtime_checkable
 class Randomness(Protocol):
+    """A source of random draws."""
+
     def at(self, emitted: int) -> Randomness:
         """The draws of the round that starts after `emitted` tokens."""
         ...
 
     def bernoulli(self, probability: Any) -> bool:
-        """True with the given probability; at least 1 is certain, at most 0 impossible."""
+        """True with this probability: always from 1 on, never at 0 or below."""
         ...
 
     def categorical(self, distribution: Distribution) -> int:
-        """A token, with probability proportional to its weight."""
+        """A token id, drawn with probability proportional to its weight."""
         ...
 
 
 class Seeded:
-    """A number for every draw: a hash of the seed, the round and the draw's place in it.
+    """Counter-based random numbers: a hash of the seed, the round, and the draw's index in it.
 
-    The round is named by the number of tokens emitted before it, so draws spent on tokens that
-    verification threw away leave no trace in later rounds, and the same seed gives the same text.
-    A reader in another language gets the same numbers: the first 8 bytes of BLAKE2b (digest size 8)
-    of the text "seed:emitted:draw", little-endian, of which 53 bits make a number in [0, 1).
+    A round is identified by the number of tokens emitted before it. So draws for tokens that were
+    rejected leave no trace in later rounds, and the same seed gives the same text. To get the same
+    numbers in another language: BLAKE2b with digest size 8 of the text "seed:emitted:draw", read
+    as a little-endian integer, of which the upper 53 bits make a number in [0, 1).
+
+    Raises:
+        UsageError: the seed is no whole number from 0.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -63,7 +69,7 @@ class Seeded:
         return (bits >> 11) * 2.0**-53
 
     def bernoulli(self, probability: Any) -> bool:
-        if probability >= 1 or probability <= 0:  # certain: nothing to draw
+        if probability >= 1 or probability <= 0:  # certain, so nothing is drawn
             return bool(probability > 0)
         return bool(self._uniform() < probability)
 
@@ -71,4 +77,4 @@ class Seeded:
         tokens, weights = distribution.tokens, distribution.probabilities
         if len(tokens) == 1:
             return int(tokens[0])
-        return int(tokens[arithmetic_for(weights).draw(weights, self._uniform())])
+        return int(tokens[vocab_ops_for(weights).draw(weights, self._uniform())])

@@ -1,64 +1,60 @@
-"""Where the target's distributions come from: its logits or, if greedy, the arg-max in its graph."""
+"""The target's distributions for a call: from its logits, or from its top tokens if greedy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
-from edgespec.core.distribution import Distribution, Process, certain, is_greedy
+from edgespec.core.array_types import AnyArray, LogitRows
+from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
 from edgespec.core.model import Candidate, Model, TopTokens, TopTokensModel, candidate_model_of
+from edgespec.core.sampling import is_greedy
 from edgespec.core.verification import TargetDistributions
 
-__all__ = ["Score", "Scored", "score_of", "top_tokens_model_of"]
+__all__ = ["Score", "ScoredCall", "score_of", "top_tokens_model_of"]
 
 
-class Scored(TargetDistributions, Protocol):
-    """The distributions behind the positions of a call.
+@runtime_checkable
+class ScoredCall(TargetDistributions, Protocol):
+    """The target's distribution after each row of a call.
 
     Attributes:
-        logits: that they were made from, [positions, vocabulary]; None if these were not computed.
+        logits: [rows, vocabulary], that the distributions are made from; None if not computed.
     """
 
-    logits: npt.NDArray[np.float32] | None
+    logits: LogitRows | None
 
 
-Score = Callable[[Sequence[int], Sequence[Candidate]], Scored]
+Score = Callable[[Sequence[int], Sequence[Candidate]], ScoredCall]
 
 
-def score_of(target: Model, process: Process, logits: bool) -> Score:
-    """How a loop asks the target for the distributions behind some tokens, which are appended to its cache,
-    and behind their candidates, if it can score any.
+def score_of(target: Model, process: Processor, logits: bool) -> Score:
+    """A function that appends tokens to the target's cache and returns the distributions after
+    them and after their candidates.
 
     Args:
-        logits: they are wanted themselves, too.
+        logits: whether the caller needs the logits themselves too.
     """
-    top_tokens_model = None if logits else top_tokens_model_of(target, process)
-    if top_tokens_model is not None:
-        return lambda tokens, candidates: _FromTopTokens(
-            top_tokens_model.top_tokens(tokens, candidates)
-        )
-    if (candidate_model := candidate_model_of(target)) is not None:
-        return lambda tokens, candidates: _FromLogits(
-            candidate_model.score(tokens, candidates), process
-        )
+    top = None if logits else top_tokens_model_of(target, process)
+    if top is not None:
+        return lambda tokens, candidates: _FromTopTokens(top.top_tokens(tokens, candidates))
+    if (model := candidate_model_of(target)) is not None:
+        return lambda tokens, candidates: _FromLogits(model.score(tokens, candidates), process)
     return lambda tokens, _: _FromLogits(target.score(tokens), process)
 
 
-def top_tokens_model_of(model: Model, process: Process) -> TopTokensModel | None:
-    """The model, if of its logits only the arg-max is wanted and it is faster without them."""
+def top_tokens_model_of(model: Model, process: Processor) -> TopTokensModel | None:
+    """The model, if only the arg-max of its logits is needed and it can return that alone."""
     if is_greedy(process) and isinstance(model, TopTokensModel) and model.returns_top_tokens:
         return model
     return None
 
 
 class _FromLogits:
-    """Made one row at a time, when asked for."""
+    """Distributions made from logits, one row at a time, when asked for."""
 
-    def __init__(self, logits: npt.NDArray[Any], process: Process) -> None:
-        self.logits: npt.NDArray[np.float32] | None = logits
+    def __init__(self, logits: AnyArray, process: Processor) -> None:
+        self.logits: LogitRows | None = logits
         self._rows = logits
         self._process = process
         self._made: dict[int, Distribution] = {}
@@ -70,9 +66,11 @@ class _FromLogits:
 
 
 class _FromTopTokens:
+    """One-hot distributions of a greedy call that returned no logits."""
+
     def __init__(self, top: TopTokens) -> None:
-        self.logits: npt.NDArray[np.float32] | None = None
-        self._top_tokens = top
+        self.logits: LogitRows | None = None
+        self._top = top
 
     def __getitem__(self, row: int) -> Distribution:
-        return certain(self._top_tokens.tokens.item(row), self._top_tokens.logits.item(row))
+        return arg_max_distribution(self._top.tokens.item(row), self._top.logits.item(row))

@@ -1,4 +1,4 @@
-"""What a generation cost and how its drafts fared."""
+"""Counts and times of generations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Rate", "RoundTime", "Stats", "counted"]
 
 
 class RoundTime(NamedTuple):
-    """Seconds of a round that drafted so many tokens; `draft_seconds` of them in the draft."""
+    """The time of one round: `seconds` in all, `draft_seconds` of them in the draft."""
 
     drafted: int
     seconds: float
@@ -28,16 +28,16 @@ class Stats:
         tokens: emitted tokens.
         target_calls: verifications (or plain steps); the prompt is not counted.
         drafted, accepted: proposed tokens, and those that were emitted.
-        evaluated: proposed tokens that the rule looked at; behind a rejection it does not look.
-        evaluated_at, accepted_at: the same for each place in the draft.
+        evaluated: proposed tokens that the rule looked at; it looks at none after a rejection.
+        evaluated_at, accepted_at: the same counts for each index in the draft.
         accepted_runs: accepted_runs[n] rounds had n accepted tokens.
-        candidates, taken: further guesses at places of the draft that were scored, and those that
-            were emitted, as corrections.
-        seconds: the whole generation, the prompt included.
-        first_token_seconds: up to the first emitted token, the prompt included.
-        first_tokens: how many tokens the first round emitted.
+        candidates, committed: alternatives to drafted tokens that were scored, and those that were
+            emitted as corrections.
+        seconds: of the whole generation, prompt included.
+        first_token_seconds: up to the first emitted token, prompt included.
+        first_tokens: number of tokens that the first round emitted.
         target_seconds, draft_seconds: inside the models, prompt included.
-        rounds: what each round took; the first includes the prompt.
+        rounds: time of each round; the first includes the prompt.
     """
 
     tokens: int = 0
@@ -58,7 +58,7 @@ class Stats:
     rounds: list[RoundTime] = field(default_factory=list)
 
     def count(self, round_: Round, seconds: float, in_target: float, in_draft: float) -> None:
-        """Adds one round and the time it took, in all and inside the models."""
+        """Adds one round and its times: in all, in the target and in the draft."""
         self.rounds.append(RoundTime(round_.drafted, seconds, in_draft))
         self.seconds += seconds
         self.target_seconds += in_target
@@ -82,7 +82,7 @@ class Stats:
 
     @property
     def acceptance_by_position(self) -> list[float]:
-        """α of the first, second, … token of a draft, among those looked at."""
+        """α of the first, second, … token of a draft."""
         accepted = self.accepted_at + [0] * (len(self.evaluated_at) - len(self.accepted_at))
         return [a / e for a, e in zip(accepted, self.evaluated_at, strict=True)]
 
@@ -96,18 +96,18 @@ class Stats:
 
     @property
     def decode_tokens_per_second(self) -> float:
-        """Without the prompt: tokens behind the first round, over the time behind it."""
+        """Tokens per second after the first round, so without the prompt."""
         seconds = self.seconds - self.first_token_seconds
         return (self.tokens - self.first_tokens) / seconds if seconds > 0 else 0.0
 
     @property
     def loop_share(self) -> float:
-        """The part of the time that is spent outside the two models."""
+        """Share of the time that is spent outside the two models."""
         inside = self.target_seconds + self.draft_seconds
         return max(0.0, 1 - inside / self.seconds) if self.seconds else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything above but the single rounds, for JSON."""
+        """All counts, times and rates but the single rounds, for JSON."""
         derived = (
             "acceptance_rate",
             "acceptance_by_position",
@@ -123,10 +123,10 @@ class Stats:
 def counted(
     rounds: Iterator[Round], stats: Stats, model_seconds: Callable[[], tuple[float, float]]
 ) -> Iterator[Round]:
-    """Passes rounds on and enters each into `stats`; what the consumer takes is not counted.
+    """Passes rounds on and adds each to `stats`; the consumer's own time is not counted.
 
     Args:
-        model_seconds: time spent so far in the target and in the draft.
+        model_seconds: returns the time spent so far in the target and in the draft.
     """
     target, draft = model_seconds()
     began = time.perf_counter()
@@ -143,7 +143,7 @@ def counted(
 
 @dataclass
 class Rate:
-    """Several generations together, each without its prompt and first round."""
+    """Speed of several generations together, each without its prompt and first round."""
 
     tokens: int = 0
     seconds: float = 0.0
@@ -169,7 +169,7 @@ class Rate:
         return self.tokens / self.seconds if self.seconds else 0.0
 
     def over(self, other: Rate) -> float:
-        """Ratio of speeds; 1 where texts of a single round leave nothing to compare."""
+        """Ratio of speeds; 1 if all texts have a single round: there is nothing to compare."""
         if not (self.tokens_per_second and other.tokens_per_second):
             return 1.0
         return self.tokens_per_second / other.tokens_per_second
@@ -187,7 +187,7 @@ class Rate:
         return 1 - self.model_seconds / self.all_seconds if self.all_seconds else 0.0
 
 
-def _count_up_to(counts: list[int], places: int) -> None:
-    counts += [0] * (places - len(counts))
-    for place in range(places):
-        counts[place] += 1
+def _count_up_to(counts: list[int], length: int) -> None:
+    counts += [0] * (length - len(counts))
+    for index in range(length):
+        counts[index] += 1

@@ -1,21 +1,21 @@
-"""The mathematics of verification: accept probability, residual, token rule, block rule.
+"""The mathematics of verification: acceptance probability, residual, token rule, block rule.
 
-A draft proposed x_1 … x_γ with x_i ~ q_i; the target gives p_1 … p_{γ+1}, where p_i is its distribution for
-the place of x_i. A rule says how many proposed tokens stay and from which distribution the next token comes.
-Both rules make the output follow the target's distribution exactly, with floats or with `Fraction`s: they
-only add, multiply, compare and divide.
+The draft proposed x_1 … x_γ with x_i ~ q_i. The target gives p_1 … p_{γ+1}, where p_i is its
+distribution at the position of x_i. A rule decides how many proposed tokens are accepted and which
+distribution the next token is drawn from. With both rules the output has exactly the target's
+distribution. They only add, multiply, compare and divide, so they run on floats and on `Fraction`s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from edgespec.core.distribution import Distribution
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Randomness
-from edgespec.core.vocab_ops import arithmetic_for
+from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.errors import EdgespecError
 
 __all__ = [
@@ -31,10 +31,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class VerificationResult:
-    """How many proposed tokens stay, and the distribution of the token behind them.
+    """How many proposed tokens are accepted, and the distribution of the token after them.
 
     Attributes:
-        evaluated: what acceptance is judged by: the accepted tokens and the first one that was not.
+        accepted: number of accepted tokens.
+        evaluated: the accepted tokens and the first rejected one; the acceptance rate is
+            accepted / evaluated.
+        next: distribution of the correction or of the bonus token.
     """
 
     accepted: int
@@ -42,8 +45,9 @@ class VerificationResult:
     next: Distribution
 
 
+@runtime_checkable
 class TargetDistributions(Protocol):
-    """p_1 … p_{γ+1}, computed when asked for: after a rejection the later rows are never needed."""
+    """p_1 … p_{γ+1}, each computed when it is asked for: after a rejection, no later one is."""
 
     def __getitem__(self, row: int, /) -> Distribution: ...
 
@@ -52,12 +56,12 @@ Rule = Callable[[Proposal, TargetDistributions, Randomness], VerificationResult]
 
 
 def residual(p: Distribution, q: Distribution, weight: Any = 1) -> Distribution:
-    """The distribution of the token that replaces a rejected one: norm(max(0, weight · p − q)).
+    """Distribution of the token that replaces a rejected one: norm(max(0, weight · p − q)).
 
-    Where p ≤ q everywhere up to rounding, nothing is left; the rejection that asked for it had
-    probability zero up to rounding, and p itself is the answer. So it is where p has one token.
+    Where p ≤ q everywhere up to rounding, nothing is left. The rejection that asked for it had
+    probability zero up to rounding, and p itself is returned. A one-hot p is returned as it is.
     """
-    if len(p.tokens) == 1:  # greedy: there is nothing to divide up
+    if len(p.tokens) == 1:
         return p
     left = _excess(p, q, weight)
     return Distribution(p.tokens, left) if left.any() else p
@@ -65,8 +69,8 @@ def residual(p: Distribution, q: Distribution, weight: Any = 1) -> Distribution:
 
 def _excess(p: Distribution, q: Distribution, weight: Any) -> Any:
     """max(0, weight · p − q) over the tokens of p: [k]."""
-    arithmetic = arithmetic_for(p.probabilities, q.probabilities)
-    return arithmetic.excess(p.probabilities, weight, q.probabilities, p.places(q.tokens))
+    ops = vocab_ops_for(p.probabilities, q.probabilities)
+    return ops.excess(p.probabilities, weight, q.probabilities, p.indices_of(q.tokens))
 
 
 def _ratio(p: Distribution, q: Distribution, token: int) -> Any:
@@ -74,8 +78,8 @@ def _ratio(p: Distribution, q: Distribution, token: int) -> Any:
     probability = q.of(token)
     if not probability:
         raise EdgespecError(
-            f"the draft proposed token {token}, to which its distribution gives no probability; a draft "
-            "must report the distribution that it drew from"
+            f"the draft proposed token {token}, to which its distribution q gives probability 0; "
+            "a drafter must report the distribution that it drew from"
         )
     return p.of(token) / probability
 
@@ -85,7 +89,7 @@ def token_rule(
 ) -> VerificationResult:
     """Leviathan et al. (2022), Algorithm 1: accept x_i with probability min(1, p_i(x_i)/q_i(x_i)).
 
-    The first rejected token is replaced by one from the residual; if none is rejected the next
+    The first rejected token is replaced by one from the residual. If none is rejected, the next
     token is a bonus from p_{γ+1}.
     """
     for i, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
@@ -101,7 +105,7 @@ def block_rule(
     """Sun et al. (2024, arXiv 2403.10444), block verification: never fewer tokens in expectation.
 
     w_0 = 1 and w_i = min(w_{i-1} · p_i(x_i)/q_i(x_i), 1). The accepted length is the largest i
-    whose own draw η_i falls under h_i, where h_γ = w_γ and, before it,
+    whose own draw η_i is below h_i, where h_γ = w_γ and, for i < γ,
     h_i = Z_i / (Z_i + 1 − w_i) with Z_i = Σ_x max(0, w_i · p_{i+1}(x) − q_{i+1}(x)).
     The draws are independent, so they are made from the last to the first and stop at a success.
     """

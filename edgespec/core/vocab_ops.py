@@ -1,94 +1,102 @@
-"""Arithmetic over a vocabulary: by kernels where these are installed, else by numpy.
+"""Operations over a whole vocabulary: by kernels where these are installed, else by numpy.
 
-It runs behind a model's call, which has swept the processor's caches, so numpy's many small steps
-cost several times what they compute. Both ways give the same distribution to a float's rounding.
+They run right after a model's call, which has swept the processor's caches: numpy's many small
+steps then cost several times what they compute. Both ways agree up to a float's rounding.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.core.kernels import kernels_here
+from edgespec.core.array_types import (
+    AnyArray,
+    Logits,
+    Probabilities,
+    QIndices,
+    QProbabilities,
+    VocabIndices,
+)
+from edgespec.core.kernels import installed_kernels
 
-__all__ = ["Arithmetic", "InNumpy", "arithmetic_for"]
-
-Floats = npt.NDArray[np.float32]
-Places = npt.NDArray[np.int64]
-Weights = npt.NDArray[Any]  # floats, or a test's fractions
+__all__ = ["NumpyVocabOps", "VocabOps", "vocab_ops_for"]
 
 FLOAT32 = np.dtype(np.float32)
-BLOCK = 256  # weights that are added up before a draw looks at each
+BLOCK = 256  # a draw adds up blocks of weights first, then looks into one block
 
 
-class Arithmetic(Protocol):
-    """Functions of rows."""
+@runtime_checkable
+class VocabOps(Protocol):
+    """Operations on rows as long as the vocabulary."""
 
-    def largest(self, row: Floats) -> int:
-        """The first place of the largest number, or of one that is none."""
+    def arg_max(self, row: Logits) -> int:
+        """Index of the first maximum, or of the first NaN."""
         ...
 
-    def weigh(self, row: Floats, highest: float, temperature: float, out: Floats) -> float:
-        """out = e^((row - highest) / temperature); returns Σ out."""
+    def exp_weights(self, row: Logits, highest: float, temperature: float, out: Logits) -> float:
+        """out = exp((row - highest) / temperature); returns Σ out."""
         ...
 
     def nucleus(
         self,
-        row: Floats,
+        row: Logits,
         highest: float,
         temperature: float,
         share: float,
-        places: Places,
-        weights: Floats,
+        indices: VocabIndices,
+        weights: Logits,
     ) -> int:
-        """The smallest set of the most probable places that holds this share of all weight, of
-        equals the first.
+        """The smallest set of most probable tokens that holds `share` of all weight (top-p).
+
+        Of equal weights, the first indices come first.
 
         Args:
-            highest: of the row.
-            places, weights: as long as the row; what is found comes first in them, by place.
+            highest: maximum of the row.
+            indices, weights: outputs, as long as the row; the set is written to their beginning,
+                by increasing index.
 
-        Returns how many there are.
+        Returns the size of the set.
         """
         ...
 
-    def draw(self, weights: Weights, uniform: float) -> int:
-        """The first place up to which more than this share of all weight lies."""
+    def draw(self, weights: Probabilities, uniform: float) -> int:
+        """The first index at which the cumulative weight exceeds uniform · Σ weights."""
         ...
 
-    def excess(self, p: Weights, factor: Any, q: Weights, places: Places) -> Weights:
-        """max(0, factor · p - q): q stands at these places of p, nowhere if they are behind it."""
+    def excess(
+        self, p: Probabilities, factor: Any, q: QProbabilities, indices: QIndices
+    ) -> Probabilities:
+        """max(0, factor · p − q), [k]: q[i] belongs to p[indices[i]], or to none if that is ≥ k."""
         ...
 
 
-class InNumpy:
-    """Of rows of any numbers that are added and multiplied."""
+class NumpyVocabOps:
+    """`VocabOps` in numpy, for any numbers that can be added and multiplied."""
 
-    def largest(self, row: Floats) -> int:
+    def arg_max(self, row: Logits) -> int:
         return int(row.argmax())
 
-    def weigh(self, row: Floats, highest: float, temperature: float, out: Floats) -> float:
+    def exp_weights(self, row: Logits, highest: float, temperature: float, out: Logits) -> float:
         np.subtract(row, np.float32(highest), out=out)
         out *= np.float32(1 / temperature)
-        return float(_by_blocks(np.exp(out, out=out)).sum())
+        return float(_block_sums(np.exp(out, out=out)).sum())
 
     def nucleus(
         self,
-        row: Floats,
+        row: Logits,
         highest: float,
         temperature: float,
         share: float,
-        places: Places,
-        weights: Floats,
+        indices: VocabIndices,
+        weights: Logits,
     ) -> int:
-        total = self.weigh(row, highest, temperature, weights)
-        # Sorting a whole vocabulary is dear: first what surely holds the share together, a little
-        # more of it, so that rounding takes nothing from the exact cut.
+        total = self.exp_weights(row, highest, temperature, weights)
+        # Sorting a whole vocabulary is slow. Sort only tokens that surely hold the share together,
+        # and a little more of it, so that rounding cannot change the cut.
         enough = share + min(1e-3, (1 - share) / 2)
-        reach = 4.0  # how many e-folds below the largest weight
+        reach = 4.0  # e-folds below the largest weight
         while True:
             few = np.flatnonzero(row >= np.float32(highest - temperature * reach))
             heavy = weights[few]
@@ -99,12 +107,11 @@ class InNumpy:
         reached = np.cumsum(heavy[order], dtype=np.float64)
         kept = np.sort(order[: int(np.searchsorted(reached, share * total)) + 1])
         count = len(kept)
-        places[:count], weights[:count] = few[kept], heavy[kept]
+        indices[:count], weights[:count] = few[kept], heavy[kept]
         return count
 
-    def draw(self, weights: Weights, uniform: float) -> int:
-        # Along a large vocabulary, first to the block of weights, then within it.
-        sums = np.cumsum(_by_blocks(weights))
+    def draw(self, weights: Probabilities, uniform: float) -> int:
+        sums = np.cumsum(_block_sums(weights))
         point = uniform * sums[-1]
         block = _first_above(sums, point)
         start = block * BLOCK
@@ -112,45 +119,56 @@ class InNumpy:
         inside = np.cumsum(weights[start : start + BLOCK], dtype=np.float64)
         return start + _first_above(inside, point - before)
 
-    def excess(self, p: Weights, factor: Any, q: Weights, places: Places) -> Weights:
-        left: Weights = factor * p
-        left = left.astype(np.result_type(left, q), copy=False)  # one may be 0 and 1
-        there = places < len(p)
-        left[places[there]] -= q[there]
+    def excess(
+        self, p: Probabilities, factor: Any, q: QProbabilities, indices: QIndices
+    ) -> Probabilities:
+        left: Probabilities = factor * p
+        left = left.astype(np.result_type(left, q), copy=False)  # a one-hot q holds integers
+        present = indices < len(p)
+        left[indices[present]] -= q[present]
         return np.maximum(left, 0, out=left)
 
 
-IN_NUMPY = InNumpy()
-
-
-def arithmetic_for(row: Weights, *others: Weights) -> Arithmetic:
-    """What computes with this row: kernels know float32 without gaps, and no others that float32
-    would round."""
-    exact = all(other.dtype == FLOAT32 or other.dtype.kind == "i" for other in others)
-    if row.dtype == FLOAT32 and row.flags.c_contiguous and exact and kernels_here() is not None:
-        return _of_floats()
-    return IN_NUMPY
-
-
-@cache
-def _of_floats() -> Arithmetic:
+def _kernel_ops() -> VocabOps | None:
+    if installed_kernels() is None:
+        return None
     try:
-        from edgespec_kernels.laws import Laws
-    except ImportError:  # built without Python's headers
-        return IN_NUMPY
-    return Laws()
+        from edgespec_kernels.sampling import SamplingKernels
+    except ImportError:  # the kernels were built without Python's headers
+        return None
+    return SamplingKernels()
 
 
-def _by_blocks(weights: Weights) -> npt.NDArray[np.float64]:
-    """The sum of each block. Within one, float32's error is a few units of its last place."""
+NUMPY = NumpyVocabOps()
+KERNELS = _kernel_ops()  # decided once, when edgespec is imported
+
+
+def vocab_ops_for(row: AnyArray, *others: AnyArray) -> VocabOps:
+    """The operations to use on these rows.
+
+    Kernels take a contiguous float32 row, with further rows of float32 or integers; numpy takes
+    everything else, such as fractions and float64.
+    """
+    if KERNELS is None or row.dtype != FLOAT32 or not row.flags.c_contiguous:
+        return NUMPY
+    exact = all(other.dtype == FLOAT32 or other.dtype.kind == "i" for other in others)
+    return KERNELS if exact else NUMPY
+
+
+def _block_sums(weights: Probabilities) -> npt.NDArray[np.float64]:
+    """The sum of each block of weights; within one, float32's error is a few units in its last
+    place."""
     whole = len(weights) // BLOCK * BLOCK
     sums = weights[:whole].reshape(-1, BLOCK).sum(axis=1)
     return np.append(sums, weights[whole:].sum()).astype(np.float64)
 
 
 def _first_above(cumulative: npt.NDArray[np.float64], point: float) -> int:
-    """Where a running sum first exceeds `point`; rounding can put the point on the total itself,
-    which belongs to the last place that has any weight."""
-    place = np.searchsorted(cumulative, point, "right")
+    """The first index at which a cumulative sum exceeds `point`.
+
+    Rounding can put the point on the total itself; it then belongs to the last index with any
+    weight.
+    """
+    index = np.searchsorted(cumulative, point, "right")
     last = np.searchsorted(cumulative, cumulative[-1])
-    return int(min(place, last))
+    return int(min(index, last))

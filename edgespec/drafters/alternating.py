@@ -1,4 +1,4 @@
-"""Several sources of drafts for one text: in each round, the one that promises most."""
+"""Several drafters for one text: in each round, the one with the largest expected speed-up."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["AlternatingDrafter"]
 
 
 class AlternatingDrafter:
-    """A draft and the controller of its γ in one: each source is judged by its own acceptance.
+    """A drafter and a γ controller in one; each source is judged by its own acceptance rate.
 
-    Which source drafts depends on nothing but the text so far and on earlier rounds, so the distribution of
-    the text stays the target's. Prompt lookup costs nothing and is often silent: it drafts where it
-    has something and was right lately; elsewhere the model does.
+    Which source drafts depends only on the text so far and on earlier rounds, so the text keeps the
+    target's distribution. Prompt lookup costs nothing but often has no proposal: it drafts where
+    it has one and was right lately; elsewhere the model drafts.
 
     Args:
-        sources: drafts with the controllers of their γ; of equal promise, the first comes first.
+        sources: drafters with their γ controllers; of equal expected speed-ups, the first wins.
     """
 
     def __init__(self, sources: Sequence[tuple[Drafter, Fixed | Adaptive]]) -> None:
         self._sources = sources
-        self._asked: Fixed | Adaptive | None = None
+        self._proposer: Fixed | Adaptive | None = None  # controller of the latest proposal's source
 
     @property
     def seconds(self) -> float:
@@ -35,24 +35,23 @@ class AlternatingDrafter:
             draft.begin(prompt)
 
     def gamma(self) -> int:
-        """The most that any source would draft."""
+        """The largest γ of any source."""
         return max(controller.gamma() for _, controller in self._sources)
 
     def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
-        self._asked = None
-        for draft, controller in sorted(
-            self._sources, key=lambda s: s[1].expected_speedup(), reverse=True
-        ):
+        self._proposer = None
+        by_speedup = sorted(self._sources, key=lambda s: s[1].expected_speedup(), reverse=True)
+        for draft, controller in by_speedup:
             most = min(gamma, controller.gamma())
             proposal = draft.propose(text, most, randomness) if most else Proposal()
             if proposal.tokens:
-                self._asked = controller
+                self._proposer = controller
                 return proposal
         return Proposal()
 
     def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
         for _, controller in self._sources:
-            if drafted and controller is not self._asked:
+            if drafted and controller is not self._proposer:
                 controller.decay()
             else:
                 controller.observe(drafted, evaluated, accepted)

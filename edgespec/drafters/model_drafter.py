@@ -1,8 +1,4 @@
-"""Where drafts come from: a model, or the text itself.
-
-A draft never changes what is generated, only how fast, as long as it reports truthfully which distribution
-each of its tokens was drawn from.
-"""
+"""Drafts from a smaller model q, sampled one token at a time."""
 
 from __future__ import annotations
 
@@ -13,105 +9,110 @@ from typing import NamedTuple
 import numpy as np
 
 from edgespec.artifact.graph_io import TOP_K
-from edgespec.core.distribution import Distribution, Logits, Process, certain
+from edgespec.core.array_types import Logits
+from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Candidate, Model
 from edgespec.core.randomness import Randomness
 from edgespec.core.scoring import top_tokens_model_of
-from edgespec.core.vocab_ops import arithmetic_for
+from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.drafters.vocabulary_map import Vocabulary
 
 __all__ = ["ModelDrafter"]
 
+# Told a probability and the number of positions in the verification, says yes or no.
+Decision = Callable[[float, int], bool]
+
 
 class ModelDrafter:
-    """A smaller model q, sampled one token at a time.
+    """Drafts from a smaller model q, sampled one token at a time.
 
-    It reads a prompt when it is first asked: where drafting does not pay, it never does.
+    It reads a prompt when it is first asked to draft: where drafting does not pay, it never does.
 
     Args:
         model: the draft model.
-        process: the same processors that make the target's logits a distribution.
-        vocabulary: which of the target's tokens the draft has.
-        last_tokens: tokens after which drafting on is useless (end of text).
-        goes_on: told the probability that all tokens drafted so far in a round are accepted, and how
-            many positions their verification has, says whether to draft another; None drafts γ. It
-            knows nothing of the token that comes next, so whether a draft ends behind its tokens
-            depends on these alone, and the distribution is kept.
-        beside: told the probability that a candidate, another guess at a drafted place, will stand there,
-            and the same number, says whether to propose it; None proposes none.
-        answers: of a prompt that is a conversation, see `Model.prefill`.
+        process: turns the draft's logits into q, by the same options as the target's into p.
+        vocabulary: maps token ids between target and draft.
+        last_tokens: token ids after which drafting on is useless (end of text).
+        should_continue: given the probability that all tokens drafted so far in this round are
+            accepted, and the number of positions in their verification, says whether to draft one
+            more. It does not see the token that comes next, so stopping does not change the
+            distribution of the text. None: drafts γ tokens.
+        worth_candidate: given the probability that a candidate (an alternative to a drafted token)
+            will be the correction, and the same number, says whether to propose it. None: no
+            candidates.
+        answers: a conversation's earlier answers, as in `Model.prefill`.
     """
 
     def __init__(
         self,
         model: Model,
-        process: Process,
+        process: Processor,
         vocabulary: Vocabulary,
         last_tokens: Collection[int] = (),
-        should_continue: Callable[[float, int], bool] | None = None,
-        worth_candidate: Callable[[float, int], bool] | None = None,
+        should_continue: Decision | None = None,
+        worth_candidate: Decision | None = None,
         answers: Sequence[range] | None = None,
     ) -> None:
         self._model = model
-        self._judges = should_continue is not None or worth_candidate is not None
-        self._guess = _guesses(model, process, vocabulary, with_probability=self._judges)
+        self._needs_probability = should_continue is not None or worth_candidate is not None
+        self._predict = _predictor(model, process, vocabulary, self._needs_probability)
         self._vocabulary = vocabulary
         self._last_tokens = frozenset(last_tokens)
         self._should_continue = should_continue
         self._worth_candidate = worth_candidate
         self._answers = answers
-        self._unread: Sequence[int] | None = None  # the prompt, until a first token is asked for
+        self._unread_prompt: Sequence[int] | None = None
         self._start = 0
-        self._cached: list[int] = []  # tokens of the text in the cache, behind the prompt
-        self._confirmed = 0  # how many of them are known to be the target's
+        self._cached: list[int] = []  # the text's tokens in the cache, after the prompt
+        self._confirmed = 0  # how many of them are known to be in the text
 
     @property
     def seconds(self) -> float:
         return self._model.seconds
 
     def begin(self, prompt: Sequence[int]) -> None:
-        self._unread = prompt
+        self._unread_prompt = prompt
         self._cached = []
         self._confirmed = 0
 
     def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
-        if self._unread is not None:
-            self._model.prefill(self._vocabulary.to_draft_ids(self._unread), self._answers)
+        if self._unread_prompt is not None:
+            self._model.prefill(self._vocabulary.to_draft_ids(self._unread_prompt), self._answers)
             self._start = self._model.length
-            self._unread = None
+            self._unread_prompt = None
         self._rewind_to_common_prefix(text)
-        unseen = list(text[self._confirmed :])
-        room = self._model.capacity - self._model.length - len(unseen) + 1
+        unread = list(text[self._confirmed :])
+        room = self._model.capacity - self._model.length - len(unread) + 1
         tokens: list[int] = []
-        distributions: list[Distribution] = []
+        q: list[Distribution] = []
         candidates: list[Candidate] = []
-        probability = 1.0
+        probability = 1.0  # that all of `tokens` are accepted, as the draft sees it
         while len(tokens) < min(gamma, room):
-            guess = self._guess(unseen)
-            self._cached += unseen
-            token = randomness.categorical(guess.q)
+            prediction = self._predict(unread)
+            self._cached += unread
+            token = randomness.categorical(prediction.q)
             tokens.append(token)
-            distributions.append(guess.q)
+            q.append(prediction.q)
             rows = 1 + len(tokens) + len(candidates)
             if self._worth_candidate is not None:
-                for other, other_probability in guess.others():
+                for other, other_probability in prediction.others():
                     if self._worth_candidate(probability * other_probability, rows):
                         candidates.append(Candidate(len(tokens) - 1, other))
                         rows += 1
             if token in self._last_tokens:
                 break
-            if self._judges:
-                probability *= guess.with_probability(token)
+            if self._needs_probability:
+                probability *= prediction.probability(token)
             if self._should_continue is not None and not self._should_continue(probability, rows):
                 break
-            unseen = [token]
-        return Proposal(tokens, distributions, candidates)
+            unread = [token]
+        return Proposal(tokens, q, candidates)
 
     def _rewind_to_common_prefix(self, text: Sequence[int]) -> None:
         """Drops rejected tokens from the cache.
 
-        After a full acceptance it also lacks the draft's own last token; scoring everything behind
+        After full acceptance the cache lacks the draft's own last token. Scoring everything after
         the common prefix covers both cases.
         """
         valid_length = self._model.valid_length - self._start
@@ -122,72 +123,65 @@ class ModelDrafter:
         self._model.rewind(self._start + self._confirmed)
 
 
-class _Guess(NamedTuple):
-    """A draft's answer to some of the target's tokens.
+class _Prediction(NamedTuple):
+    """The draft's prediction of the next token, in token ids of the target.
 
     Attributes:
-        q: the distribution of the next one.
-        sure: how probable the draft finds a token drawn from q.
-        others: the next best tokens, and how probable it finds them.
+        q: distribution of the next token.
+        probability: the probability that the draft gives to a token drawn from q.
+        others: the next best tokens with their probabilities.
     """
 
     q: Distribution
-    with_probability: Callable[[int], float]
+    probability: Callable[[int], float]
     others: Callable[[], Sequence[tuple[int, float]]]
 
 
-def _guesses(
-    model: Model, process: Process, vocabulary: Vocabulary, *, with_probability: bool
-) -> Callable[[Sequence[int]], _Guess]:
-    """How a draft is asked; whether it is sure is only known if that was asked, too."""
+def _predictor(
+    model: Model, process: Processor, vocabulary: Vocabulary, needs_probability: bool
+) -> Callable[[Sequence[int]], _Prediction]:
+    """A function from tokens of the target to the draft's prediction after them."""
     covers = vocabulary.covers(model.vocab_size)
+    top_model = top_tokens_model_of(model, process)
 
-    def by_logits(tokens: Sequence[int]) -> _Guess:
+    def from_logits(tokens: Sequence[int]) -> _Prediction:
         logits = model.score(vocabulary.to_draft_ids(tokens))[-1]
         q = vocabulary.distribution(process, logits)
         if len(q.tokens) > 1:
-            return _Guess(q, lambda token: float(q.of(token)), list)
+            return _Prediction(q, lambda token: float(q.of(token)), list)
         best = cache(partial(_best, logits))
 
         def others() -> Sequence[tuple[int, float]]:
             if not covers:
                 return []
-            return [
-                (vocabulary.to_target_ids([token])[0], probability)
-                for token, probability in best()[1:]
-            ]
+            return [(vocabulary.to_target_ids([token])[0], share) for token, share in best()[1:]]
 
-        return _Guess(q, lambda _: best()[0][1], others)
+        return _Prediction(q, lambda _: best()[0][1], others)
 
-    top_tokens_model = top_tokens_model_of(model, process)
-    if top_tokens_model is None or not covers:
-        return by_logits
+    if top_model is None or not covers:
+        return from_logits
 
-    def by_choice(tokens: Sequence[int]) -> _Guess:
-        to_draft_ids = vocabulary.to_draft_ids(tokens)
-        top = top_tokens_model.top_tokens(
-            to_draft_ids, skip=len(to_draft_ids) - 1, probabilities=with_probability
-        )
+    def from_top_tokens(tokens: Sequence[int]) -> _Prediction:
+        ids = vocabulary.to_draft_ids(tokens)
+        top = top_model.top_tokens(ids, skip=len(ids) - 1, probabilities=needs_probability)
         token, *others = vocabulary.to_target_ids(top.tokens[0].tolist())
-        q = certain(token, top.logits.item(0))
+        q = arg_max_distribution(token, top.logits.item(0))
         if top.probabilities is None:
-            return _Guess(q, lambda _: 1.0, list)
-        probability, *probabilities = top.probabilities[0].tolist()
-        return _Guess(
-            q, lambda _: probability, lambda: list(zip(others, probabilities, strict=True))
-        )
+            return _Prediction(q, lambda _: 1.0, list)
+        probability, *rest = top.probabilities[0].tolist()
+        return _Prediction(q, lambda _: probability, lambda: list(zip(others, rest, strict=True)))
 
-    return by_choice
+    return from_top_tokens
 
 
 def _best(logits: Logits) -> list[tuple[int, float]]:
-    """The most probable of a draft's tokens, before the arg-max is taken, and their probabilities."""
+    """The `TOP_K` most probable tokens (ids of the draft) at temperature 1, with probabilities."""
     weights = np.empty_like(logits)
-    arithmetic = arithmetic_for(logits)
-    total = arithmetic.weigh(logits, float(logits.max()), 1.0, weights)
+    ops = vocab_ops_for(logits)
+    total = ops.exp_weights(logits, float(logits.max()), 1.0, weights)
     best = []
     for _ in range(min(TOP_K, len(weights))):
-        place = arithmetic.largest(weights)
-        best.append((place, float(weights[place]) / total))
-        weights[place] = -1
+        token = ops.arg_max(weights)
+        best.append((token, float(weights[token]) / total))
+        weights[token] = -1
     return best

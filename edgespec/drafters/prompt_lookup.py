@@ -1,4 +1,4 @@
-"""Drafts from the text itself."""
+"""Drafts from the text itself: what followed the same n-gram earlier (prompt lookup)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["PromptLookup"]
 
 
 class PromptLookup:
-    """What followed the same n-gram earlier, in the prompt or in the text so far.
+    """Proposes what followed the latest n-gram earlier, in the prompt or in the text so far.
 
     Its tokens are determined, not drawn: their q is one-hot.
 
     Args:
-        longest, shortest: sizes of the n-grams looked for, in this order.
+        longest, shortest: lengths of the n-grams that are looked up, longest first.
     """
 
     seconds = 0.0
@@ -26,7 +26,7 @@ class PromptLookup:
         self._sizes = range(longest, shortest - 1, -1)
         self._history: list[int] = []
         self._prompt_length = 0
-        self._follower: dict[tuple[int, ...], int] = {}  # n-gram to the place after its latest use
+        self._follower: dict[tuple[int, ...], int] = {}  # n-gram to the index after its latest use
 
     def begin(self, prompt: Sequence[int]) -> None:
         self._history = []
@@ -35,19 +35,19 @@ class PromptLookup:
         self._prompt_length = len(self._history)
 
     def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
-        # text[0] is the prompt's last token, or a start token that is no part of any text.
+        # text[0] is the prompt's last token, or a start token that belongs to no text.
         self._extend(text[1 + len(self._history) - self._prompt_length :])
         for size in self._sizes:
-            place = self._follower.get(tuple(self._history[-size:]))
-            if place is not None:
-                tokens = self._history[place : place + gamma]
+            start = self._follower.get(tuple(self._history[-size:]))
+            if start is not None:
+                tokens = self._history[start : start + gamma]
                 return Proposal(tokens, [one_hot(token) for token in tokens])
         return Proposal()
 
     def _extend(self, tokens: Sequence[int]) -> None:
         for token in tokens:
-            place = len(self._history)
+            end = len(self._history)
             for size in self._sizes:
-                if place >= size:
-                    self._follower[tuple(self._history[-size:])] = place
+                if end >= size:
+                    self._follower[tuple(self._history[-size:])] = end
             self._history.append(token)

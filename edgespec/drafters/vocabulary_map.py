@@ -1,7 +1,7 @@
-"""Which of the target's tokens a draft has, and under which numbers.
+"""Maps token ids between a target and a draft that has fewer tokens.
 
-A draft may know fewer tokens than its target: the first ones, or the frequent ones. What it cannot
-say it never proposes, and the distribution of the target stays what it is.
+A draft may know only some of its target's tokens: the first ones, or the frequent ones. It never
+proposes the others, which does not change the text's distribution.
 """
 
 from __future__ import annotations
@@ -9,56 +9,60 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.artifact.manifest import Manifest
-from edgespec.core.distribution import Distribution, Process
+from edgespec.core.array_types import VocabRow
+from edgespec.core.distribution import Distribution, Processor
 from edgespec.errors import EdgespecError
 
 __all__ = ["SharedTokens", "SomeTokens", "Vocabulary", "open_vocabulary", "read_vocabulary"]
 
+TokenSequence = Sequence[int] | npt.NDArray[np.int64]
 
+
+@runtime_checkable
 class Vocabulary(Protocol):
-    """Between the target's numbers of tokens and the draft's."""
+    """Maps token ids between target and draft."""
 
-    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
-        """The target's tokens as the draft reads them. One that it lacks is shown as another: a
-        poor guess follows, and a guess is all it is."""
+    def to_draft_ids(self, tokens: TokenSequence) -> list[int]:
+        """Token ids of the draft for token ids of the target. A token that the draft lacks is
+        replaced by another: the prediction gets worse, not the text."""
         ...
 
-    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
-        """The draft's tokens as the target numbers them."""
+    def to_target_ids(self, tokens: TokenSequence) -> list[int]:
+        """Token ids of the target for token ids of the draft."""
         ...
 
-    def distribution(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
-        """q over the target's tokens, from one row of the draft's logits."""
+    def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
+        """q over token ids of the target, from one row of the draft's logits ([vocabulary])."""
         ...
 
     def covers(self, size: int) -> bool:
-        """Whether all tokens of a draft that has so many are the target's, too."""
+        """Whether all `size` tokens of the draft are tokens of the target."""
         ...
 
 
 class SharedTokens:
-    """Both models number their tokens alike; one of them may have more.
+    """Both models use the same token ids; one of them may have more.
 
     Args:
-        width: how many tokens both have.
+        width: number of tokens that both have.
     """
 
     def __init__(self, width: int) -> None:
         self._width = width
 
-    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
+    def to_draft_ids(self, tokens: TokenSequence) -> list[int]:
         return [token if token < self._width else 0 for token in tokens]
 
-    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
+    def to_target_ids(self, tokens: TokenSequence) -> list[int]:
         return self.to_draft_ids(tokens)
 
-    def distribution(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
+    def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
         return process(logits[: self._width])
 
     def covers(self, size: int) -> bool:
@@ -66,14 +70,14 @@ class SharedTokens:
 
 
 class SomeTokens:
-    """The draft has some of the target's tokens, under numbers of its own.
+    """The draft has some of the target's tokens, under its own ids.
 
     Attributes:
-        outputs: [draft's tokens] which of the target's tokens each is, increasing.
-        inputs: [target's tokens] which of the draft's tokens stands for each.
+        outputs: [draft vocabulary] the target's id of each draft token, increasing.
+        inputs: [target vocabulary] the draft's id that replaces each target token.
 
     Raises:
-        ValueError: the two do not belong together.
+        ValueError: the two do not fit each other.
     """
 
     def __init__(self, outputs: Sequence[int], inputs: Sequence[int]) -> None:
@@ -87,18 +91,18 @@ class SomeTokens:
         if self.inputs.min() < 0 or self.inputs.max() >= size:
             raise ValueError("inputs name tokens that the draft lacks")
 
-    def to_draft_ids(self, tokens: Sequence[int]) -> list[int]:
-        to_draft_ids: list[int] = self.inputs.take(tokens).tolist()
-        return to_draft_ids
+    def to_draft_ids(self, tokens: TokenSequence) -> list[int]:
+        ids: list[int] = self.inputs.take(tokens).tolist()
+        return ids
 
-    def to_target_ids(self, tokens: Sequence[int]) -> list[int]:
-        to_target_ids: list[int] = self.outputs.take(tokens).tolist()
-        return to_target_ids
+    def to_target_ids(self, tokens: TokenSequence) -> list[int]:
+        ids: list[int] = self.outputs.take(tokens).tolist()
+        return ids
 
-    def distribution(self, process: Process, logits: npt.NDArray[np.float32]) -> Distribution:
+    def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
         q = process(logits)
-        every = len(q.tokens) == len(self.outputs)
-        return Distribution(self.outputs if every else self.outputs[q.tokens], q.probabilities)
+        whole = len(q.tokens) == len(self.outputs)
+        return Distribution(self.outputs if whole else self.outputs[q.tokens], q.probabilities)
 
     def covers(self, size: int) -> bool:
         return size == len(self.outputs)
@@ -116,7 +120,7 @@ def read_vocabulary(file: Path, target_size: int, draft_size: int) -> SomeTokens
     """Reads {"outputs": […], "inputs": […]}, the arguments of `SomeTokens`.
 
     Raises:
-        EdgespecError: it is damaged, or belongs to other models.
+        EdgespecError: the file is damaged, or belongs to other models.
     """
     try:
         maps = json.loads(file.read_text(encoding="utf-8"))

@@ -8,9 +8,9 @@ from typing import Any
 
 from edgespec.core.controller import Fixed
 from edgespec.core.decode import plain, speculate
-from edgespec.core.distribution import Sampling
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Randomness, Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Rate, Stats, counted
 from edgespec.core.verification import Rule, TargetDistributions, VerificationResult
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -52,7 +52,7 @@ def bench(
     pair: Pair,
     prompts: Sequence[str],
     *,
-    process: Sampling,
+    sampling: Sampling,
     max_new_tokens: int,
     gammas: Sequence[int | str],
     chat: bool,
@@ -64,7 +64,7 @@ def bench(
             ways |= {f"{kind}, γ {gamma}": {"draft": kind, "gamma": gamma} for gamma in gammas}
     options: dict[str, Any] = {
         "max_new_tokens": max_new_tokens,
-        **process.options,
+        **sampling.options,
         "seed": 0,
         "chat": chat,
     }
@@ -92,7 +92,7 @@ def bench_synthetic(
         raise UsageError(f"acceptance is {acceptance}; give a probability from 0 to 1")
     prompt = list(range(3, 19))
     totals = {"plain": Rate(), **{f"model, γ {gamma}": Rate() for gamma in gammas}}
-    process = Sampling()
+    process = Sampling().processor()
     shared: dict[str, Any] = {
         "process": process,
         "max_new_tokens": max_new_tokens,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.cost_model import Costs
-from edgespec.core.distribution import Distribution, Sampling
+from edgespec.core.distribution import Distribution, Processor
 from edgespec.core.model import Model
 from edgespec.core.randomness import Seeded
 from edgespec.drafters.prompt_lookup import PromptLookup
@@ -42,7 +42,7 @@ def model_trace(
     vocabulary: Vocabulary,
     prompt: Sequence[int],
     text: Sequence[int],
-    process: Sampling,
+    process: Processor,
     longest: int,
     *,
     ended: bool = False,
@@ -154,6 +154,6 @@ def _expected_round(drafted: Sequence[float], left: int, costs: Costs, gamma: in
 
 
 def _overlap(p: Distribution, q: Distribution) -> float:
-    places = p.places(q.tokens)
+    places = p.indices_of(q.tokens)
     shared = places < len(p.tokens)
     return float(np.minimum(p.probabilities[places[shared]], q.probabilities[shared]).sum())

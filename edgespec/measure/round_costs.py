@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from edgespec.core.cost_model import Costs
-from edgespec.core.distribution import Sampling, one_hot
+from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Randomness
+from edgespec.core.sampling import Sampling
 from edgespec.core.stats import RoundTime, Stats
 from edgespec.pair.pair import Pair
 
@@ -52,16 +53,16 @@ class RoundCosts:
 
 
 def round_costs(
-    pair: Pair, prompts: Sequence[Sequence[int]], kind: str, process: Sampling
+    pair: Pair, prompts: Sequence[Sequence[int]], kind: str, sampling: Sampling
 ) -> RoundCosts:
     """Median times of rounds with γ drafted tokens, in turns with plain steps.
 
     Args:
         prompts: tokens of texts of the kind that the pair is for.
         kind: of the draft: "model", or "lookup", whose tokens cost nothing.
-        process: the sampling that it will be used with.
+        sampling: options that the pair will be used with.
     """
-    options: dict[str, Any] = {"seed": 0, "ignore_eos": True, **process.options}
+    options: dict[str, Any] = {"seed": 0, "ignore_eos": True, **sampling.options}
     draft = Repeat() if kind == "lookup" else kind
     rounds: dict[int, list[RoundTime]] = {gamma: [] for gamma in (0, *GAMMAS)}
     for prompt in prompts[:PROMPTS]:

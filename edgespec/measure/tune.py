@@ -13,8 +13,8 @@ import numpy as np
 
 from edgespec.artifact.manifest import Manifest, read_manifest
 from edgespec.core.cost_model import Costs
-from edgespec.core.device import CPU, Device, placed
-from edgespec.core.distribution import Sampling
+from edgespec.core.device import CPU, Device, variant_title
+from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Rate
 from edgespec.errors import UsageError
 from edgespec.measure.bench import NOTHING_TO_TIME
@@ -40,7 +40,7 @@ def tune(
     folder: Path,
     prompts: Sequence[str],
     *,
-    process: Sampling,
+    sampling: Sampling,
     max_new_tokens: int,
     threads: Sequence[int] = (),
     named: Sequence[str] = (),
@@ -51,7 +51,7 @@ def tune(
 
     Args:
         prompts: what the pair will be used for; acceptance depends on it.
-        process: the sampling that it will be used with.
+        sampling: options that the pair will be used with.
         max_new_tokens: of each text.
         threads: to try; by default 1 and all cores.
         named: providers to try; by default all that there are.
@@ -62,10 +62,10 @@ def tune(
     drafts = list(manifest.draft.variants) if manifest.draft else []
     trials: list[Trial] = []
     counts = threads or sorted({1, os.cpu_count() or 1})
-    options = (prompts, process, max_new_tokens, chat)
+    options = (prompts, sampling, max_new_tokens, chat)
     for provider, count in product(_providers(named, say), counts):
         for target_format in manifest.target.variants:
-            what = f"target {placed(target_format, provider)}"
+            what = f"target {variant_title(target_format, provider)}"
             with left_out_if_it_cannot(what, provider, say):
                 if _is_exact(folder, manifest, target_format, Device(count, provider), say):
                     run = _Run(folder, target_format, provider, count, *options)
@@ -94,7 +94,7 @@ def _is_exact(
     say: Callable[[str], object],
 ) -> bool:
     """Whether a target may verify on a device; says how far it is there from the processor's."""
-    what = f"target {placed(target_format, device.provider)}"
+    what = f"target {variant_title(target_format, device.provider)}"
     if not invariance_here(folder, manifest, target_format, device, say).is_row_invariant:
         say(f"{what}: not row-invariant with {device.threads} threads, left out")
         return False
@@ -106,7 +106,7 @@ def _tried(run: _Run, drafts: Sequence[str], say: Callable[[str], object]) -> li
     """Every way to draft for a target; a draft model on the processor and where the target is."""
     found = [run.plain(), run.lookup()]
     for draft_format, provider in product(drafts, dict.fromkeys((CPU, run.provider))):
-        with left_out_if_it_cannot(f"draft {placed(draft_format, provider)}", provider, say):
+        with left_out_if_it_cannot(f"draft {variant_title(draft_format, provider)}", provider, say):
             found.append(run.model(draft_format, provider))
     found = _on_one_scale(found)
     for trial in found:
@@ -131,7 +131,7 @@ class _Run:
         provider: str,
         threads: int,
         prompts: Sequence[str],
-        process: Sampling,
+        sampling: Sampling,
         max_new_tokens: int,
         chat: bool,
     ) -> None:
@@ -139,10 +139,10 @@ class _Run:
         self._target_format = target_format
         self.provider = provider
         self._threads = threads
-        self._process = process
+        self._sampling = sampling
         self._options: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
-            **process.options,
+            **sampling.options,
             "seed": 0,
         }
         self._pair = pair = self._load(None, CPU)
@@ -162,7 +162,7 @@ class _Run:
             lookup_trace(prompt, text, LONGEST, ended=ended)
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
-        timed = round_costs(self._pair, self._prompts, "lookup", self._process)
+        timed = round_costs(self._pair, self._prompts, "lookup", self._sampling)
         return self._trial("lookup", None, CPU, timed, traces, self._pair)
 
     def model(self, draft_format: str, provider: str) -> Trial:
@@ -175,13 +175,13 @@ class _Run:
                 pair.vocabulary,
                 prompt,
                 text,
-                self._process,
+                self._sampling.processor(),
                 LONGEST,
                 ended=ended,
             )
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
-        timed = round_costs(pair, self._prompts, "model", self._process)
+        timed = round_costs(pair, self._prompts, "model", self._sampling)
         return self._trial("model", draft_format, provider, timed, traces, pair)
 
     def _load(self, draft_format: str | None, provider: str) -> Pair:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgespec.core.cost_model import Costs
-from edgespec.core.device import Device, drafted_by, placed
+from edgespec.core.device import Device, drafter_title, variant_title
 from edgespec.pair.profile import Profile
 from edgespec.pair.runtime import describe
 
@@ -48,12 +48,12 @@ class Trial:
     @property
     def target(self) -> str:
         """The target's variant and where it runs, for people."""
-        return placed(self.target_format, self.provider)
+        return variant_title(self.target_format, self.provider)
 
     @property
     def tried(self) -> str:
         """What drafted, for people."""
-        return drafted_by(self.kind, self.draft_format, self.draft_provider)
+        return drafter_title(self.kind, self.draft_format, self.draft_provider)
 
     @property
     def measured_on(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgespec.artifact.manifest import Manifest, RowInvariance
-from edgespec.core.device import Device, placed
+from edgespec.core.device import Device, variant_title
 from edgespec.pair.invariance_cache import known_invariance, measured_invariance
 from edgespec.pair.profile import Profile
 from edgespec.pair.provider_check import left_out_if_it_cannot, say_how_far
@@ -43,7 +43,7 @@ def measured_invariances(
     """
     found = {}
     for name, device in _devices(manifest, profile, asked).items():
-        what = f"target {placed(name, device.provider)}"
+        what = f"target {variant_title(name, device.provider)}"
         with left_out_if_it_cannot(what, device.provider, say):
             found[name] = measured_invariance(folder, manifest, name, device)
             say_how_far(folder, manifest, name, device, say)

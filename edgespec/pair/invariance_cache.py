@@ -16,7 +16,7 @@ from pathlib import Path
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Manifest, RowInvariance
 from edgespec.artifact.typed_json import read_json, write_json
-from edgespec.core.device import Device, placed
+from edgespec.core.device import Device, variant_title
 from edgespec.pair.runtime import describe, measure_row_invariance
 
 __all__ = ["INVARIANCE_FILE", "invariance_here", "known_invariance", "measured_invariance"]
@@ -47,7 +47,7 @@ def invariance_here(
     known = known_invariance(folder, manifest, variant, device)
     if known is not None:
         return known
-    target = placed(variant, device.provider)
+    target = variant_title(variant, device.provider)
     say(f"target {target}: testing whether it verifies exactly on this machine …")
     return measured_invariance(folder, manifest, variant, device)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import Manifest, RowInvariance, read_manifest
 from edgespec.core.cost_model import Costs, estimated_costs
-from edgespec.core.device import placed
+from edgespec.core.device import variant_title
 from edgespec.core.kernels import kernels_for
 from edgespec.core.model import Model
 from edgespec.drafters.vocabulary_map import open_vocabulary
@@ -104,7 +104,7 @@ def _models(
         max_rows=max_rows,
         candidates=bool(invariance and invariance.candidates),
     )
-    what = placed(f"target {top.target_format}", top.device.provider)
+    what = variant_title(f"target {top.target_format}", top.device.provider)
     _say_who_runs(what, target.operators, say)
     if manifest.draft is None or top.draft_format is None:
         return target, None
@@ -116,7 +116,7 @@ def _models(
         device=top.draft_device,
         target=target,
     )
-    what = placed(f"draft {top.draft_format}", top.draft_device.provider)
+    what = variant_title(f"draft {top.draft_format}", top.draft_device.provider)
     _say_who_runs(what, draft.operators, say)
     return target, draft
 

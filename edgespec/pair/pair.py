@@ -11,10 +11,10 @@ from edgespec.core.controller import Confident, Controller, controller
 from edgespec.core.cost_model import Costs
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.device import Device
-from edgespec.core.distribution import Sampling
 from edgespec.core.draft import Drafter
 from edgespec.core.model import Model, candidate_model_of
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling, SamplingProcessor
 from edgespec.core.verification import RULES
 from edgespec.drafters.alternating import AlternatingDrafter
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -145,7 +145,7 @@ class Pair:
         kind = self._draft_kind(draft, gamma)
         if gamma is None:
             gamma = self._default_gamma if draft is True else "auto"
-        process = Sampling(temperature, top_k, top_p, min_p)
+        process = Sampling(temperature, top_k, top_p, min_p).processor()
         given = encoded(prompt, self.tokenizer, self.manifest.chat, chat)
         tokens, answers = given.tokens, given.answers if self._exact else None
         randomness = Seeded(seed)
@@ -165,7 +165,7 @@ class Pair:
             rule = None
             rounds = plain(self.target, tokens, **shared)
         else:
-            rule = rule or ("token" if process.greedy or kind == "lookup" else "block")
+            rule = rule or ("token" if process.sampling.greedy or kind == "lookup" else "block")
             rounds = speculate(
                 self.target,
                 drafter,
@@ -217,7 +217,7 @@ class Pair:
         self,
         kind: str | Drafter | None,
         gamma: int | str,
-        process: Sampling,
+        process: SamplingProcessor,
         last_tokens: Sequence[int],
         answers: Sequence[range] | None,
     ) -> tuple[Drafter | None, Controller]:

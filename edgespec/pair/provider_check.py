@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgespec.artifact.manifest import Distance, Manifest
-from edgespec.core.device import CPU, Device, placed
+from edgespec.core.device import CPU, Device, variant_title
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.runtime import open_model
 from edgespec.pair.sample_prompts import sample_texts
@@ -31,7 +31,7 @@ def say_how_far(
     """Says how far a target variant is from itself on the processor, unless it runs there."""
     if device.provider != CPU:
         far = _distance_from_processor(folder, manifest, variant, device)
-        say(f"target {placed(variant, device.provider)}: {far}")
+        say(f"target {variant_title(variant, device.provider)}: {far}")
 
 
 def _distance_from_processor(

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from edgespec.core.controller import Adaptive, Confident, Fixed, controller
 from edgespec.core.cost_model import Costs, estimated_costs, expected_tokens
 from edgespec.core.decode import speculate
-from edgespec.core.distribution import Sampling
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.core.verification import token_rule
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.prompt_lookup import PromptLookup
@@ -240,7 +240,7 @@ def floats(distribution):
 
 
 def greedy(row):
-    return Sampling()(np.asarray(row, np.float32))
+    return Sampling().processor()(np.asarray(row, np.float32))
 
 
 def text_and_rounds(draft, gamma, length, ends=lambda token: False):

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from edgespec.core.distribution import Distribution, Sampling
+from edgespec.core.distribution import Distribution
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.errors import EdgespecError
 
 # Sixteenths: sums of exponentials of distinct numbers do not tie with a cut.
@@ -50,7 +51,7 @@ def definition(logits, temperature, top_k, top_p, min_p):
     st.sampled_from([0.0, 0.05, 0.5]),
 )
 def test_a_distribution_is_its_definition(logits, temperature, top_k, top_p, min_p):
-    distribution = Sampling(temperature, top_k, top_p, min_p)(logits)
+    distribution = Sampling(temperature, top_k, top_p, min_p).processor()(logits)
     expected = definition(logits, temperature, top_k, top_p, min_p)
     found = dict(
         zip(distribution.tokens.tolist(), distribution.probabilities.tolist(), strict=True)
@@ -66,14 +67,14 @@ def test_a_distribution_is_its_definition(logits, temperature, top_k, top_p, min
 
 @given(logits)
 def test_temperature_0_holds_the_largest_logit_alone(logits):
-    distribution = Sampling()(logits)
+    distribution = Sampling().processor()(logits)
     assert distribution.tokens.tolist() == [int(logits.argmax())]
     assert distribution.of(int(logits.argmax())) == 1
 
 
 @given(logits, st.integers(0, 50))
 def test_a_token_has_its_probability_and_others_none(logits, token):
-    distribution = Sampling(temperature=1.0, top_k=5)(logits)
+    distribution = Sampling(temperature=1.0, top_k=5).processor()(logits)
     inside = np.flatnonzero(distribution.tokens == token)
     assert distribution.of(token) == (distribution.probabilities[inside[0]] if len(inside) else 0)
 
@@ -82,11 +83,11 @@ def test_a_token_has_its_probability_and_others_none(logits, token):
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_logit_that_is_no_number_is_refused(bad, temperature):
     with pytest.raises(EdgespecError, match="as its largest logit"):
-        Sampling(temperature)(np.array([1.0, bad, 2.0], np.float32))
+        Sampling(temperature).processor()(np.array([1.0, bad, 2.0], np.float32))
 
 
 def test_tokens_that_are_masked_out_have_no_probability():
-    distribution = Sampling(temperature=1.0)(np.array([0.0, -np.inf, 0.0], np.float32))
+    distribution = Sampling(temperature=1.0).processor()(np.array([0.0, -np.inf, 0.0], np.float32))
     assert distribution.of(1) == 0
     assert distribution.of(0) == 0.5
 

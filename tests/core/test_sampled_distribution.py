@@ -26,7 +26,7 @@ import edgespec
 from checkpoints import write_llama, write_noisy
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
-from edgespec.core.distribution import Sampling
+from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
 from edgespec.pair.runtime import open_model
 from edgespec_export.api import export_pair
@@ -38,10 +38,10 @@ VOCAB = 5
 PROMPT = [3, 4, 1, 3]
 
 SAMPLINGS = {
-    "temperature 1": Sampling(temperature=1.0),
-    "temperature 0.7, top-k 3": Sampling(temperature=0.7, top_k=3),
-    "top-p 0.8": Sampling(temperature=1.2, top_p=0.8),
-    "min-p 0.2": Sampling(temperature=1.5, min_p=0.2),
+    "temperature 1": Sampling(temperature=1.0).processor(),
+    "temperature 0.7, top-k 3": Sampling(temperature=0.7, top_k=3).processor(),
+    "top-p 0.8": Sampling(temperature=1.2, top_p=0.8).processor(),
+    "min-p 0.2": Sampling(temperature=1.5, min_p=0.2).processor(),
 }
 
 
@@ -87,10 +87,10 @@ def empirical(pair, process, **options):
             max_new_tokens=4,
             ignore_eos=True,
             seed=seed,
-            temperature=process.temperature,
-            top_k=process.top_k,
-            top_p=process.top_p,
-            min_p=process.min_p,
+            temperature=process.sampling.temperature,
+            top_k=process.sampling.top_k,
+            top_p=process.sampling.top_p,
+            min_p=process.sampling.min_p,
             **options,
         )
         counts[tuple(result.token_ids[:2])] += 1

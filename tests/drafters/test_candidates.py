@@ -23,14 +23,14 @@ from edgespec.core.cost_model import Costs
 from edgespec.core.device import Device
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal
-from edgespec.core.kernels import SWITCH, kernels_here
+from edgespec.core.kernels import SWITCH, installed_kernels
 from edgespec.core.model import Candidate
 from edgespec.errors import EdgespecError
 from edgespec.pair import invariance_cache as verdicts
 from edgespec.pair.runtime import measure_row_invariance, open_model
 from edgespec_export.api import export_pair
 
-pytestmark = pytest.mark.skipif(kernels_here() is None, reason="there are no kernels here")
+pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
 TINY = {"vocab_size": 272, "head_size": 16}
 PROMPTS = [list(prompt.encode()) for prompt in ("Candidates", "a", "beside the line", "…")]

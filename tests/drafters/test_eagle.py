@@ -19,8 +19,8 @@ from eagle_checkpoints import GUESSES, PROMPT, SIZE, write_eagle, write_target
 from edgespec.artifact.manifest import read_manifest, write_manifest
 from edgespec.core.controller import controller
 from edgespec.core.decode import speculate
-from edgespec.core.distribution import Sampling
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
@@ -197,7 +197,7 @@ def test_further_guesses_on_the_device_are_those_of_training(causal, reading):
 def test_each_round_drafts_from_what_the_target_showed_in_the_one_before(causal, reading):
     """What was drafted and accepted is scored anew: its own guesses do not stay in the cache."""
     pair = edgespec.load(reading[1], threads=1)
-    draft = ModelDrafter(pair.draft, Sampling(1.0), pair.vocabulary)
+    draft = ModelDrafter(pair.draft, Sampling(1.0).processor(), pair.vocabulary)
     text = [pair.target.prefill(PROMPT)]
     draft.begin(PROMPT)
     for seed in range(4):
@@ -208,7 +208,7 @@ def test_each_round_drafts_from_what_the_target_showed_in_the_one_before(causal,
         first, second = guesses(reading, causal, told, 2)
         start = len(text) - 1
         for distribution, row in zip(proposal.q, (first[start], second[start]), strict=True):
-            expected = Sampling(1.0)(row).probabilities
+            expected = Sampling(1.0).processor()(row).probabilities
             np.testing.assert_allclose(distribution.probabilities, expected, atol=1e-5)
         pair.target.score(proposal.tokens[:1])
         text += [proposal.tokens[0], 90 + seed]
@@ -249,7 +249,7 @@ def test_what_is_kept_of_a_conversation_changes_no_guess(reading, monkeypatch, p
     """Both caches kept, or both emptied before each turn: the same rounds from the same seed."""
     monkeypatch.setattr(prefill, "LONGEST", piece)
     pair = edgespec.load(reading[1], threads=1)
-    process = Sampling(1.0)
+    process = Sampling(1.0).processor()
 
     def turns(keeps: bool):
         text, answers, rounds = list(PROMPT), [], []
@@ -317,7 +317,7 @@ def test_a_trace_tells_further_guesses_from_first_ones(causal, reading):
     qs = [torch.tensor(rows).softmax(-1) for rows in guesses(reading, causal, text)]
     p = causal.logits([text]).softmax(-1)
     trace = model_trace(
-        pair.target, pair.draft, pair.vocabulary, PROMPT, text.output, Sampling(1.0), 3
+        pair.target, pair.draft, pair.vocabulary, PROMPT, text.output, Sampling(1.0).processor(), 3
     )
     for start, probabilities in enumerate(trace.probabilities):
         assert len(probabilities) == min(3, 6 - start)

@@ -18,7 +18,7 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.core.controller import Fixed
 from edgespec.core.decode import speculate
 from edgespec.core.device import Device
-from edgespec.core.distribution import Sampling
+from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.vocabulary_map import open_vocabulary
@@ -104,7 +104,7 @@ class Recorded(ModelDrafter):
 def onnx_rounds(onnx, prompt, rule, temperature, table):
     """(proposed tokens, evaluated, accepted, emitted tokens) and narrowest decision, a round."""
     randomness = TableRandomness(table)
-    process = Watched(Sampling(temperature))
+    process = Watched(Sampling(temperature).processor())
     ends = set(onnx.manifest.eos_token_ids)
     draft = Recorded(onnx.draft, process, onnx.vocabulary, ends)
     rounds = speculate(

@@ -8,6 +8,9 @@ beside it.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 from itertools import pairwise
 
@@ -23,8 +26,12 @@ from command import run
 from edgespec.artifact.graph_io import TOP_K
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
-from edgespec.core.kernels import SWITCH, _installed, kernels_here
-from edgespec.core.vocab_ops import InNumpy, arithmetic_for
+from edgespec.core.distribution import one_hot
+from edgespec.core.kernels import SWITCH, _installed, installed_kernels
+from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
+from edgespec.core.verification import residual
+from edgespec.core.vocab_ops import NumpyVocabOps, vocab_ops_for
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import describe, open_model
 from edgespec_export.api import export_pair
@@ -48,9 +55,9 @@ from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
 from edgespec_runtimes.ort.session import open_session
 
-Laws = type(arithmetic_for(np.zeros(1, np.float32)))
+SamplingKernels = type(vocab_ops_for(np.zeros(1, np.float32)))
 
-pytestmark = pytest.mark.skipif(kernels_here() is None, reason="there are no kernels here")
+pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
 MANY = 40  # rows: more than one thread prepares alone, and no multiple of what is computed together
 SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
@@ -192,7 +199,7 @@ def test_rows_of_a_table_are_those_of_the_standard_operators(called, rng):
 @pytest.mark.parametrize("token", [-1, 33])
 def test_a_token_that_a_table_lacks_is_refused(called, rng, token):
     fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
-    with pytest.raises(Exception, match="no such token"):
+    with pytest.raises(Exception, match=rf"token {token} is not in the table of 33 tokens"):
         called(TABLE_ROWS, {"tokens": np.array([token], np.int64)}, fixed)
 
 
@@ -336,7 +343,7 @@ def test_how_probable_the_best_tokens_are_is_their_softmax(head, rng, count, ker
 
 def test_of_fewer_outputs_the_best_ones_are_refused(called, rng):
     inputs = {"x": rows_of(rng, 2, 4), "choose": np.array([2], np.int64)}
-    with pytest.raises(Exception, match="fewer outputs than are asked for"):
+    with pytest.raises(Exception, match="3 tokens of a table of 2"):
         called(HEAD, inputs, head_of(rng, 4, 2, 1), epsilon=1e-5, blocks=[-1, 1], rows=[-1, 4])
 
 
@@ -344,7 +351,7 @@ def test_of_fewer_outputs_the_best_ones_are_refused(called, rng):
 def test_who_asks_for_something_else_is_told(called, rng, wish):
     fixed = head_of(rng, 64, 48, 64)
     inputs = {"x": rows_of(rng, 2, 64), "choose": np.array([wish], np.int64)}
-    with pytest.raises(Exception, match="0, 1 or 2 asks"):
+    with pytest.raises(Exception, match=f"choose is {wish}; give 0"):
         called(HEAD, inputs, fixed, epsilon=1e-5, blocks=[-1, 64], rows=[-1, 64])
 
 
@@ -452,7 +459,7 @@ def test_a_row_of_a_product_with_halves_does_not_depend_on_the_others(called, rn
 
 def test_rows_that_do_not_fit_halves_are_refused(called, rng):
     fixed = halves_of(rng, 64, 48, np.float16)
-    with pytest.raises(Exception, match="rows and weights differ in width"):
+    with pytest.raises(Exception, match=r"x \[m=2, k=63\] and weights \[n=48, k=64\] differ in k"):
         called(FLOAT16_PRODUCT, {"x": np.zeros((2, 63), np.float32)}, fixed)
 
 
@@ -535,19 +542,20 @@ PAST = ("past_key", "past_value")
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"past_value": np.zeros((1, 3, 5, 64), np.float32)}, "differ in shape"),
-        ({n: np.zeros((1, 2, 9, 64), np.float32) for n in PAST}, "does not fit the heads"),
-        ({"past_key": np.zeros((1, 3, 0, 64), np.float32)}, "differ in shape"),
-        ({"v": np.zeros((1, 192), np.float32)}, "for each query"),
-        ({"last": np.array([], np.int32)}, "one last position"),
-        ({"last": np.array([9], np.int32)}, "no such positions"),
-        ({"last": np.array([0], np.int32)}, "no such positions"),
-        ({"k": np.zeros((2, 64), np.float32)}, "do not fit the heads"),
-        ({"cos": np.zeros((1, 2, 16), np.float32)}, "angles for each position"),
-        ({"parents": np.zeros((1, 0), np.int64)}, "a parent for each sibling"),
-        ({"parents": np.array([-1], np.int64)}, "a row that another one follows"),
-        ({"parents": np.array([0], np.int64)}, "a row that another one follows"),
-        ({"parents": np.array([0, 0, 0], np.int64)}, "a row that another one follows"),
+        ({"past_value": np.zeros((1, 3, 5, 64), np.float32)}, "capacity=5, .* differ in capacity"),
+        ({n: np.zeros((1, 2, 9, 64), np.float32) for n in PAST}, "kv_num_heads=3 differ"),
+        ({"past_key": np.zeros((1, 3, 0, 64), np.float32)}, "differ in capacity"),
+        ({"past_key": np.zeros((2, 3, 9, 64), np.float32)}, "other than 1 where 1 is fixed"),
+        ({"v": np.zeros((1, 192), np.float32)}, r"v \[m=1, .* and q \[m=2, .* differ in m"),
+        ({"last": np.array([], np.int32)}, r"last \[0\] has a size other than 1"),
+        ({"last": np.array([9], np.int32)}, "positions 8 to 9 in a cache of 9"),
+        ({"last": np.array([0], np.int32)}, "positions -1 to 0 in a cache of 9"),
+        ({"k": np.zeros((2, 64), np.float32)}, r"head size=192 differ in kv_width"),
+        ({"cos": np.zeros((1, 2, 16), np.float32)}, "half of the head size=32 differ"),
+        ({"parents": np.zeros((1, 0), np.int64)}, r"parents .* should be \[candidates\]"),
+        ({"parents": np.array([-1], np.int64)}, "candidate 0 has parent -1; of 2 rows"),
+        ({"parents": np.array([0], np.int64)}, "candidate 0 has parent 0; of 2 rows"),
+        ({"parents": np.array([0, 0, 0], np.int64)}, "of 2 rows with 3 candidates"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_touches_no_memory(called, rng, wrong, said):
@@ -689,6 +697,27 @@ def test_half_a_layer_is_near_that_of_the_standard_operators(rng, tmp_path, inne
 
 
 @pytest.mark.parametrize("inner", INNER)
+def test_a_block_that_kernels_do_not_know_runs_by_its_body(called, rng, tmp_path, inner):
+    """Graphs of older exports have other names; operators of the body may still have kernels."""
+    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
+    expected = called(half.whole, inputs, fixed, **attributes)
+    model = one_call(half.whole, inputs, fixed, attributes)
+    (node,) = (node for node in model.graph if node.op_type == half.whole.name)
+    node.op_type = f"{half.whole.name}OfBefore"
+    ((identifier, function),) = (
+        item for item in model.functions.items() if item[1].name == half.whole.name
+    )
+    del model.functions[identifier]
+    function.name = node.op_type
+    middle = INNER[inner].built({name: attributes[name] for name in INNER[inner].attributes})
+    model.functions.update({f.identifier(): f for f in (function, middle)})
+    ir.save(model, tmp_path / "older.onnx")
+    found = open_session(tmp_path / "older.onnx", Device(2)).run(None, inputs)
+    for ours, theirs in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("inner", INNER)
 def test_parts_after_each_other_become_half_a_layer(rng, tmp_path, inner):
     half, inputs, fixed, attributes = half_layer(rng, inner, 5)
     given = (tmp_path, half, INNER[inner], inputs, fixed, attributes)
@@ -719,11 +748,11 @@ def test_a_key_that_somebody_reads_before_the_end_is_no_part_of_a_whole(rng, tmp
 def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
     half, inputs, fixed, attributes = half_layer(rng, "SiluGate", 5)
     wrong = fixed | weights_of(rng, STREAM, 300)
-    with pytest.raises(EdgespecError, match="the weights of the feed-forward do not fit"):
+    with pytest.raises(EdgespecError, match=r"weights make 300 columns; 2 \* 192 fit"):
         called(half.whole, inputs, wrong, **attributes)
     half, inputs, fixed, attributes = half_layer(rng, "RotaryTreeAttention", 5)
     wrong = fixed | weights_of(rng, STREAM, 136)
-    with pytest.raises(EdgespecError, match="do not fit the heads"):
+    with pytest.raises(EdgespecError, match="weights make 136 columns; queries, keys and values"):
         called(half.whole, inputs, wrong, **attributes)
 
 
@@ -859,10 +888,12 @@ def test_without_kernels_candidates_are_an_error(called, rng, kind):
         called(function, tree, {}, kernel=False, **attributes_of(shape))
 
 
-# --- Distributions --------------------------------------------------------------------------------------
+# --- Sampling ----------------------------------------------------------------------------------
 
 
-with_distributions = pytest.mark.skipif(Laws is InNumpy, reason="built without Python's headers")
+needs_sampling = pytest.mark.skipif(
+    SamplingKernels is NumpyVocabOps, reason="built without Python's headers"
+)
 
 ROWS = arrays.arrays(
     np.float32,
@@ -873,26 +904,26 @@ ROWS = arrays.arrays(
 )
 
 
-@with_distributions
+@needs_sampling
 @given(ROWS)
 def test_the_largest_number_is_the_first_of_them(row):
-    assert Laws().largest(row) == int(row.argmax())
+    assert SamplingKernels().arg_max(row) == int(row.argmax())
 
 
-@with_distributions
+@needs_sampling
 @given(ROWS, st.integers(0, 699))
 def test_a_number_that_is_none_is_found(row, place):
     row[place % len(row)] = np.nan
-    assert Laws().largest(row) == int(row.argmax())
+    assert SamplingKernels().arg_max(row) == int(row.argmax())
 
 
-@with_distributions
+@needs_sampling
 @given(ROWS.filter(lambda row: np.isfinite(row.max())), st.sampled_from([0.3, 1.0, 2.5]))
 def test_weights_are_numpys_but_for_rounding(row, temperature):
     ours, theirs = np.empty_like(row), np.empty_like(row)
     totals = [
-        arithmetic.weigh(row, float(row.max()), temperature, out)
-        for arithmetic, out in ((Laws(), ours), (InNumpy(), theirs))
+        arithmetic.exp_weights(row, float(row.max()), temperature, out)
+        for arithmetic, out in ((SamplingKernels(), ours), (NumpyVocabOps(), theirs))
     ]
     np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-37)
     assert totals[0] == pytest.approx(float(ours.sum(dtype=np.float64)), rel=1e-12)
@@ -909,12 +940,12 @@ HALVINGS = arrays.arrays(
 ).filter(lambda row: row.max() == 0)
 
 
-@with_distributions
+@needs_sampling
 @given(HALVINGS, st.sampled_from([0.05, 0.5, 0.9, 0.95, 0.999]))
 def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
     """Of equal weights the first: the temperature makes weights of whole powers of two."""
     found = []
-    for arithmetic in (Laws(), InNumpy()):
+    for arithmetic in (SamplingKernels(), NumpyVocabOps()):
         places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
         count = arithmetic.nucleus(row, 0.0, 1 / np.log(2), share, places, weights)
         found.append((places[:count], weights[:count]))
@@ -923,60 +954,82 @@ def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
     np.testing.assert_allclose(our_weights, their_weights, rtol=2e-5, atol=1e-37)
 
 
-@with_distributions
+@needs_sampling
 def test_a_flat_distribution_has_a_nucleus_of_almost_all_tokens():
     row = np.zeros(49152, np.float32)
     places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
-    assert Laws().nucleus(row, 0.0, 1.0, 0.75, places, weights) == 36864
+    assert SamplingKernels().nucleus(row, 0.0, 1.0, 0.75, places, weights) == 36864
     np.testing.assert_array_equal(places[:36864], np.arange(36864))
 
 
-@with_distributions
+@needs_sampling
 @given(WEIGHTS, st.floats(0, 1, exclude_max=True))
 def test_a_draw_is_the_one_that_numpy_makes(weights, uniform):
     """All of these sums are exact, so no draw falls between two roundings."""
-    assert Laws().draw(weights, uniform) == InNumpy().draw(weights, uniform)
+    assert SamplingKernels().draw(weights, uniform) == NumpyVocabOps().draw(weights, uniform)
 
 
-@with_distributions
+@needs_sampling
 def test_a_draw_at_the_very_end_is_the_last_place_with_weight():
     weights = np.zeros(1000, np.float32)
     weights[[3, 600]] = [0.1, 0.2]
-    assert Laws().draw(weights, float(np.nextafter(1.0, 0))) == 600
-    assert Laws().draw(weights, 1.0) == 600
+    assert SamplingKernels().draw(weights, float(np.nextafter(1.0, 0))) == 600
+    assert SamplingKernels().draw(weights, 1.0) == 600
 
 
-@with_distributions
+@needs_sampling
 @given(WEIGHTS, WEIGHTS, st.sampled_from([1.0, 0.5]), st.randoms(use_true_random=False))
 def test_an_excess_is_numpys(p, q, factor, probability):
     places = np.array(sorted(probability.sample(range(1400), len(q))), np.int64)
     np.testing.assert_array_equal(
-        Laws().excess(p, factor, q, places), InNumpy().excess(p, factor, q, places)
+        SamplingKernels().excess(p, factor, q, places), NumpyVocabOps().excess(p, factor, q, places)
     )
 
 
-@with_distributions
+@needs_sampling
 def test_tokens_of_any_integers_have_an_excess():
     p, q = np.full(40, 0.025, np.float32), np.full(3, 0.1, np.float32)
     for places in (np.array([1, 5, 9], np.int32), np.arange(6)[::2]):
-        expected = InNumpy().excess(p, 1, q, places)
-        np.testing.assert_array_equal(arithmetic_for(p, q).excess(p, 1, q, places), expected)
+        expected = NumpyVocabOps().excess(p, 1, q, places)
+        np.testing.assert_array_equal(vocab_ops_for(p, q).excess(p, 1, q, places), expected)
 
 
-@with_distributions
-def test_distributions_by_kernels_are_switched_off_with_the_others(monkeypatch):
-    monkeypatch.setenv(SWITCH, "0")
-    assert isinstance(arithmetic_for(np.zeros(4, np.float32)), InNumpy)
+@needs_sampling
+@pytest.mark.parametrize(("switch", "kernels"), [("0", False), ("1", True)])
+def test_vocabulary_operations_by_kernels_are_switched_off_when_edgespec_is_imported(
+    switch, kernels
+):
+    code = "from edgespec.core import vocab_ops; print(vocab_ops.KERNELS is not None)"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, SWITCH: switch},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == str(kernels)
 
 
-@with_distributions
+@needs_sampling
+def test_the_sampling_loop_reads_no_environment(monkeypatch):
+    process = Sampling(temperature=0.8, top_p=0.9).processor()
+    q = one_hot(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "environ", None)  # reading it would fail
+        p = process(np.linspace(0, 3, 64, dtype=np.float32))
+        assert Seeded(0).categorical(residual(p, q)) < 64
+
+
+@needs_sampling
 def test_other_numbers_than_floats_are_left_to_numpy(rng):
     row = rng.normal(size=64).astype(np.float32)
-    assert isinstance(arithmetic_for(row), Laws)
+    assert isinstance(vocab_ops_for(row), SamplingKernels)
     for other in (row.astype(np.float64), row[::2], np.array([Fraction(1, 3)])):
-        assert isinstance(arithmetic_for(other), InNumpy)
-    assert isinstance(arithmetic_for(row, row.astype(np.float64)), InNumpy)
-    assert isinstance(arithmetic_for(row, np.ones(1, np.int64)), Laws)  # of a determined token
+        assert isinstance(vocab_ops_for(other), NumpyVocabOps)
+    assert isinstance(vocab_ops_for(row, row.astype(np.float64)), NumpyVocabOps)
+    assert isinstance(
+        vocab_ops_for(row, np.ones(1, np.int64)), SamplingKernels
+    )  # of a determined token
 
 
 # --- Names ---------------------------------------------------------------------------------------
@@ -1022,7 +1075,7 @@ BODIES = [
         (
             half.whole,
             {n: [1] * half.columns if n == "widths" else 1.0 for n in half.whole.attributes},
-            f"NormedInt8Product {'Split ' * (half.columns > 1)}{inner} {half.closing.name} Add",
+            f"RMSNormInt8MatMul {'Split ' * (half.columns > 1)}{inner} {half.closing.name} Add",
         )
         for inner, half in FUSED_BLOCKS.items()
     ),
@@ -1044,7 +1097,7 @@ def test_kernels_are_another_machine_to_a_invariance_result(monkeypatch):
     with_kernels = describe(Device(1))
     monkeypatch.setenv(SWITCH, "0")
     assert describe(Device(1)) != with_kernels
-    assert kernels_here() is None
+    assert installed_kernels() is None
 
 
 def test_a_library_of_another_system_is_none(monkeypatch):
@@ -1060,12 +1113,12 @@ def test_a_library_of_another_system_is_none(monkeypatch):
 def test_kernels_that_are_too_old_are_none(monkeypatch):
     import edgespec_kernels
 
-    monkeypatch.setattr(edgespec_kernels, "__version__", "0.2.7")
+    monkeypatch.setattr(edgespec_kernels, "__version__", "0.3.9")
     assert _installed.__wrapped__() is None
 
 
 def test_providers_names_them(monkeypatch):
-    name = kernels_here().name
+    name = installed_kernels().name
     assert name in run("providers").output
     monkeypatch.setenv(SWITCH, "0")
     assert name not in run("providers").output

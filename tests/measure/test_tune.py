@@ -18,7 +18,7 @@ from edgespec.artifact.manifest import read_manifest, write_manifest
 from edgespec.cli.main import main
 from edgespec.core.cost_model import Costs
 from edgespec.core.decode import Round
-from edgespec.core.distribution import Sampling
+from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Stats, counted
 from edgespec.measure.bench import synthetic_rule
 from edgespec.measure.round_costs import round_costs

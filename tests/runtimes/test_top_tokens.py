@@ -19,10 +19,10 @@ from edgespec.artifact.graph_io import DECODER, MAX_ROWS, TOP_K, TOP_LOGITS, TOP
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.cost_model import Costs
 from edgespec.core.device import Device
-from edgespec.core.distribution import Sampling
-from edgespec.core.kernels import SWITCH, kernels_here
+from edgespec.core.kernels import SWITCH, installed_kernels
 from edgespec.core.model import TopTokens
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.core.scoring import score_of
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.vocabulary_map import SharedTokens
@@ -52,7 +52,7 @@ def opened(folder, **options):
     return open_model(folder, target, "int8", device=Device(1), **options)
 
 
-needs_kernels = pytest.mark.skipif(kernels_here() is None, reason="there are no kernels here")
+needs_kernels = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
 
 @pytest.fixture(scope="module", params=TARGETS)
@@ -221,7 +221,7 @@ class AllTokens:
 
 def test_a_draft_with_more_tokens_than_its_target_is_asked_for_logits():
     """Its arg-max might be none of the target's."""
-    draft = ModelDrafter(AllTokens(), Sampling(), SharedTokens(6))
+    draft = ModelDrafter(AllTokens(), Sampling().processor(), SharedTokens(6))
     draft.begin([1])
     assert draft.propose([1], 2, Seeded(0)).tokens == [5, 5]
 
@@ -233,7 +233,9 @@ def test_a_candidates_probability_is_that_of_the_line_before_it_and_its_own():
         asked.append((probability, rows))
         return len(asked) % 2 == 0
 
-    draft = ModelDrafter(AllTokens(), Sampling(), SharedTokens(8), worth_candidate=worth_candidate)
+    draft = ModelDrafter(
+        AllTokens(), Sampling().processor(), SharedTokens(8), worth_candidate=worth_candidate
+    )
     draft.begin([1])
     proposal = draft.propose([1], 3, Seeded(0))
     first, second, third = np.exp(np.arange(7, 4, -1)) / np.exp(np.arange(8)).sum()
@@ -254,7 +256,7 @@ class Broken:
 
 
 def test_a_logit_that_is_no_number_is_an_error_and_no_token():
-    distributions = score_of(Broken(), Sampling(), logits=False)([1], ())
+    distributions = score_of(Broken(), Sampling().processor(), logits=False)([1], ())
     with pytest.raises(EdgespecError, match="returned nan as its largest logit"):
         distributions[0]
 
@@ -267,6 +269,6 @@ class Deaf:
 
 
 def test_a_model_that_cannot_choose_is_asked_for_logits():
-    distributions = score_of(Deaf(), Sampling(), logits=False)([2, 1], ())
+    distributions = score_of(Deaf(), Sampling().processor(), logits=False)([2, 1], ())
     assert [distributions[row].tokens.item() for row in (0, 1)] == [2, 1]
     np.testing.assert_array_equal(distributions.logits.argmax(axis=1), [2, 1])

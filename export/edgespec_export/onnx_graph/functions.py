@@ -17,10 +17,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
+from edgespec_export.onnx_graph.operator_schema import DOMAIN, OPERATORS, check_call
 
 __all__ = ["DOMAIN", "Body", "Function"]
-
-DOMAIN = "edgespec"
 
 
 class Body(Nodes):
@@ -47,6 +46,7 @@ class Body(Nodes):
 
     def call(self, function: Function, *inputs: ir.Value) -> Sequence[ir.Value]:
         """Emits another of edgespec's operators, with the attributes that the call was given."""
+        check_call(function.name, inputs)
         given = {name: self.given(name) for name in function.attributes}
         return self._tape.op_multi_out(
             function.name, inputs, given, num_outputs=function.outputs, domain=DOMAIN
@@ -59,20 +59,28 @@ class Body(Nodes):
 
 @dataclass(frozen=True)
 class Function:
-    """Attributes:
-    name: of the operator, in the domain `DOMAIN`.
-    inputs: their names.
-    outputs: how many there are.
-    emit: emits the body, from the inputs to the outputs. Only `Body.given` may differ from call to
-        call, for it is emitted once.
-    attributes: their names.
+    """An operator of the table (`operator_schema`) with its body.
+
+    Attributes:
+        name: of the operator, in the domain `DOMAIN`.
+        emit: emits the body, from the inputs to the outputs. It runs once for a graph, so only
+            `Body.given` may differ from call to call.
     """
 
     name: str
-    inputs: tuple[str, ...]
-    outputs: int
     emit: Callable[..., Sequence[ir.Value]]
-    attributes: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(tensor.name for tensor in OPERATORS[self.name].inputs)
+
+    @property
+    def outputs(self) -> int:
+        return len(OPERATORS[self.name].outputs)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return tuple(attribute.name for attribute in OPERATORS[self.name].attributes)
 
     def built(self, attributes: Mapping[str, Any]) -> ir.Function:
         """Its body, for calls with these attributes and others of the same types."""

@@ -28,14 +28,14 @@ def _gate(kernel: str, name: str) -> Function:
     def emit(f: Body, gate: ir.Value, up: ir.Value) -> Sequence[ir.Value]:
         return [f.op.Mul(activation(f, gate, name), up)]
 
-    return Function(kernel, ("gate", "up"), 1, emit)
+    return Function(kernel, emit)
 
 
 def _relu(f: Body, x: ir.Value) -> Sequence[ir.Value]:
     return [activation(f, x, "relu")]
 
 
-RELU = Function("Relu", ("x",), 1, _relu)
+RELU = Function("Relu", _relu)
 SILU_GATE = _gate("SiluGate", "silu")
 GELU_GATE = _gate("GeluGate", "gelu_new")
 GATES = {"silu": SILU_GATE, "gelu_new": GELU_GATE, "gelu_pytorch_tanh": GELU_GATE}

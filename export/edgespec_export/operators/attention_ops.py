@@ -16,9 +16,6 @@ from edgespec_export.onnx_graph.functions import Body, Function
 
 __all__ = ["BIASED_ATTENTION", "ROTARY_ATTENTION", "SOURCE_ATTENTION"]
 
-HEADS = ("num_heads", "kv_num_heads", "scale")
-CACHED = ("q", "k", "v", "past_key", "past_value", "last", "total", "parents")
-
 
 def _rotary_attention(
     f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
@@ -82,8 +79,6 @@ def _unbatched(f: Body, x: ir.Value) -> ir.Value:
     return f.op.Squeeze(x, f.ints(0))
 
 
-ROTARY_ATTENTION = Function(
-    "RotaryTreeAttention", (*CACHED, "cos", "sin"), 3, _rotary_attention, HEADS
-)
-BIASED_ATTENTION = Function("BiasedTreeAttention", (*CACHED, "bias"), 3, _biased_attention, HEADS)
-SOURCE_ATTENTION = Function("SourceAttention", ("q", "key", "value"), 1, _source_attention, HEADS)
+ROTARY_ATTENTION = Function("RotaryTreeAttention", _rotary_attention)
+BIASED_ATTENTION = Function("BiasedTreeAttention", _biased_attention)
+SOURCE_ATTENTION = Function("SourceAttention", _source_attention)

@@ -19,5 +19,5 @@ def _product(f: Body, x: ir.Value, weights: ir.Value) -> Sequence[ir.Value]:
     return [f.op.Gemm(x, f.op.Cast(weights, to=ir.DataType.FLOAT), transB=1)]
 
 
-FLOAT16_PRODUCT = Function("Float16Product", ("x", "weights"), 1, _product)
-BFLOAT16_PRODUCT = Function("BFloat16Product", ("x", "weights"), 1, _product)
+FLOAT16_PRODUCT = Function("Float16MatMul", _product)
+BFLOAT16_PRODUCT = Function("BFloat16MatMul", _product)

@@ -124,27 +124,9 @@ def _scaled(
     return f.op.Mul(product, f.op.Mul(row_scale, scale))
 
 
-PRODUCT = Function("Int8Product", ("x", "weights", "scale"), 1, _product)
-HEAD = Function(
-    "Int8Head",
-    ("x", "norm", "hadamard", "table", "scale", "choose"),
-    4,
-    _head,
-    ("epsilon", "blocks", "rows"),
-)
-NORMED_PRODUCT = Function(
-    "NormedInt8Product",
-    ("x", "norm", "weights", "scale"),
-    1,
-    _normed_product,
-    ("epsilon", "step"),
-)
-TABLE_ROWS = Function("Int8TableRows", ("tokens", "table", "scale"), 1, _table_rows)
-TURNED_ROWS = Function("TurnedRows", ("x", "hadamard"), 1, _turned_rows, ("blocks", "rows"))
-TURNED_PRODUCT = Function(
-    "TurnedInt8Product",
-    ("x", "hadamard", "weights", "scale"),
-    1,
-    _turned_product,
-    ("blocks", "rows"),
-)
+PRODUCT = Function("Int8MatMul", _product)
+HEAD = Function("Int8Head", _head)
+NORMED_PRODUCT = Function("RMSNormInt8MatMul", _normed_product)
+TABLE_ROWS = Function("Int8Embedding", _table_rows)
+TURNED_ROWS = Function("HadamardRotation", _turned_rows)
+TURNED_PRODUCT = Function("HadamardInt8MatMul", _turned_product)

@@ -57,28 +57,19 @@ def _fused_block(name: str, columns: int, inner: Function, closing: Function) ->
         (y,) = f.call(closing, y, *inputs[-last:])
         return [f.op.Add(inputs[0], y), *others]
 
-    closing_inputs = (f"closing_{name}" for name in closing.inputs[1:])
-    whole = Function(
-        name,
-        (*opening.inputs, *inner.inputs[columns:], *closing_inputs),
-        inner.outputs,
-        emit,
-        (*opening.attributes, *inner.attributes, *closing.attributes)
-        + (("widths",) if columns > 1 else ()),
-    )
-    return FusedBlock(whole, columns, closing)
+    return FusedBlock(Function(name, emit), columns, closing)
 
 
 # By the operator in the middle.
 FUSED_BLOCKS = {
     inner.name: _fused_block(name, columns, inner, closing)
     for name, columns, inner, closing in (
-        ("RotaryTreeSelfAttention", 3, ROTARY_ATTENTION, PRODUCT),
-        ("BiasedTreeSelfAttention", 3, BIASED_ATTENTION, PRODUCT),
-        ("CrossAttention", 1, SOURCE_ATTENTION, PRODUCT),
-        ("SiluFeedForward", 2, SILU_GATE, TURNED_PRODUCT),
-        ("GeluFeedForward", 2, GELU_GATE, TURNED_PRODUCT),
-        ("ReluFeedForward", 1, RELU, TURNED_PRODUCT),
+        ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, PRODUCT),
+        ("BiasedAttentionBlock", 3, BIASED_ATTENTION, PRODUCT),
+        ("CrossAttentionBlock", 1, SOURCE_ATTENTION, PRODUCT),
+        ("SiluFeedForwardBlock", 2, SILU_GATE, TURNED_PRODUCT),
+        ("GeluFeedForwardBlock", 2, GELU_GATE, TURNED_PRODUCT),
+        ("ReluFeedForwardBlock", 1, RELU, TURNED_PRODUCT),
     )
 }
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.decode import plain
-from edgespec.core.distribution import Sampling
 from edgespec.core.model import Model
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.drafters.vocabulary_map import Vocabulary
 
 __all__ = [
@@ -81,7 +81,7 @@ def written_by_target(
         rounds = plain(
             target,
             prompt,
-            process=Sampling(temperature),
+            process=Sampling(temperature).processor(),
             randomness=Seeded(seed + place),
             max_new_tokens=longest,
             ends=ends.__contains__,
@@ -97,7 +97,7 @@ def distributions_of(
 ) -> TargetDistributions:
     """A model as a draft, which may lack some of the target's tokens; one that reads its target is
     asked when the target has just scored the text."""
-    process = Sampling(temperature)
+    process = Sampling(temperature).processor()
 
     def distributions(text: Written) -> Rows:
         draft.prefill(vocabulary.to_draft_ids(text.prompt))

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from edgespec.core.controller import Fixed
 from edgespec.core.decode import speculate
-from edgespec.core.distribution import Sampling
 from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Stats, counted
 from edgespec.core.verification import token_rule
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -133,7 +133,7 @@ def _rounds(
     if material.draft is None or draft != material.draft_name:
         return dict.fromkeys(columns)
     stats = Stats()
-    process = Sampling(temperature)
+    process = Sampling(temperature).processor()
     drafter = ModelDrafter(material.draft, process, material.vocabulary, material.ends)
     for place, prompt in enumerate(material.prompts[:ROUND_PROMPTS]):
         rounds = speculate(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import onnxruntime as ort
 
 from edgespec.core.device import CPU, ProviderInfo
-from edgespec.core.kernels import kernels_here
+from edgespec.core.kernels import installed_kernels
 from edgespec.errors import UsageError
 
 __all__ = ["TITLE", "Provider", "all_providers", "find_provider", "hindered_plugins"]
@@ -57,7 +57,7 @@ class Provider:
 
 def processor() -> Provider:
     """ONNX Runtime's own provider, with edgespec's kernels where they are."""
-    kernels = kernels_here()
+    kernels = installed_kernels()
     return Provider(ProviderInfo(CPU, TITLE, kernels.name if kernels else "", ""))
 
 

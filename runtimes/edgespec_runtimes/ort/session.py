@@ -11,7 +11,7 @@ from typing import Any
 import onnxruntime as ort
 
 from edgespec.core.device import Device
-from edgespec.core.kernels import kernels_here
+from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.providers import TITLE, Provider, find_provider
@@ -50,7 +50,7 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
     failed = f"{graph} cannot be loaded"
     if provider.title == TITLE:
         with one_line_errors(failed), on_huge_pages():
-            if (kernels := kernels_here()) is not None:
+            if (kernels := installed_kernels()) is not None:
                 options.register_custom_ops_library(str(kernels.library))
             return ort.InferenceSession(str(graph), options, providers=[provider.title], **FIRM)
     with one_line_errors(f"{failed} on {provider.name}", way_out="take another provider (cpu)"):

@@ -1,7 +1,7 @@
-"""A library of operators for ONNX Runtime, to be given to `register_custom_ops_library`.
+"""A library of operators for ONNX Runtime, for `SessionOptions.register_custom_ops_library`.
 
-They are the operators that edgespec's graphs call, in the domain "edgespec". Each is a function in
-the graph, too, so a graph runs without this package.
+It has kernels for the operators that edgespec's graphs call in the domain "edgespec". A graph also
+carries each operator as a function of standard operators, so it runs without this package.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __version__ = version("edgespec-kernels")
 
 
 def library() -> Path:
-    """The shared library."""
+    """The path of the shared library."""
     return Path(__file__).with_name("libedgespec_kernels.so")
 
 
 def runs_here() -> bool:
-    """Whether this processor has the instructions it is made of (AVX-512 with VNNI)."""
+    """Whether this processor has the instructions that the library uses (AVX-512 with VNNI)."""
     return bool(ctypes.CDLL(str(library())).edgespec_kernels_run_here())

@@ -1,0 +1,546 @@
+#include "kernels/attention.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "kernels/vector_math.h"
+
+namespace edgespec {
+namespace {
+
+constexpr int64_t kLanes = 16;
+constexpr int64_t kMaxRegisters = 4;  // columns of one product, in registers
+constexpr int64_t kMaxRows = 6;       // rows of one product: 24 sums stay in registers
+constexpr int64_t kKeyTile = 32;      // keys that are transposed together: they stay in the cache
+constexpr int64_t kValueTile = 64;  // values that all queries use together; they stay in the cache
+constexpr int64_t kChunk = 256;     // keys of one softmax part
+constexpr int64_t kBlock = 96;      // queries that share a read of the cache
+constexpr int64_t kMinTasks = 12;   // tasks that keep the threads of a small machine busy
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+int64_t rounded_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
+
+// Memory that a thread keeps from call to call, aligned to cache lines.
+class Scratch {
+ public:
+  float* floats(int64_t count) {
+    const auto lines = static_cast<size_t>((count + kLanes - 1) / kLanes);
+    if (lines_.size() < lines) lines_.resize(lines);
+    return reinterpret_cast<float*>(lines_.data());
+  }
+
+ private:
+  struct alignas(64) Line {
+    float numbers[kLanes];
+  };
+  std::vector<Line> lines_ = std::vector<Line>(1);
+};
+
+// c [rows, columns] = a [rows, depth] · b [depth, columns], plus c unless `fresh`; one addition
+// after the other along `depth`. `last` are the lanes of a row's last register.
+struct Product {
+  const float* a;
+  int64_t a_stride;
+  const float* b;
+  int64_t b_stride;
+  int64_t depth;
+  float* c;
+  int64_t c_stride;
+  __mmask16 last;
+  bool fresh;  // c is not read
+};
+
+template <typename Body, size_t... i>
+[[gnu::always_inline]] inline void unrolled(Body body, std::index_sequence<i...>) {
+  (body(i), ...);
+}
+
+// body(0) … body(count - 1), unrolled early enough for GCC to keep arrays in registers.
+template <size_t count, typename Body>
+[[gnu::always_inline]] inline void unrolled(Body body) {
+  unrolled(body, std::make_index_sequence<count>());
+}
+
+template <size_t rows, size_t registers>
+void multiply(const Product& product) {
+  __m512 sums[rows][registers];
+  unrolled<rows>([&](size_t r) {
+    const float* c = product.c + r * product.c_stride;
+    unrolled<registers>([&](size_t i) {
+      sums[r][i] = product.fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(c + i * kLanes);
+    });
+  });
+  const float* a = product.a;
+  const float* b = product.b;
+  for (int64_t k = 0; k < product.depth; ++k, ++a, b += product.b_stride) {
+    __m512 across[registers];
+    unrolled<registers>([&](size_t i) {
+      const __mmask16 lanes = i + 1 < registers ? first_lanes(kLanes) : product.last;
+      across[i] = _mm512_maskz_loadu_ps(lanes, b + i * kLanes);
+    });
+    unrolled<rows>([&](size_t r) {
+      const __m512 down = _mm512_set1_ps(a[r * product.a_stride]);
+      unrolled<registers>(
+          [&](size_t i) { sums[r][i] = _mm512_fmadd_ps(down, across[i], sums[r][i]); });
+    });
+  }
+  unrolled<rows>([&](size_t r) {
+    float* c = product.c + r * product.c_stride;
+    unrolled<registers>([&](size_t i) { _mm512_storeu_ps(c + i * kLanes, sums[r][i]); });
+  });
+}
+
+using Multiply = void (*)(const Product&);
+
+template <size_t rows, size_t... registers>
+constexpr std::array<Multiply, kMaxRegisters> by_registers(std::index_sequence<registers...>) {
+  return {multiply<rows, registers + 1>...};
+}
+
+template <size_t... rows>
+constexpr std::array<std::array<Multiply, kMaxRegisters>, kMaxRows> by_rows(
+    std::index_sequence<rows...>) {
+  return {by_registers<rows + 1>(std::make_index_sequence<kMaxRegisters>())...};
+}
+
+constexpr auto kMultiply = by_rows(std::make_index_sequence<kMaxRows>());
+
+void multiply(int64_t rows, int64_t registers, const Product& product) {
+  kMultiply[rows - 1][registers - 1](product);
+}
+
+// Prefetches part `part` of a tile that is split into `parts`.
+void fetch_part(const float* tile, int64_t floats, int64_t part, int64_t parts) {
+  const float* end = tile + (part + 1) * floats / parts;
+  for (const float* line = tile + part * floats / parts; line < end; line += kLanes) {
+    _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T0);
+  }
+}
+
+// Four numbers from each of four rows.
+__m512 gather_four(const float* a, const float* b, const float* c, const float* d) {
+  __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(a));
+  x = _mm512_insertf32x4(x, _mm_loadu_ps(b), 1);
+  x = _mm512_insertf32x4(x, _mm_loadu_ps(c), 2);
+  return _mm512_insertf32x4(x, _mm_loadu_ps(d), 3);
+}
+
+// Four numbers from each of 16 keys, as four registers with one lane for each key.
+void transpose_4x16(const float* const (&keys)[16], int64_t i, float* transposed) {
+  __m512 x[4];
+  unrolled<4>([&](size_t k) {
+    x[k] = gather_four(keys[k] + i, keys[k + 4] + i, keys[k + 8] + i, keys[k + 12] + i);
+  });
+  unrolled<2>([&](size_t half) {
+    const auto pick = [&](__m512 a, __m512 b) {
+      return _mm512_castps_pd(half ? _mm512_unpackhi_ps(a, b) : _mm512_unpacklo_ps(a, b));
+    };
+    const __m512d a = pick(x[0], x[1]), b = pick(x[2], x[3]);
+    float* to = transposed + 2 * half * kKeyTile;
+    _mm512_store_ps(to, _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)));
+    _mm512_store_ps(to + kKeyTile, _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  });
+}
+
+// Transposes up to kKeyTile keys [count, size] to [size, kKeyTile]. Columns without a key repeat
+// the last key.
+void transpose_keys(const float* keys, int64_t count, int64_t size, float* transposed) {
+  for (int64_t first = 0; first < count; first += kLanes) {
+    const int64_t last = std::min(first + kLanes, count) - 1;
+    // Prefetched in the order of memory, which the hardware prefetcher continues; it does not
+    // recognise the order of the loads below.
+    fetch_part(keys + first * size, (last + 1 - first) * size, 0, 1);
+    const float* columns[kLanes];
+    for (int64_t k = 0; k < kLanes; ++k) columns[k] = keys + std::min(first + k, last) * size;
+    for (int64_t i = 0; i < size; i += 4)
+      transpose_4x16(columns, i, transposed + i * kKeyTile + first);
+  }
+}
+
+// For each query of a block and each chunk of keys: the weighted values and the sum of weights,
+// relative to the chunk's largest score.
+struct Partials {
+  float* values;   // [queries, chunks, width]
+  float* sums;     // [queries, padded chunks]
+  float* largest;  // [queries, padded chunks]
+  int64_t chunks, padded, width;
+
+  static int64_t floats(int64_t queries, int64_t chunks, int64_t width) {
+    return queries * (chunks * width + 2 * rounded_up(chunks, kLanes));
+  }
+  Partials(float* memory, int64_t queries, int64_t chunks, int64_t width)
+      : values(memory),
+        sums(values + queries * chunks * width),
+        largest(sums + queries * rounded_up(chunks, kLanes)),
+        chunks(chunks),
+        padded(rounded_up(chunks, kLanes)),
+        width(width) {}
+};
+
+// e^(x - largest); 0 where all scores are -∞.
+__m512 relative_exp(__m512 x, float largest) {
+  return exp(_mm512_sub_ps(x, _mm512_set1_ps(largest == -kInfinity ? 0.0f : largest)));
+}
+
+// Combines a query's chunks: out = sum of weighted values / sum of weights.
+void combine(const Partials& parts, int64_t query, int64_t chunks, int64_t size, float* out) {
+  float* largest = parts.largest + query * parts.padded;
+  const float* sums = parts.sums + query * parts.padded;
+  __m512 most = _mm512_set1_ps(-kInfinity);
+  for (int64_t c = 0; c < chunks; c += kLanes) {
+    most = _mm512_mask_max_ps(most, first_lanes(chunks - c), most, _mm512_load_ps(largest + c));
+  }
+  const float most_of_all = _mm512_reduce_max_ps(most);
+  __m512 total = _mm512_setzero_ps();
+  float* weights = largest;  // reuses the memory
+  for (int64_t c = 0; c < chunks; c += kLanes) {
+    const __mmask16 lanes = first_lanes(chunks - c);
+    const __m512 weight = relative_exp(_mm512_load_ps(largest + c), most_of_all);
+    total = _mm512_mask3_fmadd_ps(weight, _mm512_load_ps(sums + c), total, lanes);
+    _mm512_store_ps(weights + c, weight);
+  }
+  const __m512 divisor = _mm512_set1_ps(_mm512_reduce_add_ps(total));
+  const float* values = parts.values + query * parts.chunks * parts.width;
+  for (int64_t i = 0; i < size; i += kLanes) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t c = 0; c < chunks; ++c) {
+      sum = _mm512_fmadd_ps(_mm512_set1_ps(weights[c]),
+                            _mm512_load_ps(values + c * parts.width + i), sum);
+    }
+    _mm512_mask_storeu_ps(out + i, first_lanes(size - i), _mm512_div_ps(sum, divisor));
+  }
+}
+
+struct Call {
+  AttentionShape shape;
+  const float* queries;
+  int64_t query_stride;
+  const float* keys;
+  const float* values;
+  const float* bias;
+  float* out;
+
+  int64_t group;  // query heads of a key/value head
+  int64_t width;  // `size` rounded up to whole registers
+  int64_t rows_per_block;
+  const int64_t* order;  // rows by the number of keys that they see; null without candidates
+
+  int64_t row(int64_t index) const { return order ? order[index] : index; }
+  // Rows before the candidates.
+  int64_t chain() const { return shape.rows - shape.candidates; }
+  bool is_candidate(int64_t row) const { return row >= chain(); }
+  // How many keys a row sees, a candidate's own key included.
+  int64_t seen(int64_t row) const {
+    const int64_t chain_row = is_candidate(row) ? shape.parents[row - chain()] + 1 : row;
+    return shape.seen + chain_row * shape.step;
+  }
+  // The position of a candidate's own key.
+  int64_t own_key(int64_t row) const { return shape.seen + row - 1; }
+  int64_t total() const { return seen(chain() - 1); }
+  // Columns of the bias.
+  int64_t biases() const { return total() + shape.candidates; }
+  int64_t blocks() const { return (shape.rows + rows_per_block - 1) / rows_per_block; }
+  int64_t chunks() const { return (total() + kChunk - 1) / kChunk; }
+};
+
+// The queries of some rows that share a key/value head: by row, then by head. A query sees at least
+// as many keys as those before it.
+class Block {
+ public:
+  Block(const Call& call, int64_t kv_head, int64_t block)
+      : call_(call),
+        kv_head_(kv_head),
+        first_row_(block * call.rows_per_block),
+        rows_(std::min(call.rows_per_block, call.shape.rows - first_row_)),
+        size_(call.shape.size),
+        keys_(call.keys + kv_head * call.shape.stride * size_),
+        values_(call.values + kv_head * call.shape.stride * size_) {}
+
+  int64_t count() const { return rows_ * call_.group; }
+  int64_t chunks(int64_t query) const { return (seen(query) + kChunk - 1) / kChunk; }
+  int64_t chunks() const { return chunks(count() - 1); }
+
+  // Copies the queries, scaled.
+  void load_queries(float* queries) const {
+    const __m512 scale = _mm512_set1_ps(call_.shape.scale);
+    for (int64_t q = 0; q < count(); ++q) {
+      const float* from = call_.queries + row(q) * call_.query_stride + head(q) * size_;
+      for (int64_t i = 0; i < size_; i += kLanes) {
+        const __m512 part = _mm512_maskz_loadu_ps(first_lanes(size_ - i), from + i);
+        _mm512_store_ps(queries + q * call_.width + i, _mm512_mul_ps(part, scale));
+      }
+    }
+  }
+
+  // `scores` [count, kChunk] and `transposed` [size, kKeyTile] are working memory.
+  void attend_chunk(int64_t chunk, const float* queries, float* transposed, float* scores,
+                    const Partials& parts) const {
+    const int64_t first = chunk * kChunk;
+    const int64_t keys = visible(count() - 1, first, kChunk);
+    for (int64_t tile = 0; tile < keys; tile += kKeyTile) {
+      transpose_keys(keys_ + (first + tile) * size_, std::min(kKeyTile, keys - tile), size_,
+                     transposed);
+      const bool more = tile + kKeyTile < keys;
+      const float* next =
+          more ? keys_ + (first + tile + kKeyTile) * size_ : values_ + first * size_;
+      score_tile(first + tile, queries, transposed, scores + tile, next);
+    }
+    if (call_.shape.candidates) score_own_keys(first, queries, transposed, scores);
+    for (int64_t q = 0; q < count(); ++q) weigh(q, chunk, scores + q * kChunk, parts);
+    for (int64_t tile = 0; tile < keys; tile += kValueTile) {
+      add_values(chunk, tile, scores + tile, parts);
+    }
+  }
+
+  void finish(const Partials& parts) const {
+    for (int64_t q = 0; q < count(); ++q) {
+      float* out = call_.out + (row(q) * call_.shape.heads + head(q)) * size_;
+      combine(parts, q, chunks(q), size_, out);
+    }
+  }
+
+ private:
+  int64_t row(int64_t query) const { return call_.row(first_row_ + query / call_.group); }
+  int64_t head(int64_t query) const { return kv_head_ * call_.group + query % call_.group; }
+  int64_t seen(int64_t query) const { return call_.seen(row(query)); }
+
+  // How many of the `count` keys from `first` on a query sees.
+  int64_t visible(int64_t query, int64_t first, int64_t count) const {
+    return std::clamp<int64_t>(seen(query) - first, 0, count);
+  }
+
+  // The same without a candidate's own key, which lies elsewhere in the cache.
+  int64_t in_place(int64_t query, int64_t first, int64_t count) const {
+    return std::clamp<int64_t>(seen(query) - call_.is_candidate(row(query)) - first, 0, count);
+  }
+
+  // Whether the query is a candidate whose own key counts as one of the `count` keys from `first`
+  // on.
+  bool has_own(int64_t query, int64_t first, int64_t count) const {
+    const int64_t own = seen(query) - 1 - first;
+    return call_.is_candidate(row(query)) && own >= 0 && own < count;
+  }
+
+  // Calls body(first, count, part, parts) for the queries, in parts of equal size, at most kMaxRows
+  // each.
+  template <typename Body>
+  void by_parts(Body body) const {
+    const int64_t parts = (count() + kMaxRows - 1) / kMaxRows;
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t first = part * count() / parts;
+      body(first, (part + 1) * count() / parts - first, part, parts);
+    }
+  }
+
+  // With several parts of queries, the next tile is prefetched meanwhile.
+  void score_tile(int64_t first_key, const float* queries, const float* transposed, float* scores,
+                  const float* next) const {
+    by_parts([&](int64_t q, int64_t rows, int64_t part, int64_t parts) {
+      if (parts > 1) fetch_part(next, kKeyTile * size_, part, parts);
+      const int64_t keys = visible(q + rows - 1, first_key, kKeyTile);
+      if (keys == 0) return;
+      multiply(rows, (keys + kLanes - 1) / kLanes,
+               {queries + q * call_.width, call_.width, transposed, kKeyTile, size_,
+                scores + q * kChunk, kChunk, first_lanes(kLanes), true});
+    });
+  }
+
+  // For candidates: replaces the score at their own key, which so far is that of the chain's key.
+  void score_own_keys(int64_t first, const float* queries, float* transposed, float* scores) const {
+    for (int64_t q = 0; q < count(); q += call_.group) {
+      if (!has_own(q, first, kChunk)) continue;
+      transpose_keys(keys_ + call_.own_key(row(q)) * size_, 1, size_, transposed);
+      for (int64_t i = q; i < q + call_.group; ++i) {
+        alignas(64) float own[kLanes];
+        multiply(1, 1,
+                 {queries + i * call_.width, call_.width, transposed, kKeyTile, size_, own, kLanes,
+                  first_lanes(kLanes), true});
+        scores[i * kChunk + seen(q) - 1 - first] = own[0];
+      }
+    }
+  }
+
+  // Replaces the scores of the keys that a query sees by their exponentials.
+  void weigh(int64_t query, int64_t chunk, float* scores, const Partials& parts) const {
+    const int64_t keys = visible(query, chunk * kChunk, kChunk);
+    if (keys == 0) return;
+    if (call_.bias != nullptr) add_bias(query, chunk * kChunk, keys, scores);
+    __m512 most = _mm512_set1_ps(-kInfinity);
+    for (int64_t k = 0; k < keys; k += kLanes) {
+      most = _mm512_mask_max_ps(most, first_lanes(keys - k), most, _mm512_load_ps(scores + k));
+    }
+    const float largest = _mm512_reduce_max_ps(most);
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t k = 0; k < keys; k += kLanes) {
+      const __m512 weight = relative_exp(_mm512_load_ps(scores + k), largest);
+      sum = _mm512_mask_add_ps(sum, first_lanes(keys - k), sum, weight);
+      _mm512_store_ps(scores + k, weight);
+    }
+    parts.largest[query * parts.padded + chunk] = largest;
+    parts.sums[query * parts.padded + chunk] = _mm512_reduce_add_ps(sum);
+  }
+
+  void add_bias(int64_t query, int64_t first_key, int64_t keys, float* scores) const {
+    const float* bias =
+        call_.bias + first_key + (head(query) * call_.shape.rows + row(query)) * call_.biases();
+    for (int64_t k = 0; k < keys; k += kLanes) {
+      const __m512 part = _mm512_maskz_loadu_ps(first_lanes(keys - k), bias + k);
+      _mm512_store_ps(scores + k, _mm512_add_ps(_mm512_load_ps(scores + k), part));
+    }
+  }
+
+  // A value that a query does not see must not be added even with weight 0: it may be NaN.
+  void add_values(int64_t chunk, int64_t tile, const float* weights, const Partials& parts) const {
+    const int64_t first_key = chunk * kChunk + tile;
+    by_parts([&](int64_t q, int64_t rows, int64_t, int64_t) {
+      if (visible(q + rows - 1, first_key, kValueTile) == 0) return;
+      const int64_t shared = in_place(q, first_key, kValueTile);
+      const float* from = values_ + first_key * size_;
+      add_values(chunk, tile, q, rows, 0, shared, from, weights, parts);
+      for (int64_t i = q; i < q + rows; ++i) {
+        const int64_t more = in_place(i, first_key, kValueTile);
+        if (more > shared) {
+          add_values(chunk, tile, i, 1, shared, more, from + shared * size_, weights, parts);
+        }
+        if (has_own(i, first_key, kValueTile)) {
+          const float* own = values_ + call_.own_key(row(i)) * size_;
+          add_values(chunk, tile, i, 1, more, more + 1, own, weights, parts);
+        }
+      }
+    });
+  }
+
+  // Adds the values of keys begin … end - 1 of a tile; `from` is the first of them.
+  void add_values(int64_t chunk, int64_t tile, int64_t query, int64_t rows, int64_t begin,
+                  int64_t end, const float* from, const float* weights,
+                  const Partials& parts) const {
+    float* to = parts.values + (query * parts.chunks + chunk) * parts.width;
+    for (int64_t i = 0; i < size_; i += kMaxRegisters * kLanes) {
+      const int64_t registers = std::min(kMaxRegisters, (size_ - i + kLanes - 1) / kLanes);
+      multiply(rows, registers,
+               {weights + query * kChunk + begin, kChunk, from + i, size_, end - begin, to + i,
+                parts.chunks * parts.width, first_lanes(size_ - i - (registers - 1) * kLanes),
+                tile == 0 && begin == 0});
+    }
+  }
+
+  const Call& call_;
+  int64_t kv_head_;
+  int64_t first_row_;
+  int64_t rows_;
+  int64_t size_;
+  const float* keys_;
+  const float* values_;
+};
+
+// A thread's working memory for one block: its queries, a tile of keys, scores.
+struct Workspace {
+  float* queries;
+  float* transposed;
+  float* scores;
+
+  Workspace(const Call& call, const Block& block) {
+    thread_local Scratch scratch;
+    queries = scratch.floats(block.count() * (call.width + kChunk) + call.width * kKeyTile);
+    transposed = queries + block.count() * call.width;
+    scores = transposed + call.width * kKeyTile;
+    block.load_queries(queries);
+  }
+};
+
+// With many blocks, each is one task over all of its keys. The last blocks see most keys and come
+// first.
+void attend_block(const Call& call, int64_t task) {
+  const int64_t kv_heads = call.shape.kv_heads;
+  const Block block(call, task % kv_heads, call.blocks() - 1 - task / kv_heads);
+  const Workspace work(call, block);
+  thread_local Scratch scratch;
+  const int64_t chunks = block.chunks();
+  const Partials parts(scratch.floats(Partials::floats(block.count(), chunks, call.width)),
+                       block.count(), chunks, call.width);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    block.attend_chunk(chunk, work.queries, work.transposed, work.scores, parts);
+  }
+  block.finish(parts);
+}
+
+// With few blocks, each chunk of keys is a task.
+void attend_chunks(const Call& call, int64_t cycles, const Threads& threads) {
+  thread_local Scratch scratch;
+  const int64_t chunks = call.chunks(), blocks = call.blocks() * call.shape.kv_heads;
+  const int64_t queries = call.rows_per_block * call.group;
+  const int64_t floats = Partials::floats(queries, chunks, call.width);
+  float* memory = scratch.floats(blocks * floats);
+  const auto block_at = [&](int64_t i) {
+    return Block(call, i % call.shape.kv_heads, i / call.shape.kv_heads);
+  };
+  const auto partials_at = [&](int64_t i) {
+    return Partials(memory + i * floats, queries, chunks, call.width);
+  };
+  threads.each(blocks * chunks, cycles, [&](int64_t task) {
+    const int64_t i = task / chunks, chunk = task % chunks;
+    const Block block = block_at(i);
+    if (chunk >= block.chunks()) return;
+    const Workspace work(call, block);
+    block.attend_chunk(chunk, work.queries, work.transposed, work.scores, partials_at(i));
+  });
+  // About one cycle for each register.
+  threads.each(blocks, blocks * floats / kLanes,
+               [&](int64_t i) { block_at(i).finish(partials_at(i)); });
+}
+
+// An estimate in cycles: reading keys and values, and two products with 16 multiplications a cycle.
+int64_t cycles(const Call& call) {
+  const int64_t numbers = call.shape.kv_heads * call.total() * call.shape.size;
+  return numbers * (12 + call.shape.rows * call.group) / 8;
+}
+
+// Rows ordered by the number of keys that they see: candidates right after their parent.
+std::vector<int64_t> ordered_by_seen(const AttentionShape& shape) {
+  std::vector<int64_t> order;
+  const int64_t chain = shape.rows - shape.candidates;
+  for (int64_t row = 0; row < chain; ++row) {
+    order.push_back(row);
+    for (int64_t i = 0; i < shape.candidates; ++i) {
+      if (shape.parents[i] == row) order.push_back(chain + i);
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+void attend(const AttentionShape& shape, const float* queries, int64_t query_stride,
+            const float* keys, const float* values, const float* bias, float* out,
+            const Threads& threads) {
+  if (shape.rows == 0) return;
+  const int64_t group = shape.heads / shape.kv_heads;
+  const int64_t rows_per_block = std::min(shape.rows, std::max<int64_t>(1, kBlock / group));
+  const std::vector<int64_t> order =
+      shape.candidates ? ordered_by_seen(shape) : std::vector<int64_t>{};
+  const Call call{shape,
+                  queries,
+                  query_stride,
+                  keys,
+                  values,
+                  bias,
+                  out,
+                  group,
+                  rounded_up(shape.size, kLanes),
+                  rows_per_block,
+                  shape.candidates ? order.data() : nullptr};
+  const int64_t blocks = call.blocks() * shape.kv_heads;
+  if (call.chunks() > 1 && blocks < kMinTasks) {
+    attend_chunks(call, cycles(call), threads);
+  } else {
+    threads.each(blocks, cycles(call), [&](int64_t task) { attend_block(call, task); });
+  }
+}
+
+}  // namespace edgespec

@@ -1,0 +1,51 @@
+// Steps on rows of activations before and after a product: RMS norm, Hadamard rotation, RoPE,
+// gates, quantization to 8 bits. A row's numbers depend on that row only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace edgespec {
+
+// Rows quantized to 8 bits: row r is scale[r] · values[r * stride …]; zeros follow its `width`
+// numbers.
+struct QuantizedRows {
+  int64_t count = 0;
+  int64_t width = 0;
+  int64_t stride = 0;  // bytes from one row to the next
+  std::vector<int8_t> values;
+  std::vector<float> scale;
+
+  void resize(int64_t rows, int64_t columns);
+  int8_t* row(int64_t r) { return values.data() + r * stride; }
+  const int8_t* row(int64_t r) const { return values.data() + r * stride; }
+  int32_t sum(int64_t r) const;  // of a row's values
+};
+
+// Quantizes row r with scale `step`.
+void quantize_row(const float* x, float step, QuantizedRows& rows, int64_t r);
+
+// Quantizes row r with the scale that makes its largest absolute value 127. A row with a NaN gets
+// scale NaN.
+void quantize_row_by_max(const float* x, QuantizedRows& rows, int64_t r);
+
+// y = x / √(mean(x²) + ε) · weight; false if mean(x²) is NaN or infinite.
+bool norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y);
+
+// y = x · Q; Q has normalized Hadamard matrices of `block` rows on its diagonal. `block` is a power
+// of two, at most kMaxHadamard.
+constexpr int64_t kMaxHadamard = 512;
+void hadamard_row(const float* x, int64_t block, int64_t width, float* y);
+
+// RoPE on one head of 2 · half numbers: pairs x[i], x[i + half] rotate by the angle of cos[i],
+// sin[i].
+void rope_row(const float* x, const float* cos, const float* sin, int64_t half, float* y);
+
+// y = max(x, 0); NaN stays.
+void relu_row(const float* x, int64_t width, float* y);
+
+// y = silu(gate) · up; y = gelu(gate) · up with the tanh form of GELU.
+void silu_gate_row(const float* gate, const float* up, int64_t width, float* y);
+void gelu_gate_row(const float* gate, const float* up, int64_t width, float* y);
+
+}  // namespace edgespec

@@ -1,0 +1,265 @@
+// Attention operators: self-attention, which writes its keys and values into a cache, and attention
+// to an encoder's keys and values.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/attention.h"
+#include "kernels/rows.h"
+#include "ops/scratch.h"
+#include "ort/op.h"
+
+namespace edgespec {
+
+// The attributes that all attention operators have.
+struct Heads {
+  int64_t count, kv_count;
+  float scale;
+
+  template <typename Schema>
+  static Heads of(const Setup& setup) {
+    const Heads heads{setup.attribute(Schema::attr::num_heads),
+                      setup.attribute(Schema::attr::kv_num_heads),
+                      setup.attribute(Schema::attr::scale)};
+    if (heads.kv_count < 1 || heads.count < 1 || heads.count % heads.kv_count) {
+      fail("num_heads is ", heads.count, ", no multiple of kv_num_heads=", heads.kv_count);
+    }
+    return heads;
+  }
+
+  // Sets the sizes that follow from the width of the queries, heads · size.
+  void set_sizes(int64_t q_width, Shapes& shapes) const {
+    const int64_t size = q_width / count;
+    if (size < 8 || size % 8 || q_width != size * count) {
+      fail("queries of ", q_width, " numbers for ", count,
+           " heads; a head has 8, 16, 24, … numbers");
+    }
+    shapes.set(Dim::heads, count, "num_heads");
+    shapes.set(Dim::kv_heads, kv_count, "kv_num_heads");
+    shapes.set(Dim::size, size, "head size");
+    shapes.set(Dim::half_size, size / 2, "half of the head size");
+    shapes.set(Dim::kv_width, kv_count * size, "kv_num_heads * head size");
+  }
+};
+
+// Rows of `width` numbers; row r begins at data + r * stride.
+struct Rows {
+  const float* data;
+  int64_t count, width, stride;
+
+  static Rows of(const Tensor<const float>& x) {
+    return {x.data, x.shape[0], x.shape[1], x.shape[1]};
+  }
+  const float* at(int64_t r) const { return data + r * stride; }
+};
+
+// One call of self-attention: its rows and its cache.
+class CachedCall {
+ public:
+  // q [m, heads · size], k and v [m, kv_heads · size]; the cache and the parents are inputs of the
+  // operator `Schema`. `shapes` has the sizes of heads.
+  template <typename Schema>
+  static CachedCall of(Call& call, const Heads& heads, const Rows& q, const Rows& k, const Rows& v,
+                       Shapes& shapes) {
+    using in = typename Schema::in;
+    using out = typename Schema::out;
+    CachedCall self(heads, q, k, v, shapes[Dim::size]);
+    const auto keys = call.input(in::past_key, shapes);
+    const auto values = call.input(in::past_value, shapes);
+    self.capacity_ = shapes[Dim::capacity];
+    const int64_t last = *call.input(in::last, shapes).data;
+    self.past_ = last + 1 - q.count;
+    if (self.past_ < 0 || last >= self.capacity_) {
+      fail("positions ", self.past_, " to ", last, " in a cache of ", self.capacity_);
+    }
+    shapes.set(Dim::keys, last + 1, "last + 1");
+    const auto parents = call.input(in::parents, shapes);
+    self.take_parents(parents.data, shapes[Dim::candidates]);
+    self.keys_ = present(keys.data, call.output(out::present_key, shapes), shapes);
+    self.values_ = present(values.data, call.output(out::present_value, shapes), shapes);
+    return self;
+  }
+
+  // Applies RoPE to queries and keys, by cos and sin [m, size / 2], and writes the keys.
+  void write_keys_rotated(const float* cos, const float* sin) {
+    struct RotatedQueries;
+    float* queries = scratch<RotatedQueries>(rows_ * q_.width);
+    const int64_t half = size_ / 2;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const float *c = cos + r * half, *s = sin + r * half;
+      for (int64_t head = 0; head < heads_.count; ++head) {
+        const int64_t column = head * size_;
+        rope_row(q_.at(r) + column, c, s, half, queries + r * q_.width + column);
+      }
+      for (int64_t head = 0; head < heads_.kv_count; ++head) {
+        rope_row(k_.at(r) + head * size_, c, s, half, in_cache(keys_, head, past_ + r));
+      }
+    }
+    q_ = {queries, rows_, q_.width, q_.width};
+  }
+
+  void write_keys() { write(k_, keys_); }
+
+  // Writes the values and attends: out [m, heads · size]. `bias` [1, heads, m, keys] may be null.
+  void attend(const float* bias, float* out, const Threads& threads) {
+    write(v_, values_);
+    const AttentionShape shape{rows_, heads_.count, heads_.kv_count, size_,    past_ + 1,
+                               1,     capacity_,    heads_.scale,    parents_, candidates_};
+    edgespec::attend(shape, q_.data, q_.stride, keys_, values_, bias, out, threads);
+  }
+
+ private:
+  CachedCall(const Heads& heads, const Rows& q, const Rows& k, const Rows& v, int64_t size)
+      : heads_(heads), q_(q), k_(k), v_(v), rows_(q.count), size_(size) {}
+
+  // Memory of the cache with this call's positions. The caller usually binds it to the memory of
+  // the past; if not, the past is copied.
+  static float* present(const float* past, float* now, const Shapes& shapes) {
+    const int64_t count = shapes[Dim::kv_heads] * shapes[Dim::capacity] * shapes[Dim::size];
+    if (now != past) std::memcpy(now, past, static_cast<size_t>(count) * sizeof(float));
+    return now;
+  }
+
+  // A candidate's parent is a row of the chain before its last one.
+  void take_parents(const int64_t* parents, int64_t candidates) {
+    const int64_t chain = rows_ - candidates;
+    for (int64_t i = 0; i < candidates; ++i) {
+      if (parents[i] < 0 || parents[i] + 1 >= chain) {
+        fail("candidate ", i, " has parent ", parents[i], "; of ", rows_, " rows with ", candidates,
+             " candidates, parents are 0 to ", chain - 2);
+      }
+    }
+    parents_ = parents;
+    candidates_ = candidates;
+  }
+
+  float* in_cache(float* buffer, int64_t head, int64_t position) const {
+    return buffer + (head * capacity_ + position) * size_;
+  }
+
+  void write(const Rows& rows, float* buffer) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t head = 0; head < heads_.kv_count; ++head) {
+        std::copy_n(rows.at(r) + head * size_, size_, in_cache(buffer, head, past_ + r));
+      }
+    }
+  }
+
+  const Heads& heads_;
+  Rows q_, k_, v_;
+  int64_t rows_, size_, capacity_ = 0, past_ = 0;
+  const int64_t* parents_ = nullptr;
+  int64_t candidates_ = 0;
+  float *keys_ = nullptr, *values_ = nullptr;
+};
+
+// Positions as RoPE: inputs cos and sin.
+template <typename Schema>
+class RotaryPositions {
+ public:
+  RotaryPositions(const Call& call, Shapes& shapes)
+      : cos_(call.input(Schema::in::cos, shapes).data),
+        sin_(call.input(Schema::in::sin, shapes).data) {}
+
+  void attend(CachedCall& cached, float* out, const Threads& threads) const {
+    cached.write_keys_rotated(cos_, sin_);
+    cached.attend(nullptr, out, threads);
+  }
+
+ private:
+  const float *cos_, *sin_;
+};
+
+// Positions as a bias of scores: input bias.
+template <typename Schema>
+class BiasedPositions {
+ public:
+  BiasedPositions(const Call& call, Shapes& shapes)
+      : bias_(call.input(Schema::in::bias, shapes).data) {}
+
+  void attend(CachedCall& cached, float* out, const Threads& threads) const {
+    cached.write_keys();
+    cached.attend(bias_, out, threads);
+  }
+
+ private:
+  const float* bias_;
+};
+
+template <typename Table, template <typename> typename Positions>
+class SelfAttention {
+ public:
+  using Schema = Table;
+
+  explicit SelfAttention(const Setup& setup) : heads_(Heads::of<Schema>(setup)) {}
+
+  void compute(Call& call) {
+    using in = typename Schema::in;
+    Shapes shapes;
+    const auto q = call.input(in::q, shapes);
+    heads_.set_sizes(shapes[Dim::q_width], shapes);
+    const auto k = call.input(in::k, shapes), v = call.input(in::v, shapes);
+    auto cached =
+        CachedCall::of<Schema>(call, heads_, Rows::of(q), Rows::of(k), Rows::of(v), shapes);
+    const Positions<Schema> positions(call, shapes);
+    positions.attend(cached, call.output(Schema::out::y, shapes), call.threads());
+  }
+
+ private:
+  Heads heads_;
+};
+
+using RotaryTreeAttention = SelfAttention<schema::RotaryTreeAttention, RotaryPositions>;
+using BiasedTreeAttention = SelfAttention<schema::BiasedTreeAttention, BiasedPositions>;
+
+// One call of attention to an encoder's keys and values.
+class SourceCall {
+ public:
+  // q [m, heads · size]; keys and values are inputs of the operator `Schema`. `shapes` has the
+  // sizes of heads.
+  template <typename Schema>
+  static SourceCall of(const Call& call, const Heads& heads, const Rows& q, Shapes& shapes) {
+    const auto keys = call.input(Schema::in::key, shapes);
+    const auto values = call.input(Schema::in::value, shapes);
+    const int64_t source = shapes[Dim::source];
+    if (source < 1) fail("a source of ", source, " positions");
+    constexpr int64_t kEveryRowSeesAll = 0;
+    const AttentionShape shape{q.count, heads.count,      heads.kv_count, shapes[Dim::size],
+                               source,  kEveryRowSeesAll, source,         heads.scale};
+    return {q, keys.data, values.data, shape};
+  }
+
+  // out [m, heads · size]
+  void attend(float* out, const Threads& threads) const {
+    edgespec::attend(shape_, q_.data, q_.stride, keys_, values_, nullptr, out, threads);
+  }
+
+ private:
+  SourceCall(const Rows& q, const float* keys, const float* values, const AttentionShape& shape)
+      : q_(q), keys_(keys), values_(values), shape_(shape) {}
+
+  Rows q_;
+  const float *keys_, *values_;
+  AttentionShape shape_;
+};
+
+class SourceAttention {
+ public:
+  using Schema = schema::SourceAttention;
+
+  explicit SourceAttention(const Setup& setup) : heads_(Heads::of<Schema>(setup)) {}
+
+  void compute(Call& call) {
+    Shapes shapes;
+    const auto q = call.input(Schema::in::q, shapes);
+    heads_.set_sizes(shapes[Dim::q_width], shapes);
+    const auto source = SourceCall::of<Schema>(call, heads_, Rows::of(q), shapes);
+    source.attend(call.output(Schema::out::y, shapes), call.threads());
+  }
+
+ private:
+  Heads heads_;
+};
+
+}  // namespace edgespec

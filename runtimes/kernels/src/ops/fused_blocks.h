@@ -1,0 +1,185 @@
+// Fused blocks: attention blocks and feed-forward blocks, from the norm to the sum with the
+// residual stream. A block has the bits of the operators that it consists of; but the session's
+// threads are woken once for all of them.
+#pragma once
+
+#include "ops/attention_ops.h"
+#include "ops/int8_ops.h"
+#include "threads/team.h"
+
+namespace edgespec {
+
+// Uses of scratch memory, shared by all blocks.
+struct BlockOpened;
+struct BlockAttended;
+
+// What all blocks share: norm and first product, [m, k] → [m, n]; last product and sum with the
+// stream, [m, inner] → [m, k].
+template <typename Schema>
+class BlockEnds {
+ public:
+  BlockEnds(const Setup& setup, Shapes& shapes)
+      : opening(setup, Schema::in::weights, Schema::in::scale, shapes),
+        closing(setup, Schema::in::closing_weights, Schema::in::closing_scale, shapes),
+        epsilon_(setup.attribute(Schema::attr::epsilon)),
+        step_(setup.attribute(Schema::attr::step)) {}
+
+  // The normed rows of a call.
+  NormedRows normed(const Call& call, Shapes& shapes) const {
+    return {call.input(Schema::in::norm, shapes).data, epsilon_, step_};
+  }
+
+  Int8Weights opening, closing;
+
+ private:
+  float epsilon_, step_;
+};
+
+template <typename Schema>
+class AttentionBlock {
+ protected:
+  explicit AttentionBlock(const Setup& setup)
+      : heads_(Heads::of<Schema>(setup)), ends_(setup, shapes_) {
+    heads_.set_sizes(shapes_[Dim::inner], shapes_);
+  }
+
+  // `attend(threads)` makes `attended` [m, inner] of `opened` [m, n].
+  template <typename Attend>
+  void run(Call& call, const float* x, const Shapes& shapes, const NormedRows& normed,
+           float* opened, const float* attended, Attend attend) const {
+    const int64_t rows = shapes[Dim::m];
+    float* y = call.output(Schema::out::y, shapes);
+    Team::together(call.threads(), [&](const Threads& threads) {
+      ends_.opening.multiply_rows(x, rows, normed, nullptr, opened, threads);
+      attend(threads);
+      ends_.closing.multiply_rows(attended, rows, quantize_row_by_max, x, y, threads);
+    });
+  }
+
+  // Memory of the calling thread for [m, n] and [m, inner].
+  float* opened(int64_t rows) const { return scratch<BlockOpened>(rows * ends_.opening.out()); }
+  float* attended(int64_t rows) const { return scratch<BlockAttended>(rows * ends_.closing.in()); }
+
+  Shapes shapes_;
+  Heads heads_;
+  BlockEnds<Schema> ends_;
+};
+
+// Self-attention; the first product makes queries, keys and values next to each other.
+template <typename Table, template <typename> typename Positions>
+class SelfAttentionBlock : AttentionBlock<Table> {
+ public:
+  using Schema = Table;
+
+  explicit SelfAttentionBlock(const Setup& setup) : AttentionBlock<Table>(setup) {
+    const int64_t q_width = shapes_[Dim::inner], kv_width = shapes_[Dim::kv_width];
+    if (shapes_[Dim::n] != q_width + 2 * kv_width) {
+      fail("weights make ", shapes_[Dim::n], " columns; queries, keys and values have ", q_width,
+           " + 2 * ", kv_width);
+    }
+  }
+
+  void compute(Call& call) {
+    Shapes shapes = shapes_;
+    const auto x = call.input(Schema::in::x, shapes);
+    const NormedRows normed = this->ends_.normed(call, shapes);
+    const int64_t rows = shapes[Dim::m], q_width = shapes[Dim::inner];
+    const int64_t kv_width = shapes[Dim::kv_width];
+    float *opened = this->opened(rows), *attended = this->attended(rows);
+    const auto columns = [&](int64_t first, int64_t count) {
+      return Rows{opened + first, rows, count, shapes[Dim::n]};
+    };
+    auto cached =
+        CachedCall::of<Schema>(call, this->heads_, columns(0, q_width), columns(q_width, kv_width),
+                               columns(q_width + kv_width, kv_width), shapes);
+    const Positions<Schema> positions(call, shapes);
+    this->run(call, x.data, shapes, normed, opened, attended,
+              [&](const Threads& threads) { positions.attend(cached, attended, threads); });
+  }
+
+ private:
+  using AttentionBlock<Table>::shapes_;
+};
+
+using RotaryAttentionBlock = SelfAttentionBlock<schema::RotaryAttentionBlock, RotaryPositions>;
+using BiasedAttentionBlock = SelfAttentionBlock<schema::BiasedAttentionBlock, BiasedPositions>;
+
+// Attention to an encoder's keys and values; the first product makes queries.
+class CrossAttentionBlock : AttentionBlock<schema::CrossAttentionBlock> {
+ public:
+  using Schema = schema::CrossAttentionBlock;
+
+  explicit CrossAttentionBlock(const Setup& setup) : AttentionBlock<Schema>(setup) {
+    if (shapes_[Dim::n] != shapes_[Dim::inner]) {
+      fail("weights make ", shapes_[Dim::n], " columns; queries have ", shapes_[Dim::inner]);
+    }
+  }
+
+  void compute(Call& call) {
+    Shapes shapes = shapes_;
+    const auto x = call.input(Schema::in::x, shapes);
+    const NormedRows normed = ends_.normed(call, shapes);
+    const int64_t rows = shapes[Dim::m], q_width = shapes[Dim::inner];
+    float *opened = this->opened(rows), *attended = this->attended(rows);
+    const Rows queries{opened, rows, q_width, q_width};
+    const auto source = SourceCall::of<Schema>(call, heads_, queries, shapes);
+    run(call, x.data, shapes, normed, opened, attended,
+        [&](const Threads& threads) { source.attend(attended, threads); });
+  }
+};
+
+// Norm, product, activation, Hadamard rotation, product, sum. `activate` makes a row of `inner`
+// numbers from one of kParts · inner.
+template <typename Table, void (*activate)(const float*, int64_t, float*), int64_t kParts>
+class FeedForwardBlock {
+ public:
+  using Schema = Table;
+
+  explicit FeedForwardBlock(const Setup& setup)
+      : ends_(setup, shapes_),
+        rotated_(HadamardRows::of(setup.constant(Schema::in::closing_hadamard, shapes_), shapes_)) {
+    const int64_t inner = shapes_[Dim::inner];
+    rotated_.check_width(inner);
+    if (shapes_[Dim::n] != kParts * inner) {
+      fail("weights make ", shapes_[Dim::n], " columns; ", kParts, " * ", inner, " fit");
+    }
+  }
+
+  void compute(Call& call) {
+    Shapes shapes = shapes_;
+    const auto x = call.input(Schema::in::x, shapes);
+    const NormedRows normed = ends_.normed(call, shapes);
+    const int64_t rows = shapes[Dim::m], inner = shapes[Dim::inner];
+    float* opened = scratch<BlockOpened>(rows * kParts * inner);
+    float* y = call.output(Schema::out::y, shapes);
+    Team::together(call.threads(), [&](const Threads& threads) {
+      ends_.opening.multiply_rows(x.data, rows, normed, nullptr, opened, threads);
+      const auto from_opened = [&](QuantizedRows& quantized, int64_t r) {
+        struct Activated;
+        float* activated = scratch<Activated>(inner);
+        activate(opened + r * kParts * inner, inner, activated);
+        rotated_(activated, quantized, r);
+      };
+      ends_.closing.multiply(rows, from_opened, x.data, y, threads);
+    });
+  }
+
+ private:
+  Shapes shapes_;
+  BlockEnds<Schema> ends_;
+  HadamardRows rotated_;
+};
+
+// Gate and up are next to each other.
+template <void (*gate_row)(const float*, const float*, int64_t, float*)>
+void gate_columns(const float* gate, int64_t width, float* y) {
+  gate_row(gate, gate + width, width, y);
+}
+
+using SiluFeedForwardBlock =
+    FeedForwardBlock<schema::SiluFeedForwardBlock, gate_columns<silu_gate_row>, 2>;
+using GeluFeedForwardBlock =
+    FeedForwardBlock<schema::GeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
+using ReluFeedForwardBlock = FeedForwardBlock<schema::ReluFeedForwardBlock, relu_row, 1>;
+
+}  // namespace edgespec

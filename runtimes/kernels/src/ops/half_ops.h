@@ -1,0 +1,43 @@
+// Products of float32 rows with weights of 16 bits.
+#pragma once
+
+#include "kernels/matmul_half.h"
+#include "ort/op.h"
+#include "schema/operators.h"
+#include "threads/team.h"
+
+namespace edgespec {
+
+// x [m, k], weights [n, k] in 16 bits: y [m, n] = x · weightsᵀ
+template <typename Table, typename Half>
+class HalfMatMulOf {
+ public:
+  using Schema = Table;
+
+  explicit HalfMatMulOf(const Setup& setup) : weights_(packed(setup, shapes_)) {}
+
+  void compute(Call& call) {
+    Shapes shapes = shapes_;
+    const auto x = call.input(Schema::in::x, shapes);
+    float* y = call.output(Schema::out::y, shapes);
+    Team::together(call.threads(), [&](const Threads& threads) {
+      weights_.multiply(x.data, shapes[Dim::m], y, threads);
+    });
+  }
+
+ private:
+  static PackedHalf<Half> packed(const Setup& setup, Shapes& shapes) {
+    const auto weights = setup.constant(Schema::in::weights, shapes);
+    const int64_t k = shapes[Dim::k], n = shapes[Dim::n];
+    if (k < 1 || n < 1) fail("weights [n=", n, ", k=", k, "] are empty");
+    return {weights.data, k, n};
+  }
+
+  Shapes shapes_;
+  PackedHalf<Half> weights_;
+};
+
+using Float16MatMul = HalfMatMulOf<schema::Float16MatMul, Float16>;
+using BFloat16MatMul = HalfMatMulOf<schema::BFloat16MatMul, BFloat16>;
+
+}  // namespace edgespec

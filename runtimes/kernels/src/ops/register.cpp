@@ -1,0 +1,76 @@
+// Registers the operators with a session, and says whether this processor can run them.
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "ops/attention_ops.h"
+#include "ops/fused_blocks.h"
+#include "ops/half_ops.h"
+#include "ops/head_op.h"
+#include "ops/int8_ops.h"
+#include "ort/op.h"
+#include "schema/operators.h"
+
+namespace edgespec {
+namespace {
+
+template <typename Kernel>
+OrtStatus* add(const OrtApi* api, OrtCustomOpDomain* domain) {
+  static const CustomOp<Kernel> op;
+  return api->CustomOpDomain_Add(domain, &op);
+}
+
+// The domain with all kernels; sessions of one runtime share it. Returns the runtime's error if it
+// refuses one.
+template <typename... Kernels>
+OrtStatus* domain_of(const OrtApi* api, OrtCustomOpDomain** domain) {
+  static_assert(sizeof...(Kernels) == schema::kOperators, "an operator of the table has no kernel");
+  static std::map<const OrtApi*, OrtCustomOpDomain*> domains;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (const auto found = domains.find(api); found != domains.end()) {
+    *domain = found->second;
+    return nullptr;
+  }
+  OrtStatus* status = api->CreateCustomOpDomain(schema::kDomain, domain);
+  ((status = status ? status : add<Kernels>(api, *domain)), ...);
+  if (status == nullptr) domains[api] = *domain;
+  return status;
+}
+
+OrtStatus* refuse(const OrtApiBase* base) {
+  constexpr uint32_t kFirstVersion = 1;
+  const std::string message = "these kernels need ONNX Runtime 1." +
+                              std::to_string(ORT_API_VERSION) + " or newer, and this is " +
+                              base->GetVersionString();
+  return base->GetApi(kFirstVersion)->CreateStatus(ORT_FAIL, message.c_str());
+}
+
+}  // namespace
+}  // namespace edgespec
+
+extern "C" {
+
+// ONNX Runtime calls this when a session is given this library.
+__attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options,
+                                                                    const OrtApiBase* base) {
+  using namespace edgespec;
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  if (api == nullptr) return refuse(base);
+  OrtCustomOpDomain* domain = nullptr;
+  OrtStatus* status =
+      domain_of<Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul,
+                HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate, RotaryTreeAttention,
+                BiasedTreeAttention, SourceAttention, RotaryAttentionBlock, BiasedAttentionBlock,
+                CrossAttentionBlock, SiluFeedForwardBlock, GeluFeedForwardBlock,
+                ReluFeedForwardBlock>(api, &domain);
+  return status ? status : api->AddCustomOpDomain(options, domain);
+}
+
+__attribute__((visibility("default"))) int edgespec_kernels_run_here() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+}

@@ -1,0 +1,62 @@
+// What happens to a row before a product: norm, Hadamard rotation, quantization to 8 bits.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/rows.h"
+#include "ops/scratch.h"
+#include "ort/op.h"
+
+namespace edgespec {
+
+// RMS norm with weight [k], then quantization with one step for all rows.
+struct NormedRows {
+  const float* norm;
+  float epsilon, step;
+
+  void operator()(const float* row, QuantizedRows& rows, int64_t r) const {
+    struct Normed;
+    float* normed = scratch<Normed>(rows.width);
+    const bool finite = norm_row(row, norm, epsilon, rows.width, normed);
+    quantize_row(normed, step, rows, r);
+    if (!finite) rows.scale[r] = std::numeric_limits<float>::quiet_NaN();
+  }
+};
+
+// Hadamard rotation by blocks of `block` numbers, then quantization by each row's maximum.
+struct HadamardRows {
+  int64_t block;
+
+  // The fast transform does not read the matrix [block, block], so any other matrix is refused.
+  static HadamardRows of(const Tensor<const float>& matrix, const Shapes& shapes) {
+    const int64_t size = shapes[Dim::block];
+    if (size < 1 || size > kMaxHadamard || (size & (size - 1)) != 0) {
+      fail("a Hadamard matrix of ", size, " rows; the kernel takes powers of two up to ",
+           kMaxHadamard);
+    }
+    const float entry = 1.0f / std::sqrt(static_cast<float>(size));
+    for (int64_t i = 0; i < size * size; ++i) {
+      const bool minus = __builtin_parityll(static_cast<uint64_t>(i / size & i % size));
+      const float expected = minus ? -entry : entry;
+      if (!(std::abs(matrix.data[i] - expected) < 1e-6f)) {
+        fail("entry [", i / size, ", ", i % size, "] is ", matrix.data[i],
+             " where a Hadamard matrix has ", expected);
+      }
+    }
+    return {size};
+  }
+
+  void check_width(int64_t width) const {
+    if (width % block != 0) fail("rows of ", width, " numbers are not whole blocks of ", block);
+  }
+
+  void operator()(const float* row, QuantizedRows& rows, int64_t r) const {
+    struct Rotated;
+    float* rotated = scratch<Rotated>(rows.width);
+    hadamard_row(row, block, rows.width, rotated);
+    quantize_row_by_max(rotated, rows, r);
+  }
+};
+
+}  // namespace edgespec

@@ -1,0 +1,209 @@
+// What a kernel sees of ONNX Runtime: checked tensors, attributes and threads; and how a kernel
+// class is described to it.
+#pragma once
+
+#include <onnxruntime_c_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "schema/failure.h"
+#include "schema/shapes.h"
+#include "schema/tensor_spec.h"
+#include "threads/parallel_for.h"
+
+namespace edgespec {
+
+// An error that ONNX Runtime reported and that is returned to it.
+struct RuntimeFailure : std::exception {
+  explicit RuntimeFailure(OrtStatus* status) : status(status) {}
+  OrtStatus* status;
+};
+
+inline void check(OrtStatus* status) {
+  if (status != nullptr) throw RuntimeFailure(status);
+}
+
+template <typename T>
+struct Tensor {
+  T* data;
+  std::vector<int64_t> shape;
+};
+
+template <typename T>
+Tensor<const T> tensor(const OrtApi* api, const OrtValue* value) {
+  void* data = nullptr;
+  check(api->GetTensorMutableData(const_cast<OrtValue*>(value), &data));
+  OrtTensorTypeAndShapeInfo* info = nullptr;
+  check(api->GetTensorTypeAndShape(value, &info));
+  size_t count = 0;
+  OrtStatus* status = api->GetDimensionsCount(info, &count);
+  std::vector<int64_t> shape(count);
+  if (status == nullptr) status = api->GetDimensions(info, shape.data(), count);
+  api->ReleaseTensorTypeAndShapeInfo(info);
+  check(status);
+  return {static_cast<const T*>(data), std::move(shape)};
+}
+
+// What is known when a graph is loaded.
+class Setup {
+ public:
+  Setup(const OrtApi* api, const OrtKernelInfo* info) : api_(api), info_(info) {}
+
+  float attribute(const Attribute<float>& attribute) const {
+    float value = 0;
+    check(api_->KernelInfoGetAttribute_float(info_, attribute.name, &value));
+    return value;
+  }
+
+  int64_t attribute(const Attribute<int64_t>& attribute) const {
+    int64_t value = 0;
+    check(api_->KernelInfoGetAttribute_int64(info_, attribute.name, &value));
+    return value;
+  }
+
+  template <typename T>
+  Tensor<const T> constant(const Constant<T>& spec, Shapes& shapes) const {
+    int is_constant = 0;
+    const OrtValue* value = nullptr;
+    check(api_->KernelInfoGetConstantInput_tensor(info_, spec.index, &is_constant, &value));
+    if (value == nullptr) fail(spec.name, " must be constant");
+    auto found = tensor<T>(api_, value);
+    shapes.take(spec, found.shape);
+    return found;
+  }
+
+ private:
+  const OrtApi* api_;
+  const OrtKernelInfo* info_;
+};
+
+// One call of a kernel.
+class Call {
+ public:
+  Call(const OrtApi* api, OrtKernelContext* context) : api_(api), context_(context) {}
+
+  // An input whose sizes agree with `shapes`, which learns those that are new.
+  template <typename T>
+  Tensor<const T> input(const Operand<T>& spec, Shapes& shapes) const {
+    auto found = tensor<T>(api_, value(spec));
+    shapes.take(spec, found.shape);
+    return found;
+  }
+
+  // The numbers of an input whose shape was checked when the graph was loaded.
+  template <typename T>
+  const T* input(const Constant<T>& spec) const {
+    void* data = nullptr;
+    check(api_->GetTensorMutableData(const_cast<OrtValue*>(value(spec)), &data));
+    return static_cast<const T*>(data);
+  }
+
+  // Memory for an output; `shapes` has its sizes.
+  template <typename T>
+  T* output(const Operand<T>& spec, const Shapes& shapes) {
+    const std::vector<int64_t> shape = shapes.of(spec);
+    OrtValue* value = nullptr;
+    check(api_->KernelContext_GetOutput(context_, spec.index, shape.data(), shape.size(), &value));
+    void* data = nullptr;
+    check(api_->GetTensorMutableData(value, &data));
+    return static_cast<T*>(data);
+  }
+
+  // Those of the session.
+  Threads threads() { return {run, this, kWakeCycles}; }
+
+ private:
+  static constexpr int64_t kWakeCycles = 60'000;  // to wake the threads once
+
+  const OrtValue* value(const TensorSpec& spec) const {
+    const OrtValue* value = nullptr;
+    check(api_->KernelContext_GetInput(context_, spec.index, &value));
+    return value;
+  }
+
+  static void run(void* call, void (*body)(void*, size_t), size_t count, void* data) {
+    const auto& self = *static_cast<Call*>(call);
+    Shared shared{body, data};
+    const auto guarded = [](void* all, size_t index) {
+      auto& work = *static_cast<Shared*>(all);
+      try {
+        work.body(work.data, index);
+      } catch (...) {  // must not leave a thread of the runtime; kernels only run out of memory
+        work.failed = true;
+      }
+    };
+    constexpr size_t kNoBatches = 0;
+    check(self.api_->KernelContext_ParallelFor(self.context_, guarded, count, kNoBatches, &shared));
+    if (shared.failed) throw std::bad_alloc();
+  }
+
+  struct Shared {
+    void (*body)(void*, size_t);
+    void* data;
+    std::atomic<bool> failed = false;
+  };
+
+  const OrtApi* api_;
+  OrtKernelContext* context_;
+};
+
+// Describes a kernel class to ONNX Runtime. `Kernel` has its entry of the operators' table as
+// `Kernel::Schema`, a constructor from `Setup` and `compute(Call&)`.
+template <typename Kernel>
+struct CustomOp : OrtCustomOp {
+  CustomOp() : OrtCustomOp{} {
+    using Self = const OrtCustomOp*;
+    using Schema = typename Kernel::Schema;
+    version = ORT_API_VERSION;
+    GetName = [](Self) { return Schema::name; };
+    GetExecutionProviderType = [](Self) -> const char* { return nullptr; };  // the CPU provider
+    GetInputTypeCount = [](Self) { return Schema::in::types.size(); };
+    GetInputType = [](Self, size_t index) { return Schema::in::types[index]; };
+    GetOutputTypeCount = [](Self) { return Schema::out::types.size(); };
+    GetOutputType = [](Self, size_t index) { return Schema::out::types[index]; };
+    GetInputCharacteristic = [](Self, size_t) { return INPUT_OUTPUT_REQUIRED; };
+    GetOutputCharacteristic = [](Self, size_t) { return INPUT_OUTPUT_REQUIRED; };
+    GetInputMemoryType = [](Self, size_t) { return OrtMemTypeDefault; };
+    GetStartVersion = [](Self) { return 1; };
+    GetEndVersion = [](Self) { return 1; };
+    CreateKernelV2 = [](Self, const OrtApi* api, const OrtKernelInfo* info, void** kernel) {
+      return guarded(api, [&] { *kernel = new Instance{api, Kernel(Setup(api, info))}; });
+    };
+    KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
+      auto& instance = *static_cast<Instance*>(kernel);
+      return guarded(instance.api, [&] {
+        Call call(instance.api, context);
+        instance.kernel.compute(call);
+      });
+    };
+    KernelDestroy = [](void* kernel) { delete static_cast<Instance*>(kernel); };
+  }
+
+ private:
+  struct Instance {
+    const OrtApi* api;
+    Kernel kernel;
+  };
+
+  // No exception may pass through the C interface.
+  template <typename Body>
+  static OrtStatus* guarded(const OrtApi* api, Body body) {
+    try {
+      body();
+      return nullptr;
+    } catch (const RuntimeFailure& failure) {
+      return failure.status;
+    } catch (const std::exception& error) {
+      const std::string message = std::string(Kernel::Schema::name) + ": " + error.what();
+      return api->CreateStatus(ORT_FAIL, message.c_str());
+    }
+  }
+};
+
+}  // namespace edgespec

@@ -1,0 +1,122 @@
+// Attention against a plain loop; a row has the same bits alone, with others, and as a candidate.
+#include <cmath>
+#include <limits>
+
+#include "check.h"
+#include "kernels/attention.h"
+#include "threads/team.h"
+
+namespace edgespec::test {
+namespace {
+
+struct Buffers {
+  std::vector<float> queries, keys, values, bias;
+};
+
+Buffers buffers_for(const AttentionShape& shape, int64_t keys_in_call) {
+  Buffers made{floats(shape.rows * shape.heads * shape.size),
+               floats(shape.kv_heads * shape.stride * shape.size),
+               floats(shape.kv_heads * shape.stride * shape.size),
+               floats(shape.heads * shape.rows * keys_in_call)};
+  // What no row sees must not be added, even with weight 0.
+  for (int64_t head = 0; head < shape.kv_heads; ++head) {
+    for (int64_t i = keys_in_call * shape.size; i < shape.stride * shape.size; ++i) {
+      made.values[head * shape.stride * shape.size + i] = std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+  return made;
+}
+
+std::vector<float> attended(const AttentionShape& shape, const float* queries, const Buffers& with,
+                            const float* bias, int64_t threads) {
+  Pool pool(threads);
+  std::vector<float> out(static_cast<size_t>(shape.rows * shape.heads * shape.size));
+  Team::together(pool.threads(), [&](const Threads& team) {
+    attend(shape, queries, shape.heads * shape.size, with.keys.data(), with.values.data(), bias,
+           out.data(), team);
+  });
+  return out;
+}
+
+void compare_with_a_loop(const AttentionShape& shape, const Buffers& with, const float* bias,
+                         int64_t columns, const std::vector<float>& out) {
+  const int64_t group = shape.heads / shape.kv_heads;
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    for (int64_t head = 0; head < shape.heads; ++head) {
+      const int64_t seen = shape.seen + r * shape.step;
+      const float* keys = with.keys.data() + head / group * shape.stride * shape.size;
+      const float* values = with.values.data() + head / group * shape.stride * shape.size;
+      const float* query = with.queries.data() + (r * shape.heads + head) * shape.size;
+      std::vector<double> sums(static_cast<size_t>(shape.size));
+      double total = 0;
+      for (int64_t k = 0; k < seen; ++k) {
+        double score = bias ? bias[(head * shape.rows + r) * columns + k] : 0;
+        for (int64_t i = 0; i < shape.size; ++i) {
+          score += double(shape.scale) * query[i] * keys[k * shape.size + i];
+        }
+        const double weight = std::exp(score);
+        total += weight;
+        for (int64_t i = 0; i < shape.size; ++i) sums[i] += weight * values[k * shape.size + i];
+      }
+      for (int64_t i = 0; i < shape.size; ++i) {
+        const float found = out[(r * shape.heads + head) * shape.size + i];
+        CHECK(std::abs(found - sums[i] / total) < 1e-4);
+      }
+    }
+  }
+}
+
+void causal(int64_t heads, int64_t kv_heads, int64_t size, int64_t rows, int64_t past) {
+  const float scale = 1 / std::sqrt(float(size));
+  const AttentionShape shape{rows, heads, kv_heads, size, past + 1, 1, past + rows + 2, scale};
+  const Buffers with = buffers_for(shape, past + rows);
+  for (const float* bias : {static_cast<const float*>(nullptr), with.bias.data()}) {
+    const auto out = attended(shape, with.queries.data(), with, bias, 2);
+    compare_with_a_loop(shape, with, bias, past + rows, out);
+  }
+  const auto out = attended(shape, with.queries.data(), with, nullptr, 3);
+  const int64_t width = heads * size;
+  for (int64_t r = 0; r < rows; ++r) {
+    const AttentionShape one{1, heads, kv_heads, size, past + r + 1, 1, past + rows + 2, scale};
+    const auto alone = attended(one, with.queries.data() + r * width, with, nullptr, 1);
+    CHECK(same_bits(alone.data(), out.data() + r * width, width));
+  }
+}
+
+// Row 4 is a candidate with parent 1: it has the bits of a row right after row 1 with its own key.
+void candidates(int64_t past) {
+  constexpr int64_t kHeads = 4, kKvHeads = 2, kSize = 24, kChain = 4, kRows = 5;
+  const int64_t parents[] = {1};
+  AttentionShape shape{kRows, kHeads, kKvHeads, kSize, past + 1, 1, past + kRows, 0.2f, parents, 1};
+  Buffers with = buffers_for(shape, past + kRows);
+  const auto out = attended(shape, with.queries.data(), with, nullptr, 2);
+  const int64_t own = past + kChain, after_parent = past + 2;
+  for (auto* buffer : {&with.keys, &with.values}) {
+    for (int64_t head = 0; head < kKvHeads; ++head) {
+      float* first = buffer->data() + head * shape.stride * kSize;
+      std::copy_n(first + own * kSize, kSize, first + after_parent * kSize);
+    }
+  }
+  const AttentionShape one{1, kHeads, kKvHeads, kSize, past + 3, 1, past + kRows, 0.2f};
+  const int64_t width = kHeads * kSize;
+  const auto alone = attended(one, with.queries.data() + kChain * width, with, nullptr, 1);
+  CHECK(same_bits(alone.data(), out.data() + kChain * width, width));
+}
+
+}  // namespace
+}  // namespace edgespec::test
+
+int main() {
+  using namespace edgespec::test;
+  for (const int64_t past : {0, 30, 250, 600}) {
+    causal(9, 3, 64, 5, past);
+    causal(1, 1, 8, 3, past);
+    causal(4, 2, 24, 17, past);
+    candidates(past);
+  }
+  causal(6, 6, 64, 40, 255);
+  const edgespec::AttentionShape source{7, 2, 2, 24, 33, 0, 33, 0.3f};
+  const auto with = buffers_for(source, 33);
+  compare_with_a_loop(source, with, nullptr, 33,
+                      attended(source, with.queries.data(), with, nullptr, 2));
+}

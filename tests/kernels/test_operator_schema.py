@@ -1,0 +1,92 @@
+"""Claim: the table of operators is what the kernels are built from and what the exporter emits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.onnx_graph.operator_schema import OPERATORS, check_call
+from edgespec_export.operators.int8_ops import NORMED_PRODUCT, PRODUCT
+from edgespec_export.passes.fuse_blocks import HALF_LAYERS
+
+ROOT = Path(__file__).parent.parent.parent
+HEADER = ROOT / "runtimes/kernels/src/schema/operators.h"
+GENERATOR = ROOT / "scripts/generate_operator_header.py"
+
+
+def test_the_header_of_the_kernels_is_generated_from_the_table():
+    """If this fails: `make operator-header`."""
+    made = subprocess.run([sys.executable, GENERATOR], capture_output=True, text=True, check=True)
+    assert made.stdout == HEADER.read_text()
+
+
+def types(tensors):
+    return [tensor.dtype for tensor in tensors]
+
+
+@pytest.mark.parametrize("inner", HALF_LAYERS)
+def test_a_fused_block_takes_what_its_operators_take(inner):
+    half, middle = HALF_LAYERS[inner], OPERATORS[inner]
+    block, opening, closing = (
+        OPERATORS[function.name] for function in (half.whole, NORMED_PRODUCT, half.closing)
+    )
+    parts = (*opening.inputs, *middle.inputs[half.columns :], *closing.inputs[1:])
+    assert types(block.inputs) == types(parts)
+    assert types(block.outputs) == types(middle.outputs)
+    attributes = {*opening.attributes, *middle.attributes, *closing.attributes}
+    assert {a for a in block.attributes if a.name != "widths"} == attributes
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
+def test_names_and_symbols_are_ones_that_c_plus_plus_can_have(operator):
+    tensors = (*operator.inputs, *operator.outputs)
+    for group in (operator.inputs, operator.outputs, operator.attributes):
+        names = [entry.name for entry in group]
+        assert len(set(names)) == len(names)
+        assert all(name.isidentifier() for name in names)
+    assert all(size == 1 or str(size).isidentifier() for t in tensors for size in t.shape)
+    assert all(len(tensor.shape) <= 4 for tensor in tensors)
+
+
+def product(x, weights, scale):
+    values = zip(("x", "weights", "scale"), (x, weights, scale), strict=True)
+    return [ir.val(name, dtype=dtype, shape=shape) for name, (dtype, shape) in values]
+
+
+FLOAT, INT8 = ir.DataType.FLOAT, ir.DataType.INT8
+GOOD = ((FLOAT, ["rows", 64]), (INT8, [64, 48]), (FLOAT, [48]))
+
+
+def test_a_call_that_fits_the_table_passes():
+    check_call("Int8MatMul", product(*GOOD))
+    check_call("Int8MatMul", [ir.val(name) for name in ("x", "weights", "scale")])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (product(*GOOD)[:2], "takes 3 inputs and is given 2"),
+        (product((FLOAT, [5, 64]), (FLOAT, [64, 48]), (FLOAT, [48])), "weights is FLOAT, not INT8"),
+        (product((FLOAT, [64]), *GOOD[1:]), r"x \[64\] should be \[m, k\]"),
+        (
+            product((FLOAT, [5, 63]), *GOOD[1:]),
+            r"weights \[64,48\] and x \[5,63\] differ in k",
+        ),
+    ],
+)
+def test_a_call_that_does_not_fit_is_refused(inputs, message):
+    with pytest.raises(ValueError, match=message):
+        check_call("Int8MatMul", inputs)
+
+
+def test_the_graph_builder_checks_its_calls():
+    g = Graph("one call", None)
+    x = g.input("x", np.float32, ["rows", 64])
+    with pytest.raises(ValueError, match="takes 3 inputs and is given 1"):
+        g.call(PRODUCT, x)
