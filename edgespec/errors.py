@@ -1,6 +1,11 @@
-"""Errors a user can act on: one line that names the value, the limit and the way out."""
+"""Errors that a user can act on: one line with the value, the limit and the way out."""
 
-__all__ = ["EdgespecError", "UsageError"]
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["EdgespecError", "UsageError", "needs_extra", "shortened"]
 
 
 class EdgespecError(Exception):
@@ -9,3 +14,30 @@ class EdgespecError(Exception):
 
 class UsageError(EdgespecError, ValueError):
     """The caller asked for something that cannot be: a bad argument or option. Exit code 2."""
+
+
+def shortened(value: object, limit: int = 60) -> str:
+    """`repr(value)` for an error message, cut to `limit` characters with "…" as the last one.
+
+    A long text is cut before its `repr` is made, so that a text of megabytes costs nothing.
+    """
+    if isinstance(value, (str, bytes)) and len(value) > limit:
+        text = repr(value[:limit])
+        return text[: limit - 1] + "…"
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Replaces a ModuleNotFoundError of the block by a line that says which extra to install.
+
+    Raises:
+        EdgespecError: an import in the block found no such package.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise EdgespecError(
+            f"this needs the package {error.name!r}: pip install 'edgespec[{extra}]'"
+        ) from None

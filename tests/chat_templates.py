@@ -6,18 +6,18 @@ CHATML = (
     "{% endfor %}\n"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-# A system prompt of its own, where none is given.
+# A default system prompt.
 DEFAULT_SYSTEM = (
     "{% if messages[0].role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}"
     + CHATML
 )
-# Messages lose the white space around them.
+# Removes the white space around messages.
 TRIMS = (
     "{{ bos_token }}{% for message in messages %}"
     "{{ '[' + message.role + ']' + message.content | trim + eos_token }}"
     "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
 )
-# No system prompt, strictly in turns, and an end behind each answer.
+# No system prompt; roles must alternate; an end token after each answer.
 TURNS = (
     "{% for message in messages %}"
     "{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
@@ -26,7 +26,7 @@ TURNS = (
     "{% else %}{{ ' ' + message.content | trim + eos_token }}{% endif %}"
     "{% endfor %}"
 )
-# The system prompt goes into the first message.
+# The system prompt becomes part of the first message.
 FOLDED_SYSTEM = (
     "{% if messages[0].role == 'system' %}{% set said = messages[1:] %}"
     "{% set system = '<<SYS>>' + messages[0].content + '<</SYS>>' %}"
@@ -35,7 +35,7 @@ FOLDED_SYSTEM = (
     "{{ '[' + (system if loop.first else '') + message.content + ']' }}"
     "{% else %}{{ message.content + eos_token }}{% endif %}{% endfor %}"
 )
-# The system prompt and the first message lose the white space around both.
+# As before, and removes the white space around system prompt and first message together.
 TRIMS_TOGETHER = (
     "{% if messages[0].role == 'system' %}{% set said = messages[1:] %}"
     "{% set system = messages[0].content + '\n' %}"
@@ -44,7 +44,7 @@ TRIMS_TOGETHER = (
     "{{ '[' + ((system if loop.first else '') + message.content).strip() + ']' }}"
     "{% else %}{{ message.content.strip() + eos_token }}{% endif %}{% endfor %}"
 )
-# What a model thought is not shown to it again.
+# Removes the thinking from earlier answers.
 THINKS = (
     "{% for message in messages %}{% set text = message.content %}"
     "{% if message.role == 'assistant' and '</think>' in text %}"
@@ -52,7 +52,7 @@ THINKS = (
     "{{ '<|im_start|>' + message.role + '\\n' + text + '<|im_end|>\\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-# So do others, which put the beginning of the thinking into the prompt.
+# Removes it too, and begins the thinking in the prompt.
 BEGINS_THINKING = (
     "{% for message in messages %}{% if message.role == 'user' %}"
     "{{ '<|User|>' + message.content }}{% elif message.role == 'assistant' %}"

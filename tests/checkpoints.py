@@ -1,12 +1,12 @@
 """Random checkpoints as Hugging Face writes them, small enough to export within a test.
 
-Sizes are awkward on purpose: an odd number of layers, three heads, heads of ten numbers. A target
-that must be row-invariant takes heads of 16. Weights are drawn so that attention looks around and
-logits spread (standard deviation about `spread`): a greedy text does not stand still and a sampled
-one does not know what comes next.
+The default sizes are unusual on purpose: an odd number of layers, three heads, heads of size ten.
+A target that must be row-invariant needs heads of size 16. The weights are drawn so that attention
+depends on the context and logits have a standard deviation of about `spread`: greedy texts vary,
+and sampled texts are not predictable.
 
     target = write_llama(tmp_path / "target")
-    draft = write_noisy(target, tmp_path / "draft", noise=0.1)  # agrees with its target, often
+    draft = write_noisy(target, tmp_path / "draft", noise=0.1)  # often agrees with its target
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 PAD, EOS, UNK = 0, 1, 2
 SPECIAL = ["<pad>", "</s>", "<unk>"]
 
-# Standard deviation of attention scores, and gain of what attention adds: the context matters.
+# Standard deviation of attention scores, and gain of the attention output.
 PEAKED, LOUD = 3.0, 2.0
 
 
 def word_tokenizer(vocab_size: int, *, append_eos: bool = False) -> Tokenizer:
-    """<pad> </s> <unk> w3 w4 …: words between spaces, one token each."""
+    """<pad> </s> <unk> w3 w4 …: each word is a token."""
     words = [*SPECIAL, *(f"w{index}" for index in range(len(SPECIAL), vocab_size))][:vocab_size]
     vocabulary = {word: index for index, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=words[min(UNK, vocab_size - 1)]))
@@ -49,8 +49,8 @@ def byte_tokenizer(vocab_size: int = 320, *, append_eos: bool = False) -> Tokeni
 
 
 def character_tokenizer(vocab_size: int) -> Tokenizer:
-    """<pad> </s> <unk>, ASCII, then Chinese: a token a character, so any text of tokens that goes
-    on comes back as the same ones."""
+    """<pad> </s> <unk>, ASCII, then Chinese characters: one token each, so that encoding a decoded
+    text gives the same tokens."""
     characters = ["\n", *map(chr, range(0x20, 0x7F)), *map(chr, range(0x4E00, 0x9000))]
     tokens = [*SPECIAL, *characters][:vocab_size]
     vocabulary = {token: index for index, token in enumerate(tokens)}
@@ -76,11 +76,13 @@ def write_llama(
     tokenizer: Tokenizer | None = None,
     **config: Any,
 ) -> Path:
-    """A llama, mistral, qwen2 or qwen3; `config` adds keys, or changes them, or drops one by None.
+    """A llama, mistral, qwen2 or qwen3.
 
-    `kv_heads` is `heads`, `width` is `heads * head_size` and `inner` of the feed-forward three more
-    unless given. `tie_word_embeddings`,
-    `attention_bias` and `mlp_bias` of `config` decide which tensors there are.
+    Args:
+        kv_heads, width, inner: default to `heads`, `heads * head_size` and `width + 3`; `inner` is
+            the width of the feed-forward layer.
+        config: keys to add or change; None drops one. `tie_word_embeddings`, `attention_bias` and
+            `mlp_bias` also determine which tensors are written.
     """
     kv_heads = kv_heads or heads
     width = width or heads * head_size
@@ -106,7 +108,7 @@ def write_llama(
         "pad_token_id": PAD,
     }
     if model_type == "mistral":
-        settings["sliding_window"] = None  # written as null: without the key it has a window
+        settings["sliding_window"] = None  # null is no window; a missing key is the default window
     settings = _changed(settings, config)
     qkv_bias = model_type == "qwen2" or settings.get("attention_bias", False)
     draw = _Drawn(seed)
@@ -134,7 +136,7 @@ def write_llama(
 
 
 def write_small_llama(folder: Path, tokenizer: Tokenizer | None = None, **config: Any) -> Path:
-    """A Llama that may verify, of 272 tokens (bytes, unless they are given) and milliseconds."""
+    """A Llama of 272 tokens that can be row-invariant; its default tokens are bytes."""
     return write_llama(
         folder,
         vocab_size=272,
@@ -162,10 +164,11 @@ def write_t5(
     tokenizer: Tokenizer | None = None,
     **config: Any,
 ) -> Path:
-    """A T5: v1.0 (relu, tied head), or with `gated` v1.1 (gated gelu, a head of its own).
+    """A T5: v1.0 (relu, tied head), or with `gated` v1.1 (gated gelu, separate head).
 
-    `config` adds keys, or changes them, or drops one by None; `tie_word_embeddings` and
-    `feed_forward_proj` decide which tensors there are.
+    Args:
+        config: keys to add or change; None drops one. `tie_word_embeddings` and
+            `feed_forward_proj` also determine which tensors are written.
     """
     inner = inner or width + 3
     settings = _changed(
@@ -195,15 +198,15 @@ def write_t5(
     )
     tied = settings["tie_word_embeddings"]
     draw = _Drawn(seed)
-    # A tied head multiplies by width^-½ itself.
+    # With a tied head T5 multiplies its input by width^-½.
     draw.matrix("shared", vocab_size, width, spread * (width**0.5 if tied else 1))
     for stack, count in (("encoder", encoder_layers), ("decoder", layers)):
         attentions = ("SelfAttention", "EncDecAttention")[: 1 if stack == "encoder" else 2]
         for layer in range(count):
             block = f"{stack}.block.{layer}.layer"
-            for place, attention in enumerate(attentions):
-                at = f"{block}.{place}.{attention}"
-                draw.norm(f"{block}.{place}.layer_norm", width)
+            for index, attention in enumerate(attentions):
+                at = f"{block}.{index}.{attention}"
+                draw.norm(f"{block}.{index}.layer_norm", width)
                 # T5 does not scale its scores, so its queries are small.
                 draw.matrix(f"{at}.q", heads * head_size, width, PEAKED * head_size**-0.5)
                 draw.matrix(f"{at}.k", heads * head_size, width)
@@ -213,9 +216,9 @@ def write_t5(
                 buckets = settings["relative_attention_num_buckets"]
                 table = f"{block}.0.SelfAttention.relative_attention_bias"
                 draw.matrix(table, buckets, heads, heads**0.5)
-            place = len(attentions)
-            dense = f"{block}.{place}.DenseReluDense"
-            draw.norm(f"{block}.{place}.layer_norm", width)
+            last = len(attentions)
+            dense = f"{block}.{last}.DenseReluDense"
+            draw.norm(f"{block}.{last}.layer_norm", width)
             for wi in ("wi_0", "wi_1") if "gated" in settings["feed_forward_proj"] else ("wi",):
                 draw.matrix(f"{dense}.{wi}", inner, width)
             draw.matrix(f"{dense}.wo", width, inner)
@@ -227,7 +230,7 @@ def write_t5(
 
 
 def write_circle(folder: Path, tokens: Sequence[int], tokenizer: Tokenizer) -> Path:
-    """A Llama that goes round in a circle: each of `tokens` is followed by the next of them."""
+    """A Llama whose greedy text repeats `tokens` in a cycle."""
     size = tokenizer.get_vocab_size()
     write_llama(
         folder, vocab_size=size, width=size, layers=1, heads=2, head_size=16, tokenizer=tokenizer
@@ -243,13 +246,13 @@ def write_circle(folder: Path, tokens: Sequence[int], tokenizer: Tokenizer) -> P
 
 
 def write_noisy(source: Path, folder: Path, *, noise: float, seed: int = 1) -> Path:
-    """A draft for `source`: the same checkpoint with each tensor moved by `noise` of its size."""
+    """A draft for `source`: its tensors plus normal noise of `noise` times their deviation."""
     generator = np.random.default_rng(seed)
     tensors = {
         name: tensor
         + noise
         * tensor.std()
-        * generator.standard_normal(tensor.shape, np.float32)  # a constant tensor stays
+        * generator.standard_normal(tensor.shape, np.float32)  # a constant tensor does not change
         for name, tensor in load_file(source / "model.safetensors").items()
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -260,9 +263,9 @@ def write_noisy(source: Path, folder: Path, *, noise: float, seed: int = 1) -> P
 
 
 def change_tensors(folder: Path, **changes: Any) -> None:
-    """Rewrites the checkpoint: tensors whose name ends as a keyword says become its value.
+    """Rewrites the checkpoint: fills the tensors whose names end with a keyword.
 
-    Underscores in a keyword stand for dots: `norm_weight=np.nan`; None drops a tensor.
+    Underscores in a keyword match dots: `norm_weight=np.nan`. None drops the tensors.
     """
     path = folder / "model.safetensors"
     tensors = load_file(path)
@@ -278,7 +281,7 @@ def change_tensors(folder: Path, **changes: Any) -> None:
 
 
 def add_tensor(folder: Path, name: str, like: str, *, noise: float = 0.0, seed: int = 5) -> Path:
-    """Rewrites the checkpoint with one tensor more: another one's copy, or near it."""
+    """Adds a tensor to the checkpoint: a copy of the tensor `like`, plus noise."""
     path = folder / "model.safetensors"
     tensors = load_file(path)
     drawn = np.random.default_rng(seed).standard_normal(tensors[like].shape, np.float32)
@@ -287,7 +290,7 @@ def add_tensor(folder: Path, name: str, like: str, *, noise: float = 0.0, seed: 
 
 
 class _Drawn:
-    """Tensors drawn from one generator, in the order they are asked for."""
+    """Tensors drawn from one generator, in the order of the calls."""
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
@@ -296,7 +299,7 @@ class _Drawn:
     def matrix(
         self, name: str, rows: int, columns: int, gain: float = 1.0, *, bias: bool = False
     ) -> None:
-        """Multiplies unit vectors' numbers to a standard deviation of `gain`."""
+        """Maps vectors of standard deviation 1 to vectors of standard deviation `gain`."""
         scale = np.float32(gain * columns**-0.5)
         drawn = self._generator.standard_normal((rows, columns), np.float32)
         self.tensors[f"{name}.weight"] = drawn * scale
@@ -304,7 +307,7 @@ class _Drawn:
             self.tensors[f"{name}.bias"] = self._generator.standard_normal(rows, np.float32) / 4
 
     def norm(self, name: str, width: int, mean: float = 1) -> None:
-        """Around 1; around 0 before a head, or one that is the embedding would repeat its input."""
+        """Weights around 1; around 0 before a head, where a tied head would repeat its input."""
         drawn = self._generator.standard_normal(width, np.float32)
         self.tensors[f"{name}.weight"] = mean + drawn * np.float32(1 / 8 if mean else 1)
 
@@ -327,8 +330,8 @@ def _write(
 ) -> Path:
     assert tokenizer.get_vocab_size() == settings["vocab_size"]
     folder.mkdir(parents=True, exist_ok=True)
-    kept = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-    generation = {key: settings[key] for key in kept if key in settings}
+    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+    generation = {name: settings[name] for name in names if name in settings}
     (folder / "config.json").write_text(json.dumps(settings))
     (folder / "generation_config.json").write_text(json.dumps(generation))
     tokenizer.save(str(folder / "tokenizer.json"))

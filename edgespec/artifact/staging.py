@@ -12,7 +12,7 @@ from pathlib import Path
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.errors import EdgespecError, UsageError
 
-__all__ = ["staged", "stamps"]
+__all__ = ["check_free", "staged", "stamps"]
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def staged(
     old = place.parent / f".{place.name}.replaced"
     with _alone(folder, place):
         _bring_back(old, place)  # a machine that stopped between the two renames left it there
-        _check_free(folder, replace, mark, what)
+        check_free(folder, replace=replace, mark=mark, what=what)
         try:
             if not (aside.is_dir() and _text(note) == recipe):
                 shutil.rmtree(aside, ignore_errors=True)
@@ -119,7 +119,10 @@ def _bring_back(old: Path, place: Path) -> None:
         old.rename(place)
 
 
-def _check_free(folder: Path, replace: bool, mark: str, what: str) -> None:
+def check_free(
+    folder: Path, *, replace: bool, mark: str = MANIFEST, what: str = "an exported pair"
+) -> None:
+    """Raises UsageError if `staged` with these arguments would refuse to write `folder`."""
     if Path.cwd().is_relative_to(folder.resolve()):  # it would be pulled away under the shell
         raise UsageError(f"{folder} is the folder you are in; give -o DIR a folder of its own")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):

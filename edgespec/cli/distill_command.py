@@ -11,9 +11,8 @@ import click
 from click.core import ParameterSource
 
 from edgespec.cli.cli_errors import one_line_errors
-from edgespec.cli.extras import needs_extra
 from edgespec.cli.options import CHAT
-from edgespec.errors import UsageError
+from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
     from edgespec_distill.training.training_loop import Report
@@ -115,19 +114,13 @@ def _check_no_shape(shape: Sequence[str]) -> None:
 @contextmanager
 def _shown() -> Iterator[Callable[[Report], object]]:
     """A bar on a terminal; elsewhere a line a minute."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from edgespec_export.progress import fraction_bar, on_terminal
 
-    console = Console(stderr=True)
-    columns = (TextColumn("training"), BarColumn(), TextColumn("{task.description}"))
-    if not console.is_terminal:
+    if not on_terminal():
         yield _Lines()
         return
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda report: bar.update(
-            task, completed=report.fraction, description=_sentence(report)
-        )
+    with fraction_bar("training") as show:
+        yield lambda report: show(report.fraction, _sentence(report))
 
 
 class _Lines:

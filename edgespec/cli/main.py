@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ from edgespec.artifact.text_file import read_lines, read_text
 from edgespec.cli.chat_command import chat as chat_command
 from edgespec.cli.cli_errors import one_line_errors
 from edgespec.cli.distill_command import distill
+from edgespec.cli.logging_lines import logging_lines
 from edgespec.cli.options import (
     CHAT,
     GENERATION,
@@ -117,8 +116,9 @@ def export(
     """
     with one_line_errors():
         from edgespec_export.api import export_pair
+        from edgespec_export.progress import byte_bars
 
-        with _progress() as progress:
+        with logging_lines(), byte_bars() as progress:
             export_pair(
                 target,
                 draft,
@@ -130,7 +130,6 @@ def export(
                 measure=not no_measure,
                 replace=force,
                 threads=threads,
-                say=say,
                 progress=progress,
             )
         click.echo(f"{output}: ready; try: edgespec generate {output} PROMPT", err=True)
@@ -398,22 +397,3 @@ def _prompt(prompt: str | None, file: Path | None) -> str:
         return sys.stdin.read().rstrip("\n")
     except UnicodeDecodeError:
         raise UsageError("standard input is not UTF-8 text") from None
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int], Callable[[int], object]]]:
-    """Bars with the time that is left; silent when nobody looks."""
-    try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ModuleNotFoundError:
-        yield lambda _what, _bytes: lambda _done: None
-        return
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
-
-        def begin(what: str, size: int) -> Callable[[int], object]:
-            task = bars.add_task(what, total=size)
-            return lambda done: bars.advance(task, done)
-
-        yield begin

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from edgespec.cli.cli_errors import one_line_errors
-from edgespec.cli.extras import needs_extra
 from edgespec.cli.options import DRAFTING, LOADING, PAIR, Loading, drafting, say
+from edgespec.errors import needs_extra
 
 __all__ = ["serve"]
 

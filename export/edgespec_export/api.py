@@ -1,32 +1,37 @@
-"""Exporting, end to end: read two checkpoints, write a folder, measure it, let it appear."""
+"""Exporting, end to end: reads two checkpoints, writes a folder, measures it, renames it."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgespec import __version__
 from edgespec.artifact.graph_io import FEATURE_FUSION
-from edgespec.artifact.manifest import Exported, Manifest, write_manifest
-from edgespec.artifact.staging import staged, stamps
-from edgespec.cli.extras import needs_extra
+from edgespec.artifact.manifest import Exported, Manifest, Variant, write_manifest
+from edgespec.artifact.staging import check_free, staged, stamps
 from edgespec.core.device import Device
 from edgespec.core.model import Model
 from edgespec.drafters.vocabulary_map import Vocabulary, open_vocabulary
-from edgespec.errors import EdgespecError
+from edgespec.errors import needs_extra
 from edgespec.pair.runtime import measure_row_invariance, open_model
 from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
 from edgespec.pair.variant_quality import BehindTarget, Scorer, distance, samples_for
+from edgespec_export.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from edgespec_export.checkpoint.sources import Source
 
 __all__ = ["export_pair"]
 
-REFERENCE = "fp32"
+REFERENCE = "fp32"  # the variant that other formats and transformers are compared with
 
-Progress = Callable[[str, int], Callable[[int], object]]
+_log = logging.getLogger("edgespec")
 
 
 def export_pair(
@@ -41,108 +46,125 @@ def export_pair(
     measure: bool = True,
     replace: bool = False,
     threads: int | None = None,
-    say: Callable[[str], object] = lambda _: None,
-    progress: Progress = lambda _what, _bytes: lambda _done: None,
+    progress: Progress = no_progress,
 ) -> Manifest:
     """Converts a target and a draft to a folder that `edgespec.load` opens.
 
+    All options are checked before a checkpoint is looked up or downloaded. Each step is logged as
+    a record of level INFO of the logger "edgespec".
+
     Args:
-        target, draft: a checkpoint folder, a GGUF file, a hub id or a short name; without a draft
-            the pair speculates by prompt lookup.
+        target, draft: a checkpoint folder, a GGUF file, a hub id or a short name. Without a draft
+            the pair drafts by prompt lookup.
         folder: must not exist, or hold a pair and `replace` be true.
-        target_formats, draft_formats: number formats to write; the first is the default.
-        cache_formats: of the target's keys and values; each is a variant of each target format, and
-            those of one target format share its weights.
-        verify: compare every float32 graph with the original model in transformers; what other
-            formats lose against float32 is measured anyway, where both are exported.
-        measure: load the models and measure row-invariance and quality. A machine with too little
-            memory for that leaves it to the first use of the pair.
-        threads: for the measurements.
-        say: told one line about each step.
-        progress: told what is being written and its bytes; returns what to tell of bytes done.
+        target_formats, draft_formats: number formats to write ("fp32", "int8", …); the first is
+            the default of the pair.
+        cache_formats: formats of the target's keys and values. Each target format is written with
+            each of them; the variants of one target format share their weights.
+        verify: compare every float32 graph with the original model in transformers. The distance
+            of other formats from float32 is measured in any case, where both are exported.
+        measure: load the models and measure row invariance and distances. If false, this is left
+            to the first use of the pair, as on a machine with too little memory.
+        replace: replace the pair in `folder`, if there is one.
+        threads: for the measurements; None is the number that the device suggests.
+        progress: called with "target fp32" and its size in bytes (all tensors as float32) when a
+            variant is begun; returns a function that is called with the bytes done.
+
+    Returns:
+        The manifest that was written to `folder`.
 
     Raises:
-        EdgespecError: one line that names what is wrong; `folder` is then as it was.
+        UsageError: an option is wrong, or `folder` must not be written.
+        EdgespecError: one line that names the cause. In both cases `folder` is as it was.
     """
     with needs_extra("export"):
         from edgespec_export.checkpoint.checkpoint import open_checkpoint
         from edgespec_export.checkpoint.sources import resolve
-        from edgespec_export.write_pair import write_pair
+        from edgespec_export.write_pair import check_formats, write_pair
 
-    sources = [resolve(name) for name in (target, draft) if name is not None]
-    paths = [source.path for source in sources]
+    check_formats(target_formats, draft_formats, cache_formats)
     device = Device(threads)
-    recipe = _recipe(paths, target_formats, draft_formats, cache_formats)
-    with staged(Path(folder), replace=replace, recipe=recipe) as aside:
+    folder = Path(folder)
+    check_free(folder, replace=replace)
+    compare = _transformers_comparison(device) if verify else None
+    sources = [resolve(name) for name in (target, draft) if name is not None]
+    recipe = _recipe(sources, target_formats, draft_formats, cache_formats)
+    with staged(folder, replace=replace, recipe=recipe) as partial_folder:
         for role, source in zip(("target", "draft"), sources, strict=False):
-            say(f"{role}: {source.label}")
+            _log.info("%s: %s", role, source.label)
         checkpoints = [open_checkpoint(source) for source in sources]
         manifest = write_pair(
             checkpoints[0],
             checkpoints[1] if draft is not None else None,
-            aside,
+            partial_folder,
             target_formats=target_formats,
             draft_formats=draft_formats,
             cache_formats=cache_formats,
             progress=progress,
         )
-        if verify:
+        if compare is not None:
             for source, exported in zip(sources, _models(manifest), strict=True):
-                _verify(source.path, aside, exported, device, say)
+                compare(source.path, partial_folder, exported)
         if measure:
-            target_model = _measured(aside, manifest.target, device, say)
-            manifest = _compared(
-                aside, dataclasses.replace(manifest, target=target_model), device, say
-            )
-        write_manifest(manifest, aside)
+            manifest = _measured(partial_folder, manifest, device)
+        write_manifest(manifest, partial_folder)
     return manifest
 
 
-def _recipe(paths: Sequence[Path], *formats: Sequence[str]) -> str:
-    """What an export is made from: the same recipe gives the same bytes."""
-    files = [stamps(path) for path in paths]
+def _recipe(sources: Sequence[Source], *formats: Sequence[str]) -> str:
+    """The inputs of an export as text: the same recipe gives the same bytes."""
+    files = [stamps(source.path) for source in sources]
     return json.dumps({"edgespec": __version__, "files": files, "formats": formats})
 
 
-def _models(manifest: Manifest) -> list[Exported]:
-    return [model for model in (manifest.target, manifest.draft) if model is not None]
+def _models(manifest: Manifest) -> Iterator[Exported]:
+    yield manifest.target
+    if manifest.draft is not None:
+        yield manifest.draft
 
 
-def _measured(
-    folder: Path, exported: Exported, device: Device, say: Callable[[str], object]
-) -> Exported:
-    """The target with the verdict on each of its variants."""
-    variants = {}
-    for name, variant in exported.variants.items():
-        is_row_invariant = measure_row_invariance(folder, exported, name, device)
-        kept = (
-            "row-invariant"
-            if is_row_invariant.is_row_invariant
-            else "NOT row-invariant: no exact target"
-        )
-        say(
-            f"target {name}: {kept}, calls of {is_row_invariant.min_rows} to {is_row_invariant.max_rows} positions"
-        )
-        variants[name] = dataclasses.replace(variant, row_invariance=is_row_invariant)
-    return dataclasses.replace(exported, variants=variants)
+# --- measurements --------------------------------------------------------------------------------
 
 
-def _compared(
-    folder: Path, manifest: Manifest, device: Device, say: Callable[[str], object]
-) -> Manifest:
-    """The manifest with the distance of each variant from its model's float32 one, if any."""
+def _measured(folder: Path, manifest: Manifest, device: Device) -> Manifest:
+    """The manifest with row invariance and distances of its variants."""
+    variants = {
+        name: _with_row_invariance(folder, manifest.target, name, variant, device)
+        for name, variant in manifest.target.variants.items()
+    }
+    target = dataclasses.replace(manifest.target, variants=variants)
+    return _with_distances(folder, dataclasses.replace(manifest, target=target), device)
+
+
+def _with_row_invariance(
+    folder: Path, exported: Exported, name: str, variant: Variant, device: Device
+) -> Variant:
+    measured = measure_row_invariance(folder, exported, name, device)
+    outcome = (
+        "row-invariant"
+        if measured.is_row_invariant
+        else "NOT row-invariant: it cannot verify a draft exactly"
+    )
+    rows = f"calls of {measured.min_rows} to {measured.max_rows} positions"
+    _log.info("target %s: %s, %s", name, outcome, rows)
+    return dataclasses.replace(variant, row_invariance=measured)
+
+
+def _with_distances(folder: Path, manifest: Manifest, device: Device) -> Manifest:
+    """The manifest with the distance of each variant from its model's float32 variant, if any."""
     vocabulary = open_vocabulary(folder, manifest)
     tokenizer = load_tokenizer(folder)
     target, draft = manifest.target, manifest.draft
 
-    def texts(exported: Exported, shown: Callable[[Sequence[int]], list[int]]) -> list[list[int]]:
-        return [shown(tokenizer.encode(text).ids) for text in sample_texts(exported)]
+    def sample_ids(exported: Exported) -> list[list[int]]:
+        return [tokenizer.encode(text).ids for text in sample_texts(exported)]
 
     open_target = partial(open_model, folder, target, device=device, min_rows=2)
-    target = _with_distances(target, texts(target, list), open_target, say)
+    target = _with_distances_of(target, sample_ids(target), open_target)
     if draft is not None:
+        samples = [vocabulary.to_draft_ids(ids) for ids in sample_ids(draft)]
         open_draft = _draft_opener(folder, draft, open_target, target, vocabulary, device)
-        draft = _with_distances(draft, texts(draft, vocabulary.to_draft_ids), open_draft, say)
+        draft = _with_distances_of(draft, samples, open_draft)
     return dataclasses.replace(manifest, target=target, draft=draft)
 
 
@@ -154,7 +176,7 @@ def _draft_opener(
     vocabulary: Vocabulary,
     device: Device,
 ) -> Callable[[str], Scorer]:
-    """What opens a variant of the draft, behind its target if it reads one."""
+    """A function that opens a variant of the draft; an EAGLE head together with its target."""
 
     @cache
     def opened_target() -> Model:
@@ -169,16 +191,13 @@ def _draft_opener(
     return opened
 
 
-def _with_distances(
-    exported: Exported,
-    sources: Sequence[list[int]],
-    open_variant: Callable[[str], Scorer],
-    say: Callable[[str], object],
+def _with_distances_of(
+    exported: Exported, sources: Sequence[list[int]], open_variant: Callable[[str], Scorer]
 ) -> Exported:
-    """A model with the distance of each variant from its float32 one.
+    """A model with the distance of each variant from its float32 variant, if it has one.
 
     Args:
-        sources: sample texts, in the model's own numbers of tokens.
+        sources: sample texts as token ids of this model.
         open_variant: opens a variant by its name.
     """
     if REFERENCE not in exported.variants or len(exported.variants) == 1:
@@ -189,33 +208,34 @@ def _with_distances(
     for name in variants:
         if name != REFERENCE:
             found = distance(reference, open_variant(name), samples, REFERENCE)
-            say(f"{exported.source} {name}: {found}, {found.positions} positions")
+            _log.info("%s %s: %s, %d positions", exported.source, name, found, found.positions)
             variants[name] = dataclasses.replace(variants[name], distance=found)
     return dataclasses.replace(exported, variants=variants)
 
 
-def _verify(
-    source: Path,
-    folder: Path,
-    exported: Exported,
-    device: Device,
-    say: Callable[[str], object],
-) -> None:
-    with needs_extra("torch"):
-        from edgespec_export.verify import TOLERANCE, differences
+# --- comparison with transformers ----------------------------------------------------------------
 
-    if any(FEATURE_FUSION in variant.graphs for variant in exported.variants.values()):
-        say(f"{exported.source}: nothing to verify, transformers has no model that reads another")
-        return
-    if REFERENCE not in exported.variants:
-        say(f"{exported.source}: nothing to verify, there is no {REFERENCE} variant")
-        return
-    model = open_model(folder, exported, REFERENCE, device=device, min_rows=2)
-    for graph, difference in differences(source, exported, model).items():
-        name = f"{exported.source} {REFERENCE} {graph}"
-        say(f"{name}: max |difference| {difference:.1e} (tolerance {TOLERANCE:.0e})")
-        if not difference <= TOLERANCE:  # NaN is a difference too
-            raise EdgespecError(
-                f"{name} differs from the original by {difference:.1e}, more than "
-                f"{TOLERANCE:.0e}; the export was not kept"
-            )
+
+def _transformers_comparison(device: Device) -> Callable[[Path, Path, Exported], None]:
+    """A function that compares an exported model with its checkpoint in transformers.
+
+    Its arguments are the checkpoint, the folder of the pair and the exported model.
+
+    Raises:
+        EdgespecError: torch or transformers is not installed; from the function: transformers
+            cannot load the checkpoint, or the export differs from it.
+    """
+    with needs_extra("torch"):
+        from edgespec_export.verify import check_difference, differences
+
+    def compare(source: Path, folder: Path, exported: Exported) -> None:
+        if any(FEATURE_FUSION in variant.graphs for variant in exported.variants.values()):
+            _log.info("%s: not verified, transformers has no EAGLE heads", exported.source)
+        elif REFERENCE not in exported.variants:
+            _log.info("%s: not verified, it has no %s variant", exported.source, REFERENCE)
+        else:
+            model = open_model(folder, exported, REFERENCE, device=device, min_rows=2)
+            for graph, difference in differences(source, exported, model).items():
+                check_difference(f"{exported.source} {REFERENCE} {graph}", difference)
+
+    return compare

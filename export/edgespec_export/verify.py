@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -9,42 +10,60 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
-from optimum.exporters.tasks import TasksManager
-from optimum.utils import NormalizedConfigManager
+import transformers
 
 from edgespec.artifact import graph_io, manifest
 from edgespec.errors import EdgespecError
-from edgespec_export.checkpoint.sources import transformers_place
-from edgespec_export.checkpoint.transformers_config import transformers_config
+from edgespec_export.checkpoint.transformers_config import (
+    from_pretrained_arguments,
+    transformers_config,
+)
+from edgespec_export.families import transformers_class
 
-__all__ = ["TOLERANCE", "differences"]
+__all__ = ["TOLERANCE", "check_difference", "differences"]
 
 TOLERANCE = 1e-3  # largest |difference| of a logit or of a cross-attention key or value
 PROMPT_LENGTH = 23
 TEXT_LENGTH = 12
-TASKS = {"t5": "text2text-generation", "llama": "text-generation"}
+
+_log = logging.getLogger("edgespec")
 
 
 class Scored(Protocol):
-    """What is compared: a `edgespec.core.model.Model` that shows its cross-attention inputs."""
+    """What is compared: an `edgespec.core.model.Model` that shows its cross-attention inputs."""
 
     def prefill(self, prompt: Sequence[int]) -> int: ...
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]: ...
     def cross_attention(self) -> Mapping[str, npt.NDArray[np.float32]]: ...
 
 
-def differences(source: Path, exported: manifest.Exported, model: Any) -> dict[str, float]:
-    """Largest |difference| of each graph's outputs on random tokens: graph name to number.
+def check_difference(name: str, difference: float) -> None:
+    """Logs the difference of a graph from the original.
+
+    Raises:
+        EdgespecError: it is above `TOLERANCE`, or NaN.
+    """
+    _log.info("%s: max |difference| %.1e (tolerance %.0e)", name, difference, TOLERANCE)
+    if not difference <= TOLERANCE:
+        raise EdgespecError(
+            f"{name} differs from the original by {difference:.1e}, more than {TOLERANCE:.0e}; "
+            "the export was not kept"
+        )
+
+
+def differences(source: Path, exported: manifest.Exported, model: Scored) -> dict[str, float]:
+    """Largest |difference| of each graph's outputs on random tokens, by the graph's name.
 
     Args:
-        source: the checkpoint folder or GGUF file, read by transformers in float32.
-        exported: what was written from it.
-        model: runs it (`Scored`).
+        source: the checkpoint folder or GGUF file; transformers loads it in float32.
+        exported: the model that was written from it.
+        model: runs `exported`.
+
+    Raises:
+        EdgespecError: transformers has no class for the family, cannot load the checkpoint, or
+            finds another vocabulary size.
     """
-    return _differences(_reference(source, exported), exported, model)
-
-
-def _differences(reference: Any, exported: manifest.Exported, model: Scored) -> dict[str, float]:
+    reference = _reference(source, exported)
     generator = np.random.default_rng(0)
     prompt, text = (
         [int(token) for token in generator.integers(exported.vocab_size, size=size)]
@@ -66,35 +85,33 @@ def _differences(reference: Any, exported: manifest.Exported, model: Scored) -> 
             )
             expected = output.logits[0]
             result[graph_io.ENCODER] = _cross_difference(reference, output, model)
-    result[graph_io.DECODER] = _distance(np.concatenate(logits), expected)
+    result[graph_io.DECODER] = _largest_difference(np.concatenate(logits), expected)
     return result
 
 
 def _reference(source: Path, exported: manifest.Exported) -> Any:
     """The original in float32, in evaluation mode."""
-    place, options = transformers_place(source)
+    original = getattr(transformers, transformers_class(exported.family))
+    path, options = from_pretrained_arguments(source)
     try:
-        original = TasksManager.get_model_class_for_task(TASKS[exported.family], framework="pt")
         reference = original.from_pretrained(
-            place, config=transformers_config(source), dtype=torch.float32, **options
+            path, config=transformers_config(source), dtype=torch.float32, **options
         ).eval()
     except Exception as error:
+        reason = " ".join(str(error).split())[:200]
         raise EdgespecError(
-            f"transformers cannot load {source} to verify it: {type(error).__name__}: {error}"
+            f"transformers cannot load {source} to verify it: {type(error).__name__}: {reason}"
         ) from error
-    config = NormalizedConfigManager.get_normalized_config_class(reference.config.model_type)(
-        reference.config
-    )
-    if config.vocab_size != exported.vocab_size:
+    if reference.config.vocab_size != exported.vocab_size:
         raise EdgespecError(
-            f"transformers reads {config.vocab_size} tokens from {source}, the export has "
-            f"{exported.vocab_size}"
+            f"transformers reads {reference.config.vocab_size} tokens from {source}, the export "
+            f"has {exported.vocab_size}"
         )
     return reference
 
 
 def _cross_difference(reference: Any, output: Any, model: Scored) -> float:
-    """Keys and values of every decoder layer's cross-attention, from the original's encoder."""
+    """Largest |difference| of the cross-attention's keys and values, over all decoder layers."""
     hidden = output.encoder_last_hidden_state
     ours = model.cross_attention()
     worst = []
@@ -105,9 +122,10 @@ def _cross_difference(reference: Any, output: Any, model: Scored) -> float:
         ):
             _, heads, _, size = ours[name].shape
             expected = project(hidden)[0].reshape(-1, heads, size).transpose(0, 1)
-            worst.append(_distance(ours[name][0], expected))
+            worst.append(_largest_difference(ours[name][0], expected))
     return float(np.max(worst))
 
 
-def _distance(ours: npt.NDArray[np.float32], expected: torch.Tensor) -> float:
+def _largest_difference(ours: npt.NDArray[np.float32], expected: torch.Tensor) -> float:
+    """NaN if either has one."""
     return float(np.abs(ours - expected.numpy()).max())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from edgespec.artifact import manifest
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import WEIGHTS
 from edgespec.drafters.vocabulary_map import read_vocabulary
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.weights import Weights
@@ -31,12 +31,28 @@ from edgespec_export.families.tensor_check import fitted
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.passes.fuse_blocks import Fusion, fuse_blocks
+from edgespec_export.progress import Advance, Progress
 from edgespec_export.quantization.formats import FORMATS
 
-__all__ = ["check_target", "write_graphs", "write_pair"]
+__all__ = ["check_formats", "check_target", "float32_bytes", "write_graphs", "write_pair"]
 
-# Called with a description and a number of bytes; returns what to tell of bytes done.
-Progress = Callable[[str, int], Callable[[int], object]]
+
+def check_formats(
+    target_formats: Sequence[str], draft_formats: Sequence[str], cache_formats: Sequence[str]
+) -> None:
+    """Raises UsageError if a format is unknown, or a list of formats is empty."""
+    _check_known("target format", FORMATS, target_formats)
+    _check_known("draft format", FORMATS, draft_formats)
+    _check_known("cache format", CACHES, cache_formats)
+
+
+def _check_known(what: str, known: Collection[str], given: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise UsageError(f"no {what} {shortened(name)}; there is: {', '.join(known)}")
+    if not given:
+        raise UsageError(f"no {what} is given; there is: {', '.join(known)}")
+
 
 _log = logging.getLogger("edgespec")
 
@@ -51,22 +67,16 @@ def write_pair(
     cache_formats: Sequence[str],
     progress: Progress,
 ) -> manifest.Manifest:
-    """Writes graphs, weights and tokenizer, and returns the manifest, which is not yet written.
+    """Writes graphs, weights and tokenizer; returns the manifest, which it does not write.
+
+    Args:
+        target_formats, draft_formats, cache_formats: as `check_formats` accepts them.
+        progress: see `edgespec_export.api.export_pair`.
 
     Raises:
         EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
     """
-    _check_formats("format", FORMATS, target_formats)
-    _check_formats("format", FORMATS, draft_formats)
-    _check_formats("cache format", CACHES, cache_formats)
-    target_family = fitted(target)
-    check_target(target, target_family)
-    draft_family = None
-    if draft is not None:
-        draft_family = fitted(draft)
-        _check_pair(target, target_family, draft, draft_family)
-        if isinstance(draft_family, Eagle):
-            target_family = _read_by(draft_family, target_family)
+    target_family, draft_family = _families(target, draft)
     tokenizer = target.tokenizer.to_str(pretty=True)
     (folder / manifest.TOKENIZER).write_text(tokenizer, encoding="utf-8")
     write = partial(_write_model, folder=folder, progress=progress)
@@ -96,37 +106,42 @@ def write_pair(
     )
 
 
+def _families(target: Checkpoint, draft: Checkpoint | None) -> tuple[Family, Family | None]:
+    """The families of a target and a draft that can be paired."""
+    target_family = fitted(target)
+    check_target(target, target_family)
+    if draft is None:
+        return target_family, None
+    draft_family = fitted(draft)
+    _check_pair(target, target_family, draft, draft_family)
+    if isinstance(draft_family, Eagle):
+        target_family = _with_features(target_family, draft_family)
+    return target_family, draft_family
+
+
 def _with_vocabulary(
     draft: manifest.Exported, target: manifest.Exported, file: Path, folder: Path
 ) -> manifest.Exported:
-    """Copies which tokens the draft has, if they are some of this target's."""
+    """Copies the list of a draft's tokens, after a check that the target has them all."""
     read_vocabulary(file, target.vocab_size, draft.vocab_size)
     copied = Path("draft") / manifest.VOCABULARY
     shutil.copyfile(file, folder / copied)
     return dataclasses.replace(draft, vocabulary=copied.as_posix())
 
 
-def _check_formats(what: str, known: Collection[str], asked: Sequence[str]) -> None:
-    for format_ in asked:
-        if format_ not in known:
-            raise UsageError(f"no {what} {format_!r}; there is: {', '.join(known)}")
-    if not asked:
-        raise UsageError(f"no {what} is given; there is: {', '.join(known)}")
-
-
 def check_target(target: Checkpoint, family: Family) -> None:
-    """Raises EdgespecError if this is a draft that is nothing without its target."""
+    """Raises EdgespecError if the checkpoint is a draft that works only with its target."""
     reason = None
     if target.vocabulary is not None:
         reason = f"has only some of its target's tokens ({manifest.VOCABULARY})"
     elif isinstance(family, Eagle):
-        reason = "reads its target's hidden states"
+        reason = "reads its target's hidden states (an EAGLE head)"
     if reason is not None:
         raise EdgespecError(f"{target.label} is a draft that {reason}, so it cannot be a target")
 
 
-def _read_by(draft: Eagle, target: Family) -> Family:
-    """The target with the hidden states that its draft reads among its outputs."""
+def _with_features(target: Family, draft: Eagle) -> Family:
+    """The target that also outputs the hidden states of the layers its EAGLE head reads."""
     if (
         not isinstance(target, DecoderOnly)
         or target.width != draft.target_width
@@ -134,7 +149,8 @@ def _read_by(draft: Eagle, target: Family) -> Family:
     ):
         raise EdgespecError(
             f"{draft.label} reads layers {', '.join(map(str, draft.reads))} of a Llama-like target "
-            f"of width {draft.target_width}, and {target.label} is none; pair it with its own"
+            f"of width {draft.target_width}, and {target.label} is not one; pair it with the "
+            "target it was trained for"
         )
     return dataclasses.replace(target, read_layers=draft.reads)
 
@@ -156,12 +172,15 @@ def _check_pair(
 
 
 def _check_vocabulary(draft: Checkpoint, family: Family) -> None:
-    """A draft of fewer tokens whose list is lost would be read as if it had the first ones."""
+    """Refuses a draft with a reduced vocabulary that lacks the list of its tokens.
+
+    Without the list it would be read as if it had the target's first tokens.
+    """
     tokens = draft.tokenizer.get_vocab_size()
     if draft.vocabulary is None and family.vocab_size < tokens:
         raise EdgespecError(
             f"{draft.label} has {family.vocab_size} of its tokenizer's {tokens} tokens, and no "
-            f"{manifest.VOCABULARY} that says which; put that file back, or choose another draft"
+            f"{manifest.VOCABULARY} that lists them; put that file back, or choose another draft"
         )
 
 
@@ -175,10 +194,10 @@ def _write_model(
     progress: Progress,
 ) -> manifest.Exported:
     variants = {}
-    for format_ in dict.fromkeys(formats):  # each once
+    for format_ in dict.fromkeys(formats):  # without repetitions
         relative = Path(role) / format_
         (folder / relative).mkdir(parents=True, exist_ok=True)
-        done = progress(f"{role} {format_}", _bytes(checkpoint))
+        done = progress(f"{role} {format_}", float32_bytes(checkpoint))
         decoders = {cache: _with_cache(DECODER, cache) for cache in caches}
         fusions = write_graphs(
             checkpoint.weights,
@@ -221,7 +240,7 @@ def _blocks(fusion: Fusion) -> manifest.FusedBlocks:
 
 
 def _with_cache(name: str, cache: str) -> str:
-    """A variant's or a file's name; the cache is named where it is not the usual one."""
+    """The name of a variant or a file; a cache format other than fp32 is part of it."""
     return name if cache == "fp32" else f"{name}-cache-{cache}"
 
 
@@ -232,7 +251,7 @@ def write_graphs(
     *,
     number_format: NumberFormat,
     attentions: Mapping[str, Attention],
-    progress: Callable[[int], object] = lambda _: None,
+    progress: Advance = lambda _: None,
 ) -> dict[str, Fusion]:
     """Writes every graph of a model and the weights they share into `folder`.
 
@@ -240,7 +259,8 @@ def write_graphs(
         What was fused in each file, if the format has operators for whole blocks.
 
     Args:
-        attentions: names of decoder files, each with the attention it is made of.
+        attentions: the attention of each decoder file, by the file's name.
+        progress: called with the bytes of the checkpoint's tensors that were processed.
     """
     models: dict[str, ir.Model] = {}
     decoders = [(DECODER, file, attention) for file, attention in attentions.items()]
@@ -261,7 +281,7 @@ def write_graphs(
 
 
 def _check_all_read(file: WeightFile, family: Family) -> None:
-    """A tensor that nobody read is a part of the model that the graphs lack."""
+    """Refuses a tensor that no graph uses: it is a part of the model that the graphs lack."""
     unread = sorted(name for name in file.unread if not family.redundant.fullmatch(name))
     if unread:
         raise EdgespecError(
@@ -270,7 +290,7 @@ def _check_all_read(file: WeightFile, family: Family) -> None:
         )
 
 
-def _bytes(checkpoint: Checkpoint) -> int:
-    """Of all tensors, as float32."""
+def float32_bytes(checkpoint: Checkpoint) -> int:
+    """Bytes of all tensors of a checkpoint as float32."""
     weights = checkpoint.weights
     return 4 * sum(int(np.prod(weights.shape(name))) for name in weights.names())

@@ -548,7 +548,7 @@ def test_a_stream_that_another_overtook_ends_in_an_error(tiny):
 
 
 def interrupting(done: int):
-    """A progress callback that presses Ctrl-C after so many tensors."""
+    """A progress callback that raises KeyboardInterrupt after `done` tensors."""
 
     def begin(what, size):
         def advance(count):
@@ -579,7 +579,7 @@ def test_an_interrupted_export_leaves_everything_as_it_was(
 
 
 @pytest.mark.parametrize("tensors", [3, 7, 30])
-def test_an_interrupted_export_goes_on_where_it_was(
+def test_an_interrupted_export_continues_after_its_last_tensor(
     tiny_checkpoints, own_pair, tensors, monkeypatch
 ):
     """The result is the same, byte by byte, and finished tensors are not read again."""
@@ -618,21 +618,21 @@ def test_an_interrupted_int8_export_gives_the_same_bytes(tiny_checkpoints, tmp_p
 def test_an_export_has_its_name_when_the_disk_has_its_bytes(
     tiny_checkpoints, tmp_path, monkeypatch
 ):
-    """Otherwise a machine that stops leaves a folder of the right name with empty files."""
-    valid_length = set()
+    """Otherwise a crash could leave a folder of the right name with empty files."""
+    synced = set()
 
     def note(descriptor):
-        valid_length.add(os.fstat(descriptor).st_ino)
+        synced.add(os.fstat(descriptor).st_ino)
         assert not (tmp_path / "pair").exists()
 
     monkeypatch.setattr(os, "fsync", note)
     export(*tiny_checkpoints, tmp_path / "pair")
     files = [path for path in (tmp_path / "pair").rglob("*") if path.is_file()]
-    assert {path.stat().st_ino for path in files} <= valid_length
+    assert {path.stat().st_ino for path in files} <= synced
 
 
-def test_two_exports_to_one_folder_are_kept_apart(tiny_checkpoints, own_pair):
-    """Each would take the other's unfinished files for its own."""
+def test_a_second_export_to_a_folder_that_is_being_written_is_refused(tiny_checkpoints, own_pair):
+    """Otherwise each would use the other's unfinished files."""
     folder = own_pair.with_name("new")
     said = []
 
@@ -647,7 +647,7 @@ def test_two_exports_to_one_folder_are_kept_apart(tiny_checkpoints, own_pair):
     assert contents(folder) == contents(own_pair)
 
 
-def test_an_interrupted_export_of_something_else_starts_anew(tiny_checkpoints, own_pair):
+def test_an_export_does_not_continue_one_of_other_checkpoints(tiny_checkpoints, own_pair):
     folder = own_pair.with_name("new")
     target, draft = tiny_checkpoints
     with pytest.raises(KeyboardInterrupt):
@@ -718,7 +718,7 @@ def test_a_second_rename_that_fails_brings_the_old_pair_back(
 
 
 class FullDisk:
-    """A file that takes so many bytes and then reports a full disk."""
+    """A file that accepts `room` bytes and then reports a full disk."""
 
     def __init__(self, file, room):
         self._file, self._room = file, room
@@ -773,6 +773,37 @@ def test_a_file_that_cannot_grow_any_further_is_one_line(tiny_checkpoints, tmp_p
     assert "could not be written" in run.stderr.splitlines()[-1]
     assert "Traceback" not in run.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target_formats": ["int3"]}, "'int3'"),
+        ({"draft_formats": ["int3"]}, "'int3'"),
+        ({"cache_formats": ["int3"]}, "'int3'"),
+        ({"cache_formats": []}, "no cache format"),
+        ({}, "not an exported pair"),
+    ],
+    ids=str,
+)
+def test_options_are_checked_before_a_model_is_looked_up(tmp_path, monkeypatch, options, said):
+    """Otherwise a wrong format is found after a download of 44 GB."""
+    looked_up = []
+    monkeypatch.setattr("edgespec_export.checkpoint.sources.resolve", looked_up.append)
+    folder = tmp_path / "pair"
+    folder.mkdir()
+    (folder / "mine.txt").touch()
+    assert said in usage(export_pair, "t5-xxl", None, folder, **options)
+    assert looked_up == []
+
+
+def test_a_missing_torch_is_found_before_a_model_is_looked_up(tmp_path, monkeypatch):
+    looked_up = []
+    monkeypatch.setattr("edgespec_export.checkpoint.sources.resolve", looked_up.append)
+    monkeypatch.setitem(sys.modules, "edgespec_export.verify", None)
+    said = failure(export_pair, "t5-xxl", None, tmp_path / "pair", verify=True)
+    assert "pip install 'edgespec[torch]'" in said
+    assert looked_up == []
 
 
 @pytest.mark.parametrize("options", [{"target_formats": ()}, {"draft_formats": ["int3"]}], ids=str)

@@ -1,4 +1,4 @@
-"""Claim: a folder and a GGUF file open to the same kind of checkpoint, or one line says why not."""
+"""Claim: a folder and a GGUF file open as the same kind of object, or one line says why not."""
 
 import json
 
@@ -9,10 +9,10 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
 from chat_templates import CHATML
-from checkpoints import write_llama
+from checkpoints import write_llama, write_t5
 from edgespec.errors import EdgespecError
 from edgespec_export.api import export_pair
-from edgespec_export.checkpoint.checkpoint import open_checkpoint
+from edgespec_export.checkpoint.checkpoint import open_checkpoint, open_weights
 from edgespec_export.checkpoint.sources import Source
 from tiny_checkpoints import ENDOFTEXT, IM_END, write_gguf, write_safetensors
 
@@ -62,14 +62,14 @@ def test_a_folder_opens(folder):
         (0, [7], (0,)),
     ],
 )
-def test_the_generation_config_says_first_what_ends_a_text(folder, generation, config, ids):
+def test_the_end_tokens_of_the_generation_config_come_first(folder, generation, config, ids):
     write(folder, "config.json", {"eos_token_id": config})
     write(folder, "generation_config.json", {"eos_token_id": generation})
     assert opened(folder).eos_token_ids == ids
 
 
 @pytest.mark.parametrize("value", [None, [], "2", [None], -1, True, 1.0])
-def test_a_text_must_be_able_to_end(folder, value):
+def test_a_checkpoint_without_a_valid_end_token_is_refused(folder, value):
     write(folder, "config.json", {"eos_token_id": value})
     assert "eos_token_id" in message_of(folder)
 
@@ -81,15 +81,51 @@ def test_a_corrupt_config_is_one_line(folder, name, content):
     assert name in message_of(folder)
 
 
-def test_a_folder_that_is_no_checkpoint_is_one_line(tmp_path):
+def test_a_folder_that_is_not_a_checkpoint_is_one_line(tmp_path):
     assert "no config.json" in message_of(tmp_path)
     assert "no config.json" in message_of(tmp_path / "nosuch")
 
 
-# --- drafts of some tokens -----------------------------------------------------------------------
+def long_value() -> str:
+    return "x" * 100_000
 
 
-def test_a_draft_that_lost_the_list_of_its_tokens_is_not_paired(tmp_path):
+@pytest.mark.parametrize("key", ["eos_token_id", "extra_ids", "model_type"])
+def test_a_long_bad_value_is_shortened_in_the_message(tmp_path, key):
+    target = write_llama(tmp_path / "target", layers=1)
+    (target / "generation_config.json").unlink()
+    if key == "extra_ids":
+        (target / "tokenizer.json").unlink()
+        (target / "spiece.model").touch()
+        write(target, "tokenizer_config.json", {"extra_ids": long_value()})
+    else:
+        config = json.loads((target / "config.json").read_text())
+        write(target, "config.json", {**config, key: long_value()})
+    with pytest.raises(EdgespecError) as caught:
+        export_pair(str(target), None, tmp_path / "pair")
+    assert key in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("write_model", "key"),
+    [
+        (write_llama, "num_hidden_layers"),
+        (write_t5, "num_layers"),
+        (write_t5, "num_decoder_layers"),
+    ],
+)
+def test_more_layers_than_tensors_are_refused_before_any_loop(tmp_path, write_model, key):
+    folder = write_model(tmp_path / "target", **{key: 10**7})
+    said = message_of(folder)
+    assert f"{key} = 10000000" in said
+    assert f"{len(open_weights(folder).names())} tensors" in said
+
+
+# --- drafts with a reduced vocabulary ------------------------------------------------------------
+
+
+def test_a_draft_without_the_list_of_its_tokens_is_not_paired(tmp_path):
     target = write_llama(tmp_path / "target")
     draft = write_llama(tmp_path / "draft", vocab_size=7)
     (draft / "tokenizer.json").write_bytes((target / "tokenizer.json").read_bytes())

@@ -1,6 +1,7 @@
-"""Claim: a folder's tokenizer gives the ids its model was trained with, and two are compared whole.
+"""Claim: a folder's tokenizer gives the ids that its model was trained with, and two tokenizers are
+compared in full.
 
-SentencePiece files are written here as bytes; transformers is the reference where it is installed.
+SentencePiece files are written as bytes; the reference is transformers, where it is installed.
 """
 
 import json
@@ -11,6 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokeniz
 from tokenizers.models import BPE, Unigram
 
 from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint import tokenizers_file
 from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.tokenizers_file import load_tokenizer
 
@@ -118,7 +120,7 @@ def test_it_gives_the_ids_sentencepiece_gives(folder):
         assert tokenizer.encode(text).ids == [*reference.encode(text), 1]
 
 
-def test_bytes_stand_in_for_unknown_characters_where_the_model_has_them(folder):
+def test_unknown_characters_become_bytes_if_the_model_has_byte_pieces(folder):
     sentencepiece = pytest.importorskip("sentencepiece")
     content = spiece([*PIECES, *BYTE_PIECES], trainer={35: 1})
     (folder / "spiece.model").write_bytes(content)
@@ -129,7 +131,7 @@ def test_bytes_stand_in_for_unknown_characters_where_the_model_has_them(folder):
         assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
-def test_user_defined_pieces_are_found_whole(folder):
+def test_a_user_defined_piece_is_one_token(folder):
     (folder / "spiece.model").write_bytes(spiece([*PIECES, ("<sep>", 0.0, USER)]))
     assert "<sep>" in load_tokenizer(folder, {}).encode("the<sep>cats").tokens
 
@@ -148,7 +150,7 @@ def test_user_defined_pieces_are_found_whole(folder):
         (b"\x0b" * 40, "not a SentencePiece model"),
     ],
 )
-def test_what_is_not_t5s_is_refused(folder, content, named):
+def test_a_sentencepiece_file_that_is_not_t5s_is_refused(folder, content, named):
     (folder / "spiece.model").write_bytes(content)
     assert named in message_of(folder)
 
@@ -220,8 +222,37 @@ def test_a_corrupt_tokenizer_json_is_one_line(tmp_path):
         assert "tokenizer.json" in message_of(tmp_path)
 
 
+@pytest.mark.parametrize("charsmap", [None, "x", [], "AAAA"], ids=str)
+def test_a_tokenizer_json_on_which_the_library_panics_is_one_line(folder, charsmap):
+    """The library raises PanicException, a BaseException, while it loads the file."""
+    whole = json.loads(load_tokenizer(folder, {}).to_str())
+    whole["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": charsmap}
+    (folder / "tokenizer.json").write_text(json.dumps(whole))
+    assert "tokenizer.json: is not a tokenizer" in message_of(folder)
+
+
+def test_a_tokenizer_json_that_panics_on_encoding_is_one_line(folder):
+    """Its post-processor adds a special token that is not defined."""
+    whole = json.loads(load_tokenizer(folder, {}).to_str())
+    whole["post_processor"]["special_tokens"] = {}
+    (folder / "tokenizer.json").write_text(json.dumps(whole))
+    assert "tokenizer.json: is not a tokenizer" in message_of(folder)
+
+
+def test_ctrl_c_while_a_tokenizer_is_read_stays_ctrl_c(tmp_path, monkeypatch):
+    class Interrupted:
+        @staticmethod
+        def from_file(path):
+            raise KeyboardInterrupt
+
+    (tmp_path / "tokenizer.json").touch()
+    monkeypatch.setattr(tokenizers_file, "Tokenizer", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load_tokenizer(tmp_path, {})
+
+
 @pytest.mark.parametrize("count", ["-1", "true", '"many"', "1000000000"])
-def test_a_senseless_number_of_extra_ids_is_refused(folder, count):
+def test_a_number_of_extra_ids_out_of_range_is_refused(folder, count):
     (folder / "tokenizer_config.json").write_text(f'{{"extra_ids": {count}}}')
     assert "extra_ids" in message_of(folder)
 
@@ -287,7 +318,7 @@ def test_the_first_difference_is_named(target, draft, said):
     assert "\n" not in line
 
 
-def test_what_cannot_change_a_token_does_not_count(folder):
+def test_settings_that_cannot_change_a_token_are_ignored(folder):
     one, other = (load_tokenizer(folder, {}) for _ in range(2))
     other.post_processor = None
     other.enable_truncation(4)
@@ -303,7 +334,7 @@ def test_what_cannot_change_a_token_does_not_count(folder):
     )
 
 
-def test_extra_ids_only_one_of_them_has_do_not_count(folder):
+def test_extra_ids_that_only_one_of_them_has_are_ignored(folder):
     full = load_tokenizer(folder, {})
     (folder / "tokenizer_config.json").write_text('{"extra_ids": 0}')
     bare = load_tokenizer(folder, {})
@@ -311,7 +342,7 @@ def test_extra_ids_only_one_of_them_has_do_not_count(folder):
     assert same_tokenizer(bare, full) is None
 
 
-def test_extra_ids_at_other_places_do_count(folder):
+def test_equal_extra_ids_with_different_numbers_are_a_difference(folder):
     full = load_tokenizer(folder, {})
     (folder / "tokenizer_config.json").write_text('{"extra_ids": 99}')
     fewer = load_tokenizer(folder, {})

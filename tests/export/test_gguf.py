@@ -1,10 +1,11 @@
 """Claim: a GGUF file reads as the Hugging Face checkpoint it was made from, or is refused by name.
 
-Files are written here by gguf's own writer, with rows reordered as llama.cpp's converter does it,
-and compared with what went in; the whole way round is compared with transformers where installed.
+The files are written by gguf's own writer, with rows reordered as llama.cpp's converter does it.
+The tensors that are read are compared with those written, and with transformers where installed.
 """
 
 import json
+import logging
 from pathlib import Path
 
 import gguf
@@ -16,7 +17,9 @@ from tokenizers import Tokenizer, models
 
 from edgespec.errors import EdgespecError
 from edgespec_export.api import export_pair
+from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
+from edgespec_export.checkpoint.sources import Source
 from tiny_checkpoints import (
     ENDOFTEXT,
     HEADS,
@@ -134,10 +137,10 @@ def test_transformers_reads_the_same_weights(path):
 
 
 def llama3_factors(factor):
-    """llama.cpp's converter, line by line."""
+    """Divisors of the frequencies, [SIZE / 2], as llama.cpp's converter computes them."""
     factors = []
-    for at in range(0, SIZE, 2):
-        wavelength = 2 * np.pi * 10000.0 ** (at / SIZE)
+    for index in range(0, SIZE, 2):
+        wavelength = 2 * np.pi * 10000.0 ** (index / SIZE)
         if wavelength < 8192 / 4.0:
             factors.append(1.0)
         elif wavelength > 8192 / 1.0:
@@ -165,7 +168,7 @@ def test_other_factors_are_refused(path):
     assert "rope_freqs.weight" in message_of(open_gguf, path)
 
 
-def test_linear_scaling_is_read_and_any_other_refused_by_name(path):
+def test_linear_scaling_is_read_and_any_other_is_refused_by_name(path):
     keys = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
     expected = {"rope_type": "linear", "factor": 4.0}
     assert open_gguf(write_gguf(path, changes=keys)).config["rope_scaling"] == expected
@@ -180,16 +183,18 @@ def test_linear_scaling_is_read_and_any_other_refused_by_name(path):
         {"changes": {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}},
     ],
 )
-def test_verify_compares_with_a_reference_that_has_the_files_rope_scaling(path, tmp_path, scaled):
-    """transformers reads neither way of writing it down, and would be another model."""
+def test_verify_compares_with_a_reference_that_has_the_files_rope_scaling(
+    path, tmp_path, caplog, scaled
+):
+    """transformers reads neither kind of scaling from a GGUF file, and would be another model."""
     pytest.importorskip("torch")
     pytest.importorskip("transformers").utils.logging.disable_progress_bar()
     tensors = hugging_face_tensors()
     tensors["model.norm.weight"] /= 8  # logits of the usual size
     write_gguf(path, tensors, **scaled)
-    said = []
-    export_pair(str(path), None, tmp_path / "pair", verify=True, measure=False, say=said.append)
-    assert any("max |difference|" in line for line in said)
+    caplog.set_level(logging.INFO, logger="edgespec")
+    export_pair(str(path), None, tmp_path / "pair", verify=True, measure=False)
+    assert "max |difference|" in caplog.text
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -211,14 +216,14 @@ def test_another_architecture_is_refused_by_name(path):
         ({"tokenizer.ggml.pre": "falcon"}, "'falcon'"),
         ({"tokenizer.ggml.pre": "default"}, "'default'"),
         ({"tokenizer.ggml.pre": None}, "None"),
-        ({"tokenizer.ggml.model": "llama"}, "put the model's tokenizer.json beside"),
+        ({"tokenizer.ggml.model": "llama"}, "put the model's tokenizer.json into"),
         ({"tokenizer.ggml.merges": ["q zzz"]}, "do not fit"),
         ({"tokenizer.ggml.tokens": TOKENS[:-1]}, "token types"),
         ({"tokenizer.ggml.eos_token_id": None}, "ends a text"),
         ({"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": 9999}, "9999"),
     ],
 )
-def test_what_is_not_understood_is_refused_by_name(path, changes, named):
+def test_unknown_or_damaged_metadata_is_refused_by_name(path, changes, named):
     assert named in message_of(open_gguf, write_gguf(path, changes=changes))
 
 
@@ -232,7 +237,28 @@ def test_a_missing_tensor_lists_the_close_ones(path):
     assert "model.norm.weight" in message_of(weights.read, "model.norms.weight")
 
 
-def test_no_file_and_no_gguf_are_one_line(path, tmp_path):
+def test_a_tensor_or_a_key_that_is_there_twice_is_refused_by_name(path):
+    whole = write_gguf(path).read_bytes()
+    first, second = (f"blk.{layer}.attn_q.weight".encode() for layer in (0, 1))
+    path.write_bytes(whole.replace(second, first))
+    assert "names tensor 'blk.0.attn_q.weight' twice" in message_of(open_gguf, path)
+    path.write_bytes(whole.replace(b"tokenizer.ggml.eos_token_id", b"tokenizer.ggml.bos_token_id"))
+    assert "has key 'tokenizer.ggml.bos_token_id' twice" in message_of(open_gguf, path)
+
+
+def test_more_layers_than_tensors_are_refused(path):
+    write_gguf(path, changes={"llama.block_count": 10**7})
+    with pytest.raises(EdgespecError, match="num_hidden_layers = 10000000"):
+        open_checkpoint(Source(path, "label"))
+
+
+def test_a_long_bad_value_is_shortened_in_the_message(path):
+    for key in ("tokenizer.ggml.pre", "llama.rope.scaling.type", "llama.block_count"):
+        said = message_of(open_gguf, write_gguf(path, changes={key: "x" * 100_000}))
+        assert len(said) < 500
+
+
+def test_a_missing_file_and_a_file_of_another_format_are_one_line(path, tmp_path):
     assert "cannot be read" in message_of(open_gguf, path)
     assert "cannot be read" in message_of(open_gguf, tmp_path)
     for content in (b"", b"GG", b"PK\x03\x04"):
@@ -248,7 +274,7 @@ def test_every_truncation_is_one_line(path):
 
 
 def test_no_corrupt_byte_of_the_head_hangs_or_escapes(path):
-    """A wrong count must not be believed: gguf's own reader loops on one without end."""
+    """A wrong count is an error; gguf's own reader would loop endlessly on it."""
     whole = bytearray(write_gguf(path).read_bytes())
     names = (b"tokenizer.ggml.tokens", b"tokenizer.ggml.merges", b"token_embd")
     around = {at for name in names for at in range(whole.index(name) - 8, whole.index(name) + 50)}
@@ -315,14 +341,14 @@ def test_a_turn_end_of_the_template_ends_a_text(path):
     assert open_gguf(path).config["eos_token_id"] == [ENDOFTEXT, IM_END]
 
 
-def test_a_tokenizer_json_beside_the_file_is_used_if_it_is_the_models(path):
+def test_a_tokenizer_json_in_the_same_folder_is_used_if_it_is_the_models(path):
     write_gguf(path, changes={"tokenizer.ggml.model": "llama"})
     vocabulary = {token: index for index, token in enumerate(TOKENS)}
-    worth_candidate = path.parent / "tokenizer.json"
-    Tokenizer(models.WordLevel(vocabulary, unk_token="he")).save(str(worth_candidate))
+    tokenizer_file = path.parent / "tokenizer.json"
+    Tokenizer(models.WordLevel(vocabulary, unk_token="he")).save(str(tokenizer_file))
     assert open_gguf(path).tokenizer.encode("hello").ids == [TOKENS.index("hello")]
     vocabulary["hello"], vocabulary["hell"] = vocabulary["hell"], vocabulary["hello"]
-    Tokenizer(models.WordLevel(vocabulary, unk_token="he")).save(str(worth_candidate))
+    Tokenizer(models.WordLevel(vocabulary, unk_token="he")).save(str(tokenizer_file))
     assert "belongs to another model" in message_of(open_gguf, path)
 
 

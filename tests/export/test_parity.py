@@ -22,7 +22,7 @@ from edgespec_export.api import export_pair
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.components.positions import relative_buckets
-from edgespec_export.families import family_of
+from edgespec_export.families import family_of, transformers_class
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -195,6 +195,11 @@ def test_verify_fails_an_export_that_differs(tmp_path, monkeypatch):
     with pytest.raises(EdgespecError, match=r"differs from the original by .*, more than 1e-03"):
         export_pair(str(source), None, tmp_path / "pair", verify=True)
     assert not (tmp_path / "pair").exists()
+
+
+def test_a_family_that_transformers_does_not_have_is_named():
+    with pytest.raises(EdgespecError, match=r"family 'nosuch' .* \(known: llama, t5\)"):
+        transformers_class("nosuch")
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])

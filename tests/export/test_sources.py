@@ -1,6 +1,6 @@
-"""Claim: a model's name leads to its checkpoint, and one that leads nowhere says so in one line.
+"""Claim: a model's name leads to its checkpoint, and an unknown name is one line.
 
-The hub is not reached: `snapshot_download` is replaced by what it would do.
+The hub is not contacted: a class with the same signature replaces `snapshot_download`.
 """
 
 import re
@@ -15,7 +15,7 @@ from edgespec_export.checkpoint.sources import ALIASES, resolve
 
 
 class Hub:
-    """Stands in for `snapshot_download`: remembers its calls, writes files, or raises."""
+    """Replaces `snapshot_download`: records its calls, writes files, or raises."""
 
     def __init__(self, folder):
         self.folder, self.calls, self.files, self.error = folder, [], ["model.safetensors"], None
@@ -55,7 +55,7 @@ def hub_error(kind, message="a\nmulti-line\nmessage"):
 # --- local ---------------------------------------------------------------------------------------
 
 
-def test_a_folder_and_a_gguf_file_are_taken_as_they_are(tmp_path, hub):
+def test_a_folder_and_a_gguf_file_are_used_without_the_hub(tmp_path, hub):
     (tmp_path / "mine").mkdir()
     (tmp_path / "x.gguf").touch()
     for name in ("mine", "x.gguf", str(tmp_path / "mine")):
@@ -77,17 +77,22 @@ def test_another_file_is_refused(tmp_path, hub):
     assert "not a checkpoint folder" in message_of("model.onnx")
 
 
-@pytest.mark.parametrize("name", ["nosuch", "./a/b", "/a/b", "~/b", "a/b/c", "x.gguf", "a/b.gguf"])
-def test_what_is_no_path_and_no_hub_id_is_refused(hub, name):
-    assert "no such folder" in message_of(name)
+NOWHERE = ["nosuch", "./a/b", "/a/b", "~/b", "a/b/c", "x.gguf", "a/b.gguf", "x" * 100_000, "a\0b"]
+
+
+@pytest.mark.parametrize("name", NOWHERE, ids=lambda name: name[:9].replace("\0", "0"))
+def test_a_name_that_is_neither_path_nor_hub_id_is_refused(hub, name):
+    message = message_of(name)
+    assert "no such folder" in message
+    assert len(message) < 500
     assert hub.calls == []
 
 
-def test_no_name_is_refused(hub):
+def test_an_empty_name_is_refused(hub):
     assert "no such folder" in message_of("")
 
 
-def test_a_near_miss_names_the_short_name(hub):
+def test_a_misspelt_short_name_lists_similar_ones(hub):
     assert "t5-small" in message_of("t5-smal")
 
 
@@ -145,11 +150,11 @@ def test_a_sharded_checkpoint_counts_as_safetensors(hub):
         (hub_error(errors.RevisionNotFoundError), "no revision 'v9'"),
         (hub_error(errors.LocalEntryNotFoundError), "no copy in the cache"),
         (hub_error(errors.OfflineModeIsEnabled), "no copy in the cache"),
-        (hub_error(errors.HFValidationError, "no"), "is no hub id"),
+        (hub_error(errors.HFValidationError, "no"), "is not a hub id"),
         (OSError("disk\nfull"), "the download failed (disk)"),
     ],
 )
-def test_what_the_hub_says_becomes_one_line(hub, error, said):
+def test_an_error_of_the_hub_becomes_one_line(hub, error, said):
     hub.error = error
     message = message_of("owner/model@v9")
     assert message.startswith("owner/model: ")
@@ -157,7 +162,7 @@ def test_what_the_hub_says_becomes_one_line(hub, error, said):
 
 
 def test_every_file_that_an_export_reads_is_fetched(hub):
-    """Without its list of tokens a draft of some of them would be read as another one."""
+    """Without its list of tokens a draft with a reduced vocabulary would be read wrongly."""
     resolve("owner/model")
     ((_, _, patterns),) = hub.calls
     assert set(patterns) == {

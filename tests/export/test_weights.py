@@ -1,4 +1,4 @@
-"""Claim: a checkpoint's tensors come back bit for bit, one at a time, or one line says why not."""
+"""Claim: a checkpoint's tensors are read bit for bit, one at a time, or one line says why not."""
 
 import json
 import pickle
@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from edgespec.errors import EdgespecError
-from edgespec_export.checkpoint.weights import Safetensors, TorchBin, Weights, open_weights
+from edgespec_export.checkpoint.checkpoint import open_weights
+from edgespec_export.checkpoint.safetensors_file import Safetensors
+from edgespec_export.checkpoint.torch_file import TorchBin
+from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.onnx_graph.external_data import WeightFile, journal_of
 from tiny_checkpoints import CODES, write_safetensors
 
@@ -65,7 +68,7 @@ def test_shards_come_back_bit_for_bit(tmp_path):
     assert_same_tensors(open_weights(tmp_path))
 
 
-def test_a_nan_is_passed_on(tmp_path):
+def test_nan_is_read_as_nan(tmp_path):
     write_safetensors(tmp_path / "model.safetensors", {"x": np.asarray([np.nan], np.float32)})
     assert np.isnan(open_weights(tmp_path).read("x")).all()
 
@@ -93,6 +96,29 @@ def test_every_truncation_is_one_line(tmp_path):
 def test_every_bad_header_is_one_line(tmp_path, content):
     (tmp_path / "model.safetensors").write_bytes(content)
     assert "model.safetensors" in message_of(lambda: open_weights(tmp_path))
+
+
+@pytest.mark.parametrize("second", ["a.weight", "a\\u002eweight"])
+def test_a_tensor_that_a_header_names_twice_is_refused(tmp_path, second):
+    """The library reads the second one without a word."""
+    path = tmp_path / "model.safetensors"
+    write_safetensors(path, {"a.weight": TENSORS["a.weight"]})
+    whole = path.read_bytes()
+    size = struct.unpack("<Q", whole[:8])[0]
+    text = whole[8 : 8 + size].decode()
+    doubled = f'{text[:-1]}, "{second}": {text.partition(": ")[2]}'.encode()
+    path.write_bytes(struct.pack("<Q", len(doubled)) + doubled + whole[8 + size :])
+    said = message_of(lambda: open_weights(tmp_path))
+    assert str(path) in said
+    assert "'a.weight' twice" in said
+
+
+def test_shapes_are_read_from_the_file_once(tmp_path):
+    path = tmp_path / "model.safetensors"
+    write_safetensors(path, TENSORS)
+    weights = open_weights(tmp_path)
+    path.unlink()
+    assert weights.shape("a.weight") == (2, 3)
 
 
 @pytest.mark.parametrize("code", ["I8", "F8_E4M3", "U8", "BOOL"])
@@ -130,7 +156,7 @@ def test_a_shard_outside_the_folder_is_refused(tmp_path, shard):
 
 def test_a_tensor_the_shard_lacks_is_named(tmp_path):
     write_shards(tmp_path, {"ghost": "model-1.safetensors"})
-    assert "lacks ghost" in message_of(lambda: open_weights(tmp_path))
+    assert "lacks 'ghost'" in message_of(lambda: open_weights(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "{}", '{"weight_map": {}}', "\ud800", "[" * 9999])
@@ -180,7 +206,7 @@ def test_pytorch_shards_and_transposed_tensors_come_back(tmp_path, torch):
 
 
 def test_safetensors_come_first(tmp_path):
-    (tmp_path / "pytorch_model.bin").write_bytes(b"never looked at")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"not read")
     write_safetensors(tmp_path / "model.safetensors", TENSORS)
     assert isinstance(open_weights(tmp_path), Safetensors)
 
@@ -233,38 +259,38 @@ def test_reading_safetensors_does_not_import_torch():
 # --- the file that an export writes --------------------------------------------------------------
 
 
-def written(folder, upto=None):
-    """The weight file of the checkpoint in a folder, and what was written anew for it."""
-    path, anew = folder / "weights.data", []
+def written(folder, first=None):
+    """The bytes of a checkpoint's weight file, and the tensors that this call added to it."""
+    path, added = folder / "weights.data", []
     with WeightFile(path, open_weights(folder)) as file:
-        for name in sorted(TENSORS)[:upto]:
+        for name in sorted(TENSORS)[:first]:
 
             def make(name=name):
-                anew.append(name)
+                added.append(name)
                 return file.checkpoint_tensor(name)
 
             file.tensor(name, make)
-    return path.read_bytes(), anew
+    return path.read_bytes(), added
 
 
 @pytest.fixture
 def whole(tmp_path):
-    """The bytes of a whole weight file; one that was interrupted behind three tensors is there."""
+    """The bytes of a whole weight file; the file itself was interrupted after three tensors."""
     write_safetensors(tmp_path / "model.safetensors", TENSORS)
-    whole, anew = written(tmp_path)
-    assert anew == sorted(TENSORS)
+    whole, added = written(tmp_path)
+    assert added == sorted(TENSORS)
     (tmp_path / "weights.data").unlink()
     journal_of(tmp_path / "weights.data").unlink()
     written(tmp_path, 3)
     return whole
 
 
-def test_an_interrupted_file_goes_on_after_its_last_tensor(tmp_path, whole):
+def test_an_interrupted_file_continues_after_its_last_tensor(tmp_path, whole):
     assert written(tmp_path) == (whole, sorted(TENSORS)[3:])
 
 
-def test_tensors_that_never_came_to_the_disk_are_written_again(tmp_path, whole):
-    """Their journal did; the file is not filled up with zeros in their place."""
+def test_tensors_that_did_not_reach_the_disk_are_written_again(tmp_path, whole):
+    """Although the journal names them; the file is not filled with zeros instead."""
     path = tmp_path / "weights.data"
     path.write_bytes(path.read_bytes()[:-1])
     assert written(tmp_path, 3)[1] == sorted(TENSORS)[2:3]
@@ -274,7 +300,7 @@ def test_tensors_that_never_came_to_the_disk_are_written_again(tmp_path, whole):
 
 
 @pytest.mark.parametrize("line", ["", "\0" * 9, "[]", '{"name": "c.weight"}', '{"na'])
-def test_a_journal_is_believed_up_to_its_first_damaged_line(tmp_path, whole, line):
+def test_a_journal_is_used_up_to_its_first_damaged_line(tmp_path, whole, line):
     journal = journal_of(tmp_path / "weights.data")
     first, *_ = journal.read_text().splitlines()
     journal.write_text(f"{first}\n{line}\n")

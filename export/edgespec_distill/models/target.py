@@ -11,8 +11,11 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 from edgespec.errors import EdgespecError
 from edgespec_distill.data.draft_vocabulary import whole
 from edgespec_distill.models.trainable import Causal, Distilled, Seq2Seq
-from edgespec_export.checkpoint.sources import Source, transformers_place
-from edgespec_export.checkpoint.transformers_config import transformers_config
+from edgespec_export.checkpoint.sources import Source
+from edgespec_export.checkpoint.transformers_config import (
+    from_pretrained_arguments,
+    transformers_config,
+)
 
 __all__ = ["open_target"]
 
@@ -26,12 +29,12 @@ def open_target(source: Source, start_token: int | None) -> Distilled:
     Raises:
         EdgespecError: transformers cannot load it.
     """
-    place, options = transformers_place(source.path)
+    path, options = from_pretrained_arguments(source.path)
     kind: Any = AutoModelForCausalLM if start_token is None else AutoModelForSeq2SeqLM
     device = "cuda" if torch.cuda.device_count() else "cpu"
     try:
         config = transformers_config(source.path)
-        model = kind.from_pretrained(place, config=config, dtype=_dtype(device), **options)
+        model = kind.from_pretrained(path, config=config, dtype=_dtype(device), **options)
         model = model.to(device)
     except (MemoryError, KeyboardInterrupt):
         raise

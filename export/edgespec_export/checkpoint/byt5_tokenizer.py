@@ -1,4 +1,4 @@
-"""ByT5's tokenizer, which has no file: tokens are bytes."""
+"""ByT5's tokenizer, which needs no file: tokens are bytes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SPECIAL = ("<pad>", "</s>", "<unk>")
 def byt5_tokenizer(extra_ids: int = 125) -> Tokenizer:
     """A tokenizer whose ids are byte + 3, after `<pad>`, `</s>` and `<unk>`; `</s>` ends a text.
 
-    The extra ids follow the bytes, the lowest number first. Bytes that are no UTF-8 decode to
-    U+FFFD, where transformers drops them.
+    The extra ids follow the bytes, the lowest number first. Bytes that are not UTF-8 decode to
+    U+FFFD; transformers drops them.
     """
     vocabulary = {token: index for index, token in enumerate(_SPECIAL)}
     vocabulary |= {_letter(byte): byte + len(_SPECIAL) for byte in range(256)}
@@ -36,7 +36,7 @@ def byt5_tokenizer(extra_ids: int = 125) -> Tokenizer:
 
 
 def _letter(byte: int) -> str:
-    """The character that stands for a byte in GPT-2's byte-level alphabet."""
+    """The character of a byte in GPT-2's byte-level alphabet."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     if byte in printable:
         return chr(byte)

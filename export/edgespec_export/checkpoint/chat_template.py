@@ -1,4 +1,4 @@
-"""A chat template as the texts around messages, so that a device needs no Jinja."""
+"""A chat template as the texts around messages, so that a device does not need Jinja."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.errors import EdgespecError
-from edgespec_export.checkpoint.json_file import read_json_object
+from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
 
 __all__ = ["chat_format", "folder_chat"]
 
 
-def _said(*texts: str) -> list[dict[str, str]]:
-    """A conversation that a user begins."""
+def _conversation(*texts: str) -> list[dict[str, str]]:
+    """Messages of a user and an assistant in turn; the user begins."""
     roles = ("user", "assistant")
-    return [{"role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
+    return [{"role": roles[index % 2], "content": text} for index, text in enumerate(texts)]
 
 
-# Texts that no template looks for, one for each message of a conversation.
+# Texts that no template contains, one for each message of a conversation.
 _SYSTEM, _FIRST, _ANSWER, _SECOND, _REPLY, _THIRD = (
     f"edgeSpec\u2063{name}\u2063Text" for name in ("system", "1", "answer", "2", "reply", "3")
 )
 _THINKING_ENDS = "</think>"
-_SPACED = _said(f" {_FIRST}\n")
-_THOUGHT = _said(_FIRST, f"<think>\n{_REPLY}\n{_THINKING_ENDS}\n\n{_ANSWER}", _SECOND)
+_SPACED = _conversation(f" {_FIRST}\n")
+_THOUGHT = _conversation(_FIRST, f"<think>\n{_REPLY}\n{_THINKING_ENDS}\n\n{_ANSWER}", _SECOND)
 
 _Render = Callable[[list[dict[str, str]]], str | None]
 
@@ -44,26 +44,27 @@ def chat_format(
 ) -> ChatFormat | None:
     """The texts that a template writes around messages, found by rendering it.
 
-    What does not render conversations of one to three questions as the template does, with and
-    without white space around their messages, with empty ones and with thinking, is left out. A
-    template that prints the date keeps the date of the export.
+    Each optional part (system prompt, earlier turns, hidden thinking) is kept only if it renders
+    test conversations of one to three questions as the template does: with and without white space
+    around messages, with empty messages and with thinking. A template that prints the date keeps
+    the date of the export.
 
     Args:
         template: Jinja, as transformers renders it; it runs in Jinja's sandbox.
-        special_tokens: what the template puts in for `bos_token` and other such names.
+        special_tokens: the values of `bos_token` and similar names in the template.
 
     Returns:
-        None if the template cannot be rendered with one user message, or does not give the message
-        back, as it is or without the white space around it, exactly once.
+        None if the template cannot render one user message, or if its text does not contain the
+        message exactly once, as it is or without the white space around it.
     """
 
     def render(messages: list[dict[str, str]]) -> str | None:
         try:
             return _rendered(template, special_tokens or {}, messages)
-        except Exception:  # a template is a program, and may fail like one
+        except Exception:  # a template is a program and may raise anything
             return None
 
-    single = _around(render(_said(_FIRST)), _FIRST)
+    single = _around(render(_conversation(_FIRST)), _FIRST)
     if single is None:
         return None
     before, after = single
@@ -74,27 +75,30 @@ def chat_format(
 
 
 def _with_turns(form: ChatFormat, render: _Render) -> ChatFormat:
-    """The format with what stands around an earlier answer, if that is all there is."""
-    text = render(_said(_FIRST, _ANSWER, _SECOND))
+    """The format with the texts around earlier answers, if they render all probes correctly."""
+    text = render(_conversation(_FIRST, _ANSWER, _SECOND))
     parts = _around(text, form.before + _FIRST, _ANSWER, _SECOND + form.after)
     if parts is None or parts[0] or parts[3]:
         return form
     turns = replace(form, before_answer=parts[1], between=parts[2])
     turns = _hiding(_trimming(turns, "assistant", render), render)
     probes = [
-        _said(_FIRST, _ANSWER, _SECOND, _REPLY, _THIRD),
-        _said(f" {_FIRST}\n", f"\n {_ANSWER} ", f" {_SECOND}\n", f" {_REPLY}\n", f" {_THIRD}"),
-        _said(_FIRST, "", _SECOND),
-        _said(f"{_REPLY}{_THINKING_ENDS}{_FIRST}", _ANSWER, _SECOND),
-        _said(_FIRST, f"{_REPLY}{_THINKING_ENDS}{_REPLY}{_THINKING_ENDS} {_ANSWER} ", _SECOND),
+        _conversation(_FIRST, _ANSWER, _SECOND, _REPLY, _THIRD),
+        _conversation(
+            f" {_FIRST}\n", f"\n {_ANSWER} ", f" {_SECOND}\n", f" {_REPLY}\n", f" {_THIRD}"
+        ),
+        _conversation(_FIRST, "", _SECOND),
+        _conversation(f"{_REPLY}{_THINKING_ENDS}{_FIRST}", _ANSWER, _SECOND),
+        _conversation(
+            _FIRST, f"{_REPLY}{_THINKING_ENDS}{_REPLY}{_THINKING_ENDS} {_ANSWER} ", _SECOND
+        ),
         _THOUGHT,
     ]
     return turns if _renders(turns, probes, render) else form
 
 
 def _hiding(form: ChatFormat, render: _Render) -> ChatFormat:
-    """The format that leaves out what the model thought in front of an earlier answer, if the
-    template does."""
+    """The format that removes the thinking from earlier answers, if the template does."""
     hides = replace(form, hides=_THINKING_ENDS)
     for hiding in (hides, replace(hides, hides_newlines=True)):
         if _renders(hiding, [_THOUGHT], render):
@@ -103,38 +107,38 @@ def _hiding(form: ChatFormat, render: _Render) -> ChatFormat:
 
 
 def _with_system(form: ChatFormat, render: _Render) -> ChatFormat:
-    """The format with the texts around a system prompt, if it opens the conversation."""
+    """The format with the texts around a system prompt, if that is the first message."""
     system = {"role": "system", "content": _SYSTEM}
-    parts = _around(render([system, *_said(_FIRST)]), _SYSTEM, _FIRST + form.after)
+    parts = _around(render([system, *_conversation(_FIRST)]), _SYSTEM, _FIRST + form.after)
     if parts is None or parts[2]:
         return form
     opened = replace(form, system=parts[0], after_system=parts[1])
     opened = _trimming(opened, "system", render)
     spaced = {"role": "system", "content": f" {_SYSTEM}\n"}
-    probes = [[spaced, *_SPACED], [{"role": "system", "content": ""}, *_said(_FIRST)]]
+    probes = [[spaced, *_SPACED], [{"role": "system", "content": ""}, *_conversation(_FIRST)]]
     if form.between is not None:
-        probes.append([spaced, *_said(_FIRST, _ANSWER, _SECOND)])
+        probes.append([spaced, *_conversation(_FIRST, _ANSWER, _SECOND)])
     return opened if _renders(opened, probes, render) else form
 
 
 def _renders(form: ChatFormat, probes: list[list[dict[str, str]]], render: _Render) -> bool:
-    """Whether the format makes of these conversations what the template makes."""
+    """Whether the format renders these conversations as the template does."""
     return all(form.text(probe)[0] == render(probe) for probe in probes)
 
 
 def _trimming(form: ChatFormat, role: str, render: _Render) -> ChatFormat:
-    """The format with the role among those whose messages are trimmed, if they are."""
+    """The format that trims the messages of a role, if the template does."""
     probe = {
         "user": _SPACED,
-        "assistant": _said(_FIRST, f" {_ANSWER}\n", _SECOND),
-        "system": [{"role": "system", "content": f" {_SYSTEM}\n"}, *_said(_FIRST)],
+        "assistant": _conversation(_FIRST, f" {_ANSWER}\n", _SECOND),
+        "system": [{"role": "system", "content": f" {_SYSTEM}\n"}, *_conversation(_FIRST)],
     }[role]
     trimmed = replace(form, trims=(*form.trims, role))
     return trimmed if _renders(trimmed, [probe], render) else form
 
 
 def _around(text: str | None, *marks: str) -> list[str] | None:
-    """What stands in front of, between and behind marks; None if one is not there exactly once."""
+    """The text before, between and after marks; None unless each is there exactly once."""
     if text is None or any(text.count(mark) != 1 for mark in marks):
         return None
     parts = []
@@ -157,7 +161,7 @@ def _rendered(
                 **special_tokens,
                 "messages": messages,
                 "add_generation_prompt": True,
-                "tools": None,  # a template may ask whether it is none, and undefined is not
+                "tools": None,  # not left undefined: templates test it with `is none`
                 "documents": None,
             }
         )
@@ -165,7 +169,7 @@ def _rendered(
 
 
 def folder_chat(folder: Path) -> ChatFormat | None:
-    """The chat format of a checkpoint folder; None if it has no template, or none that splits.
+    """The chat format of a checkpoint folder; None without a template that `chat_format` accepts.
 
     The template is in `chat_template.jinja` or in `tokenizer_config.json`.
 
@@ -180,8 +184,12 @@ def folder_chat(folder: Path) -> ChatFormat | None:
     return chat_format(template, _special_tokens(folder, settings))
 
 
-def _special_tokens(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
-    """By name, as transformers finds them: a newer tokenizer_config.json stands for itself."""
+def _special_tokens(folder: Path, settings: JsonObject) -> dict[str, str]:
+    """Special tokens by name, as transformers finds them.
+
+    `special_tokens_map.json` is read only for an older tokenizer_config.json, which lacks
+    `added_tokens_decoder`.
+    """
     path = folder / "special_tokens_map.json"
     if path.is_file() and "added_tokens_decoder" not in settings:
         settings = {**settings, **read_json_object(path)}
@@ -193,7 +201,7 @@ def _special_tokens(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
     return {key: token for key, token in tokens.items() if token is not None}
 
 
-def _template(folder: Path, settings: dict[str, Any]) -> str | None:
+def _template(folder: Path, settings: JsonObject) -> str | None:
     path = folder / "chat_template.jinja"
     if path.is_file():
         try:
@@ -202,12 +210,13 @@ def _template(folder: Path, settings: dict[str, Any]) -> str | None:
             raise EdgespecError(f"{path}: cannot be read ({error})") from error
     template = settings.get("chat_template")
     if isinstance(template, list):  # several, by name
-        named = {entry.get("name"): entry.get("template") for entry in template}
-        template = named.get("default")
+        entries = [entry for entry in template if isinstance(entry, dict)]
+        defaults = [entry.get("template") for entry in entries if entry.get("name") == "default"]
+        template = defaults[-1] if defaults else None
     return template if isinstance(template, str) else None
 
 
-def _token(token: Any) -> str | None:
+def _token(token: JsonValue) -> str | None:
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else None
 
@@ -224,7 +233,7 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 
 class _Generation(Extension):
-    """`{% generation %}`, which marks the assistant's part for training, prints what it holds."""
+    """`{% generation %}`, which marks the assistant's part for training, renders its contents."""
 
     tags = {"generation"}  # noqa: RUF012 (Jinja's own declaration)
 
@@ -233,8 +242,8 @@ class _Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def _to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, **options)  # Jinja's own escapes HTML
+def _to_json(value: object, ensure_ascii: bool = False, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, **options)  # Jinja's filter escapes HTML
 
 
 def _raise_exception(message: str) -> None:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 from tokenizers import Tokenizer
 
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.manifest import VOCABULARY
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.chat_template import chat_format, folder_chat
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
-from edgespec_export.checkpoint.json_file import read_json_object
+from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
+from edgespec_export.checkpoint.safetensors_file import Safetensors
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.tokenizers_file import load_tokenizer
-from edgespec_export.checkpoint.weights import Weights, open_weights
+from edgespec_export.checkpoint.torch_file import TorchBin
+from edgespec_export.checkpoint.weights import Weights
 
-__all__ = ["Checkpoint", "open_checkpoint"]
+__all__ = ["Checkpoint", "open_checkpoint", "open_weights"]
+
+_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
+_TORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+# Config keys that count layers, by the names of all families.
+_LAYER_COUNTS = ("num_hidden_layers", "num_layers", "num_decoder_layers", "n_layer")
 
 
 @dataclass(frozen=True)
@@ -29,13 +36,13 @@ class Checkpoint:
         config: its Hugging Face config (of a GGUF file: the config of the same model).
         weights: its tensors, read one at a time.
         tokenizer: without truncation and padding.
-        chat: the texts around messages; None for models that do not chat.
+        chat: the texts around messages; None for a model without a chat format.
         eos_token_ids: tokens that end a text, at least one.
-        label: what was opened, for people.
-        vocabulary: of a draft that has only some of its target's tokens: the file that says which.
+        label: the checkpoint's name in messages.
+        vocabulary: the file that lists the tokens of a draft with a reduced vocabulary, else None.
     """
 
-    config: dict[str, Any]
+    config: JsonObject
     weights: Weights
     tokenizer: Tokenizer
     chat: ChatFormat | None
@@ -45,12 +52,41 @@ class Checkpoint:
 
 
 def open_checkpoint(source: Source) -> Checkpoint:
-    """Open a checkpoint folder or a GGUF file. Weights stay on disk.
+    """Opens a checkpoint folder or a GGUF file. Weights stay on disk.
 
     Raises:
-        EdgespecError: something is missing, corrupt, or of a kind that is not understood.
+        EdgespecError: something is missing or corrupt, or of an unknown kind.
     """
-    return _gguf(source) if source.path.is_file() else _folder(source)
+    checkpoint = _gguf(source) if source.path.is_file() else _folder(source)
+    _check_layer_counts(checkpoint)
+    return checkpoint
+
+
+def open_weights(folder: Path) -> Weights:
+    """The weights in a checkpoint folder; safetensors if there are any, else PyTorch's.
+
+    Raises:
+        EdgespecError: there are none, or their files are incomplete or corrupt.
+    """
+    for name in _SAFETENSORS:
+        if (folder / name).is_file():
+            return Safetensors(folder / name)
+    for name in _TORCH:
+        if (folder / name).is_file():
+            return TorchBin(folder / name)
+    raise EdgespecError(f"{folder}: has no weights; looked for {', '.join(_SAFETENSORS + _TORCH)}")
+
+
+def _check_layer_counts(checkpoint: Checkpoint) -> None:
+    """Refuses more layers than tensors, before any loop over the layers."""
+    tensors = len(checkpoint.weights.names())
+    for key in _LAYER_COUNTS:
+        count = checkpoint.config.get(key)
+        if isinstance(count, int) and count > tensors:
+            raise EdgespecError(
+                f"{checkpoint.label}: config.json says {key} = {shortened(count)}, and the "
+                f"checkpoint has {tensors} tensors in all; config.json belongs to another model"
+            )
 
 
 def _folder(source: Source) -> Checkpoint:
@@ -60,6 +96,7 @@ def _folder(source: Source) -> Checkpoint:
     config = read_json_object(folder / "config.json")
     generation_file = folder / "generation_config.json"
     generation = read_json_object(generation_file) if generation_file.is_file() else {}
+    vocabulary = folder / VOCABULARY
     return Checkpoint(
         config=_with_start_token(config, generation),
         weights=open_weights(folder),
@@ -67,7 +104,7 @@ def _folder(source: Source) -> Checkpoint:
         chat=folder_chat(folder),
         eos_token_ids=_eos_token_ids(folder, generation, config),
         label=source.label,
-        vocabulary=folder / VOCABULARY if (folder / VOCABULARY).is_file() else None,
+        vocabulary=vocabulary if vocabulary.is_file() else None,
     )
 
 
@@ -84,19 +121,26 @@ def _gguf(source: Source) -> Checkpoint:
     )
 
 
-def _with_start_token(config: dict[str, Any], generation: dict[str, Any]) -> dict[str, Any]:
-    """The generation config says first what an encoder-decoder's text starts with."""
+def _with_start_token(config: JsonObject, generation: JsonObject) -> JsonObject:
+    """The config with the decoder's start token of the generation config, if that has one."""
     start = generation.get("decoder_start_token_id")
     return config if start is None else {**config, "decoder_start_token_id": start}
 
 
-def _eos_token_ids(where: Path, *configs: dict[str, Any]) -> tuple[int, ...]:
-    """From the first config that names any."""
+def _eos_token_ids(where: Path, *configs: JsonObject) -> tuple[int, ...]:
+    """The end tokens of the first config that names any."""
     for config in configs:
         value = config.get("eos_token_id")
-        ids: list[Any] = value if isinstance(value, list) else [value]
-        if value is not None and ids:
-            if not all(type(index) is int and index >= 0 for index in ids):
-                raise EdgespecError(f"{where}: eos_token_id is {value!r}, not a token or a list")
+        listed = value if isinstance(value, list) else [value]
+        if value is not None and listed:
+            ids = [token for token in listed if _is_token_id(token)]
+            if len(ids) < len(listed):
+                raise EdgespecError(
+                    f"{where}: eos_token_id is {shortened(value)}, not a token id or a list of them"
+                )
             return tuple(dict.fromkeys(ids))
     raise EdgespecError(f"{where}: neither config names an eos_token_id, so no text would end")
+
+
+def _is_token_id(value: JsonValue) -> TypeGuard[int]:
+    return type(value) is int and value >= 0

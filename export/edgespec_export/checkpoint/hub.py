@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from edgespec.artifact.manifest import VOCABULARY
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 
 __all__ = ["download"]
 
 _SAFETENSORS = ["model.safetensors", "model.safetensors.index.json"]
-# No "*.safetensors": repositories hold other models' and other formats' files beside these.
+# No "*.safetensors": repositories also hold files of other models and formats.
 _FILES = [
     "config.json",
     "generation_config.json",
@@ -29,10 +29,10 @@ _TORCH_FILES = ["pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_mo
 
 
 def download(repository: str, revision: str | None) -> Path:
-    """The local folder of a repository's checkpoint, downloaded where the cache lacks it.
+    """The local folder of a repository's checkpoint; downloads what the cache lacks.
 
     PyTorch weights are only fetched if the repository has no safetensors. HF_HUB_OFFLINE, HF_HOME,
-    HF_TOKEN and a stored login are honoured, as by everything else that uses the hub.
+    HF_TOKEN and a stored login work as in every other program that uses the hub.
 
     Raises:
         EdgespecError: no such repository or revision, no access, or no connection and no copy.
@@ -55,13 +55,15 @@ def _snapshot(hub: Any, repository: str, revision: str | None, patterns: list[st
     try:
         return Path(hub.snapshot_download(repository, revision=revision, allow_patterns=patterns))
     except errors.HFValidationError as error:
-        raise EdgespecError(f"{repository}: is no hub id ({error})") from error
+        raise EdgespecError(f"{repository}: is not a hub id ({error})") from error
     except errors.GatedRepoError as error:
         raise EdgespecError(
             f"{repository}: is gated: accept its terms at {page}, then `hf auth login`"
         ) from error
     except errors.RevisionNotFoundError as error:
-        raise EdgespecError(f"{repository}: has no revision {revision!r}: see {page}") from error
+        raise EdgespecError(
+            f"{repository}: has no revision {shortened(revision)}: see {page}"
+        ) from error
     except errors.RepositoryNotFoundError as error:
         raise EdgespecError(
             f"{repository}: no such model on the hub (or a private one: `hf auth login`)"
@@ -72,5 +74,5 @@ def _snapshot(hub: Any, repository: str, revision: str | None, patterns: list[st
             "without HF_HUB_OFFLINE, or give a local folder"
         ) from error
     except Exception as error:  # what the connection raises depends on the hub's version
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise EdgespecError(f"{repository}: the download failed ({reason}): try again") from error

@@ -1,17 +1,20 @@
-"""Reading a JSON file that must hold an object."""
+"""JSON files that must hold an object, and the types of JSON values."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from edgespec.errors import EdgespecError
 
-__all__ = ["read_json_object"]
+__all__ = ["JsonObject", "JsonValue", "read_json_object"]
+
+JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
+JsonObject: TypeAlias = dict[str, JsonValue]
 
 
-def read_json_object(path: Path) -> dict[str, Any]:
+def read_json_object(path: Path) -> JsonObject:
     """The object in a JSON file.
 
     Raises:

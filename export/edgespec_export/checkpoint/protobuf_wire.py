@@ -10,10 +10,10 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """(number, value) of every field in order: an int for a varint, else the bytes.
+    """(number, value) of every field in order: an int for a varint, else bytes.
 
     Raises:
-        ValueError: the message is cut off or is no protobuf.
+        ValueError: the message is cut off or is not protobuf.
     """
     at = 0
     while at < len(message):

@@ -2,106 +2,151 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
-import ml_dtypes  # registers bfloat16 with numpy, which safetensors asks for by name
+import ml_dtypes  # registers bfloat16 with numpy; safetensors asks for it by name
 import numpy as np
 from safetensors import safe_open
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
+from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 from edgespec_export.checkpoint.shard_index import read_shard_index
-from edgespec_export.checkpoint.tensor_names import missing_tensor
+from edgespec_export.checkpoint.weights import Tensor, missing_tensor
 
 __all__ = ["Safetensors"]
 
-_DTYPES: dict[str, type[Any]] = {
+_DTYPES: dict[str, type[np.generic]] = {
     "F32": np.float32,
     "F16": np.float16,
     "BF16": ml_dtypes.bfloat16,
 }
 
 
+class _Record(TypedDict):
+    """A tensor in a safetensors header; the library has checked it."""
+
+    dtype: str
+    shape: list[int]
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Where and how a tensor is stored; `dtype` is safetensors' code, such as "BF16"."""
+
+    file: Path
+    dtype: str
+    shape: tuple[int, ...]
+
+
 class Safetensors:
     """A `model.safetensors`, or the shards of a `model.safetensors.index.json`.
 
-    Only headers are read when it is made; `read` copies one tensor out of its file.
+    The constructor reads only headers; `read` copies one tensor out of its file.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the header of every file.
+        """Reads the header of every file.
 
         Args:
             path: the file, or the index.
 
         Raises:
-            EdgespecError: a file is missing, cut off or corrupt, or lacks a tensor of the index.
+            EdgespecError: a file is missing, cut off or corrupt, names a tensor twice, or lacks a
+                tensor of the index.
         """
         self._path = path
-        if path.suffix == ".json":
-            self._files = read_shard_index(path)
-            _check_index(path, self._files)
-        else:
-            self._files = dict.fromkeys(_names(path), path)
+        self._tensors = _sharded(path) if path.suffix == ".json" else _header(path)
 
     def names(self) -> list[str]:
         """Every tensor's name, sorted."""
-        return sorted(self._files)
+        return sorted(self._tensors)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The tensor's shape, from the header."""
-        path = self._file(name)
-        with _opened(path) as file:
-            return tuple(file.get_slice(name).get_shape())
+        return self._stored(name).shape
 
-    def read(self, name: str) -> np.ndarray[Any, Any]:
+    def read(self, name: str) -> Tensor:
         """The tensor: float32, float16 or bfloat16 as stored, C-contiguous.
 
         Raises:
-            EdgespecError: no such tensor, or its dtype is another one.
+            EdgespecError: no such tensor, or another dtype.
         """
-        path = self._file(name)
-        with _opened(path) as file:
-            stored = file.get_slice(name).get_dtype()
-            if stored not in _DTYPES:
-                raise EdgespecError(
-                    f"{path}: {name} is stored as {stored}, which is not one of "
-                    f"{', '.join(_DTYPES)}: take the model's unquantized checkpoint"
-                )
-            return np.asarray(file.get_tensor(name), _DTYPES[stored], order="C")
+        stored = self._stored(name)
+        if stored.dtype not in _DTYPES:
+            raise EdgespecError(
+                f"{stored.file}: {name} is stored as {stored.dtype}, which is not one of "
+                f"{', '.join(_DTYPES)}: take the model's unquantized checkpoint"
+            )
+        with _one_line_errors(stored.file), safe_open(stored.file, framework="numpy") as file:
+            return np.asarray(file.get_tensor(name), _DTYPES[stored.dtype], order="C")
 
-    def _file(self, name: str) -> Path:
-        if name not in self._files:
-            raise missing_tensor(self._path, name, self._files)
-        return self._files[name]
-
-
-def _names(path: Path) -> list[str]:
-    with _opened(path) as file:
-        return list(file.keys())
+    def _stored(self, name: str) -> _Stored:
+        if name not in self._tensors:
+            raise missing_tensor(self._path, name, self._tensors)
+        return self._tensors[name]
 
 
-def _check_index(index: Path, files: dict[str, Path]) -> None:
-    held = {path: set(_names(path)) for path in sorted(set(files.values()))}
-    for name, path in files.items():
-        if name not in held[path]:
-            raise EdgespecError(f"{path}: lacks {name}, which {index.name} says is there")
+def _sharded(index: Path) -> dict[str, _Stored]:
+    """The tensors that an index names, each from the header of its shard."""
+    shards = read_shard_index(index)
+    headers = {path: _header(path) for path in sorted(set(shards.values()))}
+    for name, path in shards.items():
+        if name not in headers[path]:
+            raise EdgespecError(
+                f"{path}: lacks {shortened(name)}, which {index.name} says is there"
+            )
+    return {name: headers[path][name] for name, path in shards.items()}
+
+
+def _header(path: Path) -> dict[str, _Stored]:
+    """The tensors of one file.
+
+    The library checks the header but keeps the last of two tensors with one name, so the header is
+    parsed again.
+    """
+    with _one_line_errors(path):
+        with safe_open(path, framework="numpy"):
+            pass
+        with path.open("rb") as file:
+            text = file.read(int.from_bytes(file.read(8), "little"))
+        table = json.loads(text, object_pairs_hook=partial(_without_duplicates, path))
+    records = cast("dict[str, _Record]", table)
+    return {
+        name: _Stored(path, record["dtype"], tuple(record["shape"]))
+        for name, record in records.items()
+        if name != "__metadata__"
+    }
+
+
+def _without_duplicates(path: Path, pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+    """The object of some key-value pairs; refuses a key that is there twice."""
+    table: JsonObject = {}
+    for key, value in pairs:
+        if key in table:
+            raise EdgespecError(
+                f"{path}: its header names {shortened(key)} twice: download the file again"
+            )
+        table[key] = value
+    return table
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The open file; whatever the library says about it becomes one line."""
+def _one_line_errors(path: Path) -> Iterator[None]:
+    """Replaces an error of the library by one line."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            yield file
+        yield
     except EdgespecError:
         raise
     except FileNotFoundError as error:
         raise EdgespecError(f"{path}: no such file") from error
     except Exception as error:  # SafetensorError is a bare Exception, and not the only one
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split())[:200]
         raise EdgespecError(
             f"{path}: cut off or not safetensors ({reason}): download it again"
         ) from error

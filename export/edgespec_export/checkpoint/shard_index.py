@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.json_file import read_json_object
 
 __all__ = ["read_shard_index"]
@@ -14,7 +14,7 @@ def read_shard_index(index: Path) -> dict[str, Path]:
     """Tensor name to shard, from a Hugging Face `….index.json`.
 
     Raises:
-        EdgespecError: no weight map, a shard outside the folder, or a shard that is not there.
+        EdgespecError: no weight map, a shard outside the folder, or a missing shard.
     """
     weight_map = read_json_object(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
@@ -29,12 +29,14 @@ def read_shard_index(index: Path) -> dict[str, Path]:
 
 
 def _shard(index: Path, shard: object) -> Path:
-    # Compared as text: the hub's cache is made of links, so a resolved path says nothing.
+    # Compared as text: the hub's cache consists of links, so a resolved path proves nothing.
     if (
         not isinstance(shard, str)
         or shard in ("", ".", "..")
         or PurePosixPath(shard).name != shard
         or PureWindowsPath(shard).name != shard
     ):
-        raise EdgespecError(f"{index}: names the shard {shard!r}, which is not a file beside it")
+        raise EdgespecError(
+            f"{index}: names the shard {shortened(shard)}, which is not a file in its folder"
+        )
     return index.parent / shard

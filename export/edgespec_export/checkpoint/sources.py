@@ -1,4 +1,4 @@
-"""What a model's name stands for: a folder, a GGUF file, a model on the hub, or a short name."""
+"""The checkpoint that a name means: a folder, a GGUF file, a model on the hub, or a short name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.hub import download
 
-__all__ = ["ALIASES", "Source", "resolve", "transformers_place"]
+__all__ = ["ALIASES", "Source", "resolve"]
 
 _T5_SIZES = ("small", "base", "large", "xl", "xxl")
 
@@ -42,7 +42,7 @@ class Source:
 
     Attributes:
         path: a folder, or a `.gguf` file.
-        label: what was resolved, for people: "t5-xxl → google/t5-v1_1-xxl".
+        label: the name and its meaning, for messages: "t5-xxl → google/t5-v1_1-xxl".
     """
 
     path: Path
@@ -50,18 +50,22 @@ class Source:
 
 
 def resolve(name: str) -> Source:
-    """Find a checkpoint by name, downloading it if it is on the hub.
+    """Finds a checkpoint by name and downloads it if it is on the hub.
 
-    A path that exists comes first, except that a folder without `config.json` does not hide a
-    short name or a hub id. Those take `@revision`: a branch, tag or commit.
+    An existing path comes first, but a folder without `config.json` does not hide a short name or
+    a hub id. Short names and hub ids take `@revision`: a branch, tag or commit.
 
     Raises:
         EdgespecError: nothing has that name, or it cannot be downloaded.
     """
     if not name:
-        raise _unknown("''")
+        raise EdgespecError("the name of the model is empty: no such folder or hub id")
     path = Path(name).expanduser()
-    if path.is_file():
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):  # too long for a path, or a NUL character
+        raise _unknown(name) from None
+    if is_file:
         return _file(path)
     if (path / "config.json").is_file():
         return Source(path, name)
@@ -78,11 +82,6 @@ def resolve(name: str) -> Source:
     return Source(download(match["repository"], match["revision"]), name)
 
 
-def transformers_place(path: Path) -> tuple[Path, dict[str, str]]:
-    """How transformers' `from_pretrained` is told of a checkpoint folder or a GGUF file."""
-    return (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
-
-
 def _file(path: Path) -> Source:
     if path.suffix != ".gguf":
         raise EdgespecError(f"{path}: is a file, not a checkpoint folder or a .gguf file")
@@ -93,5 +92,6 @@ def _unknown(name: str) -> EdgespecError:
     close = difflib.get_close_matches(name.lower(), ALIASES, n=3)
     hint = f"close: {', '.join(close)}" if close else "such as google/flan-t5-small"
     return EdgespecError(
-        f"{name}: no such folder or .gguf file, short name or hub id owner/model ({hint})"
+        f"{shortened(name, limit=200)}: no such folder or .gguf file, short name or hub id "
+        f"owner/model ({hint})"
     )

@@ -32,14 +32,14 @@ class _Model:
 
 
 def read_spiece(path: Path, extra_ids: int) -> Tokenizer:
-    """The tokenizer of a `spiece.model`, as transformers' T5 tokenizer makes it.
+    """The tokenizer of a `spiece.model`, as transformers' T5 tokenizer builds it.
 
-    Bytes of the vocabulary stand in for unknown characters where the model was trained so (mT5),
-    as SentencePiece does it; transformers gives `<unk>` there.
+    One difference: models trained with byte fallback (mT5) split unknown characters into bytes, as
+    in SentencePiece; transformers returns `<unk>`.
 
     Args:
         path: the file.
-        extra_ids: `<extra_id_…>` tokens after the vocabulary, the highest number first.
+        extra_ids: number of `<extra_id_…>` tokens after the vocabulary, the highest id first.
 
     Raises:
         EdgespecError: the file is corrupt, or is not a unigram model with T5's settings.
@@ -92,10 +92,10 @@ def _add_special(tokenizer: Tokenizer, model: _Model, extra: list[str]) -> None:
 
 
 def _check(path: Path, model: _Model) -> None:
-    """Refuse what the tokenizer built here would not do the same way."""
+    """Raises EdgespecError for settings that `read_spiece` does not implement."""
     if model.trainer.get(_MODEL_TYPE, _UNIGRAM) != _UNIGRAM:
         raise EdgespecError(
-            f"{path}: is not a unigram model: put the model's tokenizer.json beside it"
+            f"{path}: is not a unigram model: put the model's tokenizer.json into its folder"
         )
     for number, name in (
         (_DUMMY_PREFIX, "add_dummy_prefix"),
@@ -105,7 +105,7 @@ def _check(path: Path, model: _Model) -> None:
         if not model.normalizer.get(number, 1):
             raise EdgespecError(
                 f"{path}: has {name} switched off, unlike T5: put the model's tokenizer.json "
-                "beside it"
+                "into its folder"
             )
     if _EOS not in (text for text, _, _ in model.pieces):
         raise EdgespecError(f"{path}: has no piece {_EOS!r}, so it is not T5's")

@@ -1,4 +1,4 @@
-"""Whether two models mean the same by their tokens."""
+"""Whether two models have the same tokenizer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from edgespec.errors import shortened
+from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
+
 __all__ = ["same_tokenizer"]
 
 _EXTRA = re.compile(r"<extra_id_\d+>")
@@ -18,12 +21,12 @@ _EXTRA = re.compile(r"<extra_id_\d+>")
 def same_tokenizer(target: Tokenizer, draft: Tokenizer) -> str | None:
     """The first difference between two tokenizers in one line, or None.
 
-    Contents are compared, not sizes: every token's id, how added tokens are found, the model's
+    Compared are contents, not sizes: every token's id, how added tokens are matched, the model's
     parameters with scores and merges, normalizer, pre-tokenizer and decoder.
 
-    What cannot change a token does not count: what is put around a text (post-processor),
-    truncation, padding, offsets, whether an added token is called special, and `<extra_id_…>`
-    tokens that only one of the two has, since T5 checkpoints differ in how many they list.
+    Ignored is what cannot change a token: the post-processor, truncation, padding, offsets, the
+    flag `special` of an added token, and `<extra_id_…>` tokens that only one of the two has (T5
+    checkpoints differ in their number).
     """
     return _vocabularies(target, draft) or _difference("", _contents(target), _contents(draft))
 
@@ -44,21 +47,21 @@ def _vocabularies(target: Tokenizer, draft: Tokenizer) -> str | None:
 
 
 def _token(token: str | None) -> str:
-    return "missing" if token is None else repr(token)
+    return "missing" if token is None else shortened(token)
 
 
-def _contents(tokenizer: Tokenizer) -> dict[str, Any]:
-    """What decides about tokens, by the names a reader of `tokenizer.json` knows."""
-    whole = _plain(json.loads(tokenizer.to_str()))
+def _contents(tokenizer: Tokenizer) -> JsonObject:
+    """The parts that determine tokens, by their names in `tokenizer.json`."""
+    whole = {key: _normalized(part) for key, part in json.loads(tokenizer.to_str()).items()}
     model, decoder = whole["model"], whole.get("decoder") or {}
     vocabulary = model.pop("vocab")
     if isinstance(vocabulary, list):  # unigram: [token, score]; ids are compared by the caller
-        # As float32, which they are: reading JSON moves the last digit of their decimals.
+        # As float32, their real type: JSON may change the last digit of their decimals.
         model["score of"] = {
             token: float(np.float32(score)) for token, score in vocabulary if not _extra(token)
         }
     if decoder.get("type") == "ByteLevel":
-        decoder = {"type": "ByteLevel"}  # its flags are only read when text is encoded
+        decoder = {"type": "ByteLevel"}  # its flags matter only for encoding
     return {
         "added token": {
             token.pop("content"): token
@@ -76,18 +79,18 @@ def _extra(token: str) -> bool:
     return _EXTRA.fullmatch(token) is not None
 
 
-def _plain(value: Any) -> Any:
-    """Without what cannot change a token, and with one way to say "none"."""
+def _normalized(value: Any) -> Any:
+    """A JSON value without keys that cannot change a token, and with None for an empty text."""
     if isinstance(value, dict):
         dropped = ("trim_offsets", "special")
-        return {key: _plain(part) for key, part in value.items() if key not in dropped}
+        return {key: _normalized(part) for key, part in value.items() if key not in dropped}
     if isinstance(value, list):
-        return [_plain(part) for part in value]
+        return [_normalized(part) for part in value]
     return None if value == "" else value
 
 
-def _difference(where: str, one: Any, other: Any) -> str | None:
-    """The first place where two JSON values differ, in one line."""
+def _difference(where: str, one: JsonValue, other: JsonValue) -> str | None:
+    """The first difference between two JSON values, in one line."""
     if one == other:
         return None
     if isinstance(one, dict) and isinstance(other, dict):
@@ -100,7 +103,7 @@ def _difference(where: str, one: Any, other: Any) -> str | None:
     return next((line for line in lines if line is not None), None)
 
 
-def _sentence(where: str, one: Any, other: Any) -> str:
+def _sentence(where: str, one: JsonValue, other: JsonValue) -> str:
     texts = [json.dumps(value, ensure_ascii=False) for value in (one, other)]
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False))
     skipped = max(0, sum(1 for _ in same) - 20)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.byt5_tokenizer import byt5_tokenizer
-from edgespec_export.checkpoint.json_file import read_json_object
+from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.spiece_file import read_spiece
 
 __all__ = ["load_tokenizer", "read_tokenizer_json"]
 
 
-def load_tokenizer(folder: Path, config: dict[str, Any]) -> Tokenizer:
+def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
     """The tokenizer of a checkpoint, with truncation and padding off.
 
     `tokenizer.json` if there is one, else T5's `spiece.model`, else ByT5's, which needs no file.
@@ -25,7 +24,7 @@ def load_tokenizer(folder: Path, config: dict[str, Any]) -> Tokenizer:
         config: its `config.json`.
 
     Raises:
-        EdgespecError: there is no tokenizer that is understood, or its file is corrupt.
+        EdgespecError: there is no known tokenizer, or its file is corrupt.
     """
     if (folder / "tokenizer.json").is_file():
         return read_tokenizer_json(folder / "tokenizer.json")
@@ -45,22 +44,28 @@ def read_tokenizer_json(path: Path) -> Tokenizer:
     """The tokenizer in a `tokenizer.json`, with truncation and padding off.
 
     Raises:
-        EdgespecError: the file cannot be read.
+        EdgespecError: the file is missing or damaged, or newer than the installed tokenizers.
     """
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exceptions
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.encode("")  # a post-processor with an unknown token fails only here
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # pyo3's PanicException is not an Exception
+        reason = " ".join(str(error).split())[:200]
         raise EdgespecError(
-            f"{path}: is not a tokenizer this version of tokenizers reads ({error}): "
+            f"{path}: is not a tokenizer this version of tokenizers reads ({reason}): "
             "pip install --upgrade tokenizers, or download the file again"
-        ) from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+        ) from None
     return tokenizer
 
 
-def _extra_ids(path: Path, settings: dict[str, Any], default: int) -> int:
+def _extra_ids(path: Path, settings: JsonObject, default: int) -> int:
     count = settings.get("extra_ids", default)
-    if type(count) is not int or not 0 <= count <= 10_000:
-        raise EdgespecError(f"{path}: extra_ids is {count!r}, not a number from 0 to 10000")
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 10_000:
+        raise EdgespecError(
+            f"{path}: extra_ids is {shortened(count)}, not a number from 0 to 10000"
+        )
     return count

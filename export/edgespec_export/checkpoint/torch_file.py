@@ -1,4 +1,4 @@
-"""Weights in PyTorch's own files, read without running what they contain."""
+"""Weights in PyTorch's own files, read without running code that they contain."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.shard_index import read_shard_index
-from edgespec_export.checkpoint.tensor_names import missing_tensor
+from edgespec_export.checkpoint.weights import Tensor, missing_tensor
 
 __all__ = ["TorchBin"]
 
@@ -20,19 +20,19 @@ __all__ = ["TorchBin"]
 class TorchBin:
     """A `pytorch_model.bin`, or the shards of a `pytorch_model.bin.index.json`.
 
-    The files are mapped, not loaded. Only tensors are unpickled: a file that needs anything else
-    is refused.
+    The files are mapped, not loaded. Only tensors are unpickled; a file with anything else is
+    refused.
     """
 
     def __init__(self, path: Path) -> None:
-        """Map every file.
+        """Maps every file.
 
         Args:
             path: the file, or the index.
 
         Raises:
-            EdgespecError: no torch, a file that is missing, corrupt, from before PyTorch 1.6, or
-                that holds more than tensors.
+            EdgespecError: no torch; a file is missing, corrupt, older than PyTorch 1.6, or holds
+                more than tensors.
         """
         torch = _torch(path)
         self._path = path
@@ -51,15 +51,15 @@ class TorchBin:
         """The tensor's shape."""
         return tuple(self._tensor(name).shape)
 
-    def read(self, name: str) -> np.ndarray[Any, Any]:
+    def read(self, name: str) -> Tensor:
         """The tensor: float32, float16 or bfloat16 as stored, C-contiguous.
 
         Raises:
-            EdgespecError: no such tensor, or its dtype is another one.
+            EdgespecError: no such tensor, or another dtype.
         """
         torch = _torch(self._path)
         tensor = self._tensor(name).contiguous()
-        if tensor.dtype == torch.bfloat16:  # numpy has no such type, so the bits travel as int16
+        if tensor.dtype == torch.bfloat16:  # numpy lacks the type, so view the bits as int16
             return np.asarray(tensor.view(torch.int16).numpy()).view(ml_dtypes.bfloat16)
         if tensor.dtype not in (torch.float32, torch.float16):
             raise EdgespecError(
@@ -78,7 +78,9 @@ class TorchBin:
             return
         for name, file in read_shard_index(self._path).items():
             if name not in self._tensors:
-                raise EdgespecError(f"{file}: lacks {name}, which {self._path.name} says is there")
+                raise EdgespecError(
+                    f"{file}: lacks {shortened(name)}, which {self._path.name} says is there"
+                )
 
 
 def _torch(path: Path) -> Any:
@@ -101,7 +103,7 @@ def _mapped(torch: Any, path: Path) -> dict[str, Any]:
     try:
         state = torch.load(path, weights_only=True, mmap=True, map_location="cpu")
     except Exception as error:  # the zip reader and the unpickler raise many kinds
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise EdgespecError(
             f"{path}: corrupt, or holds more than tensors, which is never unpickled "
             f"({reason}): convert it to safetensors"

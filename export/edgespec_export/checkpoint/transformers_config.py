@@ -1,28 +1,33 @@
-"""The config that transformers is to load a checkpoint with."""
+"""How transformers is told to load a checkpoint."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from transformers import AutoConfig
+from transformers import AutoConfig, PretrainedConfig
 
 from edgespec_export.checkpoint.gguf.gguf_config import gguf_config
 from edgespec_export.checkpoint.gguf.gguf_header import read_gguf_header
-from edgespec_export.checkpoint.sources import transformers_place
 
-__all__ = ["transformers_config"]
+__all__ = ["from_pretrained_arguments", "transformers_config"]
 
 
-def transformers_config(source: Path) -> Any:
-    """Its own, with the rope scaling that transformers leaves in a GGUF file.
+def from_pretrained_arguments(source: Path) -> tuple[Path, dict[str, str]]:
+    """The path and keywords for `from_pretrained` of a checkpoint folder or a GGUF file."""
+    return (source, {}) if source.is_dir() else (source.parent, {"gguf_file": source.name})
 
-    It reads neither the keys of linear scaling nor the factors of Llama 3.1, `rope_freqs.weight`,
-    and would compute another model than the file's. The scaling itself is what `gguf_rope` reads.
+
+def transformers_config(source: Path) -> PretrainedConfig:
+    """The config of a checkpoint folder or a GGUF file, with the GGUF file's rope scaling.
+
+    transformers reads neither the keys of linear scaling nor the factors of Llama 3.1
+    (`rope_freqs.weight`) from a GGUF file, so it would compute another model. `gguf_rope` reads
+    both.
     """
-    place, options = transformers_place(source)
-    config = AutoConfig.from_pretrained(place, **options)
+    path, options = from_pretrained_arguments(source)
+    config: PretrainedConfig = AutoConfig.from_pretrained(path, **options)
     if source.is_file():
         scaling = gguf_config(read_gguf_header(source))["rope_scaling"]
-        config.rope_parameters = {**config.rope_parameters, **(scaling or {})}
+        if isinstance(scaling, dict):
+            config.rope_parameters = {**config.rope_parameters, **scaling}
     return config

@@ -1,20 +1,20 @@
-"""The tensors of a checkpoint, read one at a time: the model is never in memory."""
+"""The tensors of a checkpoint, read one at a time: the model is never in memory as a whole."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-import numpy as np
+import numpy.typing as npt
 
-from edgespec.errors import EdgespecError
-from edgespec_export.checkpoint.safetensors_file import Safetensors
-from edgespec_export.checkpoint.torch_file import TorchBin
+from edgespec.errors import EdgespecError, shortened
 
-__all__ = ["Safetensors", "TorchBin", "Weights", "open_weights"]
+__all__ = ["Tensor", "Weights", "missing_tensor"]
 
-_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
-_TORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+# float32, float16 or `ml_dtypes.bfloat16`; numpy has no common type for the three.
+Tensor: TypeAlias = npt.NDArray[Any]
 
 
 class Weights(Protocol):
@@ -25,36 +25,27 @@ class Weights(Protocol):
         ...
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The tensor's shape, without reading it.
+        """The tensor's shape, without reading its values.
 
         Raises:
             EdgespecError: no such tensor.
         """
         ...
 
-    def read(self, name: str) -> np.ndarray[Any, Any]:
-        """The tensor, C-contiguous and not to be written to.
+    def read(self, name: str) -> Tensor:
+        """The tensor, C-contiguous; callers must not write to it.
 
         float32, float16 or `ml_dtypes.bfloat16` as stored; float32 if it was quantized. Values are
-        not checked: a NaN in the file comes back as one.
+        not checked: NaN in the file stays NaN.
 
         Raises:
-            EdgespecError: no such tensor (the line says which names come close), or a stored dtype
-                that is none of these.
+            EdgespecError: no such tensor (the line lists similar names), or another stored dtype.
         """
         ...
 
 
-def open_weights(folder: Path) -> Weights:
-    """The weights in a checkpoint folder; safetensors if there are any.
-
-    Raises:
-        EdgespecError: there are none, or their files are incomplete or corrupt.
-    """
-    for name in _SAFETENSORS:
-        if (folder / name).is_file():
-            return Safetensors(folder / name)
-    for name in _TORCH:
-        if (folder / name).is_file():
-            return TorchBin(folder / name)
-    raise EdgespecError(f"{folder}: has no weights; looked for {', '.join(_SAFETENSORS + _TORCH)}")
+def missing_tensor(where: Path, name: str, names: Iterable[str]) -> EdgespecError:
+    """The error for a tensor that `where` lacks; it lists up to three similar names."""
+    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.6)
+    hint = f"close: {', '.join(close)}" if close else "no similar name"
+    return EdgespecError(f"{where}: has no tensor {shortened(name)} ({hint})")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.family import Family
@@ -30,7 +30,7 @@ def family_of(config: dict[str, Any], label: str) -> Family:
         if kind in family.model_types:
             return _from_config(family, config, label)
     known = ", ".join(kind for family in FAMILIES for kind in family.model_types)
-    raise EdgespecError(f"{label}: model_type is {kind!r}; edgespec exports {known}")
+    raise EdgespecError(f"{label}: model_type is {shortened(kind)}; edgespec exports {known}")
 
 
 def _from_config(family: type[Family], config: dict[str, Any], label: str) -> Family:
@@ -60,7 +60,7 @@ def transformers_class(family: str) -> str:
     name = known.get(family)
     if name is None:
         raise EdgespecError(
-            f"family {family!r} has no class in transformers to verify it with "
+            f"family {shortened(family)} has no class in transformers to verify it with "
             f"(known: {', '.join(name for name in known if known[name])}); export without --verify"
         )
     return name

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 
 __all__ = ["Config"]
 
@@ -51,20 +51,20 @@ class Config:
         """A whole number from 1; a key without a default must be there."""
         value = self.need(key) if default is None else self.get(key, default)
         if type(value) is not int or not 0 < value < 2**31:
-            raise ValueError(f"{key} is {value!r}")
+            raise ValueError(f"{key} is {shortened(value)}")
         return value
 
     def number(self, key: str, default: float) -> float:
         """A number that is not negative."""
         value = self.get(key, default)
         if type(value) not in (int, float) or not 0 <= value < math.inf:
-            raise ValueError(f"{key} is {value!r}")
+            raise ValueError(f"{key} is {shortened(value)}")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
         value = self.get(key, default)
         if type(value) is not bool:
-            raise ValueError(f"{key} is {value!r}")
+            raise ValueError(f"{key} is {shortened(value)}")
         return value
 
     def states(self, key: str) -> bool:
@@ -75,10 +75,10 @@ class Config:
         """Refuses any other value; an absent or null key is fine."""
         value = self.get(key)
         if value is not None and value not in allowed:
-            expected = " or ".join(repr(choice) for choice in allowed)
+            expected = " or ".join(shortened(choice) for choice in allowed)
             raise EdgespecError(
-                f"{self._label}: config.json says {key} = {value!r}; edgespec exports only "
-                f"{expected or 'models without it'}"
+                f"{self._label}: config.json says {key} = {shortened(value)}; edgespec exports "
+                f"only {expected or 'models without it'}"
             )
 
     def refuse_the_rest(self, harmless: Collection[str] = ()) -> None:
@@ -94,7 +94,9 @@ class Config:
             if key not in known and value is not None
         }
         if unknown:
-            listed = ", ".join(f"{key} = {value!r}" for key, value in sorted(unknown.items()))
+            listed = ", ".join(
+                f"{key[:60]} = {shortened(value)}" for key, value in sorted(unknown.items())[:8]
+            )
             raise EdgespecError(
                 f"{self._label}: config.json has keys that edgespec does not know, and they may "
                 f"change what the model computes: {listed}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +32,8 @@ class WeightFile:
     Args:
         path: the file to write; graphs beside it refer to it by its name.
         checkpoint: where the tensors are read from.
-        progress: called with the number of bytes of each tensor written.
+        progress: called for each tensor written, with the bytes (as float32) of the checkpoint's
+            tensors that it was made of.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class WeightFile:
         name, dtype = record["name"], np.dtype(record["dtype"])
         self._written[name] = self._tensor(name, record["offset"], dtype, record["shape"])
         self._unread.difference_update(record["read"])
-        self._progress(record["end"] - record["offset"])
+        self._progress(self._float32_bytes(record["read"]))
 
     def __exit__(
         self,
@@ -132,8 +134,12 @@ class WeightFile:
         }
         self._journal.write(json.dumps(record) + "\n")
         self._journal.flush()
-        self._progress(array.nbytes)
+        self._progress(self._float32_bytes(read))
         return self._tensor(name, offset, array.dtype, array.shape)
+
+    def _float32_bytes(self, names: Sequence[str]) -> int:
+        """Bytes of the checkpoint's tensors as float32."""
+        return 4 * sum(math.prod(self._checkpoint.shape(name)) for name in names)
 
     def _tensor(
         self, name: str, offset: int, dtype: np.dtype[Any], shape: Sequence[int]

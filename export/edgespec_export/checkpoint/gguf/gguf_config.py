@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_rope import rope_scaling
+from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
 __all__ = ["gguf_config"]
 
@@ -22,7 +21,7 @@ _COUNTS = {
     "feed_forward_length": "intermediate_size",
 }
 
-# Read below, or no news: any other key would change the model behind the exporter's back.
+# Keys that are read below or change nothing. Any other key might change the model: it is refused.
 _KNOWN = {
     *_COUNTS,
     "attention.causal",
@@ -43,32 +42,34 @@ _KNOWN = {
 }
 
 
-def gguf_config(header: GgufHeader) -> dict[str, Any]:
+def gguf_config(header: GgufHeader) -> JsonObject:
     """The config a family reads: `model_type` llama, qwen2 or qwen3 and its sizes.
 
-    Mistral's GGUF files say llama, and are read as such: without its sliding window the model is
-    the same one.
+    Mistral's GGUF files say llama and are read as such: without the sliding window the two models
+    are the same.
 
     Raises:
-        EdgespecError: another architecture, a key that is missing or not understood, by name.
+        EdgespecError: another architecture, or a missing or unknown key, by name.
     """
     arch = header.metadata.get("general.architecture")
-    if arch not in _CLASSES:
+    if not isinstance(arch, str) or arch not in _CLASSES:
         raise EdgespecError(
-            f"{header.path}: architecture {arch!r} is not one of {', '.join(_CLASSES)}"
+            f"{header.path}: architecture {shortened(arch)} is not one of {', '.join(_CLASSES)}"
         )
     _refuse_unknown(header, arch)
-    config: dict[str, Any] = {"model_type": arch, "architectures": [_CLASSES[arch]]}
-    config |= {name: _count(header, f"{arch}.{key}") for key, name in _COUNTS.items()}
-    config |= _heads(header, arch, config)
-    theta = _decimal(header.metadata.get(f"{arch}.rope.freq_base", 10000.0))
-    epsilon = _required(header, f"{arch}.attention.layer_norm_rms_epsilon")
-    return config | {
+    counts = {name: _count(header, f"{arch}.{key}") for key, name in _COUNTS.items()}
+    heads = _heads(header, arch, counts["num_attention_heads"], counts["hidden_size"])
+    theta = _number(header, f"{arch}.rope.freq_base", 10000.0)
+    return {
+        "model_type": arch,
+        "architectures": [_CLASSES[arch]],
+        **counts,
+        **heads,
         "attention_bias": arch != "qwen2" and _has_bias(header, ("q", "k", "v", "output")),
         "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
         "hidden_act": "silu",
-        "rms_norm_eps": _decimal(epsilon),
-        "rope_scaling": rope_scaling(header, arch, theta, config["head_dim"]),
+        "rms_norm_eps": _number(header, f"{arch}.attention.layer_norm_rms_epsilon"),
+        "rope_scaling": rope_scaling(header, arch, theta, heads["head_dim"]),
         "rope_theta": theta,
         "tie_word_embeddings": "output.weight" not in header.tensors,
         "vocab_size": _vocab_size(header),
@@ -80,20 +81,22 @@ def _refuse_unknown(header: GgufHeader, arch: str) -> None:
     keys = {key.removeprefix(prefix) for key in header.metadata if key.startswith(prefix)}
     unknown = sorted(keys - _KNOWN)
     if unknown:
-        raise EdgespecError(f"{header.path}: {prefix}{unknown[0]} is not understood")
+        raise EdgespecError(f"{header.path}: {shortened(prefix + unknown[0])} is not known")
     if header.metadata.get(f"{prefix}expert_count"):
         raise EdgespecError(f"{header.path}: mixtures of experts are not supported")
     if header.metadata.get(f"{prefix}attention.causal") is False:
-        raise EdgespecError(f"{header.path}: attention is not causal: this is no text generator")
+        raise EdgespecError(f"{header.path}: attention is not causal: the model generates no text")
 
 
-def _heads(header: GgufHeader, arch: str, config: dict[str, Any]) -> dict[str, int]:
-    heads = config["num_attention_heads"]
-    size = header.metadata.get(f"{arch}.attention.key_length", config["hidden_size"] // heads)
+def _heads(header: GgufHeader, arch: str, heads: int, width: int) -> dict[str, int]:
+    key = f"{arch}.attention.key_length"
+    size = _count(header, key) if key in header.metadata else width // heads
     for key in ("attention.value_length", "rope.dimension_count"):
         other = header.metadata.get(f"{arch}.{key}", size)
         if other != size:
-            raise EdgespecError(f"{header.path}: {arch}.{key} is {other}, not the head's {size}")
+            raise EdgespecError(
+                f"{header.path}: {arch}.{key} is {shortened(other)}, not the head's {size}"
+            )
     kv_key = f"{arch}.attention.head_count_kv"
     kv_heads = _count(header, kv_key) if kv_key in header.metadata else heads
     return {"head_dim": size, "num_key_value_heads": kv_heads}
@@ -103,7 +106,8 @@ def _has_bias(header: GgufHeader, parts: tuple[str, ...]) -> bool:
     biased = [part for part in parts if f"blk.0.attn_{part}.bias" in header.tensors]
     if biased and len(biased) < len(parts):
         raise EdgespecError(
-            f"{header.path}: only {', '.join(biased)} of the attention has a bias: not supported"
+            f"{header.path}: only {', '.join(biased)} of the attention projections "
+            "have a bias: not supported"
         )
     return bool(biased)
 
@@ -117,17 +121,20 @@ def _vocab_size(header: GgufHeader) -> int:
 def _count(header: GgufHeader, key: str) -> int:
     value = _required(header, key)
     if not isinstance(value, int) or value < 1:
-        shown = "a list, one for each layer" if isinstance(value, list) else repr(value)
+        shown = "a list, one for each layer" if isinstance(value, list) else shortened(value)
         raise EdgespecError(f"{header.path}: {key} is {shown}; only one number ≥ 1 is supported")
     return value
 
 
-def _required(header: GgufHeader, key: str) -> Any:
+def _number(header: GgufHeader, key: str, default: float | None = None) -> float:
+    """The shortest decimal of a float32: 1e-05, where the file has 9.99999975e-06."""
+    value = _required(header, key) if default is None else header.metadata.get(key, default)
+    if not isinstance(value, int | float):
+        raise EdgespecError(f"{header.path}: {key} is {shortened(value)}, not a number")
+    return float(str(np.float32(value)))
+
+
+def _required(header: GgufHeader, key: str) -> JsonValue:
     if key not in header.metadata:
         raise EdgespecError(f"{header.path}: lacks {key}: convert the model again")
     return header.metadata[key]
-
-
-def _decimal(value: float) -> float:
-    """The shortest decimal of the same float32: 1e-05, where the file has 9.99999975e-06."""
-    return float(str(np.float32(value)))

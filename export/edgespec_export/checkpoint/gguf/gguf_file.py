@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -17,14 +16,15 @@ from edgespec_export.checkpoint.gguf.gguf_tokenizer import (
     gguf_tokenizer,
 )
 from edgespec_export.checkpoint.gguf.gguf_weights import GgufWeights
+from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 from edgespec_export.checkpoint.tokenizers_file import read_tokenizer_json
 from edgespec_export.checkpoint.weights import Weights
 
 __all__ = ["GgufCheckpoint", "open_gguf"]
 
-# Ends of a turn that a chat template writes, where the file names only one end of text.
+# Ends of a turn that chat templates write; the file itself names only one end of text.
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>")
-# The file's names of special tokens, and those that a template has for them.
+# A GGUF file's names of special tokens, and the names in a chat template.
 _SPECIAL = {
     "bos": "bos_token",
     "eos": "eos_token",
@@ -35,17 +35,17 @@ _SPECIAL = {
 
 @dataclass(frozen=True)
 class GgufCheckpoint:
-    """What a GGUF file holds.
+    """The contents of a GGUF file.
 
     Attributes:
         config: the Hugging Face config of the same model; `eos_token_id` is a list.
-        weights: tensors by their Hugging Face names, dequantized as they are read.
-        tokenizer: from the metadata, or the `tokenizer.json` beside the file.
+        weights: tensors by their Hugging Face names; `read` dequantizes.
+        tokenizer: from the metadata, or from a `tokenizer.json` in the same folder.
         chat_template: the Jinja template for chats, if there is one.
-        special_tokens: the texts of those that a template may name, by that name.
+        special_tokens: texts of special tokens, by their names in a chat template.
     """
 
-    config: dict[str, Any]
+    config: JsonObject
     weights: Weights
     tokenizer: Tokenizer
     chat_template: str | None
@@ -53,27 +53,42 @@ class GgufCheckpoint:
 
 
 def open_gguf(path: Path) -> GgufCheckpoint:
-    """Read a GGUF file's head; weights stay in the file until they are asked for.
+    """Reads a GGUF file's head; weights stay in the file until they are read.
 
     Raises:
-        EdgespecError: the file is missing, cut off or corrupt, or holds something that is not
-            understood exactly: architecture, rope scaling, tokenizer, tensor or key, by name.
+        EdgespecError: the file is missing, cut off or corrupt, or holds an unknown architecture,
+            rope scaling, tokenizer, tensor or key, by name.
     """
     header = read_gguf_header(path)
     config = gguf_config(header)
     template = header.metadata.get("tokenizer.chat_template")
+    if not isinstance(template, str):
+        template = None
     tokenizer = _tokenizer(header)
     config["eos_token_id"] = _eos_token_ids(header, template)
-    special_tokens = _special_tokens(header, tokenizer)
-    return GgufCheckpoint(config, GgufWeights(header, config), tokenizer, template, special_tokens)
+    return GgufCheckpoint(
+        config=config,
+        weights=GgufWeights(header, _reordered_heads(config)),
+        tokenizer=tokenizer,
+        chat_template=template,
+        special_tokens=_special_tokens(header, tokenizer),
+    )
+
+
+def _reordered_heads(config: JsonObject) -> dict[str, int]:
+    """Number of heads of each projection whose rows llama.cpp's converter reorders."""
+    if config["model_type"] != "llama":
+        return {}
+    counts = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    return {name: count for name, count in counts.items() if isinstance(count, int)}
 
 
 def _tokenizer(header: GgufHeader) -> Tokenizer:
-    worth_candidate = header.path.parent / "tokenizer.json"
-    if not worth_candidate.is_file():
+    tokenizer_file = header.path.parent / "tokenizer.json"
+    if not tokenizer_file.is_file():
         return gguf_tokenizer(header)
-    tokenizer = read_tokenizer_json(worth_candidate)
-    check_vocabulary(header, tokenizer, str(worth_candidate))
+    tokenizer = read_tokenizer_json(tokenizer_file)
+    check_vocabulary(header, tokenizer, str(tokenizer_file))
     return tokenizer
 
 
@@ -90,7 +105,7 @@ def _special_tokens(header: GgufHeader, tokenizer: Tokenizer) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text is not None}
 
 
-def _eos_token_ids(header: GgufHeader, template: str | None) -> list[int]:
+def _eos_token_ids(header: GgufHeader, template: str | None) -> list[JsonValue]:
     keys = [f"tokenizer.ggml.{end}_token_id" for end in ("eos", "eot")]
     named = [header.metadata[key] for key in keys if key in header.metadata]
     control = control_tokens(header)

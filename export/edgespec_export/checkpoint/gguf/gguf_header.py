@@ -1,7 +1,7 @@
 """The head of a GGUF file: its metadata, and where each tensor lies.
 
-Read here and not with gguf's own reader because that one trusts every length in the file: a
-corrupt count sends it into a loop without end.
+gguf's own reader is not used because it trusts every length in the file: a corrupt count sends it
+into an endless loop.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
+from edgespec_export.checkpoint.json_file import JsonValue
 
 __all__ = ["GgufHeader", "GgufTensor", "read_gguf_header"]
 
-# By GGUF's numbers of value types.
+_Item = TypeVar("_Item")
+
+# numpy's names of GGUF's value types, by their numbers.
 _SCALARS = {
     **dict(enumerate(["<u1", "<i1", "<u2", "<i2", "<u4", "<i4", "<f4", "|b1"])),
     **dict(enumerate(["<u8", "<i8", "<f8"], start=10)),
@@ -36,7 +39,7 @@ class GgufTensor:
     Attributes:
         shape: rows first, as numpy has it (the file has it the other way round).
         kind: ggml's type of its values.
-        offset, bytes: its place in the file.
+        offset, bytes: the position of its first byte in the file, and its size.
     """
 
     shape: tuple[int, ...]
@@ -47,18 +50,19 @@ class GgufTensor:
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """Everything in a GGUF file but the tensors' values."""
+    """Everything in a GGUF file except the tensors' values."""
 
     path: Path
-    metadata: dict[str, Any]
+    metadata: dict[str, JsonValue]
     tensors: dict[str, GgufTensor]
 
 
 def read_gguf_header(path: Path) -> GgufHeader:
-    """Read a GGUF file's head, and check that every tensor lies inside the file.
+    """Reads a GGUF file's head, and checks that every tensor lies inside the file.
 
     Raises:
-        EdgespecError: no such file, not a GGUF of version 2 or 3, cut off or corrupt.
+        EdgespecError: no such file, not a GGUF file of version 2 or 3, cut off or corrupt, or a
+            key or a tensor is there twice.
     """
     try:
         size = path.stat().st_size
@@ -78,23 +82,28 @@ class _Head:
         self._path, self._data, self._size, self._at = path, data, size, 4
 
     def read(self) -> GgufHeader:
-        version = self._number("<u4")
+        version = self._integer("<u4")
         if version not in _VERSIONS:
             raise self._corrupt(f"version {version}, not 2 or 3 (or big-endian): convert it again")
-        tensors, entries = self._number("<u8"), self._number("<u8")
-        metadata = dict(self._many(entries, self._entry))
+        tensors, entries = self._integer("<u8"), self._integer("<u8")
+        metadata: dict[str, JsonValue] = {}
+        for key, value in self._many(entries, self._entry):
+            if key in metadata:
+                raise self._corrupt(f"it has key {shortened(key)} twice")
+            metadata[key] = value
         records = self._many(tensors, self._tensor)
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 1:
-            raise self._corrupt(f"general.alignment is {alignment!r}")
+            raise self._corrupt(f"general.alignment is {shortened(alignment)}")
         start = -(-self._at // alignment) * alignment
-        return GgufHeader(
-            self._path,
-            metadata,
-            {name: self._placed(name, start, *rest) for name, *rest in records},
-        )
+        located: dict[str, GgufTensor] = {}
+        for name, shape, kind, offset in records:
+            if name in located:
+                raise self._corrupt(f"it names tensor {shortened(name)} twice")
+            located[name] = self._located(name, start, shape, kind, offset)
+        return GgufHeader(self._path, metadata, located)
 
-    def _placed(
+    def _located(
         self, name: str, start: int, shape: tuple[int, ...], kind: int, offset: int
     ) -> GgufTensor:
         try:
@@ -102,37 +111,39 @@ class _Head:
             block, block_bytes = GGML_QUANT_SIZES[ggml]
         except (ValueError, KeyError) as error:
             raise EdgespecError(
-                f"{self._path}: {name} has ggml type {kind}, unknown to this gguf package: "
-                "pip install --upgrade gguf"
+                f"{self._path}: {shortened(name)} has ggml type {kind}, unknown to this gguf "
+                "package: pip install --upgrade gguf"
             ) from error
         count = int(np.prod(shape, dtype=object)) if shape else 1
         if shape and shape[-1] % block:
-            raise self._corrupt(f"{name} has rows of {shape[-1]}, not a multiple of {block}")
+            raise self._corrupt(
+                f"{shortened(name)} has rows of {shape[-1]}, not a multiple of {block}"
+            )
         tensor = GgufTensor(shape, ggml, start + offset, count // block * block_bytes)
         if tensor.offset + tensor.bytes > self._size:
             raise self._corrupt(
-                f"{name} ends at byte {tensor.offset + tensor.bytes} of {self._size}"
+                f"{shortened(name)} ends at byte {tensor.offset + tensor.bytes} of {self._size}"
             )
         return tensor
 
     def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
         name = self._string()
-        shape = tuple(reversed(self._many(self._number("<u4"), lambda: self._number("<u8"))))
-        return name, shape, self._number("<u4"), self._number("<u8")
+        shape = tuple(reversed(self._many(self._integer("<u4"), lambda: self._integer("<u8"))))
+        return name, shape, self._integer("<u4"), self._integer("<u8")
 
-    def _entry(self) -> tuple[str, Any]:
-        return self._string(), self._value(self._number("<u4"))
+    def _entry(self) -> tuple[str, JsonValue]:
+        return self._string(), self._value(self._integer("<u4"))
 
-    def _value(self, kind: int) -> Any:
+    def _value(self, kind: int) -> JsonValue:
         if kind == _STRING:
             return self._string()
         if kind == _ARRAY:
-            return self._array(self._number("<u4"), self._number("<u8"))
+            return self._array(self._integer("<u4"), self._integer("<u8"))
         return self._number(self._scalar(kind))
 
-    def _array(self, kind: int, count: int) -> list[Any]:
+    def _array(self, kind: int, count: int) -> list[JsonValue]:
         if kind == _STRING:
-            return self._many(count, self._string)
+            return list(self._many(count, self._string))
         dtype = np.dtype(self._scalar(kind))
         return list(np.frombuffer(self._take(count * dtype.itemsize), dtype).tolist())
 
@@ -141,13 +152,18 @@ class _Head:
             raise self._corrupt(f"a value of unknown type {kind} near byte {self._at}")
         return _SCALARS[kind]
 
-    def _many(self, count: int, read: Callable[[], Any]) -> list[Any]:
-        # Every item takes bytes, so a count that lies ends at the end of the file.
+    def _many(self, count: int, read: Callable[[], _Item]) -> list[_Item]:
+        # Every item takes bytes, so a wrong count fails at the end of the file.
         return [read() for _ in range(count)]
 
-    def _number(self, dtype: str) -> Any:
+    def _integer(self, dtype: str) -> int:
+        return int(self._number(dtype))
+
+    def _number(self, dtype: str) -> int | float | bool:
         kind = np.dtype(dtype)
-        return np.frombuffer(self._take(kind.itemsize), kind)[0].item()
+        (number,) = np.frombuffer(self._take(kind.itemsize), kind).tolist()
+        assert isinstance(number, int | float)  # of `_SCALARS`
+        return number
 
     def _string(self) -> str:
         (length,) = struct.unpack("<Q", self._take(8))

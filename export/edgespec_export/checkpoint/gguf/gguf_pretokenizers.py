@@ -1,47 +1,52 @@
-"""What the pre-tokenizer names in GGUF files stand for."""
+"""The rules of each pre-tokenizer that GGUF files name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from edgespec_export.checkpoint.json_file import JsonObject
 
 __all__ = ["PRE_TOKENIZERS", "Rules", "byte_level"]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Parts of a `tokenizer.json`, beyond vocabulary and merges.
+    """The parts of a `tokenizer.json` that are not its vocabulary and merges.
 
     Attributes:
-        steps: its pre-tokenizers, in order.
-        normalizer: its normalizer.
-        ignore_merges: whether a whole word of the vocabulary is taken before merges are tried.
+        steps: the pre-tokenizers, in order.
+        normalizer: the normalizer.
+        ignore_merges: whether a word of the vocabulary becomes one token without any merge.
         adds_bos: whether a text starts with the bos token, unless the file says otherwise.
     """
 
-    steps: tuple[dict[str, Any], ...]
-    normalizer: dict[str, Any] | None = None
+    steps: tuple[JsonObject, ...]
+    normalizer: JsonObject | None = None
     ignore_merges: bool = False
     adds_bos: bool = False
 
 
-def byte_level(*, use_regex: bool) -> dict[str, Any]:
+def byte_level(*, use_regex: bool) -> JsonObject:
     """The byte-level step, which also splits words GPT-2's way if `use_regex`."""
     flags = {"add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
     return {"type": "ByteLevel", **flags}
 
 
-def _split(numbers: str) -> dict[str, Any]:
+def _split(numbers: str) -> JsonObject:
     pattern = (
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|" + numbers + r"|"
         r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     )
-    split = {"pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-    return {"type": "Split", **split}
+    return {
+        "type": "Split",
+        "pattern": {"Regex": pattern},
+        "behavior": "Isolated",
+        "invert": False,
+    }
 
 
-# Each as the tokenizer.json of the model it is named after has it. "default" is not here, nor a
-# missing name: llama.cpp then falls back to rules of its own, which no model was trained with.
+# Each as in the tokenizer.json of the model it is named after. "default" and a missing name are not
+# supported: llama.cpp then falls back to rules that no model was trained with.
 PRE_TOKENIZERS = {
     "gpt-2": Rules(steps=(byte_level(use_regex=True),)),
     "llama-bpe": Rules(

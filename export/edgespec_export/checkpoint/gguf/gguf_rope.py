@@ -1,53 +1,57 @@
-"""Rotary scaling of a GGUF file, as a Hugging Face config says it."""
+"""The rope scaling of a GGUF file, in the form of a Hugging Face config."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
+from edgespec_export.checkpoint.json_file import JsonObject
 
 __all__ = ["ROPE_FACTORS", "rope_scaling"]
 
-# Llama 3.1 and later keep their scaling as this tensor: what each frequency is divided by.
+# The scaling of Llama 3.1 and later: a tensor of the divisor of each frequency.
 ROPE_FACTORS = "rope_freqs.weight"
 
-# No Llama has shipped with others, and the file does not say.
-_LLAMA3 = {
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
+# The file does not contain these; all published Llamas have the same.
+_LOW_FACTOR, _HIGH_FACTOR, _ORIGINAL_CONTEXT = 1.0, 4.0, 8192
+_LLAMA3: JsonObject = {
+    "low_freq_factor": _LOW_FACTOR,
+    "high_freq_factor": _HIGH_FACTOR,
+    "original_max_position_embeddings": _ORIGINAL_CONTEXT,
 }
 
 
-def rope_scaling(header: GgufHeader, arch: str, theta: float, size: int) -> dict[str, Any] | None:
+def rope_scaling(header: GgufHeader, arch: str, theta: float, size: int) -> JsonObject | None:
     """The config's `rope_scaling`: None, linear, or llama3.
 
     Args:
         header: the file.
-        arch: prefix of its keys.
+        arch: the architecture, which is the prefix of its keys.
         theta: base of the frequencies.
         size: width of a head.
 
     Raises:
-        EdgespecError: another scaling, by name, or factors that are not Llama 3's.
+        EdgespecError: another scaling, by name, or factors that differ from Llama 3's.
     """
     kind = header.metadata.get(f"{arch}.rope.scaling.type", "none")
-    factor = header.metadata.get(f"{arch}.rope.scaling.factor")
+    factor = header.metadata.get(f"{arch}.rope.scaling.factor", 1.0)
+    if not isinstance(factor, int | float):
+        raise EdgespecError(f"{header.path}: rope scaling factor is {shortened(factor)}")
     if kind not in ("none", "linear"):
-        raise EdgespecError(f"{header.path}: rope scaling {kind!r} is not supported")
-    scaled = kind == "linear" and factor not in (None, 1.0)
+        raise EdgespecError(f"{header.path}: rope scaling {shortened(kind)} is not supported")
+    scaled = kind == "linear" and factor != 1
     if ROPE_FACTORS not in header.tensors:
-        return {"rope_type": "linear", "factor": float(factor or 1.0)} if scaled else None
+        return {"rope_type": "linear", "factor": float(factor)} if scaled else None
     if scaled:
-        raise EdgespecError(f"{header.path}: has rope scaling 'linear' and {ROPE_FACTORS} both")
+        raise EdgespecError(f"{header.path}: has both rope scaling 'linear' and {ROPE_FACTORS}")
     return _llama3(header, theta, size)
 
 
-def _llama3(header: GgufHeader, theta: float, size: int) -> dict[str, Any]:
+def _llama3(header: GgufHeader, theta: float, size: int) -> JsonObject:
     tensor = header.tensors[ROPE_FACTORS]
     if tensor.kind.name != "F32" or tensor.shape != (size // 2,):
         raise EdgespecError(
@@ -61,10 +65,9 @@ def _llama3(header: GgufHeader, theta: float, size: int) -> dict[str, Any]:
     return {"rope_type": "llama3", "factor": factor, **_LLAMA3}
 
 
-def _llama3_factors(factor: float, theta: float, size: int) -> np.ndarray[Any, Any]:
-    """[size / 2]: what Llama 3 divides each frequency by, long waves more than short ones."""
-    low, high = _LLAMA3["low_freq_factor"], _LLAMA3["high_freq_factor"]
-    context = _LLAMA3["original_max_position_embeddings"]
+def _llama3_factors(factor: float, theta: float, size: int) -> npt.NDArray[np.float64]:
+    """[size / 2]: Llama 3's divisor of each frequency, larger for longer waves."""
     wavelengths = 2 * math.pi * theta ** (np.arange(0, size, 2) / size)
-    smooth = np.clip((context / wavelengths - low) / (high - low), 0, 1)
+    smooth = (_ORIGINAL_CONTEXT / wavelengths - _LOW_FACTOR) / (_HIGH_FACTOR - _LOW_FACTOR)
+    smooth = np.clip(smooth, 0, 1)
     return np.asarray(1 / ((1 - smooth) / factor + smooth))

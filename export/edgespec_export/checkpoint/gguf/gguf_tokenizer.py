@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_pretokenizers import PRE_TOKENIZERS, Rules, byte_level
+from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
 __all__ = ["check_vocabulary", "control_tokens", "gguf_tokenizer"]
 
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
-_WAY_OUT = "put the model's tokenizer.json beside the GGUF file"
+_WAY_OUT = "put the model's tokenizer.json into the folder of the GGUF file"
 
 
 def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
     """The tokenizer a GGUF file describes.
 
     Raises:
-        EdgespecError: a kind of tokenizer or pre-tokenizer that is not known here, by name, or a
-            vocabulary that does not fit together.
+        EdgespecError: an unknown kind of tokenizer or pre-tokenizer, by name, or a vocabulary
+            whose parts do not fit together.
     """
     model, pre = (header.metadata.get(f"tokenizer.ggml.{key}") for key in ("model", "pre"))
-    if model != "gpt2" or pre not in PRE_TOKENIZERS:
+    if model != "gpt2" or not isinstance(pre, str) or pre not in PRE_TOKENIZERS:
         raise EdgespecError(
-            f"{header.path}: tokenizer {model!r} with pre-tokenizer {pre!r} is not known "
-            f"(known: 'gpt2' with {', '.join(PRE_TOKENIZERS)}): {_WAY_OUT}"
+            f"{header.path}: tokenizer {shortened(model)} with pre-tokenizer {shortened(pre)} is "
+            f"not known (known: 'gpt2' with {', '.join(PRE_TOKENIZERS)}): {_WAY_OUT}"
         )
     rules = PRE_TOKENIZERS[pre]
     try:
@@ -37,29 +37,35 @@ def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
     except EdgespecError:
         raise
     except Exception as error:  # the library raises bare Exceptions
+        reason = str(error)[:200]
         raise EdgespecError(
-            f"{header.path}: its vocabulary and merges do not fit ({error}): {_WAY_OUT}"
+            f"{header.path}: its vocabulary and merges do not fit ({reason}): {_WAY_OUT}"
         ) from error
     _add_ends(tokenizer, header, rules)
     return tokenizer
 
 
 def control_tokens(header: GgufHeader) -> dict[str, int]:
-    """Special token to id."""
+    """Ids of the control tokens, by their texts."""
     return {token: index for index, token, kind in _tokens(header) if kind == _CONTROL}
 
 
 def check_vocabulary(header: GgufHeader, tokenizer: Tokenizer, where: str) -> None:
-    """Refuse a tokenizer that has another token where the GGUF file has an ordinary one."""
+    """Raises EdgespecError if an ordinary token of the GGUF file has another id in `tokenizer`.
+
+    Args:
+        where: the tokenizer's file, for the message.
+    """
     for index, token, kind in _tokens(header):
         if kind == _NORMAL and tokenizer.id_to_token(index) != token:
             raise EdgespecError(
                 f"{where}: belongs to another model than {header.path.name}: token {index} is "
-                f"{tokenizer.id_to_token(index)!r} here and {token!r} there"
+                f"{shortened(tokenizer.id_to_token(index))} here and {shortened(token)} there"
             )
 
 
-def _as_json(header: GgufHeader, rules: Rules) -> dict[str, Any]:
+def _as_json(header: GgufHeader, rules: Rules) -> JsonObject:
+    """The `tokenizer.json` that a GGUF file describes."""
     tokens = _tokens(header)
     return {
         "version": "1.0",
@@ -74,20 +80,20 @@ def _as_json(header: GgufHeader, rules: Rules) -> dict[str, Any]:
         "model": {
             "type": "BPE",
             "ignore_merges": rules.ignore_merges,
-            # Unused ids pad the embedding and are no tokens.
+            # Unused ids pad the embedding; they are not tokens.
             "vocab": {token: index for index, token, kind in tokens if kind != _UNUSED},
             "merges": _list(header, "merges"),
         },
     }
 
 
-def _added(index: int, token: str, *, special: bool) -> dict[str, Any]:
+def _added(index: int, token: str, *, special: bool) -> JsonObject:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": index, "content": token, "special": special, **flags}
 
 
 def _add_ends(tokenizer: Tokenizer, header: GgufHeader, rules: Rules) -> None:
-    """Put the first and last token around a text, where the file asks for them."""
+    """Adds the first and the last token of a text, if the file says so."""
     wanted = {
         "bos": header.metadata.get("tokenizer.ggml.add_bos_token", rules.adds_bos),
         "eos": header.metadata.get("tokenizer.ggml.add_eos_token", False),
@@ -96,7 +102,9 @@ def _add_ends(tokenizer: Tokenizer, header: GgufHeader, rules: Rules) -> None:
     for end in (end for end in ends if wanted[end]):
         index = header.metadata.get(f"tokenizer.ggml.{end}_token_id")
         if not isinstance(index, int) or (token := tokenizer.id_to_token(index)) is None:
-            raise EdgespecError(f"{header.path}: adds the {end} token, but its id is {index}")
+            raise EdgespecError(
+                f"{header.path}: adds the {end} token, but its id is {shortened(index)}"
+            )
         ends[end].append((token, index))
     if any(ends.values()):
         before, after = ([token for token, _ in ends[end]] for end in ("bos", "eos"))
@@ -114,10 +122,17 @@ def _tokens(header: GgufHeader) -> list[tuple[int, str, int]]:
         raise EdgespecError(
             f"{header.path}: has {len(tokens)} tokens but {len(types)} token types: {_WAY_OUT}"
         )
-    return [(index, *pair) for index, pair in enumerate(zip(tokens, types, strict=True))]
+    pairs = [
+        (index, token, kind)
+        for index, (token, kind) in enumerate(zip(tokens, types, strict=True))
+        if isinstance(token, str) and isinstance(kind, int)
+    ]
+    if len(pairs) < len(tokens):
+        raise EdgespecError(f"{header.path}: a token is not a text or its type not a number")
+    return pairs
 
 
-def _list(header: GgufHeader, key: str) -> list[Any]:
+def _list(header: GgufHeader, key: str) -> list[JsonValue]:
     value = header.metadata.get(f"tokenizer.ggml.{key}")
     if not isinstance(value, list):
         raise EdgespecError(f"{header.path}: lacks tokenizer.ggml.{key}: {_WAY_OUT}")

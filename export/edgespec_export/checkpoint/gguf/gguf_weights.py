@@ -1,18 +1,18 @@
-"""Weights in a GGUF file, under their Hugging Face names and out of their quantization."""
+"""Weights in a GGUF file, by their Hugging Face names and dequantized."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
 
 import ml_dtypes
 import numpy as np
 from gguf.quants import dequantize
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_rope import ROPE_FACTORS
-from edgespec_export.checkpoint.tensor_names import missing_tensor
+from edgespec_export.checkpoint.weights import Tensor, missing_tensor
 
 __all__ = ["GgufWeights"]
 
@@ -41,27 +41,23 @@ _STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_d
 class GgufWeights:
     """The tensors of a GGUF file; `read` reads and dequantizes one.
 
-    llama.cpp rotates neighbouring pairs of a head and Hugging Face its two halves, so its converter
-    reorders the rows of architecture "llama"'s queries and keys. `read` undoes that.
+    llama.cpp applies RoPE to neighbouring pairs of a head, Hugging Face to its two halves. So
+    llama.cpp's converter reorders the rows of the query and key matrices of architecture "llama".
+    `read` restores the order.
     """
 
-    def __init__(self, header: GgufHeader, config: dict[str, Any]) -> None:
-        """Find the Hugging Face name of every tensor.
+    def __init__(self, header: GgufHeader, heads: Mapping[str, int]) -> None:
+        """Finds the Hugging Face name of every tensor.
 
         Args:
             header: the file.
-            config: what `gguf_config` made of it.
+            heads: number of heads of each projection ("q_proj", "k_proj") with reordered rows.
 
         Raises:
             EdgespecError: a tensor that a Llama-like model does not have, by name.
         """
         self._header = header
-        self._heads: dict[str, int] = {}
-        if config["model_type"] == "llama":
-            self._heads = {
-                "q_proj": config["num_attention_heads"],
-                "k_proj": config["num_key_value_heads"],
-            }
+        self._heads = heads
         self._stored_names = {
             _hugging_face_name(header, name): name
             for name in header.tensors
@@ -76,11 +72,11 @@ class GgufWeights:
         """The tensor's shape."""
         return self._header.tensors[self._stored_name(name)].shape
 
-    def read(self, name: str) -> np.ndarray[Any, Any]:
+    def read(self, name: str) -> Tensor:
         """The tensor: float32, float16 or bfloat16 if stored so, else dequantized to float32.
 
         Raises:
-            EdgespecError: no such tensor, or a quantization gguf cannot undo.
+            EdgespecError: no such tensor, or a quantization that gguf cannot dequantize.
         """
         values = self._values(self._stored_name(name))
         heads = self._heads.get(name.split(".")[-2])
@@ -92,7 +88,7 @@ class GgufWeights:
             )
         return _unpermuted(values, heads)
 
-    def _values(self, stored_name: str) -> np.ndarray[Any, Any]:
+    def _values(self, stored_name: str) -> Tensor:
         tensor = self._header.tensors[stored_name]
         kind = tensor.kind.name
         path = self._header.path
@@ -106,7 +102,7 @@ class GgufWeights:
             return np.asarray(dequantize(rows, tensor.kind), order="C")
         except NotImplementedError as error:
             raise EdgespecError(
-                f"{path}: {stored_name} is stored as {kind}, which gguf cannot undo: "
+                f"{path}: {stored_name} is stored as {kind}, which gguf cannot dequantize: "
                 "take a file in Q8_0, F16 or BF16"
             ) from error
 
@@ -121,11 +117,11 @@ def _hugging_face_name(header: GgufHeader, name: str) -> str:
         return _MODEL[name]
     match = _IN_LAYER.fullmatch(name)
     if match is None or match[2] not in _LAYER:
-        raise EdgespecError(f"{header.path}: tensor {name} is not understood")
+        raise EdgespecError(f"{header.path}: tensor {shortened(name)} is not known")
     return f"model.layers.{match[1]}.{_LAYER[match[2]]}.{match[3]}"
 
 
-def _unpermuted(values: np.ndarray[Any, Any], heads: int) -> np.ndarray[Any, Any]:
-    """[heads · size, …] from neighbouring pairs back to two halves of each head."""
+def _unpermuted(values: Tensor, heads: int) -> Tensor:
+    """[heads · size, …]: the rows in two halves of each head instead of neighbouring pairs."""
     pairs = values.reshape(heads, -1, 2, *values.shape[1:])
     return np.asarray(pairs.swapaxes(1, 2).reshape(values.shape))
