@@ -14,7 +14,7 @@ from edgespec_export.families.family import Family
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
 
-__all__ = ["FAMILIES", "DecoderOnly", "Family", "family_of", "short_names", "transformers_class"]
+__all__ = ["FAMILIES", "DecoderOnly", "Family", "family_of", "transformers_class"]
 
 FAMILIES: tuple[type[Family], ...] = (T5, Llama, Eagle)
 
@@ -40,11 +40,6 @@ def _from_config(family: type[Family], config: dict[str, Any], label: str) -> Fa
         raise EdgespecError(
             f"{label}: config.json has a value of the wrong kind ({error}); download it again"
         ) from None
-
-
-def short_names() -> dict[str, str]:
-    """The short names of models, each with its hub id."""
-    return {name: hub_id for family in FAMILIES for name, hub_id in family.short_names.items()}
 
 
 def transformers_class(family: str) -> str:

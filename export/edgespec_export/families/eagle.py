@@ -9,9 +9,8 @@ differs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -41,7 +40,6 @@ class Eagle(Llama):
 
     family = "eagle"
     model_types = ("eagle",)
-    short_names: ClassVar[Mapping[str, str]] = {}
     transformers_class = None
 
     reads: tuple[int, ...]

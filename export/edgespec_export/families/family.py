@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -32,7 +32,6 @@ class Family(ABC):
     Attributes:
         family: name in the manifest.
         model_types: values of `model_type` in the configs of its models.
-        short_names: names for people, lower case, each with its hub id.
         transformers_class: name of the class of transformers that loads the original model; None
             if transformers has none.
         table, head: names of the embedding and, where the two are not tied, of the head.
@@ -51,7 +50,6 @@ class Family(ABC):
 
     family: ClassVar[str]
     model_types: ClassVar[tuple[str, ...]]
-    short_names: ClassVar[Mapping[str, str]] = {}
     transformers_class: ClassVar[str | None]
     table: ClassVar[str]
     head: ClassVar[str]

@@ -6,7 +6,6 @@ Decoder-only: grouped-query attention with rotary positions, gated feed-forward,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -45,20 +44,6 @@ class Llama(DecoderOnly):
 
     family = "llama"
     model_types: ClassVar[tuple[str, ...]] = ("llama", "mistral", "qwen2", "qwen3")
-    short_names: ClassVar[Mapping[str, str]] = {
-        **{
-            f"smollm2-{size.lower()}": f"HuggingFaceTB/SmolLM2-{size}-Instruct"
-            for size in ("135M", "360M", "1.7B")
-        },
-        **{
-            f"qwen2.5-{size.lower()}": f"Qwen/Qwen2.5-{size}-Instruct"
-            for size in ("0.5B", "1.5B", "3B", "7B", "14B", "32B", "72B")
-        },
-        **{
-            f"qwen3-{size.lower()}": f"Qwen/Qwen3-{size}"
-            for size in ("0.6B", "1.7B", "4B", "8B", "14B", "32B")
-        },
-    }
     table, head = "model.embed_tokens.weight", "lm_head.weight"
     # Frequencies that follow from the config, and a copy of a tied head.
     redundant = re.compile(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq|lm_head\.weight")

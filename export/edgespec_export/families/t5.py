@@ -8,9 +8,9 @@ source; the decoder graph does the rest, for any number of positions. Raffel et 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import onnx_ir as ir
@@ -46,7 +46,6 @@ from edgespec_export.onnx_graph.graph import Graph
 __all__ = ["T5"]
 
 ACTIVATIONS = ("relu", "gelu", "gelu_new", "silu")
-SIZES = ("small", "base", "large", "xl", "xxl")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +60,6 @@ class T5(Family):
 
     family = "t5"
     model_types = ("t5", "mt5")
-    short_names: ClassVar[Mapping[str, str]] = {
-        **{f"t5-{size}": f"google/t5-v1_1-{size}" for size in SIZES},
-        **{f"flan-t5-{size}": f"google/flan-t5-{size}" for size in SIZES},
-        **{f"mt5-{size}": f"google/mt5-{size}" for size in SIZES},
-        **{f"byt5-{size}": f"google/byt5-{size}" for size in SIZES},
-    }
     transformers_class = "AutoModelForSeq2SeqLM"
     table, head = "shared.weight", "lm_head.weight"
     copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
