@@ -106,7 +106,7 @@ class Int8(NumberFormat):
     def head(self, g: Graph, x: ir.Value, name: str, norm: Norm, factor: float = 1.0) -> ir.Value:
         """The graph also outputs the top tokens, so that greedy calls need no logits."""
         if not isinstance(norm, RmsNorm):
-            return super().head(g, x, name, norm, factor)
+            return self._head_without_norm(g, norm.emit(g, x), name, factor)
         (width,) = g.weights.shape(norm.weight)
         size = block_size(width, STREAM_BLOCK)
         logits, tokens, highest, probabilities = g.call(
@@ -125,15 +125,27 @@ class Int8(NumberFormat):
         g.output(graph_io.TOP_PROBABILITIES, probabilities, np.float32, ["probabilities", "best"])
         return logits
 
+    def _head_without_norm(self, g: Graph, x: ir.Value, name: str, factor: float) -> ir.Value:
+        """The head after another norm. A tied table is stored twice: as rows and as columns."""
+        rows = x if factor == 1 else g.op.Mul(x, g.constant(factor, np.float32))
+        (logits,) = g.call(PRODUCT, rows, *self._weights(g, [name], stored=f"{name}.head"))
+        return logits
+
     def _table(self, g: Graph, name: str) -> tuple[ir.Value, ir.Value]:
         """The embedding or a head [tokens, width], and the scale of each row."""
         quantized = cache(lambda: per_row(g.weights.checkpoint_tensor(name)))
         table = g.stored(f"{name}.int8", lambda: quantized()[0])
         return table, g.stored(f"{name}.scale", lambda: quantized()[1])
 
-    def _weights(self, g: Graph, names: Sequence[str]) -> tuple[ir.Value, ir.Value]:
-        """Matrices side by side [in, Σ out], and the scale of each output."""
-        name = "+".join(names)
+    def _weights(
+        self, g: Graph, names: Sequence[str], stored: str | None = None
+    ) -> tuple[ir.Value, ir.Value]:
+        """Matrices side by side [in, Σ out], and the scale of each output.
+
+        Args:
+            stored: their name in the weight file, if it is not made of theirs.
+        """
+        name = stored or "+".join(names)
         quantized = cache(lambda: side_by_side(map(g.weights.checkpoint_tensor, names)))
         matrix = g.stored(f"{name}.int8", lambda: quantized()[0])
         return matrix, g.stored(f"{name}.scale", lambda: quantized()[1])
