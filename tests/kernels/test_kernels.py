@@ -48,8 +48,8 @@ from edgespec_export.operators.int8_ops import (
     NORMED_PRODUCT,
     PRODUCT,
     TABLE_ROWS,
-    TURNED_PRODUCT,
-    TURNED_ROWS,
+    ROTATED_PRODUCT,
+    ROTATED_ROWS,
 )
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
@@ -166,12 +166,12 @@ def test_a_normed_product_is_near_that_of_the_standard_operators(called, rng, wi
 @pytest.mark.parametrize(
     ("width", "block"), [(64, 64), (1536, 64), (96, 32), (24, 8), (20, 4), (6, 2)]
 )
-def test_a_turned_product_is_near_that_of_the_standard_operators(called, rng, width, block):
+def test_a_rotated_product_is_near_that_of_the_standard_operators(called, rng, width, block):
     x = {"x": rows_of(rng, 9, width)}
     fixed = {"hadamard": hadamard(block)} | weights_of(rng, width, 70)
     attributes = {"blocks": [-1, block], "rows": [-1, width]}
-    (ours,) = called(TURNED_PRODUCT, x, fixed, **attributes)
-    (theirs,) = called(TURNED_PRODUCT, x, fixed, kernel=False, **attributes)
+    (ours,) = called(ROTATED_PRODUCT, x, fixed, **attributes)
+    (theirs,) = called(ROTATED_PRODUCT, x, fixed, kernel=False, **attributes)
     largest = np.abs(x["x"]).max(axis=1, keepdims=True) * np.sqrt(block)
     largest_step = largest / 127 * 128 * fixed["scale"]
     assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
@@ -179,11 +179,11 @@ def test_a_turned_product_is_near_that_of_the_standard_operators(called, rng, wi
 
 
 @pytest.mark.parametrize(("width", "block"), [(576, 64), (1024, 512), (96, 32), (4, 4), (3, 1)])
-def test_turned_rows_are_those_of_the_standard_operators(called, rng, width, block):
+def test_rotated_rows_are_those_of_the_standard_operators(called, rng, width, block):
     inputs, fixed = {"x": rows_of(rng, MANY, width)}, {"hadamard": hadamard(block)}
     attributes = {"blocks": [-1, block], "rows": [-1, width]}
-    (ours,) = called(TURNED_ROWS, inputs, fixed, **attributes)
-    (theirs,) = called(TURNED_ROWS, inputs, fixed, kernel=False, **attributes)
+    (ours,) = called(ROTATED_ROWS, inputs, fixed, **attributes)
+    (theirs,) = called(ROTATED_ROWS, inputs, fixed, kernel=False, **attributes)
     largest = np.abs(inputs["x"]).max(axis=1, keepdims=True)
     assert (np.abs(ours - theirs) <= 2e-6 * largest * np.sqrt(block)).all()
 
@@ -208,7 +208,7 @@ def test_a_rotation_that_is_none_is_refused(called, rng):
     other = np.eye(64, dtype=np.float32)
     fixed = {"hadamard": other} | weights_of(rng, 64, 8)
     with pytest.raises(EdgespecError, match="Hadamard"):
-        called(TURNED_PRODUCT, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64])
+        called(ROTATED_PRODUCT, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64])
 
 
 # --- The head ----------------------------------------------------------------------------------
@@ -615,7 +615,7 @@ def half_layer(rng, inner, count):
     fixed = {"norm": rng.uniform(0.5, 2, STREAM).astype(np.float32)}
     fixed |= weights_of(rng, STREAM, sum(widths))
     closing = weights_of(rng, middle, STREAM)
-    if half.closing is TURNED_PRODUCT:
+    if half.closing is ROTATED_PRODUCT:
         closing = {"hadamard": hadamard(64)} | closing
     fixed |= {f"closing_{name}": value for name, value in closing.items()}
     return half, inputs, fixed, attributes
@@ -771,7 +771,7 @@ def test_a_row_of_a_product_does_not_depend_on_the_others(called, rng, name, thr
             {"epsilon": 1e-5, "step": 4 / 127},
         ),
         "turned": (
-            TURNED_PRODUCT,
+            ROTATED_PRODUCT,
             {"hadamard": hadamard(64)},
             {"blocks": [-1, 64], "rows": [-1, 576]},
         ),
@@ -1041,14 +1041,14 @@ BODIES = [
     (PRODUCT, {}, f"{ROUNDED} {SCALED}"),
     (NORMED_PRODUCT, {"epsilon": 1e-5, "step": 0.1}, f"RMSNormalization QuantizeLinear {SCALED}"),
     (
-        TURNED_PRODUCT,
+        ROTATED_PRODUCT,
         {"blocks": [-1, 2], "rows": [-1, 4]},
         f"Reshape MatMul Reshape {ROUNDED} {SCALED}",
     ),
     (FLOAT16_PRODUCT, {}, "Cast Gemm"),
     (BFLOAT16_PRODUCT, {}, "Cast Gemm"),
     (TABLE_ROWS, {}, "Gather Cast Gather Unsqueeze Mul"),
-    (TURNED_ROWS, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
+    (ROTATED_ROWS, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
     (
         HEAD,
         {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},

@@ -26,7 +26,7 @@ from edgespec_export.operators.attention_ops import (
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
-from edgespec_export.operators.int8_ops import NORMED_PRODUCT, PRODUCT, TURNED_PRODUCT
+from edgespec_export.operators.int8_ops import NORMED_PRODUCT, PRODUCT, ROTATED_PRODUCT
 
 __all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 
@@ -67,9 +67,9 @@ FUSED_BLOCKS = {
         ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, PRODUCT),
         ("BiasedAttentionBlock", 3, BIASED_ATTENTION, PRODUCT),
         ("CrossAttentionBlock", 1, SOURCE_ATTENTION, PRODUCT),
-        ("SiluFeedForwardBlock", 2, SILU_GATE, TURNED_PRODUCT),
-        ("GeluFeedForwardBlock", 2, GELU_GATE, TURNED_PRODUCT),
-        ("ReluFeedForwardBlock", 1, RELU, TURNED_PRODUCT),
+        ("SiluFeedForwardBlock", 2, SILU_GATE, ROTATED_PRODUCT),
+        ("GeluFeedForwardBlock", 2, GELU_GATE, ROTATED_PRODUCT),
+        ("ReluFeedForwardBlock", 1, RELU, ROTATED_PRODUCT),
     )
 }
 

@@ -19,9 +19,9 @@ from edgespec_export.operators.int8_ops import (
     HEAD,
     NORMED_PRODUCT,
     PRODUCT,
+    ROTATED_PRODUCT,
+    ROTATED_ROWS,
     TABLE_ROWS,
-    TURNED_PRODUCT,
-    TURNED_ROWS,
 )
 from edgespec_export.quantization.hadamard import (
     INNER_BLOCK,
@@ -91,7 +91,7 @@ class Int8(NumberFormat):
         if size == 1:
             return super().down_proj(g, x, linear)
         (y,) = g.call(
-            TURNED_PRODUCT,
+            ROTATED_PRODUCT,
             x,
             g.constant(hadamard(size), np.float32),
             *self._weights(g, [name]),
@@ -164,5 +164,5 @@ def rotated_rows(g: Graph, x: ir.Value, width: int, max_block: int) -> ir.Value:
     if size == 1:
         return x
     matrix = g.constant(hadamard(size), np.float32)
-    (y,) = g.call(TURNED_ROWS, x, matrix, blocks=[-1, size], rows=[-1, width])
+    (y,) = g.call(ROTATED_ROWS, x, matrix, blocks=[-1, size], rows=[-1, width])
     return y
