@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from edgespec_export.components.linear import Linear
 from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.quantization.hadamard import INNER_BLOCK, STREAM_BLOCK
 from edgespec_export.quantization.int8 import Int8, rotated_rows
@@ -19,7 +20,8 @@ class RotatedFloat(FullPrecision):
         (width,) = g.weights.shape(norm.weight)
         rows = norm.emit(g, rotated_rows(g, x, width, STREAM_BLOCK))
         rows = g.op.Mul(rotated_rows(g, rows, width, STREAM_BLOCK), g.constant(factor, np.float32))
-        return self.product(g, rows, name, None)
+        (logits,) = self.linear(g, rows, Linear((name,)))
+        return logits
 
     def down_proj(self, g, x, linear):
         (name,) = linear.weights

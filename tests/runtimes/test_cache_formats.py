@@ -254,27 +254,29 @@ def test_a_manifest_from_before_there_was_a_choice_means_float32(own_pair):
 @pytest.mark.parametrize("value", ["int3", "", 8, None, ["fp32"]])
 def test_a_manifest_with_an_unknown_cache_is_one_line(own_pair, value):
     changed_manifest(own_pair, lambda variant: variant.update(cache=value))
-    with pytest.raises(EdgespecError, match=f"{MANIFEST} is damaged .*cache is .*; export") as said:
+    with pytest.raises(
+        EdgespecError, match=f"{MANIFEST} is damaged .*cache is .*; export"
+    ) as message:
         read_manifest(own_pair)
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(message.value)
 
 
 @pytest.mark.parametrize("value", ["fp16", "int8"])
 def test_a_manifest_that_does_not_fit_its_graph_is_one_line(own_pair, value):
     changed_manifest(own_pair, lambda variant: variant.update(cache=value))
-    with pytest.raises(EdgespecError) as said:
+    with pytest.raises(EdgespecError) as message:
         edgespec.load(own_pair, threads=1).generate([3, 4, 5], max_new_tokens=4)
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(message.value)
 
 
 @pytest.mark.parametrize(
-    ("formats", "said"),
+    ("formats", "message"),
     [
         (["int3"], "no cache format 'int3'; there is: fp32, fp16, int8"),
         ([], "no cache format is given; there is: fp32, fp16, int8"),
     ],
 )
-def test_an_unknown_cache_format_is_refused(tiny_checkpoints, tmp_path, formats, said):
-    with pytest.raises(UsageError, match=said):
+def test_an_unknown_cache_format_is_refused(tiny_checkpoints, tmp_path, formats, message):
+    with pytest.raises(UsageError, match=message):
         export_pair(str(tiny_checkpoints[0]), None, tmp_path / "pair", cache_formats=formats)
     assert not (tmp_path / "pair").exists()

@@ -34,7 +34,7 @@ def on_huge(place: int) -> int:
 
 @pytest.fixture
 def taken():
-    """Takes memory as an allocator does: private, of nobody's, written to."""
+    """Takes memory as an allocator does: private, anonymous, written to."""
     kept = []
 
     def take() -> mmap.mmap:
@@ -120,11 +120,11 @@ ARM = "processor : 0\nFeatures : asimd {}\nCPU part : 0xd0b\n"
 @pytest.mark.parametrize("cpuinfo", [X86, ARM], ids=["x86", "arm"])
 def test_a_machine_is_told_by_what_its_processor_can_do(cpuinfo, monkeypatch, tmp_path):
     """A virtual machine's processor may have no more of a name than its maker's."""
-    said = []
+    descriptions = []
     for number, feature in enumerate(("", "", "vnni")):
         file = tmp_path / str(number)
         file.write_text(cpuinfo.format(feature))
         monkeypatch.setattr(machine, "Path", lambda _, file=file: file)
-        said.append(machine.describe(HERE))
-    assert said[0] == said[1] != said[2]
-    assert all(line.count("#") == 1 for line in said)
+        descriptions.append(machine.describe(HERE))
+    assert descriptions[0] == descriptions[1] != descriptions[2]
+    assert all(line.count("#") == 1 for line in descriptions)

@@ -134,7 +134,7 @@ def test_positions_that_pad_a_call_are_not_chosen_from(folder):
 
 
 def test_of_many_tokens_only_the_last_may_be_asked_about(folder):
-    """As a draft does behind a long run of looked-up tokens; such calls are not kept."""
+    """As a draft does after a long run of looked-up tokens; such calls are not cached."""
     model = opened(folder)
     tokens = [model.prefill(PROMPTS[1]), *range(40, 80)]
     all_of_them = model.top_tokens(tokens)

@@ -119,6 +119,11 @@ class Family(ABC):
         """The checkpoint's tensors with matrices [out, in] and the layout that the graphs need."""
         return weights
 
+    @property
+    def is_rotatable(self) -> bool:
+        """Whether formats may rotate the residual stream: RMS norms commute with a rotation."""
+        return all(isinstance(block.norm, RmsNorm) for block in self.blocks())
+
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Names and shapes of tensors that show whether a config belongs to its checkpoint."""
         for name in self.tables:
@@ -127,11 +132,7 @@ class Family(ABC):
             yield from block.shapes(self.width)
 
     def residual_stream(self) -> ResidualStream:
-        """The tensors that read and write the residual stream.
-
-        Only RMS norms commute with a rotation, so a model with another norm names no readers and
-        no writers, and formats leave its stream as it is.
-        """
+        """The tensors that read and write the residual stream; none if no format may rotate it."""
         blocks = tuple(self.blocks())
         down_projs = frozenset(
             name
@@ -139,7 +140,7 @@ class Family(ABC):
             if isinstance(block, FeedForwardBlock)
             for name in block.writes.weights
         )
-        if not all(isinstance(block.norm, RmsNorm) for block in blocks):
+        if not self.is_rotatable:
             return ResidualStream(frozenset(), {}, frozenset(), down_projs)
         readers = {name: block.norm.weight for block in blocks for name in block.reads.weights}
         writers = frozenset(

@@ -114,15 +114,11 @@ class Gpt2(DecoderOnly):
     def embedding(
         self, g: Graph, tokens: ir.Value, positions: Positions, number_format: NumberFormat
     ) -> ir.Value:
-        """The sum of a token's row and of its position's row. Padded rows may lie one after the
-        last position."""
-        last = g.constant(self.positions - 1, np.int64)
-        rows = g.op.Min(positions.queries, last)
-        tables = (number_format.table(g, tokens, self.table), self._positions(g, rows))
-        return g.op.Add(*tables)
-
-    def _positions(self, g: Graph, rows: ir.Value) -> ir.Value:
-        return g.op.Gather(g.weight(POSITION_TABLE), rows, axis=0)
+        """The row of a token plus the row of its position, both from tables of the checkpoint."""
+        # A padded call may have one row after the last position.
+        rows = g.op.Min(positions.queries, g.constant(self.positions - 1, np.int64))
+        learned = g.op.Gather(g.weight(POSITION_TABLE), rows, axis=0)
+        return g.op.Add(number_format.table(g, tokens, self.table), learned)
 
     def encoding(self, g: Graph, positions: Positions) -> Angles:
         """Attention knows no positions: it rotates by angles of 0."""
