@@ -14,7 +14,7 @@ Law = Callable[[tuple[int, ...]], Sequence[Fraction]]
 
 
 class TableModel:
-    """Returns distributions where a network returns logits; `as_distribution` is the processor that goes with it."""
+    """Returns distributions where a network returns logits; use it with `as_distribution`."""
 
     seconds = 0.0
 
@@ -84,7 +84,7 @@ class BranchingTable(TableModel):
 
 
 class ReadingTable(TableModel):
-    """A draft whose distributions depend on whether the target has been in front of a position."""
+    """An EAGLE-like draft: its distributions depend on whether the target has scored a position."""
 
     def __init__(self, distribution: Law, target: TableModel) -> None:
         super().__init__(distribution)
@@ -117,7 +117,7 @@ def fractions(*weights: int) -> tuple[Fraction, ...]:
 
 
 def varying(distributions: Sequence[Sequence[Fraction]], stride: int = 1) -> Law:
-    """A distribution that depends on the whole context: each context picks one of `distributions`."""
+    """A distribution that depends on the context: each context picks one of `distributions`."""
 
     def distribution(context: tuple[int, ...]) -> Sequence[Fraction]:
         place = 0

@@ -1,4 +1,4 @@
-"""The command line of `edgespec serve`."""
+"""The command `edgespec serve`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,43 @@ from edgespec.errors import needs_extra
 __all__ = ["serve"]
 
 
-@click.command(short_help="Serve a pair to programs, as OpenAI's servers do.")
+@click.command(short_help="Serve a pair to programs, with OpenAI's interface.")
 @PAIR
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen at; 0.0.0.0 for every address of this machine.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True)
+@click.option(
+    "--queue",
+    type=click.IntRange(min=0),
+    default=32,
+    show_default=True,
+    help="Requests that may wait for the pair; more are refused (status 503).",
+)
+@click.option(
+    "--max-body",
+    type=click.IntRange(min=1),
+    help="Bytes of a request (status 413 above); default: 1 MiB and 64 for each position of the "
+    "cache.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True, max=86400),
+    default=30.0,
+    show_default=True,
+    help="Seconds in which a request has to arrive, and idle connections stay open.",
+)
 @DRAFTING
 @LOADING
 def serve(
     host: str,
     port: int,
+    queue: int,
+    max_body: int | None,
+    timeout: float,
     draft: str | None,
     no_draft: bool,
     gamma: str | None,
@@ -28,18 +56,21 @@ def serve(
 ) -> None:
     """Answer OpenAI's chat completions and completions with PAIR, streamed or whole.
 
-    Each text is exactly the target's own. Requests wait for each other; the earlier turns of the
-    latest conversation stay in the cache.
+    Each text is exactly the target's own. Requests are answered one after the other; the earlier
+    turns of the latest conversation stay in the cache.
     """
     with one_line_errors():
         with needs_extra("server"):
-            from edgespec.server.app import in_url, listening, server
-            from edgespec.server.app import serve as run
+            from edgespec.server.app import application
+            from edgespec.server.limits import Limits, usual_max_body
+            from edgespec.server.listening import in_url, listening
+            from edgespec.server.run import serve as run
 
         options = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
         with listening(host, port) as at:
             pair = loading.pair(plainly=no_draft)
+            limits = Limits(queue, max_body or usual_max_body(pair.target.capacity), timeout)
             port = at.getsockname()[1]
             name = loading.folder.resolve().name
             say(f"{name} at http://{in_url(host)}:{port}/v1 (Ctrl-C ends)")
-            run(server(pair, name, options, host), at)
+            run(application(pair, name, options, limits, host), at, limits)

@@ -48,7 +48,7 @@ def encoded(
     if isinstance(given, str):
         check_text(given, "the prompt")
         if not chat:
-            return Prompt(list(tokenizer.encode(given).ids))
+            return Prompt(list(_encoding(given, tokenizer, True).ids))
         return Prompt(_conversation([user_message(given)], tokenizer, form).tokens)
     if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
         raise UsageError(f"the prompt is {given!r:.80}; give text, token ids, or chat messages")
@@ -67,8 +67,13 @@ def _conversation(messages: list[Any], tokenizer: Tokenizer, form: ChatFormat | 
             "chat=True, no messages)"
         )
     text, answers = form.text(messages)
-    encoding = tokenizer.encode(text, add_special_tokens=False)
+    encoding = _encoding(text, tokenizer, False)
     return Prompt(list(encoding.ids), _positions(answers, encoding))
+
+
+def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding:
+    """As a batch of one: `encode` would stop all other Python threads until it ends (the GIL)."""
+    return tokenizer.encode_batch([text], add_special_tokens=special_tokens)[0]
 
 
 def _positions(answers: Sequence[range], encoding: Encoding) -> list[range]:

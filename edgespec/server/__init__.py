@@ -1,1 +1,1 @@
-"""A pair as an HTTP server that OpenAI clients can talk to."""
+"""A pair as an HTTP server that OpenAI clients can talk to; extra `edgespec[server]`."""

@@ -1,202 +1,228 @@
-"""A pair behind HTTP, for programs that speak to OpenAI's servers; extra `edgespec[server]`.
-
-One text at a time: a pair keeps one, so requests wait for each other in the order they came.
-"""
+"""The routes of the server: OpenAI's chat completions, completions and models, and /health."""
 
 from __future__ import annotations
 
-import json
-import socket
-from collections.abc import Callable, Generator, Mapping
-from contextlib import closing
-from itertools import chain
-from threading import Lock
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
-import uvicorn
 from starlette.applications import Starlette
-from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.pair.generation import Chunk, Generation
 from edgespec.pair.pair import Pair
+from edgespec.server.body import BodySizeError, BodyTimeoutError, read_json
+from edgespec.server.event_stream import EventStream, timed
+from edgespec.server.json_value import JsonObject
+from edgespec.server.limits import Limits
+from edgespec.server.listening import EVERYWHERE, in_url
 from edgespec.server.openai_api import Answer, Request, chat_request, text_request
+from edgespec.server.pair_queue import PairQueue, QueueFullError
 
-__all__ = ["in_url", "listening", "serve", "server"]
+__all__ = ["application"]
 
-FAREWELL = 2  # seconds, for texts that are not finished when it is interrupted
-GONE = 499  # who asked has left; nobody reads it
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
-EVERYWHERE = ("0.0.0.0", "::")
+CLIENT_LEFT = 499  # nginx's status for a request whose client has left; nobody reads it
+RETRY_AFTER = {"Retry-After": "1"}  # seconds
+
+T = TypeVar("T")
 
 
-def server(
-    pair: Pair, name: str, drafting: Mapping[str, Any], host: str = "127.0.0.1"
+class StoppingError(EdgespecError):
+    """The server was interrupted. Status 503."""
+
+
+STATUSES: dict[type[EdgespecError], int] = {
+    BodySizeError: 413,
+    BodyTimeoutError: 408,
+    QueueFullError: 503,
+    StoppingError: 503,
+    UsageError: 400,
+    EdgespecError: 500,
+}
+
+
+def application(
+    pair: Pair,
+    name: str,
+    drafting: Mapping[str, Any],
+    limits: Limits | None = None,
+    host: str = "127.0.0.1",
 ) -> Starlette:
-    """The application.
+    """The ASGI application; its `state.stopping` is an event that ends every request.
 
     Args:
-        name: of the model, in answers.
+        name: the model's name in answers.
         drafting: options of `Pair.stream` that no request decides: draft, gamma, rule.
-        host: where it listens. Requests must call it by this name, or a local one: a page in a
-            browser reaches a local server by any name that leads there, and is kept out by this.
+        limits: default: `Limits()`.
+        host: the address it listens at. Requests must name this host or a local one (the header
+            Host): a web page can reach a local server by a name of its own (DNS rebinding), and
+            is refused by this.
     """
-    served = _Served(pair, name, drafting)
+    served = _Served(pair, name, drafting, limits or Limits())
+    chat, text = _Completions(served, chat_request, True), _Completions(served, text_request, False)
     routes = [
         Route("/v1/models", served.models),
         Route("/v1/models/{name:path}", served.model),
-        Route("/v1/chat/completions", served.chat, methods=["POST"]),
-        Route("/v1/completions", served.text, methods=["POST"]),
-        Route("/health", lambda _: JSONResponse({"status": "ok"})),
+        Route("/v1/chat/completions", chat, methods=["POST"]),
+        Route("/v1/completions", text, methods=["POST"]),
+        Route("/health", _health),
     ]
     hosts = ["*"] if host in EVERYWHERE else [*LOCAL, in_url(host)]
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
-    return Starlette(routes=routes, middleware=[trusted])
+    starlette = Starlette(routes=routes, middleware=[trusted])
+    starlette.state.stopping = served.stopping
+    return starlette
 
 
-def in_url(host: str) -> str:
-    """An address as it stands in a URL."""
-    return f"[{host}]" if ":" in host else host
+async def _health(_: HttpRequest) -> Response:
+    return JSONResponse({"status": "ok"})
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket at this address.
-
-    Raises:
-        UsageError: it is taken, not ours, or none.
-    """
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot listen at {host} port {port}: {reason}; give another") from None
-
-
-def serve(application: Starlette, at: socket.socket) -> None:
-    """Until it is interrupted, which is then raised, as by the keyboard."""
-    config = uvicorn.Config(
-        application, log_level="warning", lifespan="off", timeout_graceful_shutdown=FAREWELL
-    )
-    uvicorn.Server(config).run(sockets=[at])
-    raise KeyboardInterrupt  # uvicorn hands the signal on itself, but seldom too late to be heard
-
-
+@dataclass
 class _Served:
-    """What the routes share."""
+    """The pair, and what all routes share."""
 
-    def __init__(self, pair: Pair, name: str, drafting: Mapping[str, Any]) -> None:
-        self._pair = pair
-        self._name = name
-        self._model = {"id": name, "object": "model", "created": 0, "owned_by": "edgespec"}
-        self._drafting = drafting
-        self._free = Lock()
+    pair: Pair
+    name: str
+    drafting: Mapping[str, Any]
+    limits: Limits
+    queue: PairQueue = field(init=False)
+    stopping: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.queue = PairQueue(self.limits.queue)
+
+    @property
+    def card(self) -> JsonObject:
+        return {"id": self.name, "object": "model", "created": 0, "owned_by": "edgespec"}
 
     async def models(self, _: HttpRequest) -> Response:
-        return JSONResponse({"object": "list", "data": [self._model]})
+        return JSONResponse({"object": "list", "data": [self.card]})
 
     async def model(self, http: HttpRequest) -> Response:
-        asked = http.path_params["name"]
-        if asked != self._name:
-            missing = UsageError(f"there is no model {asked!r:.80} here; there is: {self._name}")
-            return JSONResponse(_error(missing), status_code=404)
-        return JSONResponse(self._model)
+        name = http.path_params["name"]
+        if name == self.name:
+            return JSONResponse(self.card)
+        missing = UsageError(f"there is no model {shortened(name)} here; there is: {self.name}")
+        return JSONResponse(_error(missing), status_code=404)
 
-    async def chat(self, http: HttpRequest) -> Response:
-        return await self._answered(http, chat_request, chats=True)
+    def chunks(self, request: Request) -> Generator[tuple[Chunk | None, Generation]]:
+        """Each chunk with the result so far; None after the last. Runs in the pair's thread."""
+        stream = self.pair.stream(request.prompt, **request.options, **self.drafting)
+        for chunk in stream:
+            yield chunk, stream.result
+        yield None, stream.result
 
-    async def text(self, http: HttpRequest) -> Response:
-        return await self._answered(http, text_request, chats=False)
-
-    async def _answered(
-        self, http: HttpRequest, read: Callable[[Mapping[str, Any]], Request], *, chats: bool
-    ) -> Response:
-        try:
-            request = read(await _body(http))
-            answer = Answer(self._name, chats)
-            if not request.streams:
-                return await self._whole(http, request, answer)
-            events = self._events(request, answer)
-            first = await run_in_threadpool(next, events)  # what cannot be answered is no stream
-        except EdgespecError as error:
-            status = 400 if isinstance(error, UsageError) else 500
-            return JSONResponse(_error(error), status_code=status)
-        return _Events(first, events)
-
-    async def _whole(self, http: HttpRequest, request: Request, answer: Answer) -> Response:
-        with closing(self._running(request)) as running:
-            async for chunk, result in iterate_in_threadpool(running):
-                if chunk is None:
-                    return JSONResponse(answer.whole(result))
-                if await http.is_disconnected():
-                    break
-        return Response(status_code=GONE)
-
-    def _events(self, request: Request, answer: Answer) -> Generator[str]:
-        """Server-sent events."""
-        with closing(self._running(request)) as running:
-            chunk, result = next(running)
-            yield _event(answer.begin())
-            try:
-                while chunk is not None:
-                    if chunk.text:  # of many tokens none is settled yet
-                        yield _event(answer.piece(chunk.text))
-                    chunk, result = next(running)
-            except EdgespecError as error:
-                yield _event(_error(error))
-                return
-            yield _event(answer.end(result))
-            if request.counts:
-                yield _event(answer.counts(result))
-            yield "data: [DONE]\n\n"
-
-    def _running(self, request: Request) -> Generator[tuple[Chunk | None, Generation]]:
-        """Each chunk with the text so far, and behind the last one None.
-
-        It holds the pair until it ends, or is closed because nobody listens any more.
-        """
-        with self._free:
-            stream = self._pair.stream(request.given, **request.options, **self._drafting)
-            for chunk in stream:
-                yield chunk, stream.result
-            yield None, stream.result
+    async def until_stopped(self) -> NoReturn:
+        await self.stopping.wait()
+        raise StoppingError("the server is stopping; start it again")
 
 
-class _Events(StreamingResponse):
-    """Events that are closed when their reader has left, too: they hold the pair until then."""
+class _Completions:
+    """The ASGI application of one route: chat completions or completions."""
 
-    def __init__(self, first: str, events: Generator[str]) -> None:
-        super().__init__(chain([first], events), media_type="text/event-stream")
-        self._events = events
+    def __init__(
+        self, served: _Served, read: Callable[[JsonObject], Request], is_chat: bool
+    ) -> None:
+        self._served = served
+        self._read = read
+        self._is_chat = is_chat
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with closing(self._events):
-            await super().__call__(scope, receive, send)
+        send = timed(send, self._served.limits.timeout)
+        events = EventStream(send)
+        try:
+            http = HttpRequest(scope, receive)
+            whole = await _first(self._respond(http, events), self._served.until_stopped())
+            response: Response | None = None if whole is None else JSONResponse(whole)
+        except ClientDisconnect:
+            response = None if events.begun else Response(status_code=CLIENT_LEFT)
+        except EdgespecError as error:
+            response = None if events.begun else _refusal(error)
+            if events.begun:  # too late for a status
+                await events.event(_error(error))
+                await events.close()
+        if response is not None:
+            await response(scope, receive, send)
+
+    async def _respond(self, http: HttpRequest, events: EventStream) -> JsonObject | None:
+        """The answer as one object; None if it was sent as events."""
+        self._served.queue.check()  # before the body takes memory
+        request = self._read(await read_json(http, self._served.limits))
+        return await _first(self._answer(request, events), _until_left(http))
+
+    async def _answer(self, request: Request, events: EventStream) -> JsonObject | None:
+        answer, queue = Answer(self._served.name, self._is_chat), self._served.queue
+        async with queue.turn():
+            chunks = self._served.chunks(request)
+            step = partial(queue.run, partial(next, chunks))
+            try:
+                if request.streams:
+                    await _send_events(request, answer, step, events)
+                    return None
+                chunk, result = await step()
+                while chunk is not None:
+                    chunk, result = await step()
+                return answer.whole(result)
+            finally:
+                queue.add(chunks.close)  # after a step that may still be running
 
 
-async def _body(http: HttpRequest) -> Mapping[str, Any]:
-    """A page in a browser can send anything but this type without asking first."""
-    if http.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise UsageError("the request is no JSON; give Content-Type: application/json")
+async def _send_events(
+    request: Request,
+    answer: Answer,
+    step: Callable[[], Awaitable[tuple[Chunk | None, Generation]]],
+    events: EventStream,
+) -> None:
+    """Sends the chunks as they come. A request that cannot be answered fails before any event."""
+    chunk, result = await step()
+    await events.event(answer.begin())
+    while chunk is not None:
+        if chunk.text:  # empty while a character may be unfinished
+            await events.event(answer.piece(chunk.text))
+        chunk, result = await step()
+    await events.event(answer.end(result))
+    if request.counts:
+        await events.event(answer.counts(result))
+    await events.done()
+
+
+async def _until_left(http: HttpRequest) -> NoReturn:
+    """Waits until the client closes the connection; the body must have been read."""
+    while (await http.receive())["type"] != "http.disconnect":
+        pass
+    raise ClientDisconnect
+
+
+async def _first(work: Awaitable[T], ends: Awaitable[NoReturn]) -> T:
+    """The result of `work`, unless `ends` raises first. The other one is cancelled."""
+    tasks = (asyncio.ensure_future(work), asyncio.ensure_future(ends))
     try:
-        body = json.loads(await http.body())
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"the request is no JSON ({error!s:.80})") from None
-    if not isinstance(body, Mapping):
-        raise UsageError(f"the request is {body!r:.80}; give an object")
-    return body
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks[0].result() if tasks[0].done() else tasks[1].result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _event(data: Mapping[str, Any]) -> str:
-    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
+def _refusal(error: EdgespecError) -> Response:
+    status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+    headers = RETRY_AFTER if status == 503 else None
+    return JSONResponse(_error(error), status_code=status, headers=headers)
 
 
-def _error(error: EdgespecError) -> dict[str, Any]:
+def _error(error: EdgespecError) -> JsonObject:
+    """OpenAI's object for an error."""
     kind = "invalid_request_error" if isinstance(error, UsageError) else "server_error"
     return {"error": {"message": str(error), "type": kind, "param": None, "code": None}}

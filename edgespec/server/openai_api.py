@@ -1,8 +1,4 @@
-"""OpenAI's chat and text completions, as calls of a pair: what is asked, and what is answered.
-
-A field that would change the text and is not known here is refused: a text that was asked for
-otherwise would be a wrong text.
-"""
+"""OpenAI's chat completions and completions: requests as calls of the pair, answers as JSON."""
 
 from __future__ import annotations
 
@@ -10,187 +6,171 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from edgespec.artifact.chat_format import Message
-from edgespec.errors import UsageError
+from edgespec.errors import UsageError, shortened
 from edgespec.pair.generation import Generation
 from edgespec.pair.prompt import PromptInput
+from edgespec.server.json_value import JsonObject, JsonValue
+from edgespec.server.openai_fields import OPTIONS, check_fields
 
 __all__ = ["Answer", "Request", "chat_request", "text_request"]
 
-# What they mean to OpenAI; the names on the right are `Pair.stream`'s.
-OPTIONS = {
-    "max_tokens": "max_new_tokens",
-    "max_completion_tokens": "max_new_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "seed": "seed",
-    "stop": "stop",
-    "ignore_eos": "ignore_eos",
-}
-OURS = {"model", "stream", "stream_options"}
-# About the caller, or about a server that is none of ours: no text depends on them.
-IDLE = {
-    *("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"),
-    *("prompt_cache_retention", "parallel_tool_calls"),
-}
-# What asks for more than a text, and its value that asks for nothing.
-NEUTRAL: dict[str, Any] = {
-    **{"n": 1, "best_of": 1, "echo": False, "suffix": "", "tools": [], "functions": []},
-    **{"tool_choice": "none", "frequency_penalty": 0, "presence_penalty": 0, "logit_bias": {}},
-    **{"logprobs": False, "top_logprobs": 0, "response_format": {"type": "text"}},
-    **{"modalities": ["text"]},
-}
-# OpenAI's, where nothing is said.
-USUAL = {"temperature": 1.0}
-USUAL_OF_TEXTS = {**USUAL, "max_new_tokens": 16}
+# OpenAI's defaults, for fields that a request does not have.
+USUAL: JsonObject = {"temperature": 1.0}
+USUAL_OF_TEXTS: JsonObject = {**USUAL, "max_new_tokens": 16}
 
 
 @dataclass(frozen=True)
 class Request:
-    """Attributes:
-    given: what to go on from.
-    options: of `Pair.stream`.
-    streams: the answer is wanted piece by piece.
-    counts: behind a streamed answer, how many tokens it took is wanted, too.
+    """A request as a call of `Pair.stream`.
+
+    Attributes:
+        prompt: the text, token ids or messages to continue.
+        options: keyword arguments of `Pair.stream`.
+        streams: the answer is sent in pieces.
+        counts: a streamed answer ends with the number of its tokens.
     """
 
-    given: PromptInput
+    prompt: PromptInput
     options: dict[str, Any]
     streams: bool
     counts: bool
 
 
-def chat_request(body: Mapping[str, Any]) -> Request:
-    """What a call of chat completions asks for.
+def chat_request(body: JsonObject) -> Request:
+    """A request for a chat completion.
 
     Raises:
-        UsageError: a field is unknown, or of another kind.
+        UsageError: a field is unknown, or its value is not allowed.
     """
     messages = body.get("messages")
     if not isinstance(messages, list):
-        raise UsageError(f"messages is {messages!r:.80}; give a list of them")
-    given = [_message(message) for message in messages]
-    return _request(body, "messages", given, USUAL)
+        raise UsageError(f"messages is {shortened(messages)}; give a list of messages")
+    return _request(body, "messages", [_message(message) for message in messages], USUAL)
 
 
-def text_request(body: Mapping[str, Any]) -> Request:
-    """What a call of completions asks for; see `chat_request`."""
+def text_request(body: JsonObject) -> Request:
+    """A request for a completion; see `chat_request`."""
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
         (prompt,) = prompt
-    if not isinstance(prompt, (str, list)):
-        raise UsageError(f"prompt is {prompt!r:.80}; give a text, or token ids")
+    if isinstance(prompt, list) and all(type(token) is int for token in prompt):
+        return _request(body, "prompt", cast("list[int]", prompt), USUAL_OF_TEXTS)
+    if not isinstance(prompt, str):
+        raise UsageError(f"prompt is {shortened(prompt)}; give one text, or a list of token ids")
     return _request(body, "prompt", prompt, USUAL_OF_TEXTS)
 
 
 def _request(
-    body: Mapping[str, Any], what: str, given: PromptInput, usual: Mapping[str, Any]
+    body: JsonObject, prompt_field: str, prompt: PromptInput, usual: JsonObject
 ) -> Request:
-    asked = {name: value for name, value in body.items() if value is not None}
-    options = dict(usual)
-    for name, value in asked.items():
-        if name in OPTIONS:
-            options[OPTIONS[name]] = value
-        elif name in NEUTRAL:
-            if value != NEUTRAL[name]:
-                raise UsageError(f"{name} is {value!r:.80}; only {NEUTRAL[name]!r} is known here")
-        elif name not in OURS | IDLE | {what}:
-            raise UsageError(f"{name} is not known here; leave it out")
-    wanted = asked.get("stream_options", {})
+    fields = {name: value for name, value in body.items() if value is not None}
+    check_fields(fields, prompt_field)
+    given = {OPTIONS[name]: value for name, value in fields.items() if name in OPTIONS}
+    stream_options = fields.get("stream_options", {})
     return Request(
-        given,
-        options,
-        streams=asked.get("stream", False) is True,
-        counts=isinstance(wanted, Mapping) and wanted.get("include_usage") is True,
+        prompt,
+        {**usual, **given},
+        streams=fields.get("stream") is True,
+        counts=isinstance(stream_options, Mapping) and stream_options.get("include_usage") is True,
     )
 
 
-def _message(message: Any) -> Message:
-    """Its content as one text; a developer is who writes the system prompt.
+def _message(message: JsonValue) -> Message:
+    """A message with one text as its content, and with "system" for OpenAI's "developer".
 
-    Programs send an answer back with all the fields that it might have had, empty.
+    Clients send earlier answers back with empty fields (`refusal`, `tool_calls`); they are dropped.
     """
     if not isinstance(message, Mapping):
-        raise UsageError(f"a message is {message!r:.80}; give a role and a content")
-    role, content = message.get("role"), message.get("content")
-    if isinstance(content, list):
-        parts = [part if isinstance(part, Mapping) else {} for part in content]
-        kinds = {part.get("type") for part in parts}
-        if kinds != {"text"} or not all(isinstance(part.get("text"), str) for part in parts):
-            raise UsageError(f"a message's content is {content!r:.80}; only text is known here")
-        content = "".join(part["text"] for part in parts)
+        raise UsageError(f"a message is {shortened(message)}; give a role and a content")
+    fields = {name: value for name, value in message.items() if value not in (None, [])}
+    role = message.get("role")
     role = "system" if role == "developer" else role
-    said = {name: value for name, value in message.items() if value not in (None, [])}
-    shown: dict[str, Any] = {**said, "role": role, "content": content}
-    return shown
+    # `ChatFormat` checks that both are texts.
+    return cast(Message, {**fields, "role": role, "content": _text(message.get("content"))})
+
+
+def _text(content: JsonValue) -> JsonValue:
+    """A message's content; parts of text become one text."""
+    if not isinstance(content, list):
+        return content
+    texts = []
+    for part in content:
+        text = part.get("text") if isinstance(part, Mapping) else None
+        if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(text, str):
+            raise UsageError(
+                f"a part of a message's content is {shortened(part)}; only text is known here"
+            )
+        texts.append(text)
+    return "".join(texts)
 
 
 class Answer:
-    """The objects that answer one request.
+    """The JSON objects that answer one request; all have the same id.
 
     Args:
-        model: its name.
-        chats: they are those of chat completions.
+        model: the model's name.
+        is_chat: the objects are those of chat completions.
     """
 
-    def __init__(self, model: str, chats: bool) -> None:
-        self._kind = "chat.completion" if chats else "text_completion"
-        self._chats = chats
-        self._same = {
-            "id": f"{'chatcmpl' if chats else 'cmpl'}-{uuid.uuid4().hex}",
+    def __init__(self, model: str, is_chat: bool) -> None:
+        self._kind = "chat.completion" if is_chat else "text_completion"
+        self._is_chat = is_chat
+        self._common: JsonObject = {
+            "id": f"{'chatcmpl' if is_chat else 'cmpl'}-{uuid.uuid4().hex}",
             "created": int(time.time()),
             "model": model,
         }
 
-    def whole(self, result: Generation) -> dict[str, Any]:
-        """All of it at once."""
+    def whole(self, result: Generation) -> JsonObject:
+        """The answer in one object."""
         message = {"role": "assistant", "content": result.text}
-        said = {"message": message} if self._chats else {"text": result.text}
+        content: JsonObject = {"message": message} if self._is_chat else {"text": result.text}
+        choice = _choice(content, _finish_reason(result))
         return {
             "object": self._kind,
-            **self._same,
-            "choices": [_choice(said, _reason(result))],
+            **self._common,
+            "choices": [choice],
             "usage": _usage(result),
         }
 
-    def begin(self) -> dict[str, Any]:
-        """In front of the pieces."""
-        return self._piece({"role": "assistant", "content": ""} if self._chats else "", None)
+    def begin(self) -> JsonObject:
+        """The first event of a stream, before any text."""
+        return self._event({"role": "assistant", "content": ""} if self._is_chat else "", None)
 
-    def piece(self, text: str) -> dict[str, Any]:
-        return self._piece({"content": text} if self._chats else text, None)
+    def piece(self, text: str) -> JsonObject:
+        """An event with more of the text."""
+        return self._event({"content": text} if self._is_chat else text, None)
 
-    def end(self, result: Generation) -> dict[str, Any]:
-        """Behind the pieces."""
-        return self._piece({} if self._chats else "", _reason(result))
+    def end(self, result: Generation) -> JsonObject:
+        """The event after the text, with the reason for its end."""
+        return self._event({} if self._is_chat else "", _finish_reason(result))
 
-    def counts(self, result: Generation) -> dict[str, Any]:
-        """Behind the end, where that was asked for."""
-        return {"object": self._piece_kind, **self._same, "choices": [], "usage": _usage(result)}
+    def counts(self, result: Generation) -> JsonObject:
+        """The event after the end, if the request asks for the number of tokens."""
+        return {"object": self._event_kind, **self._common, "choices": [], "usage": _usage(result)}
 
     @property
-    def _piece_kind(self) -> str:
-        return f"{self._kind}.chunk" if self._chats else self._kind
+    def _event_kind(self) -> str:
+        return f"{self._kind}.chunk" if self._is_chat else self._kind
 
-    def _piece(self, said: Any, reason: str | None) -> dict[str, Any]:
-        choice = _choice({"delta" if self._chats else "text": said}, reason)
-        return {"object": self._piece_kind, **self._same, "choices": [choice]}
-
-
-def _choice(said: dict[str, Any], reason: str | None) -> dict[str, Any]:
-    return {"index": 0, **said, "logprobs": None, "finish_reason": reason}
+    def _event(self, content: JsonValue, reason: str | None) -> JsonObject:
+        choice = _choice({"delta" if self._is_chat else "text": content}, reason)
+        return {"object": self._event_kind, **self._common, "choices": [choice]}
 
 
-def _reason(result: Generation) -> str:
+def _choice(content: JsonObject, reason: str | None) -> JsonObject:
+    return {"index": 0, **content, "logprobs": None, "finish_reason": reason}
+
+
+def _finish_reason(result: Generation) -> str:
     return "stop" if result.finish_reason in ("eos", "stop") else "length"
 
 
-def _usage(result: Generation) -> dict[str, Any]:
-    """Counts of tokens; of what a draft proposed, what the target accepted and what it did not."""
+def _usage(result: Generation) -> JsonObject:
+    """Numbers of tokens; of those that a draft proposed, how many the target accepted."""
     made, stats = len(result.token_ids), result.stats
     accepted = stats.accepted + stats.committed
     return {

@@ -1,8 +1,8 @@
-"""Claim: γ follows from the cost curve and the acceptance, and a prediction is what would happen.
+"""Claim: γ follows from cost curve and acceptance rate, and predictions agree with the loop.
 
-The paper's formulas at its own numbers; the adaptive controller switches off where drafting cannot
-pay and stays within 3 % of plain decoding; a predicted greedy speed-up equals, in calls, what the
-loop then does.
+The paper's formulas are checked at the paper's numbers. The adaptive controller switches off where
+drafting cannot pay and stays within 3 % of plain decoding. A predicted greedy speed-up, counted in
+calls, equals what the loop then does.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def test_the_papers_table_1(alpha, gamma, speedup):
     assert FREE.speedup(alpha, gamma) == pytest.approx(speedup, abs=0.006)
 
 
-def test_a_draft_that_is_never_right_is_not_worth_a_call():
+def test_a_draft_with_acceptance_0_never_pays():
     assert Costs([1, 1.05, 1.1], draft=0.1).best(0.0) == (0, 1)
 
 
-def test_a_draft_that_costs_as_much_as_the_target_is_not_worth_it_unless_verification_is_cheap():
+def test_a_draft_as_slow_as_the_target_never_pays():
     assert Costs([1, 1.05, 1.1], draft=1.0).best(0.9) == (0, 1)
 
 
@@ -97,7 +97,7 @@ def test_a_hopeless_draft_that_is_sure_of_itself_costs_at_most_3_percent(draft, 
 
 
 def sure_draft(policy, probability):
-    """How many tokens a draft has that is equally sure of each."""
+    """How many tokens are drafted when each has the same probability."""
     drafted, all_of_them = 0, 1.0
     while drafted < policy.gamma():
         drafted, all_of_them = drafted + 1, all_of_them * probability
@@ -106,22 +106,22 @@ def sure_draft(policy, probability):
     return drafted
 
 
-def test_the_surer_a_draft_the_more_it_drafts():
+def test_more_probable_tokens_give_longer_drafts():
     policy = Confident(Costs([1 + 0.05 * extra for extra in range(17)], draft=0.08))
     drafted = [sure_draft(policy, probability) for probability in (0.1, 0.5, 0.7, 0.99)]
     assert drafted[0] == 1
     assert drafted == sorted(set(drafted))
 
 
-def test_the_dearer_a_token_the_surer_a_draft_must_be():
+def test_more_expensive_tokens_need_more_probability():
     costs = [Costs([1 + s * extra for extra in range(17)], draft=0.08) for s in (0.01, 0.05, 0.1)]
     assert [sure_draft(Confident(c), 0.8) for c in costs] == sorted(
         (sure_draft(Confident(c), 0.8) for c in costs), reverse=True
     )
 
 
-def test_a_candidate_is_worth_a_position_and_what_its_time_would_bring_elsewhere():
-    """It is verified and costs no call of the draft, so a dear draft does not make it dearer."""
+def test_a_candidate_must_be_worth_its_position_in_the_verification():
+    """It costs no call of the draft, so a slow draft does not make it more expensive."""
     dear = Costs([1 + 0.05 * extra for extra in range(17)], draft=2.0)
     alone = Confident(dear)
     assert alone.worth_candidate(0.0501, rows=2)
@@ -134,8 +134,8 @@ def test_a_candidate_is_worth_a_position_and_what_its_time_would_bring_elsewhere
     assert promising.worth_candidate(0.05 * gained, rows=5)
 
 
-def test_a_position_costs_what_it_does_where_it_is():
-    """Few positions hide behind reading the weights, of many each has its own time."""
+def test_the_marginal_cost_depends_on_the_number_of_rows():
+    """While reading weights dominates, positions are nearly free; later each has its own cost."""
     curve = [1 + 0.01 * m for m in range(6)] + [1.05 + 0.2 * m for m in range(1, 12)]
     costs = Costs(curve, draft=0.0)
     assert [costs.marginal_cost(rows) for rows in (1, 3)] == pytest.approx([0.01, 0.01])
@@ -160,7 +160,7 @@ def test_a_good_draft_gets_nearly_what_the_best_fixed_gamma_would(alpha):
     assert adaptive[0] / adaptive[1] >= 0.93 * best
 
 
-def test_a_draft_that_becomes_good_is_found_out():
+def test_a_draft_that_becomes_good_is_used_again():
     costs = Costs([1 + 0.05 * extra for extra in range(17)], draft=0.1)
     policy, generator = Adaptive(costs), np.random.default_rng(2)
     drive(policy, costs, 0.0, 60, generator)
@@ -170,18 +170,18 @@ def test_a_draft_that_becomes_good_is_found_out():
 
 
 @pytest.mark.parametrize("gamma", [-1, "x", 1.5, "1.5", 17])
-def test_a_gamma_that_cannot_be_is_refused(gamma):
+def test_an_impossible_gamma_is_refused(gamma):
     with pytest.raises(UsageError, match="gamma is"):
         controller(gamma, estimated_costs(100, 10, 16))
 
 
-def test_where_a_plain_step_pays_for_two_positions_one_drafted_token_is_verified_for_nothing():
+def test_where_a_plain_step_scores_two_positions_verifying_one_token_is_free():
     alone, padded = (estimated_costs(100, 10, 4, "bf16", rows) for rows in (1, 2))
     assert padded.verify[:2] == [1, 1]
     assert padded.verify[1:] == pytest.approx(alone.verify[:-1])
 
 
-def test_a_draft_costs_what_it_reads_once_a_round_if_it_stays_in_the_cache():
+def test_a_small_draft_is_read_from_memory_once_per_round():
     small, large = (estimated_costs(10**9, size, 4) for size in (15_999_999, 16_000_001))
     assert small.round(1) == pytest.approx(large.round(1))
     assert small.round(3) - small.round(2) < large.round(3) - large.round(2) - 0.015
@@ -190,22 +190,22 @@ def test_a_draft_costs_what_it_reads_once_a_round_if_it_stays_in_the_cache():
     assert lookup.round(1) < small.round(1) - 0.015
 
 
-def test_what_reads_no_weights_costs_less_of_a_larger_target():
+def test_fixed_costs_matter_less_for_larger_targets():
     small, large = (estimated_costs(size, size // 10, 4) for size in (10**8, 10**11))
     assert large.draft == pytest.approx(0.1, abs=1e-3)
     assert small.draft > 1e-2
     assert small.overhead > large.overhead + 0.05
 
 
-def test_with_kernels_a_further_position_of_int8_costs_less():
+def test_with_kernels_one_more_int8_position_costs_less():
     kernels, without = (
         estimated_costs(10**9, 10, 4, "int8", kernels=there) for there in (True, False)
     )
     assert kernels.verify[1] < without.verify[1]
 
 
-def test_a_target_that_may_stay_in_the_cache_is_drafted_for_where_that_was_measured_only():
-    """Its plain step may take two fifths of the time, and all else what it takes elsewhere."""
+def test_no_guess_lets_a_target_that_may_fit_the_cache_be_drafted_for():
+    """Its plain step may take two fifths of the time, everything else as long as elsewhere."""
     small, large = (
         estimated_costs(n, 4 * 10**6, 16, "int8", kernels=True) for n in (27_000_000, 33_000_000)
     )
@@ -267,7 +267,7 @@ def trace_of(text, process, longest, **options):
 
 
 class EndsBehind:
-    """Ends a text behind so many tokens, without one that says so."""
+    """Ends a text after this many tokens, without an end token."""
 
     def __init__(self, tokens):
         self.left = tokens
@@ -283,7 +283,7 @@ def tokens_a_call_behind_the_first(rounds):
 
 @pytest.mark.parametrize("gamma", [1, 2, 3, 5])
 def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
-    """With a cost of one a call and nothing else, the predicted cost is the number of calls."""
+    """If a call costs one and nothing else costs anything, the predicted cost counts calls."""
     draft = ModelDrafter(TableModel(floats(DRAFT)), greedy, SharedTokens(3))
     text, rounds = text_and_rounds(draft, gamma, 40)
     trace = trace_of(text, greedy, 10)
@@ -304,7 +304,7 @@ def test_predicted_lookup_calls_are_those_of_the_loop(gamma):
 
 @pytest.mark.parametrize("gamma", [1, 3, 6])
 def test_predicted_costs_of_a_text_that_ends_are_those_of_the_loop(gamma):
-    """Drafts that miss the end go on beyond it: their cost is that of all γ tokens."""
+    """Drafts that miss the end of the text continue after it: they cost all γ tokens."""
     costs = Costs([1 + 0.5 * extra for extra in range(11)], draft=0.25)
     for end in range(12, 30):
         draft = ModelDrafter(TableModel(floats(DRAFT)), greedy, SharedTokens(3))

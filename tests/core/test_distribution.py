@@ -1,7 +1,7 @@
-"""Claim: processors are what users know them to be, and a draw has the distribution it is drawn from.
+"""Claim: sampling options mean what users expect, and draws follow their distribution.
 
-Temperature, top-k, top-p and min-p are compared with a plain definition, written over sorted
-probabilities, on random logits; draws with the place where a uniform number falls.
+On random logits, temperature, top-k, top-p and min-p are compared with a plain definition over
+sorted probabilities. Draws are compared with the interval that a uniform number falls into.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def definition(logits, temperature, top_k, top_p, min_p):
     st.sampled_from([1.0, 0.95, 0.6, 0.1]),
     st.sampled_from([0.0, 0.05, 0.5]),
 )
-def test_a_distribution_is_its_definition(logits, temperature, top_k, top_p, min_p):
+def test_a_distribution_follows_its_definition(logits, temperature, top_k, top_p, min_p):
     distribution = Sampling(temperature, top_k, top_p, min_p).processor()(logits)
     expected = definition(logits, temperature, top_k, top_p, min_p)
     found = dict(
@@ -66,14 +66,14 @@ def test_a_distribution_is_its_definition(logits, temperature, top_k, top_p, min
 
 
 @given(logits)
-def test_temperature_0_holds_the_largest_logit_alone(logits):
+def test_at_temperature_0_only_the_largest_logit_has_probability(logits):
     distribution = Sampling().processor()(logits)
     assert distribution.tokens.tolist() == [int(logits.argmax())]
     assert distribution.of(int(logits.argmax())) == 1
 
 
 @given(logits, st.integers(0, 50))
-def test_a_token_has_its_probability_and_others_none(logits, token):
+def test_a_token_outside_the_support_has_probability_0(logits, token):
     distribution = Sampling(temperature=1.0, top_k=5).processor()(logits)
     inside = np.flatnonzero(distribution.tokens == token)
     assert distribution.of(token) == (distribution.probabilities[inside[0]] if len(inside) else 0)
@@ -81,12 +81,12 @@ def test_a_token_has_its_probability_and_others_none(logits, token):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_logit_that_is_no_number_is_refused(bad, temperature):
+def test_a_nan_or_infinite_logit_is_refused(bad, temperature):
     with pytest.raises(EdgespecError, match="as its largest logit"):
         Sampling(temperature).processor()(np.array([1.0, bad, 2.0], np.float32))
 
 
-def test_tokens_that_are_masked_out_have_no_probability():
+def test_masked_tokens_have_probability_0():
     distribution = Sampling(temperature=1.0).processor()(np.array([0.0, -np.inf, 0.0], np.float32))
     assert distribution.of(1) == 0
     assert distribution.of(0) == 0.5
@@ -96,7 +96,7 @@ def test_tokens_that_are_masked_out_have_no_probability():
     st.lists(st.integers(0, 5), min_size=1, max_size=1000).filter(any),
     st.floats(0, 1, exclude_max=True),
 )
-def test_a_draw_is_where_the_uniform_number_falls(weights, uniform):
+def test_a_draw_is_the_token_whose_interval_the_uniform_number_falls_into(weights, uniform):
     randomness = Seeded(0)
     randomness._uniform = lambda: uniform
     distribution = Distribution(np.arange(len(weights)), np.array(weights, float))
@@ -115,8 +115,8 @@ def test_a_draw_at_the_very_end_is_the_last_token_with_any_weight():
     assert randomness.categorical(Distribution(np.arange(1000), weights)) == 600
 
 
-def test_rounds_have_streams_of_their_own():
-    """What an earlier round drew leaves no trace in a later one."""
+def test_each_round_has_its_own_random_stream():
+    """Draws of an earlier round do not change those of a later one."""
     few, many = Seeded(5), Seeded(5)
     few.at(0).bernoulli(0.5)
     for _ in range(100):

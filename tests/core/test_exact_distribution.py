@@ -1,8 +1,8 @@
 """Claim: whatever the draft, the shipped loop emits texts with exactly the target's distribution.
 
 Not a statistic: every random branch of `edgespec.core.decode.speculate` is walked in rational
-arithmetic and the distribution of the emitted text is compared with the product of the target's conditional distributions, as
-fractions. Planted mutants of the known mistakes must be caught by the same comparison.
+arithmetic. The distribution of the emitted text is compared, as fractions, with the product of the
+target's conditional distributions. The same comparison must catch planted mutants of known mistakes.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def model_draft(distribution, process=as_distribution, **options):
     return lambda: ModelDrafter(TableModel(distribution), process, SharedTokens(3), **options)
 
 
-# --- the distribution ---------------------------------------------------------------------------------
+# --- the distribution ------------------------------------------------------------------------
 
 
 def test_the_plain_loop_has_the_targets_distribution():
@@ -159,8 +159,8 @@ def test_text_has_the_targets_distribution_when_gamma_adapts(pair, rule):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
-def test_text_has_the_targets_distribution_when_two_drafts_take_turns(pair, rule):
-    """Prompt lookup and a model, each followed as long as it is accepted."""
+def test_text_has_the_targets_distribution_when_two_drafters_alternate(pair, rule):
+    """Prompt lookup and a model, each used as long as its tokens are accepted."""
     p, q = pair_distributions(pair)
     costs = Costs(verify=[1, 1.1, 1.2, 1.3], draft=0.2)
 
@@ -188,7 +188,7 @@ def test_text_has_the_targets_distribution_when_two_drafts_take_turns(pair, rule
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
-def test_text_has_the_targets_distribution_when_a_draft_ends_where_it_is_unsure(pair, rule):
+def test_text_has_the_targets_distribution_when_a_draft_stops_where_it_is_unsure(pair, rule):
     p, q = pair_distributions(pair)
     draft = model_draft(q, should_continue=lambda probability, rows: probability > 0.4)
     distribution = loop_distribution(p, draft, RULES[rule], lambda: Fixed(3), length=4)
@@ -214,7 +214,7 @@ class Refreshed(ModelDrafter):
 
 
 def reading_distribution(pair, rule, draft_class):
-    """With a draft that reads what the target showed it, and guesses where it has not been."""
+    """With an EAGLE head: it reads the target's hidden states, or its own where there are none yet."""
     p, q = pair_distributions(pair)
 
     def run(randomness):
@@ -237,13 +237,13 @@ def reading_distribution(pair, rule, draft_class):
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
-def test_text_has_the_targets_distribution_when_a_draft_reads_the_target(pair, rule):
+def test_text_has_the_targets_distribution_with_an_eagle_head(pair, rule):
     found, expected = reading_distribution(pair, rule, ModelDrafter)
     assert found == expected
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_distributions_other_than_those_drawn_from_are_caught(rule):
+def test_reporting_another_distribution_than_the_one_drawn_from_is_caught(rule):
     found, expected = reading_distribution("far", rule, Refreshed)
     assert found != expected
 
@@ -253,7 +253,7 @@ def arg_max(row):
 
 
 class WithCandidates(ModelDrafter):
-    """Offers all other tokens beside each of its own."""
+    """Proposes all other tokens as candidates for each of its own."""
 
     def propose(self, text, gamma, randomness):
         proposal = super().propose(text, gamma, randomness)
@@ -286,7 +286,7 @@ def rounds_of(
 
 
 def branching_distribution(pair, rule, make_target=BranchingTable, make_draft=None, **options):
-    """With a target that scores candidates, and a draft that offers them."""
+    """With a target that scores candidates and a draft that proposes them."""
     p, q = pair_distributions(pair)
 
     def run(randomness):
@@ -317,7 +317,7 @@ def test_text_that_ends_with_a_candidate_has_the_targets_distribution(pair, rule
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("most", [4, 5, 7])
-def test_text_has_the_targets_distribution_where_not_all_candidates_have_room(rule, most):
+def test_text_has_the_targets_distribution_where_not_all_candidates_fit(rule, most):
     found, expected = branching_distribution(
         "far", rule, lambda distribution: BranchingTable(distribution, most)
     )
@@ -326,15 +326,13 @@ def test_text_has_the_targets_distribution_where_not_all_candidates_have_room(ru
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
-def test_text_has_the_targets_distribution_with_candidates_of_a_draft_that_reads_the_target(
-    pair, rule
-):
+def test_text_has_the_targets_distribution_with_candidates_of_an_eagle_head(pair, rule):
     found, expected = branching_distribution(pair, rule, make_draft=ReadingTable)
     assert found == expected
 
 
 class WrongRow(BranchingTable):
-    """Mutant: behind a candidate it shows the distribution behind the token beside which it stands."""
+    """Mutant: after a candidate, returns the distribution after the drafted token it replaces."""
 
     def score(self, tokens, candidates=()):
         rows = super().score(tokens, candidates)
@@ -344,7 +342,7 @@ class WrongRow(BranchingTable):
 
 
 class TakesAnother(BranchingTable):
-    """Mutant: the cache goes on with another token than the text."""
+    """Mutant: the cache continues with another token than the text."""
 
     def commit_candidate(self, candidate):
         super().commit_candidate(candidate)
@@ -357,7 +355,7 @@ def test_a_target_that_mistakes_candidates_is_caught(mutant):
     assert found != expected
 
 
-def test_a_round_whose_correction_is_a_candidate_brings_a_token_more():
+def test_a_round_whose_correction_is_a_candidate_emits_one_token_more():
     p, q = pair_distributions("far")
     texts, calls = [], []
     for draft_class in (ModelDrafter, WithCandidates):
@@ -373,7 +371,7 @@ def test_a_round_whose_correction_is_a_candidate_brings_a_token_more():
 
 
 class Recorded(Seeded):
-    """Notes which numbers are drawn: after how many emitted tokens, and the how-manieth there."""
+    """Records every draw as (tokens emitted before the round, index of the draw in it)."""
 
     def __init__(self, seed):
         super().__init__(seed)
@@ -385,8 +383,8 @@ class Recorded(Seeded):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_bonus_after_a_candidate_is_drawn_by_the_first_number_of_its_place(rule):
-    """And no number is drawn twice, which would tie what is drawn by it."""
+def test_a_bonus_after_a_candidate_uses_the_first_draw_of_its_position(rule):
+    """No number is used twice: tokens drawn with the same number would be correlated."""
     p, q = pair_distributions("far")
     bonuses = 0
     for seed in range(20):
@@ -404,8 +402,8 @@ def test_a_bonus_after_a_candidate_is_drawn_by_the_first_number_of_its_place(rul
 
 
 @pytest.mark.parametrize("place", [-1, 0, 1, 3])
-def test_a_candidate_beside_nothing_that_is_drafted_is_left_out(place):
-    """A caller's draft may offer one behind its line, or where a text's end leaves no room."""
+def test_a_candidate_for_a_position_that_is_not_drafted_is_dropped(place):
+    """A caller's drafter may propose one after its last token, or after the end of the text."""
     p, q = pair_distributions("far")
 
     class Outside(ModelDrafter):
@@ -457,7 +455,7 @@ def test_greedy_text_is_the_targets_own(gamma):
         assert distribution == target_distribution(alone, 4)
 
 
-# --- what each rule promises besides ---------------------------------------------------------
+# --- what else each rule guarantees -----------------------------------------------------------
 
 
 def test_the_block_rule_accepts_at_least_as_much_as_the_token_rule():
@@ -489,8 +487,8 @@ def _first_result(p, q, rule, randomness):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_acceptance_is_judged_by_what_stayed_and_the_first_token_that_did_not(rule):
-    """So γ "auto" and α mean the same under both rules."""
+def test_evaluated_counts_the_accepted_tokens_and_the_first_rejected_one(rule):
+    """So γ "auto" and α mean the same with both rules."""
     p, q = pair_distributions("close")
     found = exact_distribution(lambda randomness: _first_result(p, q, RULES[rule], randomness)[:2])
     assert {accepted for accepted, _ in found} == {0, 1, 2, 3}
@@ -498,7 +496,7 @@ def test_acceptance_is_judged_by_what_stayed_and_the_first_token_that_did_not(ru
 
 
 class Later(Fixed):
-    """Drafts γ tokens from some round on."""
+    """γ = 0 for some rounds, then a fixed γ."""
 
     def __init__(self, gamma, rounds):
         super().__init__(gamma)
@@ -512,8 +510,8 @@ class Later(Fixed):
 
 
 @pytest.mark.parametrize(("rounds", "drafted"), [(0, 2), (1, 2), (2, 1), (3, 0)])
-def test_a_draft_that_is_asked_late_has_read_the_prompt_and_all_since(rounds, drafted):
-    """One equal to the target is always accepted; one that is never asked reads nothing."""
+def test_a_draft_that_starts_late_reads_the_prompt_and_the_text_so_far(rounds, drafted):
+    """A draft equal to the target is always accepted; one that never drafts reads nothing."""
     p, q = pair_distributions("equal")
     reads = []
 
@@ -557,7 +555,7 @@ def test_a_round_costs_one_target_call():
     assert target.calls == len(rounds)
 
 
-# --- mutants: each is a mistake that a real project made ---------------------------------------
+# --- mutants: each is a mistake of a real project -----------------------------------------------
 
 
 def swapped_ratio(proposal, p, randomness):
@@ -624,7 +622,7 @@ class SoftLawForAnArgMax(ModelDrafter):
 
 
 class DropsAnUnlikelySample(ModelDrafter):
-    """Throws a sampled token away because it turned out improbable."""
+    """Drops a sampled token because it turned out improbable."""
 
     def propose(self, text, gamma, randomness):
         whole = super().propose(text, gamma, randomness)

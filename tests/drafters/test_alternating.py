@@ -1,4 +1,4 @@
-"""Two drafts for one text: each is judged by its own acceptance."""
+"""Claim: of two drafters, each is judged by its own acceptance rate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COSTS = Costs([1 + 0.05 * extra for extra in range(17)], draft=0.0)
 
 
 class Source:
-    """A draft that has up to `most` tokens of one kind and counts how often it was asked."""
+    """Proposes up to `most` copies of one token and counts its calls."""
 
     def __init__(self, token: int, most: int = 16, probability: float = 1.0) -> None:
         self.token, self.most, self.probability = token, most, probability
@@ -37,7 +37,7 @@ class Source:
 def drive(
     mixed: AlternatingDrafter, sources: list[Source], rounds: int, seed: int = 0
 ) -> list[int]:
-    """Runs rounds that accept by each source's probability; says who drafted (-1: nobody)."""
+    """Runs rounds with each source's acceptance rate; returns who drafted (-1: nobody)."""
     generator = np.random.default_rng(seed)
     drafted = []
     for _ in range(rounds):
@@ -56,7 +56,7 @@ def adaptive(*sources: Source, costs: Costs = COSTS) -> AlternatingDrafter:
     return AlternatingDrafter([(source, Adaptive(costs)) for source in sources])
 
 
-def test_every_source_begins_each_text_and_their_times_add_up():
+def test_every_source_begins_each_text_and_times_add_up():
     sources = [Source(0), Source(1)]
     mixed = adaptive(*sources)
     mixed.begin([1, 2])
@@ -71,20 +71,20 @@ def test_the_better_source_drafts():
     assert drafted[50:].count(1) > 0.9 * 350
 
 
-def test_where_one_is_silent_the_other_drafts():
+def test_where_one_has_no_proposal_the_other_drafts():
     sources = [Source(0, most=0, probability=0.9), Source(1, probability=0.5)]
     assert set(drive(adaptive(*sources), sources, 20)) == {1}
 
 
 def test_a_bad_source_does_not_switch_a_good_one_off():
-    """One acceptance for both would be 0.45, where these costs want no draft at all."""
+    """A common acceptance rate would be 0.45, at which these costs would not draft at all."""
     costs = Costs([1 + 0.35 * extra for extra in range(17)], draft=0.0)
     sources = [Source(0, probability=0.0), Source(1, probability=0.9)]
     drafted = drive(adaptive(*sources, costs=costs), sources, 400)
     assert drafted.count(1) > 350
 
 
-def test_a_source_that_was_passed_over_is_tried_again():
+def test_an_unused_source_is_tried_again():
     sources = [Source(0, probability=0.0), Source(1, probability=0.6)]
     mixed = adaptive(*sources)
     drive(mixed, sources, 100)

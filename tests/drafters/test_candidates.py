@@ -1,8 +1,8 @@
-"""Claim: candidates, further guesses at a drafted place, change how fast a text comes, nothing else.
+"""Claim: candidates (alternatives to drafted tokens) change how fast a text comes, nothing else.
 
-They are scored in the call that verifies, by kernels; one that is the correction has been scored
-already, so its logits, its keys and values and what it shows to a draft must be those that it would
-have in a line, bit by bit. `test_exact_distribution.py` walks the loop, `test_kernels.py` the attention.
+Kernels score them in the verification call. A candidate that turns out to be the correction has
+been scored already, so its logits, keys, values and features must be bitwise those of a token in
+line. `test_exact_distribution.py` walks the loop, `test_kernels.py` tests the attention.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def folder(request, tmp_path_factory):
 
 
 def loaded(folder, format_="int8", **options):
-    """With the costs of a large model: γ "auto" would not draft for one of this size."""
+    """With the costs of a large model: for one of this size, γ "auto" would not draft."""
     pair = edgespec.load(folder, threads=1, target_format=format_, draft_format=format_, **options)
     costs = Costs([1 + 0.02 * gamma for gamma in range(MAX_ROWS)], draft=0.02)
     pair.costs = costs.of_kinds()
@@ -99,7 +99,7 @@ def without_candidates(monkeypatch, pair):
 
 
 @pytest.mark.parametrize("draft", ["model", "both"])
-def test_a_greedy_text_is_the_plain_one_and_candidates_are_taken(pair, draft):
+def test_a_greedy_text_is_the_plain_one_and_candidates_are_committed(pair, draft):
     committed = 0
     for prompt in PROMPTS:
         plain = pair.generate(prompt, draft=False, max_new_tokens=48, logprobs=True)
@@ -113,7 +113,7 @@ def test_a_greedy_text_is_the_plain_one_and_candidates_are_taken(pair, draft):
     assert committed
 
 
-def test_with_candidates_a_text_takes_no_more_calls(pair, monkeypatch):
+def test_candidates_never_cost_additional_calls(pair, monkeypatch):
     with_them = [pair.generate(p, draft="model", max_new_tokens=48) for p in PROMPTS]
     without_candidates(monkeypatch, pair)
     without = [pair.generate(p, draft="model", max_new_tokens=48) for p in PROMPTS]
@@ -123,8 +123,8 @@ def test_with_candidates_a_text_takes_no_more_calls(pair, monkeypatch):
     assert calls[0] < calls[1]
 
 
-def test_where_none_is_scored_a_draft_goes_on_by_the_tokens_alone(pair, monkeypatch):
-    """Candidates that are proposed in vain would make its next token look dearer than it is."""
+def test_where_no_candidate_is_scored_drafting_depends_on_the_tokens_alone(pair, monkeypatch):
+    """Candidates that nobody scores would make the next token look more expensive than it is."""
     without_candidates(monkeypatch, pair)
     asked = []
 
@@ -139,7 +139,7 @@ def test_where_none_is_scored_a_draft_goes_on_by_the_tokens_alone(pair, monkeypa
     assert all(rows in (2, before + 1) for before, rows in zip(asked, others, strict=False))
 
 
-def test_a_candidate_that_is_emitted_is_a_token_of_the_draft(pair):
+def test_an_emitted_candidate_counts_as_a_drafted_token(pair):
     chunks = pair.stream(PROMPTS[0], draft="model", max_new_tokens=48)
     drafted = sum(chunk.from_draft for chunk in chunks)
     stats = chunks.result.stats
@@ -147,7 +147,7 @@ def test_a_candidate_that_is_emitted_is_a_token_of_the_draft(pair):
 
 
 class Everything:
-    """A draft that is wrong at its first place, and offers likely tokens beside it."""
+    """A drafter whose first token is wrong and whose candidates are likely."""
 
     seconds = 0.0
 
@@ -166,7 +166,7 @@ class Everything:
 @pytest.mark.parametrize("rule", ["token", "block"])
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 1.2, "top_k": 12, "seed": 3}])
 def test_log_probabilities_are_the_targets_own_for_a_callers_draft(pair, rule, sampling):
-    """Of a sampled text, too: each token's distribution is the one behind the tokens before it."""
+    """Of a sampled text too: each token's distribution is the one after the tokens before it."""
     plain = pair.generate(PROMPTS[0], draft=False, max_new_tokens=40, **sampling)
     likely = list(dict.fromkeys(t for t in plain.token_ids if t))[:14]
     text = pair.generate(
@@ -196,12 +196,12 @@ def test_a_text_that_is_cut_within_a_round_is_cut_there(pair, stop):
 
 
 def line_of(pair, count):
-    """A prompt that is prefilled, and tokens to follow it."""
+    """A prefilled prompt and tokens that follow it."""
     tokens = np.random.default_rng(5).integers(3, 272, count).tolist()
     return [pair.target.prefill(PROMPTS[2]), *tokens]
 
 
-def test_after_a_candidate_that_was_taken_all_is_as_if_it_had_been_in_line(pair):
+def test_after_a_committed_candidate_logits_and_cache_are_those_of_a_token_in_line(pair):
     target = pair.target
     line = line_of(pair, 12)
     start = target.length
@@ -229,7 +229,7 @@ def test_after_a_candidate_that_was_taken_all_is_as_if_it_had_been_in_line(pair)
         (3, -1, "no candidate -1"),
     ],
 )
-def test_a_candidate_is_taken_at_its_place_only(pair, length, candidate, words):
+def test_a_candidate_is_committed_only_after_its_parent(pair, length, candidate, words):
     line = line_of(pair, 4)
     start = pair.target.length
     pair.target.score(line, [Candidate(2, 9)])
@@ -238,7 +238,7 @@ def test_a_candidate_is_taken_at_its_place_only(pair, length, candidate, words):
         pair.target.commit_candidate(candidate)
 
 
-def test_of_an_earlier_call_no_candidate_can_be_taken(pair):
+def test_a_candidate_of_an_earlier_call_cannot_be_committed(pair):
     line = line_of(pair, 4)
     start = pair.target.length
     pair.target.score(line, [Candidate(2, 9)])
@@ -248,7 +248,7 @@ def test_of_an_earlier_call_no_candidate_can_be_taken(pair):
         pair.target.commit_candidate(0)
 
 
-def test_candidates_have_room_in_the_call_and_in_the_cache(folder):
+def test_the_room_for_candidates_is_bounded_by_the_call_and_the_cache(folder):
     manifest = read_manifest(folder)
     options = {"device": Device(1), "candidates": True}
     target = open_model(folder, manifest.target, "int8", capacity=20, **options)
@@ -270,10 +270,10 @@ def test_a_cache_that_is_full_ends_with_the_plain_text(folder):
     assert text.finish_reason == plain.finish_reason == "capacity"
 
 
-# --- who may score them --------------------------------------------------------------------------
+# --- which targets may score them -------------------------------------------------------------
 
 
-def test_without_kernels_there_are_none(folder, monkeypatch):
+def test_without_kernels_no_candidates_are_scored(folder, monkeypatch):
     monkeypatch.setenv(SWITCH, "0")
     pair = loaded(folder)
     assert pair.target.candidate_room(4) == 0
@@ -282,7 +282,7 @@ def test_without_kernels_there_are_none(folder, monkeypatch):
     assert text.token_ids == pair.generate(PROMPTS[0], draft=False, max_new_tokens=40).token_ids
 
 
-def test_a_target_that_was_not_found_exact_with_them_has_none(folder, monkeypatch):
+def test_a_target_that_is_not_exact_with_candidates_scores_none(folder, monkeypatch):
     known = verdicts.known_invariance
     monkeypatch.setattr(
         "edgespec.pair.loading.invariance_here",
@@ -295,7 +295,7 @@ def test_a_target_that_was_not_found_exact_with_them_has_none(folder, monkeypatc
 
 
 def cached_from_beside(model, monkeypatch):
-    """Mutant: keys and values are those of the token beside which the candidate stood."""
+    """Mutant: keys and values are those of the drafted token that the candidate replaces."""
 
     def commit_candidate(candidate):
         call, _ = model._branched
@@ -305,7 +305,7 @@ def cached_from_beside(model, monkeypatch):
 
 
 def behind_the_line(model, monkeypatch):
-    """Mutant: candidates are scored where they lie in the cache, each behind all before it."""
+    """Mutant: candidates are scored in line, each after all rows before it."""
     score = model.score
 
     def in_line(tokens, candidates=()):
@@ -319,7 +319,7 @@ def behind_the_line(model, monkeypatch):
 
 
 @pytest.mark.parametrize("mutant", [None, cached_from_beside, behind_the_line])
-def test_a_invariance_result_is_about_candidates_too(folder, monkeypatch, mutant):
+def test_row_invariance_is_measured_with_candidates_too(folder, monkeypatch, mutant):
     def opened(*given, **how):
         model = open_model(*given, **how)
         if mutant:

@@ -1,4 +1,7 @@
-"""A draft that reads its target's hidden states: the same numbers on the device as in training."""
+"""Claim: an EAGLE head computes the same numbers on the device as in training.
+
+It reads hidden states of its target through feature fusion.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ def reading(case, tmp_path_factory):
 
 
 def guesses(reading, causal: Causal, text: Text, count: int = GUESSES) -> list[np.ndarray]:
-    """Logits of the first, second, … guesses in training."""
+    """Logits of the first, second, … drafted token, as training computes them."""
     features = {text: causal.features([text])[0]}
     learner = EagleStudent(*reading[0], features)
     hidden = islice(learner.guesses([text]), count)
@@ -80,7 +83,7 @@ def guesses(reading, causal: Causal, text: Text, count: int = GUESSES) -> list[n
 
 
 def starting(causal: Causal, width: int | None) -> tuple[EagleStudent, list[Text]]:
-    """A draft before its training, and texts for it to begin with."""
+    """An untrained head and texts to start from."""
     prompts = [[40 + n, 41, 42, 50 + n, 60] for n in range(40)]
     examples, shown = generate_with_distributions(causal, prompts, SamplingPlan(20, [1], 1.0))
     texts = [Text(tuple(e.prompt), tuple(e.output)) for e in examples]
@@ -92,7 +95,7 @@ def starting(causal: Causal, width: int | None) -> tuple[EagleStudent, list[Text
 
 @torch.no_grad()
 def error(draft: EagleStudent, texts: list[Text]) -> float:
-    """Of the next state, as token and state tell it, in the mean of squares."""
+    """Mean squared error of the best linear prediction of the next state."""
     join, errors = draft.model.join, []
     for text in texts:
         ids = torch.tensor([*text.prompt, *text.output[:-1]])
@@ -102,7 +105,7 @@ def error(draft: EagleStudent, texts: list[Text]) -> float:
     return torch.cat(errors).mean().item()
 
 
-def test_the_target_shows_the_states_that_transformers_has(causal, reading):
+def test_the_targets_features_are_the_hidden_states_of_transformers(causal, reading):
     text = Text(PROMPT, (5, 9, 80, 3))
     pair = edgespec.load(reading[1], threads=1)
     pair.target.score([pair.target.prefill(PROMPT), *text.output[:-1]])
@@ -115,7 +118,7 @@ def test_the_target_shows_the_states_that_transformers_has(causal, reading):
 
 
 @pytest.mark.parametrize("width", [None, 32])
-def test_before_its_training_it_makes_the_best_linear_guess_of_the_next_state(causal, width):
+def test_an_untrained_head_predicts_the_next_state_by_least_squares(causal, width):
     draft, texts = starting(causal, width)
     before = error(draft, texts)
     draft.begin(texts)
@@ -130,7 +133,7 @@ def test_before_its_training_it_makes_the_best_linear_guess_of_the_next_state(ca
         part.weight.data = best
 
 
-def test_its_layers_begin_as_the_targets_last_ones_beside_a_stream_of_their_size(causal):
+def test_layers_start_as_copies_of_the_targets_last_ones(causal):
     draft, texts = starting(causal, None)
     draft.begin(texts)
     streams = torch.cat([causal.features([text])[0][:, -64:] for text in texts])
@@ -141,7 +144,7 @@ def test_its_layers_begin_as_the_targets_last_ones_beside_a_stream_of_their_size
         torch.testing.assert_close(weight, theirs[name] / size if adds else theirs[name])
 
 
-def test_what_is_shown_while_writing_is_what_the_finished_texts_show(causal, monkeypatch):
+def test_features_recorded_while_generating_are_those_of_the_finished_texts(causal, monkeypatch):
     monkeypatch.setattr(models, "PROMPTS", 2 * len(PROMPT))  # two prompts are read at once
     prompts = [PROMPT, PROMPT[:2], PROMPT[2:], PROMPT[:1], PROMPT[3:]]
     torch.manual_seed(0)
@@ -154,7 +157,7 @@ def test_what_is_shown_while_writing_is_what_the_finished_texts_show(causal, mon
         torch.testing.assert_close(ours, again, atol=1e-5, rtol=1e-4)
 
 
-def test_an_int8_target_shows_states_in_the_checkpoints_own_basis(causal, reading):
+def test_features_of_an_int8_target_are_in_the_checkpoints_basis(causal, reading):
     pair = edgespec.load(reading[1], threads=1, target_format="int8")
     pair.target.score([pair.target.prefill(PROMPT)])
     (exact,) = causal.features([Text(PROMPT, (5,))])
@@ -165,7 +168,7 @@ def test_an_int8_target_shows_states_in_the_checkpoints_own_basis(causal, readin
     assert cosine.min() > 0.98
 
 
-def test_first_guesses_on_the_device_are_those_of_training(causal, reading):
+def test_first_drafted_tokens_on_the_device_are_those_of_training(causal, reading):
     folder = reading[1]
     text = Text(PROMPT, (5, 9, 80, 3))
     pair = edgespec.load(folder, threads=1)
@@ -176,8 +179,8 @@ def test_first_guesses_on_the_device_are_those_of_training(causal, reading):
     assert pair.draft.valid_length == pair.draft.length
 
 
-def test_further_guesses_on_the_device_are_those_of_training(causal, reading):
-    """From every place of a text: one guess on the target's states, then on the draft's own."""
+def test_later_drafted_tokens_on_the_device_are_those_of_training(causal, reading):
+    """At every position: one token from the target's states, then from the head's own states."""
     text = Text(PROMPT, (5, 9, 80, 3, 100, 17))
     pair = edgespec.load(reading[1], threads=1)
     expected = guesses(reading, causal, text)
@@ -194,8 +197,8 @@ def test_further_guesses_on_the_device_are_those_of_training(causal, reading):
         pair.target.score([row[0]])
 
 
-def test_each_round_drafts_from_what_the_target_showed_in_the_one_before(causal, reading):
-    """What was drafted and accepted is scored anew: its own guesses do not stay in the cache."""
+def test_each_round_drafts_from_the_targets_features_of_the_round_before(causal, reading):
+    """Accepted tokens are scored again: the head's own states do not stay in its cache."""
     pair = edgespec.load(reading[1], threads=1)
     draft = ModelDrafter(pair.draft, Sampling(1.0).processor(), pair.vocabulary)
     text = [pair.target.prefill(PROMPT)]
@@ -214,7 +217,7 @@ def test_each_round_drafts_from_what_the_target_showed_in_the_one_before(causal,
         text += [proposal.tokens[0], 90 + seed]
 
 
-def test_a_position_after_a_state_that_is_not_there_is_refused(reading):
+def test_a_position_without_a_state_before_it_is_refused(reading):
     pair = edgespec.load(reading[1], threads=1)
     pair.target.prefill(PROMPT)
     pair.draft.prefill(PROMPT)
@@ -245,8 +248,8 @@ def test_a_long_prompt_is_read_in_pieces(reading, monkeypatch):
 
 
 @pytest.mark.parametrize("piece", [512, 5])
-def test_what_is_kept_of_a_conversation_changes_no_guess(reading, monkeypatch, piece):
-    """Both caches kept, or both emptied before each turn: the same rounds from the same seed."""
+def test_reusing_a_conversations_cache_changes_no_draft(reading, monkeypatch, piece):
+    """Caches kept or emptied before each turn: the same seed gives the same rounds."""
     monkeypatch.setattr(prefill, "LONGEST", piece)
     pair = edgespec.load(reading[1], threads=1)
     process = Sampling(1.0).processor()
@@ -279,8 +282,8 @@ def test_what_is_kept_of_a_conversation_changes_no_guess(reading, monkeypatch, p
     assert turns(keeps=True) == turns(keeps=False)
 
 
-def test_a_token_that_a_draft_lacks_is_no_other_one(target, tmp_path):
-    """To the draft both are one token, but its target shows something else behind them."""
+def test_a_token_that_the_draft_lacks_keeps_its_own_features(target, tmp_path):
+    """The draft maps both to one token, but the target's features after them differ."""
     write_eagle(target, tmp_path / "draft", tokens=60)
     export_pair(str(target), str(tmp_path / "draft"), tmp_path / "pair", measure=False)
     pair = edgespec.load(tmp_path / "pair", threads=1)
@@ -302,7 +305,7 @@ def test_a_token_that_a_draft_lacks_is_no_other_one(target, tmp_path):
     assert np.array_equal(logits(other), fresh)
 
 
-def test_a_prompt_of_one_token_has_nothing_to_read_yet(reading):
+def test_a_prompt_of_one_token_has_no_features_yet(reading):
     pair = edgespec.load(reading[1], threads=1)
     plain = pair.generate([40], max_new_tokens=12, draft=False)
     assert (
@@ -310,8 +313,8 @@ def test_a_prompt_of_one_token_has_nothing_to_read_yet(reading):
     )
 
 
-def test_a_trace_tells_further_guesses_from_first_ones(causal, reading):
-    """Predictions rest on what a draft guesses without having seen the target there."""
+def test_a_trace_separates_later_drafted_tokens_from_first_ones(causal, reading):
+    """Predictions need what the head drafts without the target's features."""
     text = Text(PROMPT, (5, 9, 80, 3, 100, 17))
     pair = edgespec.load(reading[1], threads=1)
     qs = [torch.tensor(rows).softmax(-1) for rows in guesses(reading, causal, text)]
@@ -326,20 +329,22 @@ def test_a_trace_tells_further_guesses_from_first_ones(causal, reading):
             assert probability == pytest.approx(overlap.item(), abs=1e-4)
 
 
-def test_a_draft_that_reads_is_no_target(target, tmp_path):
+def test_an_eagle_head_cannot_be_a_target(target, tmp_path):
     write_eagle(target, tmp_path / "draft")
-    with pytest.raises(EdgespecError, match="reads its target's hidden states, so it cannot be"):
+    with pytest.raises(EdgespecError, match="reads its target's hidden states .*, so it cannot be"):
         export_pair(str(tmp_path / "draft"), None, tmp_path / "pair")
 
 
-def test_a_draft_that_reads_belongs_to_its_target(target, tmp_path):
+def test_an_eagle_head_belongs_to_its_target(target, tmp_path):
     write_eagle(target, tmp_path / "draft")
     tokenizer = byte_tokenizer(SIZE)
     for name, shape in (("shallow", {"layers": 2}), ("narrow", {"layers": 3, "heads": 2})):
         other = write_llama(
             tmp_path / name, vocab_size=SIZE, tokenizer=tokenizer, head_size=16, **shape
         )
-        with pytest.raises(EdgespecError, match=r"reads layers 2, 3 of .* pair it with its own"):
+        with pytest.raises(
+            EdgespecError, match=r"reads layers 2, 3 of .* pair it with the target it"
+        ):
             export_pair(str(other), str(tmp_path / "draft"), tmp_path / "pair")
     t5 = write_t5(tmp_path / "t5", vocab_size=SIZE, tokenizer=tokenizer)
     with pytest.raises(EdgespecError, match="cannot be paired"):
@@ -373,7 +378,7 @@ def test_a_manifest_of_two_exports_is_one_line(reading, tmp_path, role, features
         ({"target_hidden_size": "wide"}, "wrong kind"),
     ],
 )
-def test_a_config_that_cannot_be_is_one_line(target, tmp_path, changes, words):
+def test_an_impossible_config_is_one_line(target, tmp_path, changes, words):
     write_eagle(target, tmp_path / "draft")
     file = tmp_path / "draft" / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
@@ -382,7 +387,7 @@ def test_a_config_that_cannot_be_is_one_line(target, tmp_path, changes, words):
     assert "\n" not in str(error.value)
 
 
-def test_the_jax_path_refuses_it(target, tmp_path):
+def test_the_jax_path_refuses_an_eagle_head(target, tmp_path):
     jax_weights = pytest.importorskip("edgespec_jax.jax_weights")
     write_eagle(target, tmp_path / "draft")
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""A draft that has only some of its target's tokens."""
+"""Claim: a draft with fewer tokens than its target gets and gives the right token ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgespec.errors import EdgespecError
 SOME = SomeTokens([1, 4, 6], [0, 0, 2, 1, 1, 0, 2, 2])
 
 
-def test_a_token_that_the_draft_lacks_is_shown_as_the_one_that_stands_for_it():
+def test_a_token_that_the_draft_lacks_is_replaced_by_another():
     assert SOME.to_draft_ids([4, 5, 6, 7]) == [1, 0, 2, 2]
     assert SharedTokens(3).to_draft_ids([0, 2, 3, 9]) == [0, 2, 0, 0]
 
@@ -33,7 +33,7 @@ def test_the_drafts_distribution_is_over_the_targets_tokens():
     assert distribution.probabilities is probabilities
 
 
-def test_of_shared_tokens_only_the_shared_columns_count():
+def test_with_shared_ids_only_the_shared_columns_count():
     process = lambda row: one_hot(int(row.argmax()))  # noqa: E731
     distribution = SharedTokens(2).distribution(process, np.array([1, 2, 9], np.float32))
     assert distribution.tokens.tolist() == [1]
@@ -54,7 +54,7 @@ def test_of_shared_tokens_only_the_shared_columns_count():
         ({"outputs": ["a", "b", "c"], "inputs": [0] * 8}, "damaged"),
     ],
 )
-def test_maps_that_do_not_fit_are_one_line(maps, words, tmp_path):
+def test_maps_that_do_not_fit_are_refused_in_one_line(maps, words, tmp_path):
     file = tmp_path / "draft_vocabulary.json"
     file.write_text(json.dumps(maps))
     with pytest.raises(EdgespecError, match=words) as error:

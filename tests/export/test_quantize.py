@@ -174,6 +174,6 @@ def test_numbers_beyond_fp16_are_refused_by_name(tmp_path):
 def test_an_unknown_format_is_refused(tmp_path):
     source = write_llama(tmp_path / "checkpoint")
     with pytest.raises(
-        UsageError, match="no target format 'int3'; there is: fp32, fp16, bf16"
+        UsageError, match=r"no target format 'int3'; there is: fp32, fp16, bf16, int8"
     ):
         export_pair(str(source), None, tmp_path / "pair", target_formats=["int3"])

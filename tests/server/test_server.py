@@ -1,12 +1,11 @@
-"""Claim: a program that speaks to OpenAI's servers gets the target's own texts from a pair.
+"""Claim: OpenAI clients get the target's own texts from a pair that is served.
 
-And nothing else: what would change a text and is not known is refused, a text that nobody waits for
-any more ends, and requests wait for each other.
+A field that would change the text and is not known is refused, a text that nobody waits for any
+more ends, and requests are answered one after the other.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
@@ -14,28 +13,24 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import edgespec
 from command import EDGESPEC, run
+from serving import CHAT, DRAFTED, GREEDY, QUESTION, TEXT, Served, chat, connected, sent
 
-pytest.importorskip("starlette")
 openai = pytest.importorskip("openai")
 
 from starlette.testclient import TestClient  # noqa: E402
 
 from edgespec.artifact.chat_format import user_message  # noqa: E402
-from edgespec.server.app import listening, serve, server  # noqa: E402
-from edgespec.server.openai_api import NEUTRAL  # noqa: E402
+from edgespec.errors import shortened  # noqa: E402
+from edgespec.server.app import application  # noqa: E402
+from edgespec.server.openai_fields import NEUTRAL, TYPES  # noqa: E402
 
-QUESTION = "Hello there, who are you?"
-GREEDY = {"temperature": 0, "max_tokens": 30}
 DRAWN = {"temperature": 0.9, "top_p": 0.8, "seed": 7, "max_tokens": 30}
-DRAFTED = {"draft": "model", "gamma": 3, "rule": None}
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 
 
 @pytest.fixture(scope="module")
@@ -45,23 +40,19 @@ def pair(chat_folder) -> edgespec.Pair:
 
 @pytest.fixture
 def client(pair):
-    with TestClient(server(pair, "small", DRAFTED), base_url="http://localhost") as client:
+    with TestClient(application(pair, "small", DRAFTED), base_url="http://localhost") as client:
         yield client
 
 
-def chat(**fields):
-    return {"messages": [user_message(QUESTION)], **GREEDY, **fields}
-
-
-def own(pair, given=None, **options):
-    """What the pair itself says."""
+def own(pair, prompt=None, **options):
+    """What the pair generates without a server."""
     renamed = {"max_tokens": "max_new_tokens"}
     options = {renamed.get(name, name): value for name, value in options.items()}
-    return pair.generate(given or [user_message(QUESTION)], **DRAFTED, **options)
+    return pair.generate(prompt or [user_message(QUESTION)], **DRAFTED, **options)
 
 
 def events(response):
-    """What a stream of events says, the end mark taken off."""
+    """The objects of a stream of events, without the end mark."""
     lines = [line for line in response.text.split("\n\n") if line]
     assert all(line.startswith("data: ") for line in lines)
     assert lines.pop() == "data: [DONE]"
@@ -72,7 +63,7 @@ def events(response):
 
 
 @pytest.mark.parametrize("options", [GREEDY, DRAWN], ids=["greedy", "drawn"])
-def test_a_chats_answer_is_the_pairs_own(client, pair, options):
+def test_a_chat_answer_is_the_text_of_the_pair(client, pair, options):
     answer = client.post(CHAT, json=chat(**options)).json()
     expected = own(pair, **options)
     (choice,) = answer["choices"]
@@ -113,28 +104,28 @@ def test_a_streamed_answer_is_the_same_in_pieces(client, options, counted):
         assert (usage["choices"], usage["usage"]) == ([], whole["usage"])
 
 
-@pytest.mark.parametrize("given", ["once", ["once"], [5, 6, 7], [[5, 6, 7]]], ids=str)
-def test_a_text_or_tokens_are_gone_on_from_without_a_chat_format(client, pair, given):
-    plain = given[0] if isinstance(given[0], (str, list)) and given != "once" else given
-    answer = client.post(TEXT, json={"prompt": given, **GREEDY}).json()
+@pytest.mark.parametrize("prompt", ["once", ["once"], [5, 6, 7], [[5, 6, 7]]], ids=str)
+def test_a_text_or_token_ids_are_continued_without_a_chat_format(client, pair, prompt):
+    plain = prompt[0] if isinstance(prompt[0], (str, list)) and prompt != "once" else prompt
+    answer = client.post(TEXT, json={"prompt": prompt, **GREEDY}).json()
     assert answer["object"] == "text_completion"
     assert answer["choices"][0]["text"] == own(pair, plain, **GREEDY).text
-    pieces = events(client.post(TEXT, json={"prompt": given, **GREEDY, "stream": True}))
+    pieces = events(client.post(TEXT, json={"prompt": prompt, **GREEDY, "stream": True}))
     text = "".join(piece["choices"][0]["text"] for piece in pieces)
     assert text == answer["choices"][0]["text"]
 
 
-def test_a_conversation_goes_on_with_a_system_prompt_in_parts(client, pair):
+def test_a_conversation_continues_after_a_system_prompt_in_parts(client, pair):
     earlier = [{"role": "system", "content": "Be brief."}, user_message("Hi")]
     earlier.append({"role": "assistant", "content": own(pair, earlier, **GREEDY).text})
-    nothing = {"refusal": None, "annotations": [], "tool_calls": None}
-    asked = [
+    empty = {"refusal": None, "annotations": [], "tool_calls": None}
+    messages = [
         {"role": "developer", "content": [{"type": "text", "text": "Be "}, text("brief.")]},
         earlier[1],
-        {**earlier[2], **nothing},
+        {**earlier[2], **empty},
         {"role": "user", "content": [text(QUESTION)]},
     ]
-    answer = client.post(CHAT, json={"messages": asked, **GREEDY}).json()
+    answer = client.post(CHAT, json={"messages": messages, **GREEDY}).json()
     expected = own(pair, [*earlier, user_message(QUESTION)], **GREEDY)
     assert answer["choices"][0]["message"]["content"] == expected.text
 
@@ -143,17 +134,17 @@ def text(content):
     return {"type": "text", "text": content}
 
 
-def test_what_is_not_said_is_as_at_openai(client, pair):
-    """Temperature 1, and 16 tokens of a text that is no chat."""
-    asked = {"prompt": "once", "seed": 5}
-    choice = client.post(TEXT, json=asked).json()["choices"][0]
+def test_missing_fields_have_openais_defaults(client, pair):
+    """Temperature 1, and 16 tokens of a completion."""
+    request = {"prompt": "once", "seed": 5}
+    choice = client.post(TEXT, json=request).json()["choices"][0]
     assert choice["text"] == own(pair, "once", temperature=1.0, seed=5, max_tokens=16).text
-    asked = {"messages": [user_message(QUESTION)], "seed": 5, "max_tokens": 20}
-    message = client.post(CHAT, json=asked).json()["choices"][0]["message"]
+    request = {"messages": [user_message(QUESTION)], "seed": 5, "max_tokens": 20}
+    message = client.post(CHAT, json=request).json()["choices"][0]["message"]
     assert message["content"] == own(pair, temperature=1.0, seed=5, max_tokens=20).text
 
 
-def test_a_stop_string_ends_the_text_and_says_so(client, pair):
+def test_a_stop_string_ends_the_text_and_is_the_reason(client, pair):
     whole = own(pair, **GREEDY).text
     end = whole[8:10]
     choice = client.post(CHAT, json=chat(stop=[end])).json()["choices"][0]
@@ -162,8 +153,7 @@ def test_a_stop_string_ends_the_text_and_says_so(client, pair):
 
 
 def test_openais_own_client_is_served(pair):
-    at = listening("127.0.0.1", 0)
-    with served(pair, at) as port:
+    with Served(pair) as port:
         client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none")
         assert [model.id for model in client.models.list()] == ["small"]
         assert client.models.retrieve("small").object == "model"
@@ -211,39 +201,39 @@ OTHERWISE = {
 }
 
 
-def test_every_field_that_asks_for_more_is_tried():
+def test_every_field_with_a_neutral_value_is_tried():
     assert OTHERWISE.keys() == NEUTRAL.keys()
 
 
 @pytest.mark.parametrize("name", OTHERWISE)
-def test_what_would_change_the_text_and_is_not_known_is_refused(client, name):
-    user_message = refused(client, CHAT, json=chat(**{name: OTHERWISE[name]}))
-    assert user_message.startswith(f"{name} is {OTHERWISE[name]!r}; only ")
+def test_a_field_that_asks_for_more_than_a_text_is_refused(client, name):
+    message = refused(client, CHAT, json=chat(**{name: OTHERWISE[name]}))
+    assert message.startswith(f"{name} is {OTHERWISE[name]!r}; only ")
     whole = client.post(CHAT, json=chat()).json()["choices"]
-    for nothing in (NEUTRAL[name], None):
-        assert client.post(CHAT, json=chat(**{name: nothing})).json()["choices"] == whole
+    for neutral in (NEUTRAL[name], None):
+        assert client.post(CHAT, json=chat(**{name: neutral})).json()["choices"] == whole
 
 
 @pytest.mark.parametrize("name", ["repeat_penalty", "grammar", "prompt", "max_new_tokens"])
-def test_a_field_that_nobody_knows_is_refused(client, name):
+def test_an_unknown_field_is_refused(client, name):
     assert (
         refused(client, CHAT, json=chat(**{name: 1})) == f"{name} is not known here; leave it out"
     )
 
 
-def test_what_no_text_depends_on_may_be_said(client):
+def test_fields_that_no_text_depends_on_are_ignored(client):
     whole = client.post(CHAT, json=chat()).json()["choices"]
-    idle = {"user": "me", "metadata": {"a": "b"}, "store": False, "model": "gpt"}
-    assert client.post(CHAT, json=chat(**idle)).json()["choices"] == whole
+    ignored = {"user": "me", "metadata": {"a": "b"}, "store": False, "model": "gpt"}
+    assert client.post(CHAT, json=chat(**ignored)).json()["choices"] == whole
 
 
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize(
-    ("fields", "user_message"),
+    ("fields", "part"),
     [
         ({"temperature": "hot"}, "temperature is 'hot'"),
         ({"top_p": 2}, "top_p is 2"),
-        ({"max_tokens": 0}, "max_new_tokens is 0"),
+        ({"max_tokens": 0}, "max_tokens is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"stop": [3]}, "stop is [3]"),
         ({"messages": None}, "messages is None"),
@@ -260,95 +250,140 @@ def test_what_no_text_depends_on_may_be_said(client):
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_a_request_that_will_not_do_is_one_line_and_no_stream(
-    client, fields, user_message, streams
-):
+def test_a_request_that_cannot_be_answered_is_one_line_and_no_stream(client, fields, part, streams):
     message = refused(client, CHAT, json=chat(**{**fields, "stream": streams}))
-    assert user_message in message
+    assert part in message
     assert "\n" not in message
     assert client.post(CHAT, json=chat()).status_code == 200
 
 
+WRONG_TYPES = {
+    "max_tokens": [True, 1.5, "5", 0],
+    "max_completion_tokens": [True, -1],
+    "temperature": [True, "hot", [1], 10**400],
+    "top_p": [True, {}],
+    "top_k": [True, 1.5, -1],
+    "min_p": ["x"],
+    "seed": [True, 1.5, "x", -1],
+    "stop": [{"a": 1}, 5, ["a", 5], True],
+    "ignore_eos": [1, "true"],
+    "model": [5],
+    "stream": ["x", 1],
+    "stream_options": [True, {"include_usage": 1.5}],
+    "user": [5],
+    "metadata": ["x"],
+    "store": ["x"],
+    "service_tier": [1],
+    "safety_identifier": [1],
+    "prompt_cache_key": [1],
+    "prompt_cache_retention": [1],
+    "parallel_tool_calls": [1],
+}
+NEARLY_NEUTRAL = {"n": True, "best_of": True, "echo": 0, "logprobs": 0, "frequency_penalty": False}
+
+
+def test_every_field_with_a_type_is_tried():
+    assert WRONG_TYPES.keys() == TYPES.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in WRONG_TYPES.items() for value in values],
+    ids=lambda value: repr(value)[:20],
+)
+def test_a_value_of_another_type_is_refused(client, name, value):
+    message = refused(client, CHAT, json=chat(**{name: value}))
+    assert message.startswith(f"{name} is {shortened(value)}; give ")
+
+
+@pytest.mark.parametrize("name", NEARLY_NEUTRAL)
+def test_true_is_not_one(client, name):
+    message = refused(client, CHAT, json=chat(**{name: NEARLY_NEUTRAL[name]}))
+    assert message.startswith(f"{name} is {NEARLY_NEUTRAL[name]}; only ")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({name: "x" * 5000} for name in ("temperature", "n", "messages", "stop_at", "tools")),
+        {"x" * 5000: 1},
+        {"messages": ["x" * 5000]},
+        {"messages": [{"role": "user", "content": [{"type": "x" * 5000}]}]},
+        {"messages": [{"role": "x" * 5000, "content": "a"}]},
+        {"temperature": [1] * 5000},
+    ],
+    ids=range(10),
+)
+def test_a_long_value_is_cut_in_the_message(client, fields):
+    assert len(refused(client, CHAT, json=chat(**fields))) < 250
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["Application/JSON", "application/json; charset=utf-8", "APPLICATION/JSON ;charset=UTF-8"],
+)
+def test_the_content_type_may_be_in_capitals_and_have_parameters(client, content_type):
+    headers = {"content-type": content_type}
+    assert client.post(CHAT, content=json.dumps(chat()), headers=headers).status_code == 200
+
+
 @pytest.mark.parametrize("prompt", [None, 5, {}, [], [1.5], [272], ["a", "b"]], ids=str)
-def test_a_prompt_that_is_none_is_refused(client, prompt):
+def test_a_prompt_of_another_type_is_refused(client, prompt):
     assert refused(client, TEXT, json={"prompt": prompt, **GREEDY})
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b"[" * 99999], ids=len)
-def test_what_is_no_json_is_refused(client, body):
+def test_a_body_that_is_no_json_is_refused(client, body):
     headers = {"content-type": "application/json"}
     assert "the request is" in refused(client, CHAT, content=body, headers=headers)
 
 
-def test_a_number_that_is_none_is_refused(client):
-    """Python's reader takes what JSON has no word for."""
+def test_nan_is_refused(client):
+    """JSON has no NaN, but Python's reader accepts it."""
     body = json.dumps(chat(temperature=float("nan")))
     headers = {"content-type": "application/json"}
     assert "temperature is nan" in refused(client, CHAT, content=body, headers=headers)
 
 
-def test_a_page_in_a_browser_is_kept_out(client, pair):
-    """It may send plain text anywhere, and reach this machine by a name of its own."""
+def test_a_web_page_is_refused(client, pair):
+    """It may send plain text to any server, and give this machine a name of its own."""
     body = json.dumps(chat())
     assert "no JSON" in refused(client, CHAT, content=body, headers={"content-type": "text/plain"})
     assert client.post(CHAT, json=chat(), headers={"host": "evil.example"}).status_code == 400
-    open_to_all = TestClient(server(pair, "small", {}, "0.0.0.0"), base_url="http://my.machine")
-    assert open_to_all.get("/health").json() == {"status": "ok"}
+    everywhere = application(pair, "small", {}, host="0.0.0.0")
+    with TestClient(everywhere, base_url="http://my.machine") as open_to_all:
+        assert open_to_all.get("/health").json() == {"status": "ok"}
 
 
-def test_it_listens_at_an_address_of_the_sixth_version_too(pair):
+def test_it_listens_at_an_ipv6_address(pair):
     try:
-        at = listening("::1", 0)
+        served = Served(pair, "::1")
     except edgespec.UsageError:
-        pytest.skip("this system has no such address")
-    with served(pair, at) as port:
-        connection = http.client.HTTPConnection("::1", port, timeout=60)
+        pytest.skip("this system has no IPv6")
+    with served as port:
+        connection = connected(port, "::1")
         connection.request("GET", "/health")
         assert connection.getresponse().status == 200
         connection.close()
 
 
-def test_a_model_that_does_not_chat_goes_on_from_texts_alone(tiny):
-    client = TestClient(server(tiny, "tiny", {}), base_url="http://localhost")
-    assert "chat format" in refused(client, CHAT, json=chat())
-    assert client.post(TEXT, json={"prompt": "x", **GREEDY}).status_code == 200
+def test_a_model_without_a_chat_format_completes_texts_only(tiny):
+    with TestClient(application(tiny, "tiny", {}), base_url="http://localhost") as client:
+        assert "chat format" in refused(client, CHAT, json=chat())
+        assert client.post(TEXT, json={"prompt": "x", **GREEDY}).status_code == 200
 
 
 # --- several at once -----------------------------------------------------------------------------
 
 
-class served:  # noqa: N801
-    """A server of its own thread, at a port."""
-
-    def __init__(self, pair, at):
-        self._at = at
-        arguments = (server(pair, "small", DRAFTED), at)
-        self._thread = threading.Thread(target=serve, args=arguments, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self._at.getsockname()[1]
-
-    def __exit__(self, *_):
-        self._at.close()
-
-
-def asked(port, **fields):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    headers = {"content-type": "application/json"}
-    connection.request("POST", CHAT, json.dumps(chat(**fields)), headers)
-    return connection
-
-
-def test_requests_wait_for_each_other(pair):
-    """Interleaved they would end each other's texts: a pair keeps one."""
-    at = listening("127.0.0.1", 0)
+def test_requests_are_answered_one_after_the_other(pair):
+    """A pair holds one text; two at once would end each other's."""
     ways = [{"messages": [user_message(QUESTION + "!" * n)], **DRAWN} for n in range(6)]
     expected = [own(pair, way["messages"], **DRAWN).text for way in ways]
-    with served(pair, at) as port, ThreadPoolExecutor(6) as pool:
+    with Served(pair) as port, ThreadPoolExecutor(6) as pool:
 
         def answer(way):
-            connection = asked(port, **way, stream=ways.index(way) % 2 == 0)
+            connection = sent(port, **way, stream=ways.index(way) % 2 == 0)
             answer = connection.getresponse().read().decode()
             connection.close()
             if not answer.startswith("data: "):
@@ -361,48 +396,40 @@ def test_requests_wait_for_each_other(pair):
 
 @pytest.mark.parametrize("streams", [True, False])
 def test_a_text_that_nobody_waits_for_ends(pair, monkeypatch, streams):
-    """Its tokens come slowly here, a thousand of them: the next request would wait for minutes."""
-    going_on = pair.stream
+    """A text without an end, which only a client that leaves can end."""
+    stream, begun = pair.stream, threading.Event()
 
-    def slow(given, **options):
-        stream = going_on(given, **options)
+    def endless(prompt, **options):
+        result = stream(prompt, **options)
         if options["max_new_tokens"] > 500:
-            chunks = stream._chunks
-            stream._chunks = (time.sleep(0.2) or chunk for chunk in chunks)
-        return stream
+            chunk = next(result)
+            result._chunks = iter(lambda: begun.set() or chunk, None)
+        return result
 
-    monkeypatch.setattr(pair, "stream", slow)
-    at = listening("127.0.0.1", 0)
-    with served(pair, at) as port:
-        left = asked(port, max_tokens=900, ignore_eos=True, stream=streams)
-        if streams:
-            response = left.getresponse()
-            assert response.readline().startswith(b"data: ")
-            response.close()
-        else:
-            time.sleep(1)
+    monkeypatch.setattr(pair, "stream", endless)
+    with Served(pair) as port:
+        left = sent(port, max_tokens=900, stream=streams)
+        assert begun.wait(60)
         left.close()
-        began = time.monotonic()
-        next_ = asked(port)
+        next_ = sent(port)
         assert next_.getresponse().status == 200
         next_.close()
-        assert time.monotonic() - began < 60
 
 
-def test_what_goes_wrong_in_the_middle_is_an_event_and_no_end(client, pair, monkeypatch):
-    going_on = pair.stream
+def test_an_error_after_the_first_token_is_an_event_without_an_end_mark(client, pair, monkeypatch):
+    stream = pair.stream
 
-    def overtaken(given, **options):
-        stream = going_on(given, **options)
-        chunks = stream._chunks
+    def overtaken(prompt, **options):
+        result = stream(prompt, **options)
+        chunks = result._chunks
 
         def until():
             yield next(chunks)
-            next(going_on("another", max_new_tokens=1))
+            next(stream("another", max_new_tokens=1))
             yield from chunks
 
-        stream._chunks = until()
-        return stream
+        result._chunks = until()
+        return result
 
     monkeypatch.setattr(pair, "stream", overtaken)
     lines = client.post(CHAT, json=chat(stream=True)).text.split("\n\n")
@@ -422,29 +449,29 @@ def test_the_command_serves_until_it_is_interrupted(chat_folder):
         line = process.stderr.readline()
         assert line.startswith("pair at http://127.0.0.1:")
         port = int(line.split("/v1")[0].rpartition(":")[2])
-        connection = asked(port)
+        connection = sent(port)
         assert json.loads(connection.getresponse().read())["model"] == "pair"
         connection.close()
         process.send_signal(signal.SIGINT)
-        user_message = process.communicate(timeout=60)[1]
-    assert "Traceback" not in user_message
+        error = process.communicate(timeout=60)[1]
+    assert "Traceback" not in error
     assert process.returncode == 130
 
 
-def test_a_port_that_is_taken_is_one_line(chat_folder):
+def test_a_port_in_use_is_one_line(chat_folder):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        user_message = run("serve", chat_folder, "--port", port, code=2).stderr
-    assert user_message.startswith(f"edgespec: cannot listen at 127.0.0.1 port {port}: ")
-    assert len(user_message.splitlines()) == 1
+        error = run("serve", chat_folder, "--port", port, code=2).stderr
+    assert error.startswith(f"edgespec: cannot listen at 127.0.0.1 port {port}: ")
+    assert len(error.splitlines()) == 1
     assert "cannot listen" in run("serve", chat_folder, "--host", "no.such.host.", code=2).stderr
 
 
 def test_without_its_extra_the_command_says_what_to_install(chat_folder, monkeypatch):
-    monkeypatch.delitem(sys.modules, "edgespec.server.app", raising=False)
+    monkeypatch.delitem(sys.modules, "edgespec.server.run", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    user_message = run("serve", chat_folder, code=1).stderr
-    assert "pip install 'edgespec[server]'" in user_message
+    error = run("serve", chat_folder, code=1).stderr
+    assert "pip install 'edgespec[server]'" in error
 
 
 def test_the_library_itself_needs_no_server():

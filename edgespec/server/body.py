@@ -1,0 +1,85 @@
+"""The body of a request as a JSON object, never more of it than the limit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from starlette.requests import Request as HttpRequest
+
+from edgespec.errors import UsageError, shortened
+from edgespec.server.json_value import JsonObject
+from edgespec.server.limits import Limits
+
+__all__ = ["BodySizeError", "BodyTimeoutError", "read_json"]
+
+
+class BodySizeError(UsageError):
+    """The body has more bytes than the server reads. Status 413."""
+
+
+class BodyTimeoutError(UsageError):
+    """The body did not arrive in time. Status 408."""
+
+
+async def read_json(http: HttpRequest, limits: Limits) -> JsonObject:
+    """The request's JSON object.
+
+    Raises:
+        BodySizeError: by its Content-Length, or as soon as more bytes than the limit have come.
+        BodyTimeoutError: it was not complete in time.
+        UsageError: the content type is another one, or the body is no JSON object.
+        starlette.requests.ClientDisconnect: the client left in the middle of the body.
+    """
+    _check_content_type(http)
+    try:
+        async with asyncio.timeout(limits.timeout):
+            text = await _read(http, limits.max_body)
+    except TimeoutError:
+        raise BodyTimeoutError(
+            f"the body did not arrive within {limits.timeout:g} s; send it faster, or start the "
+            "server with a longer --timeout"
+        ) from None
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = str(error)[:80]
+        raise UsageError(f"the request is no JSON ({reason}); send a JSON object") from None
+    if not isinstance(body, dict):
+        raise UsageError(f"the request is {shortened(body)}; send a JSON object")
+    return body
+
+
+def _check_content_type(http: HttpRequest) -> None:
+    """A web page can send other types than JSON to this server without asking first (CORS)."""
+    content_type = http.headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise UsageError(
+            f"the request's Content-Type is {shortened(content_type)}, no JSON; send "
+            "application/json"
+        )
+
+
+async def _read(http: HttpRequest, max_bytes: int) -> bytes:
+    announced = http.headers.get("content-length", "")
+    if announced.isascii() and announced.isdecimal() and _above(announced, max_bytes):
+        raise BodySizeError(_too_large(f"has {shortened(announced)[1:-1]} bytes", max_bytes))
+    body = bytearray()
+    async for part in http.stream():
+        if len(body) + len(part) > max_bytes:
+            raise BodySizeError(_too_large("is larger", max_bytes))
+        body += part
+    return bytes(body)
+
+
+def _above(digits: str, limit: int) -> bool:
+    """Whether the number is larger; Python refuses to convert thousands of digits."""
+    digits = digits.lstrip("0")
+    return len(digits) > 20 or int(digits or "0") > limit
+
+
+def _too_large(what: str, max_bytes: int) -> str:
+    return (
+        f"the body {what}; the limit is {max_bytes} bytes: send less, or start the server with a "
+        "larger --max-body"
+    )

@@ -1,0 +1,116 @@
+"""The fields of OpenAI's requests: which are used, which are ignored, and the type of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from edgespec.errors import UsageError, shortened
+from edgespec.server.json_value import JsonObject, JsonValue
+
+__all__ = ["NEUTRAL", "OPTIONS", "check_fields"]
+
+
+@dataclass(frozen=True)
+class Type:
+    """The values that a field may have, in words and as a test."""
+
+    words: str
+    holds: Callable[[JsonValue], bool]
+
+
+def _is_whole(value: JsonValue) -> bool:
+    """JSON's true is no number, but Python's is; more than 64 bits fit no model's arithmetic."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+
+
+def _is_number(value: JsonValue) -> bool:
+    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_stop(value: JsonValue) -> bool:
+    texts = value if isinstance(value, list) else [value]
+    return all(isinstance(text, str) for text in texts)
+
+
+def _is_stream_options(value: JsonValue) -> bool:
+    return isinstance(value, Mapping) and value.get("include_usage") in (None, True, False)
+
+
+BOOLEAN = Type("true or false", lambda value: isinstance(value, bool))
+TEXT = Type("a text", lambda value: isinstance(value, str))
+OBJECT = Type("an object", lambda value: isinstance(value, Mapping))
+NUMBER = Type("a finite number", _is_number)
+COUNT = Type("a whole number from 1", lambda value: _is_whole(value) and _at_least(value, 1))
+FROM_0 = Type("a whole number from 0", lambda value: _is_whole(value) and _at_least(value, 0))
+STOP = Type("a text, or a list of texts", _is_stop)
+STREAM_OPTIONS = Type(
+    "an object whose include_usage, if there, is true or false", _is_stream_options
+)
+
+
+def _at_least(value: JsonValue, least: int) -> bool:
+    return isinstance(value, int) and value >= least
+
+
+# OpenAI's name, and that of the option of `Pair.stream`.
+OPTIONS = {
+    "max_tokens": "max_new_tokens",
+    "max_completion_tokens": "max_new_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "seed": "seed",
+    "stop": "stop",
+    "ignore_eos": "ignore_eos",
+}
+TYPES = {
+    # Options of `Pair.stream`.
+    **{"max_tokens": COUNT, "max_completion_tokens": COUNT, "seed": FROM_0, "stop": STOP},
+    **{"temperature": NUMBER, "top_p": NUMBER, "top_k": FROM_0, "min_p": NUMBER},
+    "ignore_eos": BOOLEAN,
+    # About the answer's form.
+    **{"model": TEXT, "stream": BOOLEAN, "stream_options": STREAM_OPTIONS},
+    # Ignored: about the caller, or about OpenAI's own service. No text depends on them.
+    **{"user": TEXT, "metadata": OBJECT, "store": BOOLEAN, "service_tier": TEXT},
+    **{"safety_identifier": TEXT, "prompt_cache_key": TEXT, "prompt_cache_retention": TEXT},
+    "parallel_tool_calls": BOOLEAN,
+}
+# Fields that ask for more than a text, each with the one value that asks for nothing.
+NEUTRAL: dict[str, JsonValue] = {
+    **{"n": 1, "best_of": 1, "echo": False, "suffix": "", "tools": [], "functions": []},
+    **{"tool_choice": "none", "frequency_penalty": 0, "presence_penalty": 0, "logit_bias": {}},
+    **{"logprobs": False, "top_logprobs": 0, "response_format": {"type": "text"}},
+    **{"modalities": ["text"]},
+}
+
+
+def check_fields(fields: JsonObject, prompt_field: str) -> None:
+    """Checks every field but the prompt. Fields that are null must have been taken out.
+
+    A field that would change the text and is not known is refused: to ignore it would give
+    another text than the one that was asked for.
+
+    Args:
+        prompt_field: "messages" or "prompt".
+
+    Raises:
+        UsageError: a field is unknown, or its value is not allowed.
+    """
+    for name, value in fields.items():
+        if name in TYPES:
+            if not TYPES[name].holds(value):
+                raise UsageError(f"{name} is {shortened(value)}; give {TYPES[name].words}")
+        elif name in NEUTRAL:
+            if not _same(value, NEUTRAL[name]):
+                only = repr(NEUTRAL[name])
+                raise UsageError(f"{name} is {shortened(value)}; only {only} is known here")
+        elif name != prompt_field:
+            raise UsageError(f"{shortened(name)[1:-1]} is not known here; leave it out")
+
+
+def _same(value: JsonValue, other: JsonValue) -> bool:
+    """Equal in JSON, where true is not 1."""
+    return isinstance(value, bool) == isinstance(other, bool) and value == other

@@ -1,0 +1,22 @@
+"""Claim: an error message never repeats a long value."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgespec.errors import shortened
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("short", "'short'"),
+        (5, "5"),
+        ("x" * 9, "'xxxxxx…"),
+        (b"x" * 9, "b'xxxxx…"),
+        ([1] * 9, "[1, 1, …"),
+    ],
+    ids=["text", "number", "long text", "bytes", "list"],
+)
+def test_a_value_is_cut_to_the_limit(value, text):
+    assert shortened(value, 8) == text

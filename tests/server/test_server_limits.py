@@ -1,0 +1,346 @@
+"""Claim: no client can stop the server: each limit is kept, and said in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import select
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+from starlette.requests import ClientDisconnect
+
+import edgespec
+from command import EDGESPEC, run
+from edgespec.artifact.chat_format import user_message
+from edgespec.server.app import application
+from edgespec.server.event_stream import timed
+from edgespec.server.limits import Limits, usual_max_body
+from edgespec.server.pair_queue import PairQueue, QueueFullError
+from serving import CHAT, DRAFTED, JSON_TYPE, Served, chat, connected, sent
+
+
+@pytest.fixture(scope="module")
+def pair(chat_folder) -> edgespec.Pair:
+    return edgespec.load(chat_folder, threads=1)
+
+
+class Gate:
+    """Holds up every text before its first token, until it is opened."""
+
+    def __init__(self, pair, monkeypatch):
+        self.reached, self._open = threading.Event(), threading.Event()
+        self.prompts, self._stream = [], pair.stream
+        monkeypatch.setattr(pair, "stream", self._gated)
+
+    def open(self):
+        self._open.set()
+
+    def _gated(self, prompt, **options):
+        self.prompts.append(prompt[0]["content"])
+        self.reached.set()
+        assert self._open.wait(60)
+        return self._stream(prompt, **options)
+
+
+@pytest.fixture
+def gate(pair, monkeypatch):
+    gate = Gate(pair, monkeypatch)
+    yield gate
+    gate.open()
+
+
+def status_of(connection):
+    """The status and the error, if any."""
+    response = connection.getresponse()
+    body = json.loads(response.read())
+    connection.close()
+    return response.status, body.get("error", {}).get("message", "")
+
+
+def healthy(port):
+    connection = connected(port)
+    connection.timeout = 10
+    connection.request("GET", "/health")
+    return status_of(connection)[0] == 200
+
+
+# --- the queue -----------------------------------------------------------------------------------
+
+
+def test_sixty_waiting_requests_leave_the_server_alive(pair, gate):
+    """They used to fill the 40 threads of a pool, and no request was answered any more."""
+    with Served(pair, queue=100) as port:
+        waiting = [sent(port) for _ in range(60)]
+        assert gate.reached.wait(60)
+        assert healthy(port)
+        for connection in waiting:
+            connection.close()
+        gate.open()
+        assert status_of(sent(port)) == (200, "")
+
+
+def test_a_request_beyond_the_queue_is_refused_at_once(pair, gate):
+    with Served(pair, queue=0) as port:
+        answered = sent(port)
+        assert gate.reached.wait(60)
+        refused = sent(port)
+        response = refused.getresponse()
+        assert response.status == 503
+        assert int(response.headers["Retry-After"]) > 0
+        error = json.loads(response.read())["error"]
+        refused.close()
+        assert error["type"] == "server_error"
+        assert "--queue" in error["message"]
+        gate.open()
+        assert status_of(answered) == (200, "")
+
+
+def test_a_waiting_client_that_leaves_gives_up_its_turn(pair, gate):
+    with Served(pair, queue=1) as port:
+        first = sent(port, messages=[user_message("first")])
+        assert gate.reached.wait(60)
+        both = [sent(port, messages=[user_message("left")]) for _ in range(2)]
+        (refused,), _, _ = select.select([c.sock for c in both], [], [], 60)
+        for connection in both:
+            if connection.sock is refused:
+                assert status_of(connection)[0] == 503
+            else:
+                connection.close()
+        last = _queued(port, "last")
+        gate.open()
+        assert status_of(first) == status_of(last) == (200, "")
+    assert gate.prompts == ["first", "last"]
+
+
+def _queued(port, text):
+    """A request that waits: one that is refused is sent again."""
+    while True:
+        connection = sent(port, messages=[user_message(text)])
+        if not select.select([connection.sock], [], [], 0.2)[0]:
+            return connection
+        assert status_of(connection)[0] == 503
+
+
+def test_the_pair_is_used_by_one_thread(pair, monkeypatch):
+    """Tokenizing included, of several requests at once."""
+    threads, stream = set(), pair.stream
+
+    def observed(prompt, **options):
+        threads.add(threading.get_ident())
+        for chunk in (result := stream(prompt, **options)):
+            threads.add(threading.get_ident())
+            del chunk
+        return result
+
+    monkeypatch.setattr(pair, "stream", observed)
+    with Served(pair) as port:
+        assert {status_of(c)[0] for c in [sent(port) for _ in range(6)]} == {200}
+    assert len(threads) == 1
+
+
+def test_a_cancelled_waiter_leaves_the_queue():
+    async def scenario():
+        queue = PairQueue(1)
+
+        async def wait():
+            async with queue.turn():
+                pass
+
+        async with queue.turn():
+            waiter = asyncio.create_task(wait())
+            await asyncio.sleep(0)
+            with pytest.raises(QueueFullError):
+                queue.check()
+            waiter.cancel()
+            await asyncio.wait([waiter])
+            queue.check()
+
+    asyncio.run(scenario())
+
+
+def test_tokenizing_a_long_text_lets_other_threads_run(tiny):
+    done, ticks = threading.Event(), 0
+
+    def tick():
+        nonlocal ticks
+        while not done.wait(0.001):
+            ticks += 1
+
+    clock = threading.Thread(target=tick)
+    clock.start()
+    tiny.encode("many words " * 100_000)
+    done.set()
+    clock.join()
+    assert ticks > 20
+
+
+# --- bodies --------------------------------------------------------------------------------------
+
+
+def begun(port, *headers):
+    """A POST request whose body is yet to be sent."""
+    connection = connected(port)
+    connection.putrequest("POST", CHAT)
+    for name, value in [*JSON_TYPE.items(), *headers]:
+        connection.putheader(name, value)
+    connection.endheaders()
+    return connection
+
+
+def test_a_body_that_announces_too_much_is_not_read(pair):
+    with Served(pair, max_body=1000) as port:
+        status, message = status_of(begun(port, ("Content-Length", "1001")))
+    assert status == 413
+    assert message.startswith("the body has 1001 bytes; the limit is 1000 bytes")
+
+
+def test_a_body_without_a_length_is_read_up_to_the_limit(pair):
+    with Served(pair, max_body=1000) as port:
+        connection = begun(port, ("Transfer-Encoding", "chunked"))
+        connection.send(b"3e9\r\n" + b" " * 1001 + b"\r\n")  # and no end
+        status, message = status_of(connection)
+    assert status == 413
+    assert message.startswith("the body is larger; the limit is 1000 bytes")
+
+
+def test_a_body_of_the_limit_is_answered(pair):
+    body = json.dumps(chat()).encode()
+    with Served(pair, max_body=len(body)) as port:
+        for more, status in ((b"", 200), (b" ", 413)):
+            connection = connected(port)
+            connection.request("POST", CHAT, body + more, JSON_TYPE)
+            assert status_of(connection)[0] == status
+
+
+def test_the_usual_limit_lets_every_prompt_through_that_fits_the_cache():
+    text = "\\u00e4" * 4  # a token of four characters, as JSON writes it at its longest
+    assert usual_max_body(8192) > 8192 * len(text)
+    assert usual_max_body(8192) < 2 * 2**20
+
+
+def test_a_client_that_leaves_in_its_body_is_no_error(pair):
+    """The server's log showed a traceback for each."""
+    starlette, answers = application(pair, "small", DRAFTED, Limits()), []
+    headers = [(name.encode(), value.encode()) for name, value in JSON_TYPE.items()]
+    scope = {"type": "http", "method": "POST", "path": CHAT, "query_string": b"", "root_path": ""}
+    messages = [{"type": "http.request", "body": b"{", "more_body": True}]
+
+    async def receive():
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    async def send(message):
+        answers.append(message)
+
+    headers.append((b"host", b"localhost"))
+    asyncio.run(starlette({**scope, "headers": headers}, receive, send))
+    assert answers[0]["status"] == 499
+
+
+# --- time ----------------------------------------------------------------------------------------
+
+
+def test_a_body_that_does_not_arrive_is_given_up(pair):
+    with Served(pair, timeout=0.2) as port:
+        connection = begun(port, ("Content-Length", "100"))
+        connection.send(b"{")
+        status, message = status_of(connection)
+    assert status == 408
+    assert message.startswith("the body did not arrive within 0.2 s")
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /hea"], ids=["none", "half"])
+@pytest.mark.parametrize("earlier", [False, True], ids=["first", "second"])
+def test_a_connection_without_a_request_is_closed(pair, beginning, earlier):
+    with (
+        Served(pair, timeout=0.2) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as client,
+    ):
+        if earlier:
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+        client.sendall(beginning)
+        with contextlib.suppress(ConnectionResetError):  # closed before all was read
+            while client.recv(4096):
+                pass
+
+
+def test_a_client_that_accepts_nothing_counts_as_gone():
+    """It would hold the pair for as long as it likes."""
+
+    async def blocked(_):
+        await asyncio.Event().wait()
+
+    with pytest.raises(ClientDisconnect):
+        asyncio.run(timed(blocked, 0.01)({"type": "http.response.body"}))
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_requests_in_flight(chat_folder, times):
+    arguments = [EDGESPEC, "serve", chat_folder, "--port", "0", "--threads", "1", "--no-draft"]
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+        port = int(process.stderr.readline().split("/v1")[0].rpartition(":")[2])
+        streamed = sent(port, max_tokens=900, ignore_eos=True, stream=True)
+        response = streamed.getresponse()
+        assert response.readline().startswith(b"data: ")
+        waiting = [sent(port, max_tokens=900, ignore_eos=True) for _ in range(3)]
+        unfinished = begun(port, ("Content-Length", "100"))
+        unfinished.send(b"{")
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=60)[1]
+        for connection in (streamed, unfinished, *waiting):
+            connection.close()
+    assert error == "\nedgespec: interrupted\n"
+    assert process.returncode == 130
+
+
+def test_a_request_in_flight_is_told_that_the_server_stops(pair, gate):
+    starlette = application(pair, "small", DRAFTED, Limits())
+
+    async def scenario():
+        await asyncio.to_thread(gate.reached.wait)
+        starlette.state.stopping.set()
+
+    async def requested():
+        answers = []
+        body = json.dumps(chat()).encode()
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive():
+            return messages.pop() if messages else await asyncio.Event().wait()
+
+        async def send(message):
+            answers.append(message)
+
+        headers = [(b"content-type", b"application/json"), (b"host", b"localhost")]
+        scope = {"type": "http", "method": "POST", "path": CHAT, "query_string": b""}
+        await asyncio.gather(starlette({**scope, "headers": headers}, receive, send), scenario())
+        return answers
+
+    answers = asyncio.run(requested())
+    assert answers[0]["status"] == 503
+    assert b"the server is stopping" in answers[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("host", "line"),
+    [
+        ("", "the host is empty; give an address such as 127.0.0.1, or 0.0.0.0 to listen at every"),
+        ("\udcff", "the host is '\\udcff'; give a name or an IP address"),
+        ("a" * 5000, "the host is 'aaaa"),
+    ],
+    ids=["empty", "byte FF", "long"],
+)
+def test_a_host_that_is_none_is_one_line(chat_folder, host, line):
+    error = run("serve", chat_folder, "--host", host, code=2).stderr
+    assert error.startswith(f"edgespec: {line}")
+    assert len(error.splitlines()) == 1
+    assert len(error) < 200

@@ -1,0 +1,63 @@
+"""A server in a thread of its own, and requests to it, as tests need them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from edgespec.artifact.chat_format import user_message
+from edgespec.server.app import application
+from edgespec.server.limits import Limits
+from edgespec.server.listening import listening
+from edgespec.server.run import serve
+
+QUESTION = "Hello there, who are you?"
+GREEDY = {"temperature": 0, "max_tokens": 30}
+DRAFTED = {"draft": "model", "gamma": 3, "rule": None}
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+JSON_TYPE = {"content-type": "application/json"}
+
+
+def chat(**fields):
+    """The body of a chat request."""
+    return {"messages": [user_message(QUESTION)], **GREEDY, **fields}
+
+
+class Served:
+    """A server, from `with` to its end; gives the port.
+
+    Args:
+        limits: fields of `Limits`.
+    """
+
+    def __init__(self, pair, host="127.0.0.1", **limits):
+        self._at = listening(host, 0)
+        arguments = (
+            application(pair, "small", DRAFTED, Limits(**limits)),
+            self._at,
+            Limits(**limits),
+        )
+        self._thread = threading.Thread(target=serve, args=arguments, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self._at.getsockname()[1]
+
+    def __exit__(self, *_):
+        self._at.close()
+
+
+def connected(port, host="127.0.0.1"):
+    return http.client.HTTPConnection(host, port, timeout=60)
+
+
+def sent(port, path=CHAT, **fields):
+    """A connection with a chat request that is sent, and whose answer is not yet read."""
+    connection = connected(port)
+    connection.request("POST", path, json.dumps(chat(**fields)), JSON_TYPE)
+    return connection
