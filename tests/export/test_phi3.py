@@ -38,7 +38,7 @@ def write_phi3(folder, *, partial_rotary_factor=1.0, **changes):
         "num_key_value_heads": 2,
         "max_position_embeddings": 128,
         "rope_parameters": rope,
-        "initializer_range": 0.2,
+        "initializer_range": 0.1,
         "bos_token_id": 1,
         "eos_token_id": 1,
         "pad_token_id": 0,
