@@ -2,8 +2,8 @@
 
     python benchmarks/attention.py CHECKPOINT_FOLDER_OR_GGUF
 
-Prints milliseconds a call for m positions behind a cache of a given length, and the ratio
-standard / fused. Calls of the two graphs alternate, so drift of the machine hits both.
+Prints milliseconds per call for m positions after a given number of cached ones, and the ratio
+standard / fused. Calls of the two graphs alternate, so drift of the machine affects both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.families.tensor_check import fitted
 from edgespec_export.write_pair import write_graphs
 from edgespec_runtimes.ort.ort_model import OrtModel
-from record import begin, keep
+from record import begin, write_result
 
 POSITIONS = (1, 2, 5, 9)
 CACHES = (16, 128, 1024, 4096)
@@ -52,7 +52,7 @@ def build(source: str, folder: Path, attention: Attention, threads: int) -> OrtM
         family.capacity,
         family.positions,
         family.start_token,
-        {"fp32": Variant({name: f"{name}.onnx" for name in family.graphs})},
+        {"fp32": Variant({name: f"{name}.onnx" for name in family.graphs}, "fp32", "fp32")},
     )
     return OrtModel(folder, exported, "fp32", capacity=max(CACHES) + 32, device=Device(threads))
 
@@ -96,7 +96,7 @@ def main() -> None:
                     f"cache {cached:5d}  m {positions:2d}  fused {ms['fused']:7.3f} ms  "
                     f"standard {ms['standard']:7.3f} ms  ratio {ratio:.2f}"
                 )
-    keep(options, record, checkpoint=options.checkpoint, n=REPEATS, rows=rows)
+    write_result(options, record, checkpoint=options.checkpoint, n=REPEATS, rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What a narrower cache saves, costs and changes: bytes, ms a call, distance from float32.
+"""Cache formats: bytes, milliseconds per call, and distance from float32.
 
     python benchmarks/cache_formats.py CHECKPOINT TEXT_FILE... [--target-format int8]
 
-Calls of the variants take turns, so drift of the machine hits all. The distance is that of the last
-512 of 2 048 tokens of the text, each behind at least 1 536 others, from float32 weights and cache.
+Calls of the variants alternate, so drift of the machine affects all. The distance is from float32
+weights and cache, over the last 512 of 2 048 tokens of the text, so after at least 1 536 others.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from edgespec.pair.runtime import open_model
 from edgespec.pair.tokenizer import load_tokenizer
 from edgespec.pair.variant_quality import distance
 from edgespec_export.api import export_pair
-from record import begin, keep
+from record import begin, write_result
 
-POSITIONS = (1, 2, 5)  # a plain step is padded to two where one position is another kernel
+POSITIONS = (1, 2, 5)  # a plain step may be padded to two rows (row invariance)
 PREFILLS = 3
 CACHES = (2048, 512, 64)
-GIVEN = 1536
+CONTEXT = 1536  # tokens before those whose distance is measured
 REFERENCE = "fp32"
-ROOM = 32
+SPARE_POSITIONS = 32
 
 
 def cache_bytes(exported: Exported, cache: str) -> int:
-    """Of a cache of the longest length."""
+    """Bytes of a cache with the greatest measured length."""
     widths = [
         np.dtype(buffer.dtype).itemsize * buffer.width
         for buffer in cache_buffers(exported.layers, exported.head_size, cache)
@@ -54,7 +54,7 @@ def call(model: Model, rows: int) -> float:
 
 
 def timed(models: dict[str, Model], text: list[int], repeats: int) -> list[dict[str, object]]:
-    """Median milliseconds of a call, by cache format; the first is of the whole prompt."""
+    """Rows of median milliseconds per call, by cache format; the first row is the prompt."""
     times: dict[str, list[float]] = {name: [] for name in models}
     for _ in range(PREFILLS):
         for name, model in models.items():
@@ -76,8 +76,8 @@ def timed(models: dict[str, Model], text: list[int], repeats: int) -> list[dict[
 
 def row_of(cached: int, positions: int, times: dict[str, list[float]]) -> dict[str, object]:
     ms = {name: 1e3 * float(np.median(took)) for name, took in times.items()}
-    shown = "  ".join(f"{name} {value:8.3f} ms" for name, value in ms.items())
-    print(f"cache {cached:5d}  m {positions:4d}  {shown}")
+    printed = "  ".join(f"{name} {value:8.3f} ms" for name, value in ms.items())
+    print(f"cache {cached:5d}  m {positions:4d}  {printed}")
     return {"cached": cached, "positions": positions, **ms}
 
 
@@ -102,23 +102,23 @@ def main() -> None:
             open_model,
             folder,
             exported,
-            capacity=CACHES[0] + ROOM,
+            capacity=CACHES[0] + SPARE_POSITIONS,
             device=Device(options.threads),
             min_rows=2,
         )
-        asked = list(exported.variants)[: len(CACHE_FORMATS)]
-        models = {exported.variants[name].cache: opened(name) for name in asked}
-        written = "\n".join(path.read_text(encoding="utf-8") for path in options.texts)
-        text = load_tokenizer(folder).encode(written).ids
+        variants = list(exported.variants)[: len(CACHE_FORMATS)]
+        models = {exported.variants[name].cache_format: opened(name) for name in variants}
+        content = "\n".join(path.read_text(encoding="utf-8") for path in options.texts)
+        text = load_tokenizer(folder).encode(content).ids
         if len(text) < CACHES[0]:
             parser.error(f"the texts have {len(text)} tokens; {CACHES[0]} are needed")
         rows = timed(models, text, options.repeats)
-        sample = [(text[:GIVEN], text[GIVEN : CACHES[0]])]
+        sample = [(text[:CONTEXT], text[CONTEXT : CACHES[0]])]
         reference = opened(REFERENCE)
         found = {}
         for name, model in models.items():
-            far = distance(reference, model, sample, REFERENCE)
-            found[name] = {"bytes": cache_bytes(exported, name), **dataclasses.asdict(far)}
+            change = distance(reference, model, sample, REFERENCE)
+            found[name] = {"bytes": cache_bytes(exported, name), **dataclasses.asdict(change)}
             print(name, found[name])
     about = {
         "checkpoint": options.checkpoint,
@@ -126,7 +126,7 @@ def main() -> None:
         "texts": [str(path) for path in options.texts],
         "n": options.repeats,
     }
-    keep(options, record, **about, rows=rows, caches=found)
+    write_result(options, record, **about, rows=rows, caches=found)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Candidates, other guesses at a drafted place: greedy texts with them and without, in turns.
+"""Greedy generation with candidates (alternatives to drafted tokens) and without, alternating.
 
     python benchmarks/candidates.py build/smollm2 --json FILE
 
-Without them the target says that it scores none, so the draft offers none. Whole generations, by
-kind of prompt, with the draft model and prompt lookup in turns, as `edgespec generate` has them.
-Needs kernels; see docs/decisions/0019-candidates.md.
+Without: the target reports that it scores no candidates, so the draft proposes none. Whole
+generations, by kind of prompt, with draft model and prompt lookup, the default of `edgespec
+generate`. Needs kernels; see docs/decisions/0019-candidates.md.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 
 import edgespec
 from chat_lookup import KINDS, total
-from record import begin, keep
+from record import begin, write_result
 
 
-def a_call(results: list[edgespec.Generation]) -> dict[str, float]:
-    """Candidates that a call of the target scored and that were taken, over the texts of a kind."""
+def per_call(results: list[edgespec.Generation]) -> dict[str, float]:
+    """Candidates scored and committed per call of the target, over some texts."""
     stats = [result.stats for result in results]
     calls = sum(s.target_calls for s in stats)
     return {
-        "candidates_a_call": sum(s.candidates for s in stats) / calls,
-        "taken_a_call": sum(s.committed for s in stats) / calls,
+        "candidates_per_call": sum(s.candidates for s in stats) / calls,
+        "committed_per_call": sum(s.committed for s in stats) / calls,
     }
 
 
@@ -53,26 +53,26 @@ def main() -> None:
                 totals = {way: total(found) for way, found in results.items()}
                 speeds = [totals[way]["tokens_per_second"] for way in ("with", "without")]
                 ratios.append(speeds[0] / speeds[1])
-            rows.append(  # counts do not change from repeat to repeat
+            rows.append(  # counts are the same in all repeats
                 {
                     "target": target_format,
                     "prompts": kind,
                     "repeats": options.repeats,
                     "speed_with_over_without": median(ratios),
                     "tokens": totals["with"]["tokens"],
-                    **a_call(results["with"]),
-                    "tokens_a_call": totals["with"]["tokens_per_target_call"],
-                    "tokens_a_call_without": totals["without"]["tokens_per_target_call"],
+                    **per_call(results["with"]),
+                    "tokens_per_call": totals["with"]["tokens_per_target_call"],
+                    "tokens_per_call_without": totals["without"]["tokens_per_target_call"],
                 }
             )
             row = rows[-1]
             print(
                 f"{target_format:6} {kind:10} ×{row['speed_with_over_without']:.3f}  "
-                f"{row['tokens_a_call']:.2f} tokens a call instead of "
-                f"{row['tokens_a_call_without']:.2f}, {row['taken_a_call']:.2f} of "
-                f"{row['siblings_a_call']:.2f} candidates taken"
+                f"{row['tokens_per_call']:.2f} tokens per call instead of "
+                f"{row['tokens_per_call_without']:.2f}, {row['committed_per_call']:.2f} of "
+                f"{row['candidates_per_call']:.2f} candidates committed"
             )
-    keep(options, record, rows=rows)
+    write_result(options, record, rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""SmolLM2-135M with its draft, with prompt lookup and with both, and the loop's own share.
+"""SmolLM2-135M with its draft model, with prompt lookup and with both; time of the loop itself.
 
     python benchmarks/chat_lookup.py build/smollm2 --json FILE
 
-For each kind of prompt: tokens/s with a draft over tokens/s without, greedy and sampled, time of
-whole generations. The loop's share is everything outside the calls of the two models, at 49 152
-tokens. The first prompts that were written by hand to judge the shipped draft are a kind of their
-own. Rows where speculation loses stay.
+For each kind of prompt: tokens/s with a draft over tokens/s without, greedy and sampled, over whole
+generations. `loop_share` is the time outside the calls of the two models, with a vocabulary of
+49 152 tokens. One kind are the first of the handwritten prompts that evaluate the shipped draft.
+Rows where speculation is slower are included.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import edgespec
 from edgespec.artifact.text_file import read_lines
 from edgespec.pair.sample_prompts import CHAT
-from record import begin, keep
+from record import begin, write_result
 
 HELD_OUT = Path(__file__).parents[1] / "examples" / "smollm2_draft" / "held_out.txt"
 KINDS = {**CHAT, "held-out": read_lines(HELD_OUT)[:8]}
@@ -58,11 +58,11 @@ def main() -> None:
         common = {"chat": True, "max_new_tokens": options.tokens}
         pair.generate("Hello.", **common)
         for category, prompts in KINDS.items():
-            for sampling, distribution in (("greedy", {}), ("sampled", SAMPLED)):
+            for sampling, parameters in (("greedy", {}), ("sampled", SAMPLED)):
                 results: dict[str, list[edgespec.Generation]] = {name: [] for name in ways}
-                for prompt in prompts:  # the ways take turns
+                for prompt in prompts:  # the ways alternate
                     for name, way in ways.items():
-                        results[name].append(pair.generate(prompt, **common, **distribution, **way))
+                        results[name].append(pair.generate(prompt, **common, **parameters, **way))
                 totals = {name: total(found) for name, found in results.items()}
                 for name, row in totals.items():
                     ratio = row["tokens_per_second"] / totals["plain"]["tokens_per_second"]
@@ -79,10 +79,10 @@ def main() -> None:
                     print(
                         f"{target_format:6} {category:10} {sampling:8} {name:15} "
                         f"{row['tokens_per_second']:6.1f} tokens/s  ×{ratio:.2f}  "
-                        f"{row['tokens_per_target_call']:.2f} tokens a call  "
+                        f"{row['tokens_per_target_call']:.2f} tokens per call  "
                         f"loop {row['loop_share']:.1%}"
                     )
-    keep(options, record, rows=rows)
+    write_result(options, record, rows=rows)
 
 
 if __name__ == "__main__":

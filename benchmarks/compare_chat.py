@@ -1,15 +1,15 @@
-"""edgespec beside llama.cpp, OpenVINO GenAI and onnxruntime-genai, on SmolLM2-135M-Instruct.
+"""edgespec against llama.cpp, OpenVINO GenAI and onnxruntime-genai, on SmolLM2-135M-Instruct.
 
     benchmarks/peers/install .peers
     python benchmarks/compare_chat.py build/smollm2 --json benchmarks/results/compare_chat.json
 
-Every peer gets the weights that the pair was exported from, in no more bits than ours has, and
-decodes plainly and with its own speculation. Each way is a process of its own with the same number
-of threads. The same token ids go in, decoding is greedy, and each prompt's texts are cut to the
-length of the shortest, so that all ways generate the same number of tokens. Ways take turns on
-every prompt, and ours runs again beside each of theirs, so that a drift of the machine hits both.
+Every peer gets the weights that the pair was exported from, in at most as many bits as edgespec's,
+and decodes plainly and with its own speculation. Each way to decode runs in a process of its own,
+with the same number of threads. All get the same token ids and decode greedily. Each prompt's texts
+have the length of the shortest, so all ways generate the same number of tokens. Ways alternate on
+every prompt, and edgespec runs again next to each opponent, so drift of the machine affects both.
 
-A peer that is not installed is a row that says so. A run that was stopped goes on where it was.
+A peer that is not installed gets a row with the reason. A stopped run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Way:
     """A peer, or edgespec itself, with its weights and how it decodes.
 
     Attributes:
-        options: what makes its process decode so.
+        options: arguments of its process.
     """
 
     peer: str
@@ -58,13 +58,13 @@ class Way:
 
     @property
     def plain(self) -> str:
-        """The name of the way of the same model that does not speculate."""
+        """The name of the same model's way without speculation."""
         return f"{self.peer} {self.weights}, plain"
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Our format, and the peers' ways that have no more bits for a weight."""
+    """edgespec's format, and the peers' ways with at most as many bits per weight."""
 
     ours: str
     opponents: tuple[Way, ...]
@@ -74,12 +74,12 @@ class Contest:
         return (*self.opponents, *our_ways(self.ours))
 
     def among(self, peers: Collection[str]) -> Contest:
-        """Against these peers only."""
+        """The contest with these peers only."""
         return replace(self, opponents=tuple(way for way in self.opponents if way.peer in peers))
 
 
 def our_ways(format_: str) -> tuple[Way, ...]:
-    """The first is the one that is compared with the peers: what `generate` does by default."""
+    """edgespec's ways; the first, the default of `generate`, is compared with the peers."""
     return (
         Way("edgespec", format_, "draft and lookup, γ auto", ("--draft", "both")),
         Way("edgespec", format_, "draft model, γ auto", ("--draft", "model")),
@@ -89,10 +89,10 @@ def our_ways(format_: str) -> tuple[Way, ...]:
 
 
 def llama(weights: str) -> tuple[Way, ...]:
-    """Plain, and drafts of 8 tokens behind 3 that occurred before.
+    """Plain, and n-gram lookup: 3 tokens that occurred before propose the next 8 or 4.
 
-    Its defaults (48 tokens behind 12) never find anything in prompts as short as these. The kinds
-    that remember earlier requests (ngram-mod, ngram-cache) would repeat the previous repeat's text.
+    Its defaults (12 tokens propose 48) find nothing in prompts as short as these. The kinds that
+    remember earlier requests (ngram-mod, ngram-cache) would propose the previous repeat's text.
     """
     lookup = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "3")
     return (
@@ -103,7 +103,7 @@ def llama(weights: str) -> tuple[Way, ...]:
 
 
 def openvino(weights: str) -> tuple[Way, ...]:
-    """Plain, and its sample's prompt lookup: 5 tokens behind at most 3."""
+    """Plain, and its sample's prompt lookup: at most 3 tokens propose the next 5."""
     return (
         Way("openvino", weights, "plain"),
         Way("openvino", weights, "lookup 3, 5", ("--lookup", "5", "3")),
@@ -111,7 +111,7 @@ def openvino(weights: str) -> tuple[Way, ...]:
 
 
 def ort_genai(weights: str) -> tuple[Way, ...]:
-    """Plain, and n-gram lookup: of a fixed length, and adapting it."""
+    """Plain, and n-gram lookup with a fixed and with an adaptive length."""
     fixed = {"ngram_size": 3, "max_draft_tokens": 4}
     adaptive = {"ngram_size": 3, "max_draft_tokens": 8, "min_adaptive_k": 1, "cooldown": True}
     return (
@@ -132,8 +132,8 @@ CONTESTS = {
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where things are; see the command line's help."""
+class Paths:
+    """Files and folders; see the command line's help."""
 
     pair: Path
     source: Path
@@ -146,17 +146,17 @@ class Places:
         return self.work / folder / way.weights
 
     def make_model(self, way: Way) -> None:
-        """Makes a peer's model if it is not there.
+        """Makes a peer's model if it does not exist.
 
         Raises:
-            PeerError: something that it takes is missing.
+            PeerError: something that it needs is missing.
         """
         if not self.python.exists():
-            raise PeerError(f"{self.python} is not there; benchmarks/peers/install makes it")
+            raise PeerError(f"{self.python} does not exist; benchmarks/peers/install makes it")
         if self.model(way).exists():
             return
         if not self.source.exists():
-            raise PeerError(f"{self.source} is not there; make build/smollm2/edgespec.json")
+            raise PeerError(f"{self.source} does not exist; make build/smollm2/edgespec.json")
         print(f"making {self.model(way)}", flush=True)
         folder = self.model(way).parent.name
         log = self.work / "logs" / f"make {folder} {way.weights}.log"
@@ -171,7 +171,7 @@ class Places:
             raise PeerError(f"its model could not be made: {last_line(log)}")
 
     def command(self, way: Way, threads: int, end: int) -> list[str | Path]:
-        """Starts the process of a way."""
+        """The command that starts a way's process."""
         script = HERE / "peers"
         model = self.model(way)
         count = ("--threads", str(threads))
@@ -188,20 +188,20 @@ class Places:
 
 
 class Running:
-    """The processes of a contest; those that fail are left out, with the reason."""
+    """The processes of a contest. Those that fail are left out; `missing` has the reasons."""
 
-    def __init__(self, contest: Contest, places: Places, threads: int, end: int) -> None:
+    def __init__(self, contest: Contest, paths: Paths, threads: int, end: int) -> None:
         self.missing: dict[str, str] = {}
         self._peers: dict[str, Peer] = {}
         for way in contest.ways:
-            self._start(way, places, threads, end)
+            self._start(way, paths, threads, end)
 
-    def _start(self, way: Way, places: Places, threads: int, end: int) -> None:
+    def _start(self, way: Way, paths: Paths, threads: int, end: int) -> None:
         try:
             if way.peer != "edgespec":
-                places.make_model(way)
-            log = places.work / "logs" / f"{way.name}.log"
-            self._peers[way.name] = Peer(places.command(way, threads, end), log)
+                paths.make_model(way)
+            log = paths.work / "logs" / f"{way.name}.log"
+            self._peers[way.name] = Peer(paths.command(way, threads, end), log)
         except (OSError, PeerError) as error:
             self.leave_out(way.name, str(error))
 
@@ -214,7 +214,7 @@ class Running:
 
     @property
     def ready(self) -> dict[str, dict[str, Any]]:
-        """What each said of itself."""
+        """What each process reported about itself."""
         return {name: peer.ready for name, peer in self._peers.items()}
 
     def leave_out(self, way: str, reason: str) -> None:
@@ -230,16 +230,16 @@ class Running:
         limit: int,
         ends: Sequence[int],
     ) -> list[Measurement]:
-        """What the ways that are there do with a prompt, in this order."""
+        """Measures the available ways on a prompt, in this order of (way, opponent)."""
         measured = [
-            self._measure(way, worth_candidate, prompt, limit, ends)
-            for way, worth_candidate in order
-            if way in self._peers and (not worth_candidate or worth_candidate in self._peers)
+            self._measure(way, opponent, prompt, limit, ends)
+            for way, opponent in order
+            if way in self._peers and (not opponent or opponent in self._peers)
         ]
         return [one for one in measured if one and one.way in self._peers]
 
     def _measure(
-        self, way: str, worth_candidate: str, prompt: Sequence[int], limit: int, ends: Sequence[int]
+        self, way: str, opponent: str, prompt: Sequence[int], limit: int, ends: Sequence[int]
     ) -> Measurement | None:
         try:
             found = self._peers[way].generate(prompt, limit)
@@ -251,18 +251,18 @@ class Running:
             self.leave_out(way, f"a text of {len(tokens)} tokens")
             return None
         times = (found.first_tokens, found.seconds_prefill, found.seconds_total)
-        return Measurement(way, worth_candidate, tokens, *times)
+        return Measurement(way, opponent, tokens, *times)
 
 
 @dataclass(frozen=True)
 class Prompt:
     category: str
-    place: int
+    index: int
     tokens: list[int]
 
 
 def long_prompts(pair: edgespec.Pair, documents: Sequence[Path]) -> dict[str, list[str]]:
-    """Summaries of the beginning of some texts, by its length."""
+    """Prompts that ask for a summary of the beginning of some texts, by its length."""
     tokens = pair.encode("\n".join(path.read_text(encoding="utf-8") for path in documents))
     return {
         f"{length} tokens": [f"Summarise this text:\n{pair.tokenizer.decode(tokens[:length])}"]
@@ -270,26 +270,26 @@ def long_prompts(pair: edgespec.Pair, documents: Sequence[Path]) -> dict[str, li
     }
 
 
-def take_turns(
+def measure_contest(
     name: str,
     contest: Contest,
     running: Running,
     prompts: Sequence[Prompt],
     repeats: int,
-    longest: int,
+    max_tokens: int,
     ends: Sequence[int],
     log: Log,
 ) -> None:
-    """Measures what the log does not have yet."""
+    """Measures what the log does not contain yet."""
     ours = our_ways(contest.ours)[0].name
     for repeat in range(repeats + 1):
         for prompt in prompts:
-            where = (name, prompt.category, prompt.place)
+            where = (name, prompt.category, prompt.index)
             done = log.find(*where, repeat)
             if done and running.ready.keys() <= {one.way for one in done.measurements}:
                 continue
             order = [(way.name, "") for way in contest.ways]
-            limit = longest
+            limit = max_tokens
             if repeat:
                 opponents = (way.name for way in contest.opponents)
                 order = interleaved([way for way, _ in order], opponents, ours, repeat)
@@ -300,14 +300,14 @@ def take_turns(
             measured = running.measure(order, prompt.tokens, limit, ends)
             log.add(Turn(*where, repeat, load, measured))
             print(
-                f"{name}, repeat {repeat} of {repeats}, {prompt.category} {prompt.place}: "
+                f"{name}, repeat {repeat} of {repeats}, {prompt.category} {prompt.index}: "
                 f"{limit} tokens, {time.perf_counter() - began:.0f} s, load {load}",
                 flush=True,
             )
 
 
 def report(name: str, contest: Contest, running: Running, log: Log) -> dict[str, Any]:
-    """The contest as it goes into the results."""
+    """Prints a contest's rows and returns its entry of the results."""
     turns = [turn for turn in log if turn.contest == name and turn.repeat]
     ready = running.ready
     known = {way.name: way for way in contest.ways}
@@ -341,21 +341,25 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     parser.add_argument("--contests", nargs="*", choices=CONTESTS, default=list(CONTESTS))
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--tokens", type=int, default=96, help="at most, of each text")
+    parser.add_argument("--tokens", type=int, default=96, help="at most, in each text")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="see whether everything runs")
-    parser.add_argument("--fresh", action="store_true", help="forget what was measured")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="one prompt of a kind, 8 tokens: a check that everything runs",
+    )
+    parser.add_argument("--fresh", action="store_true", help="delete what was measured before")
     parser.add_argument("--source", type=Path, default=SOURCE, help="the pair's GGUF file")
     parser.add_argument("--peers-folder", type=Path, default=ROOT / ".peers")
     parser.add_argument("--work", type=Path, default=ROOT / "build/compare_chat")
     parser.add_argument("--json", type=Path)
     parser.add_argument(
-        "--documents", nargs="+", type=Path, help="summarise these, instead of the built-in prompts"
+        "--documents", nargs="+", type=Path, help="summarise these in place of the built-in prompts"
     )
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     (options.work / "logs").mkdir(exist_ok=True)
-    places = Places(
+    paths = Paths(
         options.pair,
         options.source.absolute(),
         options.work.absolute(),
@@ -364,21 +368,21 @@ def main() -> None:
     )
     pair = edgespec.load(options.pair, threads=options.threads)
     ends = pair.manifest.eos_token_ids
-    asked = long_prompts(pair, options.documents) if options.documents else CHAT
+    texts_of = long_prompts(pair, options.documents) if options.documents else CHAT
     prompts = [
-        Prompt(category, place, pair.encode(text, chat=True))
-        for category, texts in asked.items()
-        for place, text in enumerate(texts[:1] if options.quick else texts)
+        Prompt(category, index, pair.encode(text, chat=True))
+        for category, texts in texts_of.items()
+        for index, text in enumerate(texts[:1] if options.quick else texts)
     ]
-    del pair  # its threads, too
-    longest, repeats = (8, 1) if options.quick else (options.tokens, options.repeats)
-    settings = {"tokens": longest, "threads": options.threads, "pair": str(options.pair)}
+    del pair  # and its threads
+    max_tokens, repeats = (8, 1) if options.quick else (options.tokens, options.repeats)
+    settings = {"tokens": max_tokens, "threads": options.threads, "pair": str(options.pair)}
     kind = "quick" if options.quick else "documents" if options.documents else "measured"
-    kept = options.work / f"{kind}.jsonl"
+    path = options.work / f"{kind}.jsonl"
     if options.fresh:
-        kept.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     try:
-        log = Log(kept, settings)
+        log = Log(path, settings)
     except ValueError as error:
         raise SystemExit(str(error)) from None
     record = environment(options.threads)
@@ -386,10 +390,10 @@ def main() -> None:
     contests = []
     for name in options.contests:
         contest = CONTESTS[name].among(options.peers)
-        with Running(contest, places, options.threads, ends[0]) as running:
-            take_turns(name, contest, running, prompts, repeats, longest, ends, log)
-            reported = report(name, contest, running, log)
-            contests.append({"commit": record["commit"], **reported})
+        with Running(contest, paths, options.threads, ends[0]) as running:
+            measure_contest(name, contest, running, prompts, repeats, max_tokens, ends, log)
+            entry = report(name, contest, running, log)
+            contests.append({"commit": record["commit"], **entry})
             for ready in running.ready.values():
                 record["versions"] |= ready["versions"]
     if options.json:

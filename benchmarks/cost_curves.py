@@ -1,10 +1,10 @@
-"""What a call of several positions costs in each number format: processes in turns.
+"""Time of calls with several positions in each number format: one process after the other.
 
     edgespec export MODEL -o PAIR --target-format fp32 --target-format int8 …
     python benchmarks/cost_curves.py PAIR
 
-Prints the milliseconds of a call of one position, not padded, and v(m), the time of m positions
-over that. A process each time: two models in one process slow each other down.
+Prints the milliseconds of a call with one position, not padded, and v(m), the time of m positions
+over that. Each run has a process of its own: two models in one process slow each other down.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import numpy as np
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
 from edgespec.pair.runtime import open_model
-from record import begin, keep
+from record import begin, write_result
 
 POSITIONS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 17)
 CACHED, CALLS = 128, 40
 
 
 def curve(folder: Path, target_format: str, threads: int) -> dict[int, float]:
-    """Milliseconds of calls of m positions behind `CACHED` others, the medians."""
+    """Median milliseconds of calls with m positions after `CACHED` others, by m."""
     target = read_manifest(folder).target
     model = open_model(folder, target, target_format, capacity=256, device=Device(threads))
-    model.prefill([7] * CACHED)  # of an encoder-decoder it fills no cache
+    model.prefill([7] * CACHED)  # fills no cache in an encoder-decoder
     while model.length < CACHED:
         model.score([7] * min(16, CACHED - model.length))
     times: dict[int, list[float]] = {m: [] for m in POSITIONS}
@@ -60,7 +60,7 @@ def main() -> None:
         rows.append({"format": name, "step_ms": step, "v": v})
         costs = "  ".join(f"v({m}) {ratio:.2f}" for m, ratio in v.items() if m > 1)
         print(f"{name:13} t(1) {step:5.1f} ms  {costs}")
-    keep(options, record, cached=CACHED, processes=options.processes, rows=rows)
+    write_result(options, record, cached=CACHED, processes=options.processes, rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What huge pages are worth: processes with and without them, in turns.
+"""Huge pages for weights: processes with and without them, alternating.
 
     python benchmarks/huge_pages.py PAIR --target-format int8
 
 Prints milliseconds of target calls with m positions and of whole generations, and the ratio
-huge / small. A process each time: two copies of a model in one process are both slowed down by the
-other, and what pages cost is lost in that.
+huge / small. Each run has a process of its own: two copies of a model in one process slow each
+other down by more than pages do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 import edgespec
 from edgespec_runtimes.ort import session
-from record import begin, keep
+from record import begin, write_result
 
 POSITIONS = (2, 5, 9)
 WAYS = {
@@ -33,7 +33,7 @@ PROCESSES, CALLS, TEXTS, TOKENS = 8, 40, 3, 48
 
 
 def timed(run: Callable[[], object], repeats: int) -> float:
-    """Milliseconds, the median."""
+    """Median milliseconds."""
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
@@ -85,7 +85,7 @@ def main() -> None:
         print(f"ratio {rows[-1]['ratio']:.3f}")
     about = {"pair": options.pair, "target": options.target_format}
     n = {"processes": PROCESSES, "calls": CALLS, "texts": TEXTS}
-    keep(options, record, **about, n=n, rows=rows)
+    write_result(options, record, **about, n=n, rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Speculation behind a long prompt, beside plain decoding of the same target, in turns.
+"""Speculation after a long prompt against plain decoding of the same target, alternating.
 
     python benchmarks/long_prompt.py build/smollm2 docs/decisions/*.md
 
-A chat model is asked to summarise the beginning of some texts. Greedy; the texts must be the same.
-Speeds are those of decoding, without the prompt.
+A chat model is asked to summarise the beginning of some texts. Greedy; all ways must give the same
+text. Speeds are of decoding, without the prompt.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 import edgespec
-from record import begin, keep
+from record import begin, write_result
 
 WAYS = {
     "plain": {"draft": False},
@@ -22,7 +22,7 @@ WAYS = {
     "both, γ auto": {"draft": "both"},
 }
 TOKENS = 96
-LENGTHS = (64, 1024, 3900)  # of the texts
+LENGTHS = (64, 1024, 3900)  # of the texts, in tokens
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
             }
             rows.append(row)
             print(row, flush=True)
-    keep(options, record, target=pair.formats[0], repeats=options.repeats, rows=rows)
+    write_result(options, record, target=pair.formats[0], repeats=options.repeats, rows=rows)
 
 
 if __name__ == "__main__":

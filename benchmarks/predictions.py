@@ -1,12 +1,12 @@
-"""How well `edgespec tune` predicts: predicted against measured speed-up of every way to draft.
+"""How well `edgespec tune` predicts: predicted and measured speed-up of every drafter.
 
     python benchmarks/predictions.py build/en-de=descriptions-valid.tsv:16 \\
         build/smollm2=examples/smollm2_draft/held_out.txt:8 --json FILE
 
-Each argument is a pair and a file with a prompt on each line (of a table, its first column): so
-many lines are a text, and the next so many another. Without a file, each built-in kind of prompt is
-a text of its own. A combination is a target variant, a text and a draft that is predicted to pay.
-Greedy. The rows where a prediction is far off stay.
+Each argument is a pair, a file with one prompt per line (or a table with prompts in its first
+column) and a number of prompts: the first prompts are one sample, the next ones another. Without a
+file, each built-in kind of prompt is a sample. A row is a target variant, a sample and a draft that
+is predicted to be faster. Greedy. Rows with a large error are included.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from edgespec.core.sampling import Sampling
 from edgespec.measure.tune import tune
 from edgespec.measure.tune_result import Trial
 from edgespec.pair.sample_prompts import prompts_for
-from record import begin, keep
+from record import begin, write_result
 
 NEAR = 0.1
-TEXTS = 2  # of each file
+SAMPLES = 2  # of each file
 
 
-def texts(argument: str) -> Iterator[tuple[Path, str, list[str]]]:
-    """Pair, name of the text, prompts."""
+def samples(argument: str) -> Iterator[tuple[Path, str, list[str]]]:
+    """Pair, name of the sample, its prompts."""
     pair, _, file = argument.partition("=")
     if file:
         name, _, count = file.rpartition(":")
         lines = [line.partition("\t")[0] for line in read_lines(Path(name))]
-        for first in range(0, TEXTS * int(count), int(count)):
+        for first in range(0, SAMPLES * int(count), int(count)):
             last = first + int(count)
             yield Path(pair), f"{Path(name).stem} {first + 1}–{last}", lines[first:last]
         return
@@ -52,7 +52,7 @@ def row(pair: Path, text: str, trial: Trial) -> dict[str, Any]:
         "acceptance": trial.acceptance,
         "predicted": trial.predicted,
         "measured": trial.measured,
-        "off": trial.predicted / trial.measured - 1,
+        "error": trial.predicted / trial.measured - 1,
     }
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     options, record = begin(parser)
     rows: list[dict[str, Any]] = []
     for argument in options.what:
-        for pair, text, prompts in texts(argument):
+        for pair, text, prompts in samples(argument):
             tuning = tune(
                 pair,
                 prompts,
@@ -76,9 +76,9 @@ def main() -> None:
                 if trial.gamma:
                     rows.append(row(pair, text, trial))
                     print(rows[-1], flush=True)
-    near = sum(abs(entry["off"]) <= NEAR for entry in rows)
+    near = sum(abs(entry["error"]) <= NEAR for entry in rows)
     print(f"{near} of {len(rows)} within {NEAR:.0%}")
-    keep(options, record, rows=rows)
+    write_result(options, record, rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What every benchmark says about where its numbers come from."""
+"""Where a benchmark's numbers come from: machine, versions, commit; and its result file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def environment(threads: int) -> dict[str, Any]:
 
 
 def begin(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, dict[str, Any]]:
-    """The command line with what every benchmark takes, and where the numbers will come from."""
+    """Parses the command line, with the options of all benchmarks, and prints the environment.
+
+    Returns the options and `environment`'s record.
+    """
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -48,15 +51,15 @@ def begin(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, dict[str
     return options, record
 
 
-def keep(options: argparse.Namespace, record: dict[str, Any], **found: Any) -> None:
-    """Writes what was found, and where it comes from, if that was asked for."""
+def write_result(options: argparse.Namespace, record: dict[str, Any], **found: Any) -> None:
+    """Writes the results with their environment to `--json`, if it was given."""
     if options.json:
         result = {"environment": record, **found}
         options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
 def describe(record: dict[str, Any]) -> str:
-    """One line for people."""
+    """An environment in one line."""
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     return (
         f"{record['machine']}, {record['cores']} cores, {record['threads']} threads, "
@@ -73,7 +76,7 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str:
-    """The commit, and whether code has changed since: results and texts that a run writes have."""
+    """The commit, with "-dirty" if code has changed since. Result files may have changed."""
     code = ("edgespec", "export", "runtimes", "benchmarks/*.py")
     head = _git("rev-parse", "--short", "HEAD") or "unknown"
     return f"{head}-dirty" if _git("status", "--porcelain", "--", *code) else head

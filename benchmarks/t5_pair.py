@@ -1,10 +1,10 @@
-"""The shipped pair: tokens/s with the draft over tokens/s without, and against transformers.
+"""The shipped pair: tokens/s with the draft over tokens/s without, and other libraries.
 
     python benchmarks/t5_pair.py build/en-de --data ../shared/data/en_de/valid.tsv --json FILE
 
-Greedy, held-out sentences (first column of a TSV), every way of running takes its turn on each
-sentence, so that a drift of the machine hits all alike. Time is of whole generations, the source's
-encoding included. Each way's texts are compared with the plain target's.
+Greedy, held-out sentences (first column of a TSV). All ways alternate on each sentence, so drift of
+the machine affects all. Time is of whole generations, with the encoding of the source. Each way's
+texts are compared with those of the plain target.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import edgespec
-from record import begin, keep
+from record import begin, write_result
 
 MODELS = Path(__file__).parents[1] / "models"
 LIMIT = 128
@@ -80,7 +80,7 @@ def transformers_ways(threads: int) -> dict[str, Way]:
 
 
 def ctranslate2_ways(threads: int, scratch: Path) -> dict[str, Way]:
-    """The fastest plain T5 on a CPU that we know of; it has no speculation."""
+    """The fastest plain T5 on a CPU known to us; it has no speculation."""
     import ctranslate2
     from ctranslate2.converters.transformers import TransformersConverter
     from tokenizers import Tokenizer
@@ -125,7 +125,7 @@ def main() -> None:
     seconds = dict.fromkeys(ways, 0.0)
     tokens = dict.fromkeys(ways, 0)
     texts: dict[str, list[list[int]]] = {name: [] for name in ways}
-    for repeat in range(2):  # the first pass sets things up and is not counted
+    for repeat in range(2):  # the first pass is a warm-up
         for prompt in prompts if repeat else prompts[:5]:
             for name, generate in ways.items():
                 began = time.perf_counter()
@@ -155,7 +155,7 @@ def main() -> None:
             f"{name:42} {row['tokens_per_second']:7.0f} tokens/s  ×{row['over_own_plain']:.2f}  "
             f"equal texts {row['texts_equal_to_own_plain']}/{len(prompts)}"
         )
-    keep(options, record, rows=rows)
+    write_result(options, record, rows=rows)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ CATEGORIES = ("questions", "code", "summaries")
 
 
 def compare_tables(contests: list[dict[str, Any]]) -> list[str]:
-    """A table for each number of bits: speeds by kind of prompt, and ours over theirs."""
+    """A table for each contest: speeds by kind of prompt, and edgespec's over the peer's."""
     lines: list[str] = []
     for contest in contests:
         kinds = list(dict.fromkeys(row["prompts"] for row in contest["rows"]))
@@ -91,17 +91,17 @@ def compare_row(way: str, rows: list[dict[str, Any]]) -> str:
 
 
 def cache_table(results: list[dict[str, Any]]) -> list[str]:
-    """A step is a call of two positions; the first of a result's rows is its prompt."""
+    """A step is a call with two rows; the first row of a result is its prompt."""
     lines: list[str] = []
     for run in results:
         prompt, *rows = run["rows"]
         steps = {row["cached"]: row for row in rows if row["positions"] == 2}
-        for cache, far in run["caches"].items():
+        for cache, found in run["caches"].items():
             times = " | ".join(f"{steps[cached][cache]:.1f}" for cached in sorted(steps))
             lines.append(
-                f"| {run['format']} | {cache} | {far['bytes'] / 1e6:.1f} | "
-                f"{prompt[cache] / 1e3:.2f} | {times} | {far['kl']:.1e} | {far['top1']:.1%} | "
-                f"{far['perplexity']:.1f} |"
+                f"| {run['format']} | {cache} | {found['bytes'] / 1e6:.1f} | "
+                f"{prompt[cache] / 1e3:.2f} | {times} | {found['kl']:.1e} | {found['top1']:.1%} | "
+                f"{found['perplexity']:.1f} |"
             )
     return table(
         "| weights | cache | MB at 2 048 | prompt, s | step at 64 cached, ms | 512 | 2 048 | KL "
@@ -111,12 +111,12 @@ def cache_table(results: list[dict[str, Any]]) -> list[str]:
 
 
 def curve_table(rows: list[dict[str, Any]]) -> list[str]:
-    shown = ("2", "5", "9", "17")
+    counts = ("2", "5", "9", "17")
     return table(
-        "| format | t(1) ms | " + " | ".join(f"v({m})" for m in shown) + " |",
+        "| format | t(1) ms | " + " | ".join(f"v({m})" for m in counts) + " |",
         (
             f"| {row['format']} | {row['step_ms']:.1f} | "
-            + " | ".join(f"{row['v'][m]:.2f}" for m in shown)
+            + " | ".join(f"{row['v'][m]:.2f}" for m in counts)
             + " |"
             for row in rows
         ),
@@ -124,7 +124,7 @@ def curve_table(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def conversation_table(rows: list[dict[str, Any]]) -> list[str]:
-    ways = ("kept", "anew", "one text")
+    ways = ("reused", "recomputed", "one text")
     return table(
         "| turn | tokens before it | earlier turns kept | computed again | as one text |",
         (
@@ -153,14 +153,14 @@ def prediction_table(rows: list[dict[str, Any]]) -> list[str]:
         (
             f"| {row['pair']} | {row['text']} | {row['target']} | {row['draft']} | "
             f"{row['gamma']} | {row['acceptance']:.2f} | {row['predicted']:.2f} | "
-            f"{row['measured']:.2f} | {row['off']:+.0%} |"
+            f"{row['measured']:.2f} | {row['error']:+.0%} |"
             for row in rows
         ),
     )
 
 
 def speedups(chat: dict[str, Any], contests: list[dict[str, Any]]) -> list[str]:
-    """The table of README.md: speculation over plain decoding, and over the fastest peer."""
+    """The table of README.md: speed over plain decoding, and over the fastest peer."""
     peers = {contest["contest"]: contest["rows"] for contest in contests}
     lines = [
         "| weights | vs. plain decoding: questions | code | summaries "
@@ -180,7 +180,7 @@ def speedups(chat: dict[str, Any], contests: list[dict[str, Any]]) -> list[str]:
 
 
 def over_plain(rows: list[dict[str, Any]], target: str, prompts: str) -> str:
-    """Greedy, with the draft and prompt lookup and γ "auto", which is the default."""
+    """Greedy speed-up over plain decoding of the default: both drafters, γ "auto"."""
     wanted = (target, "greedy", prompts, "both, γ auto")
     keys = ("target", "sampling", "prompts", "way")
     ratio = next(row["ratio"] for row in rows if tuple(row[key] for key in keys) == wanted)
@@ -188,7 +188,7 @@ def over_plain(rows: list[dict[str, Any]], target: str, prompts: str) -> str:
 
 
 def over_the_fastest_peer(rows: list[dict[str, Any]], prompts: str) -> str:
-    """edgespec over whichever setting of whichever peer was the fastest."""
+    """edgespec's speed over that of the fastest setting of any peer."""
     ratios = (
         row["ours_over_it"] for row in rows if row["prompts"] == prompts and "ours_over_it" in row
     )
@@ -199,7 +199,7 @@ def insert(path: Path, name: str, lines: list[str]) -> None:
     text = path.read_text(encoding="utf-8")
     block = "\n".join([f"<!-- {name}:begin -->", *lines, f"<!-- {name}:end -->"])
     pattern = rf"<!-- {name}:begin -->.*?<!-- {name}:end -->"
-    assert re.search(pattern, text, flags=re.DOTALL), f"{path} has no place for {name}"
+    assert re.search(pattern, text, flags=re.DOTALL), f"{path} has no markers for the table {name}"
     path.write_text(re.sub(pattern, lambda _: block, text, flags=re.DOTALL), encoding="utf-8")
 
 
@@ -219,8 +219,8 @@ def main() -> None:
     insert(speed, "predictions", lines)
     curves = result("cost_curves_smollm2")
     insert(speed, "curves", [describe(curves["environment"]), "", *curve_table(curves["rows"])])
-    talk = result("conversation_smollm2")
-    insert(speed, "talk", [describe(talk["environment"]), "", *conversation_table(talk["rows"])])
+    chats = result("conversation_smollm2")
+    insert(speed, "talk", [describe(chats["environment"]), "", *conversation_table(chats["rows"])])
     long = result("long_prompt_smollm2")
     insert(speed, "long", [describe(long["environment"]), "", *long_table(long["rows"])])
     insert(speed, "caches", [describe(caches[0]["environment"]), "", *cache_table(caches)])

@@ -1,11 +1,11 @@
-"""T5-XXL and T5-small shapes with random weights: for memory and time, not for text.
+"""T5-XXL and T5-small with random weights: for memory and time, the texts mean nothing.
 
     python benchmarks/xxl_shape.py make  SCRATCH              # 22 GB: sharded bf16 safetensors
     python benchmarks/xxl_shape.py export SCRATCH --format int8   # peak memory of `edgespec export`
     edgespec inspect SCRATCH/pair-int8 --measure
     edgespec bench SCRATCH/pair-int8 --acceptance 0.75 --gamma 7 -n 24
 
-`--divisor 4` makes everything a fourth as wide, for a small machine.
+`--divisor 4` divides all widths by four, for a small machine.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def config(shape: str, divisor: int) -> dict[str, Any]:
 
 def tensors(sizes: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Name and shape of every tensor."""
-    width, inner, vocabulary = sizes["d_model"], sizes["d_ff"], sizes["vocab_size"]
+    width, ff_width, vocabulary = sizes["d_model"], sizes["d_ff"], sizes["vocab_size"]
     heads = sizes["num_heads"] * sizes["d_kv"]
     yield "shared.weight", (vocabulary, width)
     yield "lm_head.weight", (vocabulary, width)
@@ -65,30 +65,30 @@ def tensors(sizes: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
         attentions = ("SelfAttention", "EncDecAttention")[: 1 if stack == "encoder" else 2]
         for layer in range(sizes["num_layers"]):
             block = f"{stack}.block.{layer}.layer"
-            for place, attention in enumerate(attentions):
-                yield f"{block}.{place}.layer_norm.weight", (width,)
+            for index, attention in enumerate(attentions):
+                yield f"{block}.{index}.layer_norm.weight", (width,)
                 for part in "qkv":
-                    yield f"{block}.{place}.{attention}.{part}.weight", (heads, width)
-                yield f"{block}.{place}.{attention}.o.weight", (width, heads)
+                    yield f"{block}.{index}.{attention}.{part}.weight", (heads, width)
+                yield f"{block}.{index}.{attention}.o.weight", (width, heads)
             if layer == 0:
                 table = f"{block}.0.SelfAttention.relative_attention_bias.weight"
                 yield table, (sizes["relative_attention_num_buckets"], sizes["num_heads"])
             dense = f"{block}.{len(attentions)}.DenseReluDense"
             yield f"{block}.{len(attentions)}.layer_norm.weight", (width,)
-            yield f"{dense}.wi_0.weight", (inner, width)
-            yield f"{dense}.wi_1.weight", (inner, width)
-            yield f"{dense}.wo.weight", (width, inner)
+            yield f"{dense}.wi_0.weight", (ff_width, width)
+            yield f"{dense}.wi_1.weight", (ff_width, width)
+            yield f"{dense}.wo.weight", (width, ff_width)
         yield f"{stack}.final_layer_norm.weight", (width,)
 
 
 def make(folder: Path, shape: str, divisor: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sizes = config(shape, divisor)
-    # One block of random numbers, read from other places for each tensor: 11 billion draws would
-    # take longer than everything that is measured here.
+    # One block of random numbers, rotated differently for each tensor: 11 billion draws would take
+    # longer than the measurement.
     block = np.random.default_rng(0).standard_normal(2**24, np.float32) / np.float32(16)
     shard: dict[str, np.ndarray] = {}
-    index: dict[str, str] = {}
+    weight_map: dict[str, str] = {}
     shards = 0
 
     def flush() -> None:
@@ -96,7 +96,7 @@ def make(folder: Path, shape: str, divisor: int) -> None:
         shards += 1
         name = f"model-{shards:05d}.safetensors"
         save_file(shard, folder / name)
-        index.update(dict.fromkeys(shard, name))
+        weight_map.update(dict.fromkeys(shard, name))
         shard = {}
 
     for number, (name, tensor_shape) in enumerate(tensors(sizes)):
@@ -110,7 +110,7 @@ def make(folder: Path, shape: str, divisor: int) -> None:
             flush()
     flush()
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    listing = {"metadata": {"total_size": size}, "weight_map": index}
+    listing = {"metadata": {"total_size": size}, "weight_map": weight_map}
     (folder / "model.safetensors.index.json").write_text(json.dumps(listing))
     (folder / "config.json").write_text(json.dumps(sizes, indent=2))
     pair = Path(__file__).parents[1] / "models" / "en-de-target"
@@ -119,7 +119,7 @@ def make(folder: Path, shape: str, divisor: int) -> None:
 
 
 def export(scratch: Path, format_: str) -> dict[str, Any]:
-    """Runs `edgespec export` as its own process and reports its peak memory."""
+    """Runs `edgespec export` in a process of its own and reports its peak memory."""
     command = [
         *(sys.executable, "-m", "edgespec", "export", str(scratch / "xxl"), str(scratch / "small")),
         *("-o", str(scratch / f"pair-{format_}"), "--target-format", format_),

@@ -1,4 +1,4 @@
-"""SmolLM2-135M-Instruct with the draft that was distilled from it.
+"""Compares texts and speed of SmolLM2-135M-Instruct with and without its distilled draft.
 
 python examples/demo_chat.py build/smollm2
 """

@@ -14,6 +14,8 @@ from chat_templates import DEFAULT_SYSTEM
 from checkpoints import character_tokenizer, write_noisy, write_small_llama
 from edgespec_export.api import export_pair
 
+pytest_plugins = ["distill_fixtures"]
+
 MODELS = Path(__file__).parents[1] / "models"
 
 # How long an example takes says nothing on a shared machine.

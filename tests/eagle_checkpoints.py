@@ -8,9 +8,13 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from checkpoints import byte_tokenizer, write_llama
-from edgespec_distill.data.draft_vocabulary import Vocabulary, frequent, whole
-from edgespec_distill.models.eagle_student import Eagle, layers_to_read
-from edgespec_distill.models.student import small_model
+from edgespec_distill.data.draft_vocabulary import (
+    DraftVocabulary,
+    frequent_vocabulary,
+    full_vocabulary,
+)
+from edgespec_distill.models.eagle_module import Eagle, feature_layers
+from edgespec_distill.models.untrained_draft import untrained_draft
 
 SIZE = 272
 GUESSES = 3
@@ -19,16 +23,18 @@ PROMPT = (40, 41, 42, 50, 60, 61, 7)
 
 def write_eagle(
     target: Path, folder: Path, *, layers: int = 1, tokens: int = SIZE
-) -> tuple[Eagle, Vocabulary]:
+) -> tuple[Eagle, DraftVocabulary]:
     """An untrained draft that reads `target`, as a checkpoint and as it stands in training."""
     model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
     embeddings = model.get_input_embeddings().weight.detach()
-    vocabulary = frequent([], [1], tokens, embeddings) if tokens < SIZE else whole(SIZE)
-    body = small_model(
+    vocabulary = full_vocabulary(SIZE)
+    if tokens < SIZE:
+        vocabulary = frequent_vocabulary([], [1], tokens, embeddings)
+    body = untrained_draft(
         model, layers=layers, encoder_layers=1, width=None, vocabulary=vocabulary, seed=0
     )
     config = model.config
-    draft = Eagle(body, layers_to_read(config.num_hidden_layers), config.hidden_size)
+    draft = Eagle(body, feature_layers(config.num_hidden_layers), config.hidden_size)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():  # norms and maps that do something
         for _, weight in draft.named_parameters():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgespec.core.device import Device
+from edgespec.core.device import CPU, Device
 from edgespec.pair.profile import Profile
-from edgespec.pair.runtime import describe
+from edgespec.pair.runtime import machine_of
 
 
 def profile(**changes: Any) -> Profile:
@@ -20,6 +20,9 @@ def profile(**changes: Any) -> Profile:
         "verify": [1.0, 1.1, 1.2, 1.3],
         "draft_cost": 0.1,
         "step_ms": 1.0,
-        "measured_on": describe(Device(1)),
+        "measured_on": str(machine_of(Device(1))),
+        "machine": machine_of(Device(1)).digest,
+        "provider": CPU,
+        "draft_provider": CPU,
     }
     return Profile(**{**usual, **changes})

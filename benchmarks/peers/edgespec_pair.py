@@ -1,4 +1,4 @@
-"""edgespec, run exactly as the peers are: a process of its own, tokens in and out.
+"""edgespec as a peer: in a process of its own, tokens in and out.
 
 python edgespec_pair.py build/smollm2 --format int8 --threads 2 --draft model
 """

@@ -2,7 +2,7 @@
 
     python llama_server.py SERVER MODEL.gguf --threads 2 [options of the server]
 
-The times are the ones the server reports, so that HTTP is not counted against it.
+The times are those that the server reports, without HTTP.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What compare_chat.py measured: in which order, how it is kept, and what is said of it."""
+"""The measurements of compare_chat.py: their order, their log and their summary."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Measurement:
-    """One generation of one way.
+    """One generation by one way.
 
     Attributes:
         way: its name.
-        beside: the peer's way that ours was run next to, and is compared with; else empty.
-        tokens: new ones, without an end-of-text token.
-        first_tokens: those that were there after `seconds_prefill`.
+        opponent: the peer's way that this run of edgespec is compared with; else empty.
+        tokens: the new token ids, without an end-of-text token.
+        first_tokens: how many of them existed after `seconds_prefill`.
     """
 
     way: str
-    beside: str
+    opponent: str
     tokens: list[int]
     first_tokens: int
     seconds_prefill: float
@@ -32,11 +32,11 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Turn:
-    """Every way once, on one prompt; repeat 0 only finds how long the texts are.
+    """Every way once, on one prompt. Repeat 0 only finds the lengths of the texts.
 
     Attributes:
-        contest: which ways, at how many bits.
-        load: of the machine, before.
+        contest: its name, which says the number of bits.
+        load: of the machine, before the turn.
     """
 
     contest: str
@@ -50,9 +50,9 @@ class Turn:
 def interleaved(
     ways: Sequence[str], opponents: Iterable[str], ours: str, repeat: int
 ) -> list[tuple[str, str]]:
-    """(way, beside) in the order of a turn: ours runs again beside each of the opponents.
+    """The order of a turn as (way, opponent): `ours` runs again next to each opponent.
 
-    Every other repeat goes backwards, so that ours is as often before an opponent as behind it.
+    Every other repeat is reversed, so `ours` is as often before an opponent as after it.
     """
     opponents = set(opponents)
     order: list[tuple[str, str]] = []
@@ -64,11 +64,11 @@ def interleaved(
 
 
 class Log:
-    """Turns in a file of JSON lines, complete ones only, so that a run can be taken up again.
+    """Complete turns in a file of JSON lines, so that a stopped run can continue.
 
     Args:
-        path: of the file.
-        settings: what must not change between the runs that share a file.
+        path: the file.
+        settings: must be equal in all runs that share a file.
 
     Raises:
         ValueError: the file was measured with other settings.
@@ -85,7 +85,7 @@ class Log:
         for line in lines[1:]:
             fields = json.loads(line)
             fields["measurements"] = [Measurement(**each) for each in fields["measurements"]]
-            self._keep(Turn(**fields))
+            self._store(Turn(**fields))
 
     def __iter__(self) -> Iterator[Turn]:
         return iter(self._turns.values())
@@ -96,10 +96,10 @@ class Log:
     def add(self, turn: Turn) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(turn)) + "\n")
-        self._keep(turn)
+        self._store(turn)
 
-    def _keep(self, turn: Turn) -> None:
-        """A later turn replaces an earlier one, which had other ways."""
+    def _store(self, turn: Turn) -> None:
+        """A later turn replaces an earlier one, which had fewer ways."""
         self._turns[turn.contest, turn.category, turn.prompt, turn.repeat] = turn
 
 
@@ -108,21 +108,21 @@ def summary(
 ) -> list[dict[str, Any]]:
     """A row for each way and category of one contest.
 
-    Speeds are medians over the repeats of tokens over seconds of all the category's prompts; a
-    ratio is the median of the repeats' ratios, each of two runs side by side.
+    A speed is the tokens of all the category's prompts over their seconds, median over the repeats.
+    A ratio is that of two neighbouring runs, median over the repeats.
 
     Args:
-        turns: of one contest, repeat 0 not among them.
-        plain_of: to each way, the way of the same model that does not speculate.
-        our_plain: our way that does not speculate.
+        turns: of one contest, without repeat 0.
+        plain_of: by way, the same model's way without speculation.
+        our_plain: edgespec's way without speculation.
     """
     runs: dict[tuple[str, str], dict[int, list[Measurement]]] = defaultdict(dict)
-    besides: dict[tuple[str, str], dict[int, list[Measurement]]] = defaultdict(dict)
+    compared: dict[tuple[str, str], dict[int, list[Measurement]]] = defaultdict(dict)
     texts: dict[tuple[str, int, str], list[int]] = {}
     for turn in turns:
         for one in turn.measurements:
-            if one.beside:
-                besides[turn.category, one.beside].setdefault(turn.repeat, []).append(one)
+            if one.opponent:
+                compared[turn.category, one.opponent].setdefault(turn.repeat, []).append(one)
             else:
                 runs[turn.category, one.way].setdefault(turn.repeat, []).append(one)
                 texts[turn.category, turn.prompt, one.way] = one.tokens
@@ -134,8 +134,8 @@ def summary(
             "way": way,
             "repeats": len(repeats),
             "tokens": sum(len(one.tokens) for one in next(iter(repeats.values()))),
-            "tokens_per_second": median(map(_whole, repeats.values())),
-            "decode_tokens_per_second": median(map(_decode, repeats.values())),
+            "tokens_per_second": median(map(_speed, repeats.values())),
+            "decode_tokens_per_second": median(map(_decode_speed, repeats.values())),
             "texts": len(prompts),
             "texts_equal_to_own_plain": sum(
                 texts[category, p, way] == texts.get((category, p, plain_of[way])) for p in prompts
@@ -145,27 +145,28 @@ def summary(
                 for p in prompts
             ),
         }
-        if beside := besides.get((category, way)):
-            shared = sorted(repeats.keys() & beside.keys())
-            row["ours_over_it"] = median(_whole(beside[r]) / _whole(repeats[r]) for r in shared)
+        if ours := compared.get((category, way)):
+            shared = sorted(repeats.keys() & ours.keys())
+            row["ours_over_it"] = median(_speed(ours[r]) / _speed(repeats[r]) for r in shared)
             row["ours_over_it_decode"] = median(
-                _decode(beside[r]) / _decode(repeats[r]) for r in shared
+                _decode_speed(ours[r]) / _decode_speed(repeats[r]) for r in shared
             )
         rows.append(row)
     return rows
 
 
-def _whole(runs: Sequence[Measurement]) -> float:
+def _speed(runs: Sequence[Measurement]) -> float:
+    """Tokens per second of whole generations."""
     return sum(len(one.tokens) for one in runs) / sum(one.seconds_total for one in runs)
 
 
-def _decode(runs: Sequence[Measurement]) -> float:
-    """Without the prompt: tokens behind the first, over the time behind it."""
+def _decode_speed(runs: Sequence[Measurement]) -> float:
+    """Tokens after the first ones per second of the time after them."""
     tokens = sum(len(one.tokens) - one.first_tokens for one in runs)
     return tokens / sum(one.seconds_total - one.seconds_prefill for one in runs)
 
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    """Length of the common beginning."""
-    different = (place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    """Length of the common prefix."""
+    different = (index for index, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
     return next(different, min(len(a), len(b)))

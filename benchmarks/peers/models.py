@@ -4,9 +4,9 @@
     python models.py openvino int8 SOURCE.gguf WORK --llama-bin DIR
     python models.py ort-genai int8 SOURCE.gguf WORK
 
-Each takes its vendor's own road: llama-quantize; OpenVINO GenAI's GGUF reader and NNCF; the builder
-of onnxruntime-genai, on a checkpoint that transformers reads from the GGUF file. What a road needs
-first is made, and kept, on the way.
+Each uses its vendor's own tools: llama-quantize; OpenVINO GenAI's GGUF reader and NNCF; the builder
+of onnxruntime-genai, on a checkpoint that transformers reads from the GGUF file. Intermediate
+models are stored and used again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 
 class Maker:
-    """Everything made lies under `work` and appears there only when it is complete."""
+    """Makes models in folders under `work`, which appear only when they are complete."""
 
     def __init__(self, source: Path, work: Path, llama_bin: Path | None) -> None:
         self.source = source
@@ -30,7 +30,7 @@ class Maker:
         self.llama_bin = llama_bin
 
     def checkpoint(self) -> Path:
-        """The weights, dequantized, as transformers saves them."""
+        """A folder with the dequantized weights, saved by transformers."""
 
         def make(folder: Path) -> None:
             import torch
@@ -42,7 +42,7 @@ class Maker:
             }
             read = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
             config: Any = read.config
-            # transformers refuses to save a model that it remembers as quantized.
+            # transformers refuses to save a model whose configuration names a quantization.
             del config.quantization_config
             model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
             model.load_state_dict(read.state_dict())
@@ -52,11 +52,11 @@ class Maker:
         return self._once(self.work / "checkpoint", make)
 
     def llama(self, weights: str) -> Path:
-        """A GGUF file of another type; by way of F32, which holds every dequantized weight."""
+        """A GGUF file of another type, made from F32, which is exact for dequantized weights."""
 
         def make(folder: Path) -> None:
             if self.llama_bin is None:
-                raise SystemExit("give --llama-bin, where llama-quantize is")
+                raise SystemExit("give --llama-bin, the folder of llama-quantize")
             from_ = self.source if weights == "F32" else self.llama("F32") / "model.gguf"
             quantize = [self.llama_bin / "llama-quantize", "--allow-requantize"]
             subprocess.run([*quantize, from_, folder / "model.gguf", weights], check=True)
@@ -64,13 +64,13 @@ class Maker:
         return self._once(self.work / "llama" / weights, make)
 
     def openvino(self, weights: str) -> Path:
-        """What OpenVINO GenAI makes of a GGUF file; int8 is NNCF's, per channel, of its F16."""
+        """OpenVINO GenAI's model of a GGUF file; int8 is its F16, compressed by NNCF."""
 
         def read_gguf(folder: Path) -> None:
             import openvino_genai
 
             gguf = folder / "model.gguf"
-            # It saves beside the file that it reads.
+            # It saves into the folder of the file that it reads.
             os.link(self.llama(weights) / "model.gguf", gguf)
             openvino_genai.LLMPipeline(gguf, "CPU", enable_save_ov_model=True)
             gguf.unlink()
@@ -90,7 +90,7 @@ class Maker:
         return self._once(self.work / "openvino" / weights, make)
 
     def ort_genai(self, weights: str) -> Path:
-        """fp32, int8 or int4, as its model builder makes them for the CPU."""
+        """fp32, int8 or int4, made by its model builder for the CPU."""
 
         def make(folder: Path) -> None:
             builder = [sys.executable, "-m", "onnxruntime_genai.models.builder"]

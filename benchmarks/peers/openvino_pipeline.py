@@ -2,8 +2,8 @@
 
     python openvino_pipeline.py FOLDER --threads 2 [--lookup 5 3]
 
-Its defaults decide everything else: paged attention, an 8-bit cache, the arithmetic that it finds
-fastest on this processor.
+All other settings are its defaults: paged attention, an 8-bit cache, the arithmetic that is fastest
+on this processor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
         import openvino_genai
 
         scheduler = openvino_genai.SchedulerConfig()
-        # On by default: a repeated prompt would not be computed again.
+        # The default would not compute a repeated prompt again.
         scheduler.enable_prefix_caching = False
         pipeline = openvino_genai.LLMPipeline(
             arguments.folder,

@@ -47,7 +47,7 @@ def main() -> None:
 
         names = ("onnxruntime-genai", "onnxruntime")
         ready = {
-            # The builder's own onnxruntime may differ from edgespec's.
+            # Its onnxruntime may have another version than edgespec's.
             "versions": {f"{name} (peer)": metadata.version(name) for name in names},
             "weight_bytes": (arguments.folder / "model.onnx.data").stat().st_size,
         }

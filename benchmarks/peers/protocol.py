@@ -1,8 +1,8 @@
-"""Both ends of a pipe: JSON lines between compare_chat.py and the process that runs one way.
+"""The pipe between compare_chat.py and the process of one way: JSON lines.
 
-The process says once `{"ready": {...}}` (versions, bytes of weights), then answers each
+The process first writes `{"ready": {...}}` (versions, bytes of weights), then answers each
 `{"prompt": [ids], "max_new_tokens": n}` with a `Generated`, or with `{"error": text}`. Only the
-standard library, because the peers live in another environment than edgespec.
+standard library is imported: peers are installed in another environment than edgespec.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Generated:
     """One generation.
 
     Attributes:
-        tokens: the new ones, in order; an end-of-text token may be the last.
-        first_tokens: how many of them were there after `seconds_prefill`.
-        seconds_prefill: up to the first token, the prompt included.
-        seconds_total: the whole generation, tokens in to tokens out.
+        tokens: the new token ids; the last may be an end-of-text token.
+        first_tokens: how many of them existed after `seconds_prefill`.
+        seconds_prefill: time to the first token, with the prompt.
+        seconds_total: time of the whole generation.
     """
 
     tokens: list[int]
@@ -41,44 +41,46 @@ class Generated:
 
 
 class PeerError(Exception):
-    """A peer that cannot be started, or that failed; the text says why in one line."""
+    """A peer could not be started, or it failed; one line with the reason."""
 
 
 Generate = Callable[[list[int], int], Generated]
 
 
 def serve(start: Callable[[], tuple[dict[str, Any], Generate]]) -> None:
-    """The peer's end: starts it, then answers requests until standard input ends.
+    """The peer's end: starts the peer, then answers requests until standard input ends.
 
-    Libraries print to standard output, so that is kept for the answers and what they print goes
-    to standard error.
+    Answers go to standard output. What libraries print there is redirected to standard error.
     """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
 
-    def say(answer: dict[str, Any]) -> None:
+    def write(answer: dict[str, Any]) -> None:
         answers.write(json.dumps(answer) + "\n")
 
     try:
         ready, generate = start()
     except Exception as error:
-        say({"error": f"{type(error).__name__}: {error}"})
+        write({"error": f"{type(error).__name__}: {error}"})
         return
-    say({"ready": ready})
+    write({"ready": ready})
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            say(asdict(generate(request["prompt"], request["max_new_tokens"])))
-        except Exception as error:  # whatever a peer raises is reported as its own
-            say({"error": f"{type(error).__name__}: {error}"})
+            write(asdict(generate(request["prompt"], request["max_new_tokens"])))
+        except Exception as error:  # a peer may raise anything
+            write({"error": f"{type(error).__name__}: {error}"})
 
 
 class Peer:
-    """The benchmark's end: a running process, and what it said when it was ready.
+    """The benchmark's end: a running process.
 
     Args:
         command: starts it.
         log: receives its standard error.
+
+    Attributes:
+        ready: what it reported when it was ready.
 
     Raises:
         PeerError: it did not start.
@@ -94,7 +96,7 @@ class Peer:
                 stderr=stderr,
                 text=True,
                 encoding="utf-8",
-                start_new_session=True,  # so that what it started can be ended with it
+                start_new_session=True,  # so that its own child processes can be killed with it
             )
         try:
             self.ready: dict[str, Any] = self._answer(START_SECONDS)["ready"]
@@ -103,14 +105,14 @@ class Peer:
             raise
 
     def generate(self, prompt: Sequence[int], max_new_tokens: int) -> Generated:
-        """Asks for one generation.
+        """Requests one generation.
 
         Raises:
             PeerError: it failed, died or took too long.
         """
         request = {"prompt": list(prompt), "max_new_tokens": max_new_tokens}
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died; the missing answer says so
+        with contextlib.suppress(BrokenPipeError):  # it died; `_answer` reports it
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         return Generated(**self._answer(ANSWER_SECONDS))
@@ -148,6 +150,6 @@ class Peer:
 
 
 def last_line(log: Path) -> str:
-    """Of a log file, for a reason in one line."""
+    """The last line of a log file."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return lines[-1].strip()[:300] if lines else f"nothing in {log}"

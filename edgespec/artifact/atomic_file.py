@@ -1,4 +1,4 @@
-"""A file that appears whole or not at all."""
+"""A file that is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["whole_file"]
 
 @contextmanager
 def whole_file(file: Path) -> Iterator[Path]:
-    """Gives a file beside `file` to write, which takes its name when the block succeeds.
+    """Gives a temporary file next to `file`, which takes its name when the block succeeds.
 
-    A disk that was full leaves nothing: neither a part for the next run to read, nor one that takes
-    the room.
+    After an error the temporary file is removed: a full disk leaves no part that the next run would
+    read, or that takes room.
     """
     aside = file.with_name(f".{file.name}.partial")
     try:

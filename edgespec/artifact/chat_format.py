@@ -1,14 +1,15 @@
-"""A model's chat format: the texts around messages, so that a device needs no template language."""
+"""A model's chat format as texts around messages: a device needs no template language."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from edgespec.artifact.typed_json import ADDED_LATER
-from edgespec.errors import UsageError
+from edgespec.errors import UsageError, shortened
 
-__all__ = ["ChatFormat", "Message", "check_text", "system_messages", "user_message"]
+__all__ = ["ChatFormat", "ChatText", "Message", "check_text", "system_messages", "user_message"]
 
 Message = Mapping[str, str]  # {"role": one of ROLES, "content": text}
 ROLES = ("system", "user", "assistant")
@@ -20,8 +21,23 @@ def user_message(text: str) -> Message:
 
 
 def system_messages(system: str | None) -> list[Message]:
-    """What a conversation begins with: a system prompt, if there is one."""
+    """The first messages of a conversation: its system prompt, if there is one."""
     return [] if system is None else [{"role": "system", "content": system}]
+
+
+class ChatText(NamedTuple):
+    """What a model reads before its next answer, with ranges of characters in it.
+
+    Attributes:
+        text: with the chat format's special tokens; a tokenizer must not add its own.
+        answers: the earlier answers, each with what the template writes before an earlier answer
+            and leaves to the model for one to be generated (a space).
+        contents: the texts of all messages, in order; everything else is the chat format's.
+    """
+
+    text: str
+    answers: list[range]
+    contents: list[range]
 
 
 @dataclass(frozen=True)
@@ -29,17 +45,17 @@ class ChatFormat:
     """What a chat template writes between the messages of a conversation.
 
     Attributes:
-        before: in front of the first user message, where no system prompt is given.
+        before: before the first user message, where no system prompt is given.
         after: between a user's message and the answer to be generated.
-        before_answer: between a user's message and an earlier answer; None if only one message is
-            known to fit the template.
+        before_answer: between a user's message and an earlier answer; None if the template is
+            known for one message only.
         between: between an answer and the user's next message; None likewise.
         system, after_system: around a system prompt, instead of `before`; None if the template
-            takes none, or puts it where it cannot be told apart.
+            takes none, or its place in the template is not known.
         trims: roles whose messages lose the white space around them.
-        hides: earlier answers are shown from behind the last of this text on: where a model's
-            thinking ends. Empty if they are shown whole.
-        hides_newlines: those that follow it are hidden, too.
+        hides: of an earlier answer, the model reads only what follows the last occurrence of this
+            text, which ends its thinking. Empty if it reads the whole answer.
+        hides_newlines: the line ends after that text are hidden, too.
     """
 
     before: str
@@ -52,49 +68,56 @@ class ChatFormat:
     hides: str = field(default="", metadata=ADDED_LATER)
     hides_newlines: bool = field(default=False, metadata=ADDED_LATER)
 
-    def text(self, messages: Sequence[Message]) -> tuple[str, list[range]]:
-        """What the model reads in front of its next answer, and where its earlier answers are.
+    def text(self, messages: Sequence[Message]) -> ChatText:
+        """The text of a conversation that a model is to continue.
 
         Args:
             messages: perhaps a system prompt, then user and assistant in turns; a user's is last.
 
-        Returns:
-            The text, special tokens and all: a tokenizer must not add its own. The places of the
-            answers are in characters, with what the template puts in front of an earlier answer
-            and leaves to the model for one to be generated (a space).
-
         Raises:
-            UsageError: other roles or another order, or more than the format is known for.
+            UsageError: other roles or another order, or a conversation that the format does not
+                cover.
         """
         turns = self._turns(messages)
         text = self.before
+        answers: list[range] = []
+        contents: list[range] = []
+
+        def add(message: Message) -> None:
+            nonlocal text
+            begins = len(text)
+            text += self._shown(message)
+            contents.append(range(begins, len(text)))
+
         if messages[0]["role"] == "system":
             if self.system is None or self.after_system is None:
                 raise UsageError(
-                    "this model's chat format takes no system prompt (or the pair was exported "
-                    "before edgespec knew it); say it in the first message, or export again"
+                    "this model's chat format takes no system prompt; say it in the first message"
                 )
-            text = self.system + self._shown(messages[0]) + self.after_system
-        answers = []
+            text = self.system
+            add(messages[0])
+            text += self.after_system
         for question, answer in turns[:-1]:
-            text += self._shown(question)
+            add(question)
             begins = len(text) + self._left_to_model()
-            text += (self.before_answer or "") + self._shown(answer)
+            text += self.before_answer or ""
+            add(answer)
             answers.append(range(begins, len(text)))
             text += self.between or ""
-        return text + self._shown(turns[-1][0]) + self.after, answers
+        add(turns[-1][0])
+        return ChatText(text + self.after, answers, contents)
 
     def _left_to_model(self) -> int:
-        """Where in `before_answer` begins what is generated."""
+        """Index in `before_answer` where the model's own text begins."""
         before = self.before_answer or ""
         return len(self.after) if before.startswith(self.after) else len(before)
 
     def _turns(self, messages: Sequence[Message]) -> list[Sequence[Message]]:
         """Each user message with its answer; the last one without."""
-        roles = [_role(message, place) for place, message in enumerate(messages, start=1)]
+        roles = [_role(message, number) for number, message in enumerate(messages, start=1)]
         begins = 1 if roles[:1] == ["system"] else 0
         turns, wanted = messages[begins:], ("user", "assistant")
-        wrong = [r for place, r in enumerate(roles[begins:]) if r != wanted[place % 2]]
+        wrong = [r for index, r in enumerate(roles[begins:]) if r != wanted[index % 2]]
         if wrong or len(turns) % 2 == 0:
             first = ", ".join(roles[:6]) + (", …" if len(roles) > 6 else "")
             raise UsageError(
@@ -102,11 +125,8 @@ class ChatFormat:
                 "user and assistant in turns, and a user's last"
             )
         if len(turns) > 1 and (self.between is None or self.before_answer is None):
-            raise UsageError(
-                "this model's chat format is known for one message only (or the pair was exported "
-                "before edgespec knew more); give one, or export again"
-            )
-        return [turns[place : place + 2] for place in range(0, len(turns), 2)]
+            raise UsageError("this model's chat format is known for one message only; give one")
+        return [turns[index : index + 2] for index in range(0, len(turns), 2)]
 
     def _shown(self, message: Message) -> str:
         role, text = message["role"], message["content"]
@@ -117,7 +137,7 @@ class ChatFormat:
 
 
 def check_text(text: str, what: str) -> None:
-    """Raises UsageError if it is empty or no Unicode: a command line may hold any bytes."""
+    """Raises UsageError if a text is empty or no Unicode: a command line may hold any bytes."""
     if not text:
         raise UsageError(f"{what} is empty; give some text")
     try:
@@ -128,7 +148,8 @@ def check_text(text: str, what: str) -> None:
         ) from None
 
 
-def _role(message: Message, place: int) -> str:
+def _role(message: Message, number: int) -> str:
+    """The role of a message; raises UsageError if it is no message."""
     fields: Mapping[str, object] = message if isinstance(message, Mapping) else {}
     role, text = fields.get("role"), fields.get("content")
     if (
@@ -137,9 +158,9 @@ def _role(message: Message, place: int) -> str:
         or fields.keys() != {"role", "content"}
     ):
         raise UsageError(
-            f"message {place} is {message!r:.80}; give a role ({', '.join(ROLES)}) and a content "
-            "that is text, and nothing else"
+            f"message {number} is {shortened(message)}; give a role ({', '.join(ROLES)}) "
+            "and a content that is text, and nothing else"
         )
-    if text or role == "user":  # others may say nothing
-        check_text(text, f"message {place}")
+    if text or role == "user":  # other messages may be empty
+        check_text(text, f"message {number}")
     return role

@@ -1,13 +1,15 @@
-"""What an exported model is: the names in its graphs and the manifest beside them.
+"""The manifest of an exported folder: what its models are and which files belong to it.
 
-Export writes this, runtimes read it, and neither imports the other. docs/reference/folder-format.md says the same
-for readers in other languages.
+Export writes it, runtimes read it, and neither imports the other. docs/reference/folder-format.md
+describes the same for readers in other languages.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,7 +18,7 @@ from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, MAX_ROWS
 from edgespec.artifact.integrity import check_file
 from edgespec.artifact.typed_json import ADDED_LATER, parsed, write_json
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 
 __all__ = [
     "FORMAT_VERSION",
@@ -30,33 +32,44 @@ __all__ = [
     "Manifest",
     "RowInvariance",
     "Variant",
+    "manifest_digest",
     "read_manifest",
     "write_manifest",
 ]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "edgespec.json"
 TOKENIZER = "tokenizer.json"
-# Beside a draft that has only some of its target's tokens: {"outputs": […], "inputs": […]}.
+# Of a draft that has only some of its target's tokens: {"outputs": […], "inputs": […]}.
 VOCABULARY = "draft_vocabulary.json"
-WEIGHTS = "weights.data"  # beside the graphs that read it
+WEIGHTS = "weights.data"  # in the folder of the graphs that read it
+EAGLE = "eagle"  # the family of EAGLE heads
+
+# The largest numbers of a model that are taken seriously: what a reader allocates grows with them.
+LIMITS = {
+    "vocab_size": 10**8,
+    "layers": 10_000,
+    "kv_heads": 10_000,
+    "head_size": 65_536,
+    "capacity": 10**9,
+}
 
 
 @dataclass(frozen=True)
 class RowInvariance:
-    """Whether a position's logits are bitwise the same whatever else is in the call.
+    """Whether a position's logits have the same bits whatever else is in the call.
 
     Attributes:
-        verdict: true if they were, for every number of positions from `min_rows` to `max_rows` and
-            with the other rows changed. Only then may the variant be a target.
-        min_rows: the fewest positions a call may hold (1, or 2 where one position is another
-            kernel: a single token is then padded, and the cache rewound).
-        max_rows: the most positions that were tried.
+        is_row_invariant: true if they had, for every number of positions from `min_rows` to
+            `max_rows` and with the other rows changed. Only then may the variant be a target.
+        min_rows: the fewest positions a call may hold: 1, or 2 where a call of one position takes
+            another kernel (a single token is then padded, and the cache rewound).
+        max_rows: the most positions that were measured.
         one_row_difference: largest |difference| of a logit between a call of one position and
             longer calls.
-        measured_on: what ran it: runtime, provider, threads, processor.
-        candidates: another guess at a place has the logits, and leaves the keys and values, that it
-            has as the only one.
+        measured_on: runtime, provider, threads and processor, for people.
+        machine: digest of the record of all these; the result holds where it is the same.
+        candidates: a candidate's logits, keys and values have the bits of an ordinary call.
     """
 
     is_row_invariant: bool
@@ -64,7 +77,8 @@ class RowInvariance:
     max_rows: int
     one_row_difference: float
     measured_on: str
-    candidates: bool = field(default=False, metadata=ADDED_LATER)
+    machine: str
+    candidates: bool
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_rows <= self.max_rows <= MAX_ROWS:
@@ -117,22 +131,25 @@ class FusedBlocks:
 
 @dataclass(frozen=True)
 class Variant:
-    """One set of graphs of a model: the same weights and cache in one number format each.
+    """One set of graphs of a model: one number format for its weights and one for its cache.
 
     Attributes:
         graphs: graph name to file, relative to the manifest's folder. Variants that differ only in
             their cache share the other files.
+        weights_format: number format of the weights, such as "int8". What a call costs depends on
+            it, and not on the variant's name.
+        cache_format: of the self-attention's keys and values, one of `CACHE_FORMATS`.
         row_invariance: measured by the export; None until then.
-        distance: from the "fp32" variant, where one was exported along.
-        cache: format of the self-attention's keys and values, one of `CACHE_FORMATS`.
+        distance: from the "fp32" variant, where that was exported too.
         blocks: graph name to the blocks that are fused, for number formats with operators that
             compute whole blocks.
     """
 
     graphs: dict[str, str]
+    weights_format: str
+    cache_format: str
     row_invariance: RowInvariance | None = None
     distance: Distance | None = None
-    cache: str = field(default="fp32", metadata=ADDED_LATER)
     blocks: dict[str, FusedBlocks] = field(default_factory=dict, metadata=ADDED_LATER)
 
 
@@ -142,7 +159,7 @@ class Exported:
 
     Attributes:
         family: "t5", "llama" or, of a draft only, "eagle".
-        source: where the weights came from, for people.
+        source: where the weights come from, for people.
         vocab_size: width of a row of logits.
         layers: decoder layers, each with one pair of self-attention buffers.
         kv_heads: heads of those buffers.
@@ -150,10 +167,11 @@ class Exported:
         capacity: positions a cache should hold unless the caller says otherwise.
         positions: that the model can tell apart, the most a cache may hold; None if no limit.
         start_token: first decoder token of an encoder-decoder; None for decoder-only models.
-        variants: number format to graphs.
-        vocabulary: of a draft that has only some of its target's tokens: the file that says which,
+        variants: name to variant; the first is the default.
+        vocabulary: of a draft that has only some of its target's tokens: the file that maps them,
             relative to the manifest's folder.
-        features: numbers that a target shows of each position, or that a draft reads; 0 for others.
+        features: width of the hidden states that a target returns for each position, or that an
+            EAGLE head reads; 0 for others.
     """
 
     family: str
@@ -169,6 +187,16 @@ class Exported:
     vocabulary: str | None = field(default=None, metadata=ADDED_LATER)
     features: int = field(default=0, metadata=ADDED_LATER)
 
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """The prompt goes through an encoder, and the decoder begins with `start_token`."""
+        return self.start_token is not None
+
+    @property
+    def is_eagle_head(self) -> bool:
+        """A draft that reads its target's hidden states, so that it runs with its target only."""
+        return self.family == EAGLE
+
 
 @dataclass(frozen=True)
 class Manifest:
@@ -177,9 +205,9 @@ class Manifest:
     Attributes:
         eos_token_ids: tokens that end a text.
         chat: the texts around messages; None for models that do not chat.
-        target, draft: the models; a pair without draft can still use prompt lookup.
+        target, draft: the models; without a draft the pair can still use prompt lookup.
         files: every file of the folder but the manifest, relative path to {"bytes": size,
-            "sha256": digest}; earlier exports have no digest of weights.
+            "sha256": digest}.
         created_by: the exporter and its version.
         version: of this format.
     """
@@ -200,18 +228,28 @@ class Manifest:
         return sum(self.files[name]["bytes"] for name in (graphs | weights) & self.files.keys())
 
 
+def manifest_digest(data: Mapping[str, Any]) -> str:
+    """SHA-256 of a manifest's JSON without "digest": keys sorted, no white space, UTF-8."""
+    signed = {key: value for key, value in data.items() if key != "digest"}
+    text = json.dumps(signed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def write_manifest(manifest: Manifest, folder: Path) -> None:
-    """Writes `edgespec.json`; `read_manifest` gives the same object back."""
-    write_json(dataclasses.asdict(manifest), folder / MANIFEST)
+    """Writes `edgespec.json` with its digest; `read_manifest` gives the same object back."""
+    data = dataclasses.asdict(manifest)
+    write_json({**data, "digest": manifest_digest(data)}, folder / MANIFEST)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Reads and checks `edgespec.json`, and that every file it names is there in full; weights by
-    their size (`recorded_files.check_weights` reads them).
+    """Reads `edgespec.json` and checks it, and the files that it names.
+
+    Graphs and tables are compared by their digests, weights by their size
+    (`integrity.check_weights` reads them).
 
     Raises:
-        EdgespecError: no manifest, not this format, a newer version, a path that leaves the folder,
-            a file that is missing, cut short or changed.
+        EdgespecError: no manifest, another format version, a manifest that was changed, a path
+            that leaves the folder, a file that is missing, cut short or changed.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -220,47 +258,70 @@ def read_manifest(folder: Path) -> Manifest:
             "make one with: edgespec export TARGET DRAFT -o DIR"
         )
     try:
-        manifest = _manifest(json.loads(path.read_text(encoding="utf-8")))
+        data = json.loads(path.read_text(encoding="utf-8"))
+        _check_version(data["version"], folder)
+        manifest = _manifest(data)
+        digest = manifest_digest(data)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise EdgespecError(f"{path} is damaged ({error}); export the pair again") from None
+    if data.get("digest") != digest:
+        raise EdgespecError(f"{path} was changed after export; export the pair again")
+    _check_files(manifest, folder)
+    return manifest
+
+
+def _check_version(version: object, folder: Path) -> None:
+    if version == FORMAT_VERSION:
+        return
+    older = isinstance(version, int) and version < FORMAT_VERSION
+    way_out = "export the pair again" if older else "update edgespec or export the pair again"
+    raise EdgespecError(
+        f"{folder} has format version {shortened(version)} and this edgespec reads "
+        f"{FORMAT_VERSION}; {way_out}"
+    )
+
+
+def _manifest(data: dict[str, Any]) -> Manifest:
+    """Raises ValueError where a field is missing, of another type or out of range."""
+    fields = {key: value for key, value in data.items() if key != "digest"}
+    manifest: Manifest = parsed(Manifest, fields, "manifest")
+    for model in (manifest.target, manifest.draft):
+        if model is not None:
+            _check_model(model)
+    return manifest
+
+
+def _check_model(model: Exported) -> None:
+    for name, limit in LIMITS.items():
+        value = getattr(model, name)
+        if not 1 <= value <= limit:
+            raise ValueError(f"{name} is {shortened(value)}, not 1 to {limit}")
+    if not 0 <= model.features <= LIMITS["vocab_size"]:
+        raise ValueError(f"features is {shortened(model.features)}")
+    if model.start_token is not None and not 0 <= model.start_token < model.vocab_size:
+        raise ValueError(f"start_token is {shortened(model.start_token)}")
+    if not model.variants:
+        raise ValueError(f"{model.source} has no variant")
+    for name, variant in model.variants.items():
+        if DECODER not in variant.graphs:
+            raise ValueError(f"the variant {name!r} of {model.source} has no {DECODER}")
+        if variant.cache_format not in CACHE_FORMATS:
+            raise ValueError(f"cache_format is {shortened(variant.cache_format)}")
+
+
+def _check_files(manifest: Manifest, folder: Path) -> None:
+    """Every file that the manifest names is recorded, and there as it was exported."""
     for name, record in manifest.files.items():
         check_file(folder, name, record)
     vocabulary = manifest.draft and manifest.draft.vocabulary
-    listed = {TOKENIZER, *([vocabulary] if vocabulary else [])} | {
+    named = {TOKENIZER, *([vocabulary] if vocabulary else [])} | {
         graph
         for model in (manifest.target, manifest.draft)
         if model
         for variant in model.variants.values()
         for graph in variant.graphs.values()
     }
-    for name in sorted(listed - set(manifest.files)):
-        raise EdgespecError(f"{path} does not record {name!r} among its files; export it again")
-    return manifest
-
-
-def _manifest(data: dict[str, Any]) -> Manifest:
-    version = data["version"]
-    if version != FORMAT_VERSION:
+    for name in sorted(named - set(manifest.files)):
         raise EdgespecError(
-            f"the pair has format version {version} and this edgespec reads {FORMAT_VERSION}; "
-            "update edgespec or export the pair again"
+            f"{folder / MANIFEST} does not record {name!r} among its files; export it again"
         )
-    manifest: Manifest = parsed(Manifest, data, "manifest")
-    for model in (manifest.target, manifest.draft):
-        variants = model.variants.values() if model else ()
-        if model and not (variants and all(DECODER in variant.graphs for variant in variants)):
-            raise ValueError(f"a variant of {model.source} has no {DECODER}")
-        if model:
-            _check_sizes(model)
-        for variant in variants:
-            if variant.cache not in CACHE_FORMATS:
-                raise ValueError(f"cache is {variant.cache!r}")
-    return manifest
-
-
-def _check_sizes(model: Exported) -> None:
-    for name in ("vocab_size", "layers", "kv_heads", "head_size", "capacity"):
-        if getattr(model, name) < 1:
-            raise ValueError(f"{name} is {getattr(model, name)}")
-    if model.features < 0 or (model.start_token or 0) < 0:
-        raise ValueError(f"features is {model.features}, start_token {model.start_token}")

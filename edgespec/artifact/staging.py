@@ -1,4 +1,4 @@
-"""A folder that appears whole or not at all."""
+"""A folder that is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -24,23 +24,28 @@ def staged(
     mark: str = MANIFEST,
     what: str = "an exported pair",
 ) -> Iterator[Path]:
-    """Gives a folder beside `folder` to write into, and renames it when the block succeeds.
+    """Gives a temporary folder next to `folder`, and renames it when the block succeeds.
 
-    Whatever interrupts the block, `folder` is as it was. If it is there already and holds the file
-    `mark`, so that it is `what` it should become, it is replaced if `replace` says so; anything
-    else never is. After an error nothing is kept; after an interruption (Ctrl-C, a kill) what was
-    written stays aside, and the next block with the same `recipe` finds it there.
+    Until then `folder` is unchanged. If it exists and holds the file `mark`, it is replaced where
+    `replace` is true; a folder without that file is never replaced. After an error the temporary
+    folder is removed. After an interruption (Ctrl-C, a kill) it stays, and the next block with the
+    same `recipe` goes on with it.
+
+    Args:
+        recipe: everything that the content is made from, as text.
+        mark: the file that such a folder holds.
+        what: what such a folder is, for messages.
 
     Raises:
         UsageError: `folder` exists and must not be replaced, or another process is writing it.
         EdgespecError: the disk is full or cannot be written.
     """
-    place = folder.resolve()
-    aside = place.parent / f".{place.name}.partial"
-    note = place.parent / f".{place.name}.recipe"
-    old = place.parent / f".{place.name}.replaced"
-    with _alone(folder, place):
-        _bring_back(old, place)  # a machine that stopped between the two renames left it there
+    final = folder.resolve()
+    aside = final.parent / f".{final.name}.partial"
+    note = final.parent / f".{final.name}.recipe"
+    old = final.parent / f".{final.name}.replaced"
+    with _alone(folder, final):
+        _bring_back(old, final)  # a machine that stopped between the two renames left it there
         check_free(folder, replace=replace, mark=mark, what=what)
         try:
             if not (aside.is_dir() and _text(note) == recipe):
@@ -48,11 +53,11 @@ def staged(
                 aside.mkdir(parents=True)
                 note.write_text(recipe, encoding="utf-8")
             yield aside
-            _settle(aside)
+            _sync(aside)
             shutil.rmtree(old, ignore_errors=True)
-            if place.exists():
-                place.rename(old)
-            aside.rename(place)
+            if final.exists():
+                final.rename(old)
+            aside.rename(final)
             note.unlink()
             shutil.rmtree(old, ignore_errors=True)
         except OSError as error:
@@ -62,17 +67,17 @@ def staged(
             _remove(aside, note)
             raise
         finally:
-            _bring_back(old, place)
+            _bring_back(old, final)
 
 
 @contextmanager
-def _alone(folder: Path, place: Path) -> Iterator[None]:
-    """Two that write one folder would take each other's files for their own."""
+def _alone(folder: Path, final: Path) -> Iterator[None]:
+    """Locks the folder: each of two processes would take the other's files for its own."""
     from filelock import FileLock, Timeout  # the extra `export` has it; a device writes nothing
 
-    lock = FileLock(place.parent / f".{place.name}.lock")
+    lock = FileLock(final.parent / f".{final.name}.lock")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        final.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         raise UsageError(
@@ -93,8 +98,8 @@ def _unwritable(folder: Path, error: OSError) -> EdgespecError:
     return EdgespecError(f"{folder} could not be written: {reason}; nothing was kept")
 
 
-def _settle(folder: Path) -> None:
-    """Waits until the disk has every file: a name may outlive a crash that its bytes do not."""
+def _sync(folder: Path) -> None:
+    """Waits until the disk has every file: after a crash a name may exist without its bytes."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb+") as file:
@@ -114,9 +119,9 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _bring_back(old: Path, place: Path) -> None:
-    if old.exists() and not place.exists():
-        old.rename(place)
+def _bring_back(old: Path, final: Path) -> None:
+    if old.exists() and not final.exists():
+        old.rename(final)
 
 
 def check_free(
@@ -124,7 +129,7 @@ def check_free(
 ) -> None:
     """Raises UsageError if `staged` with these arguments would refuse to write `folder`."""
     if Path.cwd().is_relative_to(folder.resolve()):  # it would be pulled away under the shell
-        raise UsageError(f"{folder} is the folder you are in; give -o DIR a folder of its own")
+        raise UsageError(f"{folder} is the folder you are in; give another -o DIR")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / mark).is_file():
@@ -134,9 +139,9 @@ def check_free(
 
 
 def stamps(checkpoint: Path) -> list[tuple[str, int, int]]:
-    """For a recipe: the path, size and time of every file of a checkpoint, a folder or a file.
+    """The path, size and time of every file of a checkpoint (a folder or a file), for a recipe.
 
-    Hidden files are none of it: a run that writes into the folder leaves its notes there.
+    Hidden files are left out: a run that writes into the folder leaves its notes there.
     """
     files = sorted(checkpoint.iterdir()) if checkpoint.is_dir() else [checkpoint]
     return [

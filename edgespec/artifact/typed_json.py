@@ -1,4 +1,4 @@
-"""JSON files that are read as the types that we expect, and written whole or not at all."""
+"""JSON files, read as dataclasses with their types checked, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from edgespec.artifact.atomic_file import whole_file
+from edgespec.errors import shortened
 
 __all__ = ["ADDED_LATER", "parsed", "read_json", "write_json"]
 
-# Metadata of a dataclass field that earlier writers did not write; its default says what held then.
+# Metadata of a dataclass field that a file may leave out; it then has its default.
 ADDED_LATER = {"added later": True}
 
 
@@ -23,7 +24,7 @@ def write_json(data: Any, path: Path) -> None:
 
 
 def read_json(kind: Any, path: Path) -> Any:
-    """What a file holds, as `parsed`.
+    """The content of a file as a value of type `kind`, see `parsed`.
 
     Raises:
         OSError: it cannot be read.
@@ -36,14 +37,14 @@ def read_json(kind: Any, path: Path) -> Any:
 
 
 def parsed(kind: Any, value: Any, where: str) -> Any:
-    """A JSON value as the type that an annotation names: nothing of another type comes in.
+    """A JSON value as the type that an annotation names; values of other types are refused.
 
     Args:
         kind: a dataclass, dict, list, tuple or union of such, or a plain type.
         where: the value's name, for the message.
 
     Raises:
-        ValueError: it is something else, or lacks a field, or has one too many.
+        ValueError: it has another type, or a field is missing or unknown.
     """
     parts = get_args(kind)
     origin = get_origin(kind)
@@ -58,7 +59,7 @@ def parsed(kind: Any, value: Any, where: str) -> Any:
         return origin(parsed(parts[0], part, where) for part in value)
     if kind is Any or _fits(kind, value):
         return value
-    raise ValueError(f"{where} is {value!r:.80}")
+    raise ValueError(f"{where:.60} is {shortened(value)}")
 
 
 def _fits(kind: Any, value: Any) -> bool:
@@ -69,6 +70,12 @@ def _fits(kind: Any, value: Any) -> bool:
 def _object(kind: Any, value: Any, where: str) -> Any:
     fields = get_type_hints(kind)
     later = {item.name for item in dataclasses.fields(kind) if item.metadata == ADDED_LATER}
-    if not isinstance(value, dict) or value.keys() | later != fields.keys():
-        raise ValueError(f"{where} does not have the fields {', '.join(fields)}")
+    if not isinstance(value, dict):
+        raise ValueError(f"{where:.60} is {shortened(value)}, not an object")
+    missing = sorted(fields.keys() - later - value.keys())
+    if missing:
+        raise ValueError(f"{where:.60} lacks {missing[0]}")
+    unknown = sorted(value.keys() - fields.keys())
+    if unknown:
+        raise ValueError(f"{where:.60} has the unknown field {shortened(unknown[0])}")
     return kind(**{key: parsed(fields[key], value[key], key) for key in value})

@@ -11,15 +11,16 @@ import click
 from click.core import ParameterSource
 
 from edgespec.cli.cli_errors import one_line_errors
+from edgespec.cli.logging_lines import logging_lines
 from edgespec.cli.options import CHAT
 from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
-    from edgespec_distill.training.training_loop import Report
+    from edgespec_distill.training.training_loop import TrainingProgress
 
 __all__ = ["distill"]
 
-BY_HEART = 0.05  # more acceptance on known texts than on others: worth a word
+OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is worth a note
 
 
 @click.command(short_help="Train a small draft for a target.")
@@ -69,24 +70,18 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
     """
     with one_line_errors():
         with needs_extra("distill"):
-            from transformers.utils import logging
-
+            from edgespec_distill.api import distill as run
             from edgespec_distill.plan import SHAPE, Plan
-            from edgespec_distill.run import distill as run
 
         if plan["start"] is not None:
             _check_no_shape(SHAPE)
-        # Its notes and bars would come between ours.
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        with _shown() as report:
+        with logging_lines(), _progress() as report:
             found = run(
                 target,
                 text,
                 output,
                 Plan(**plan),
                 replace=force,
-                say=lambda line: click.echo(line, err=True),
                 report=report,
             )
         click.echo(
@@ -94,7 +89,7 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
             f"at temperature 1 {found.before.sampled:.3f} → {found.after.sampled:.3f}; "
             f"try: edgespec export {target} {output} -o PAIR"
         )
-        if found.known and found.known > found.after.greedy + BY_HEART:
+        if found.known and found.known > found.after.greedy + OVERFITTING:
             click.echo(
                 f"on texts it was trained on greedy acceptance is {found.known:.3f}: more prompts "
                 "would help more than more steps",
@@ -103,7 +98,7 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
 
 
 def _check_no_shape(shape: Sequence[str]) -> None:
-    """Raises UsageError if a shape is asked for beside a draft that has one."""
+    """Raises UsageError if an option of the shape is given with --start."""
     context = click.get_current_context()
     for name in shape:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
@@ -112,32 +107,32 @@ def _check_no_shape(shape: Sequence[str]) -> None:
 
 
 @contextmanager
-def _shown() -> Iterator[Callable[[Report], object]]:
-    """A bar on a terminal; elsewhere a line a minute."""
+def _progress() -> Iterator[Callable[[TrainingProgress], object]]:
+    """A progress bar on a terminal; elsewhere lines."""
     from edgespec_export.progress import fraction_bar, on_terminal
 
     if not on_terminal():
         yield _Lines()
         return
     with fraction_bar("training") as show:
-        yield lambda report: show(report.fraction, _sentence(report))
+        yield lambda progress: show(progress.fraction, _sentence(progress))
 
 
 class _Lines:
-    """One line whenever another twentieth is done."""
+    """A line after each twentieth of the training."""
 
     def __init__(self) -> None:
         self._next = 0.0
 
-    def __call__(self, report: Report) -> None:
-        if report.fraction >= self._next:
-            click.echo(f"{report.fraction:4.0%} {_sentence(report)}", err=True)
-            self._next = report.fraction + 0.05
+    def __call__(self, progress: TrainingProgress) -> None:
+        if progress.fraction >= self._next:
+            click.echo(f"{progress.fraction:4.0%} {_sentence(progress)}", err=True)
+            self._next = progress.fraction + 0.05
 
 
-def _sentence(report: Report) -> str:
+def _sentence(progress: TrainingProgress) -> str:
     return (
-        f"step {report.steps}, loss {report.loss:.3f}, held-out acceptance greedy "
-        f"{report.acceptance.greedy:.3f}, α {report.acceptance.sampled:.3f}, "
-        f"{report.seconds_left / 60:.0f} min left"
+        f"step {progress.steps}, loss {progress.loss:.3f}, held-out acceptance greedy "
+        f"{progress.acceptance.greedy:.3f}, α {progress.acceptance.sampled:.3f}, "
+        f"{progress.seconds_left / 60:.0f} min left"
     )

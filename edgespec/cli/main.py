@@ -72,6 +72,7 @@ def main(context: click.Context) -> None:
       edgespec export flan-t5-large flan-t5-small -o build/flan
       edgespec generate build/flan "translate English to German: Good morning."
     """
+    context.with_resource(logging_lines())
     if os.environ.get("NO_COLOR"):
         context.color = False
 
@@ -221,10 +222,10 @@ def inspect(
             say(f"{others} files are as exported")
             if unknown:
                 say(f"no digest of {', '.join(unknown)}: export again for one")
-        profile = profile_of_this_machine(pair, manifest, say)
+        profile = profile_of_this_machine(pair, manifest)
         asked = LoadRequest(threads, provider=provider)
         if measure:
-            verdicts = measured_invariances(pair, manifest, profile, asked, say)
+            verdicts = measured_invariances(pair, manifest, profile, asked)
         else:
             verdicts = known_invariances(pair, manifest, profile, asked)
         click.echo((pair_json if as_json else describe_pair)(manifest, verdicts, profile))
@@ -275,9 +276,8 @@ def tune(
             sampling=Sampling(**sampling),
             max_new_tokens=max_new_tokens,
             threads=threads,
-            named=named,
+            providers=named,
             chat=_in_chat_format(chat, manifest),
-            say=say,
         )
         if plot is not None:
             from edgespec.cli.tune_plot import plot_tuning
@@ -324,7 +324,7 @@ def bench(
         from edgespec.core.sampling import Sampling
         from edgespec.measure.bench import bench as time_texts
         from edgespec.measure.bench import bench_synthetic
-        from edgespec.pair.runtime import describe
+        from edgespec.pair.runtime import machine_of
 
         loaded = load(
             pair,
@@ -334,9 +334,9 @@ def bench(
             provider=provider,
             draft_provider=draft_provider,
             allow_inexact=acceptance is not None,  # what is decreed is not exact anyway
-            say=say,
         )
-        measured_on = describe(loaded.devices[0], loaded.devices[1] if loaded.draft else None)
+        device, draft_device = loaded.devices
+        measured_on = str(machine_of(device, draft_device if loaded.draft else None))
         if acceptance is None:
             rows = time_texts(
                 loaded,

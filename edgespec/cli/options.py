@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgespec.drafters.registry import KINDS
+from edgespec.drafters.registry import DRAFTER_NAMES
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def DRAFTING(command: Command) -> Command:  # noqa: N802
         ),
         click.option(
             "--draft",
-            type=click.Choice(KINDS),
+            type=click.Choice(DRAFTER_NAMES),
             help="Default: as tuned; else both, or prompt lookup where the pair has no draft.",
         ),
         click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call."),
@@ -133,7 +133,7 @@ class Loading:
         from edgespec import load
 
         options = {**self.options, "allow_inexact": self.options["allow_inexact"] or plainly}
-        return load(self.folder, say=say, **options)
+        return load(self.folder, **options)
 
 
 def LOADING(command: Command) -> Command:  # noqa: N802

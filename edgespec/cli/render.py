@@ -145,7 +145,9 @@ def _describe_model(
         f"{exported.head_size}, capacity {exported.capacity}"
     ]
     for name, variant in exported.variants.items():
-        lines.append(f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB, {variant.cache} cache")
+        lines.append(
+            f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB, {variant.cache_format} cache"
+        )
         lines += [
             f"    {graph}: {path}{_blocks(variant.blocks.get(graph))}"
             for graph, path in variant.graphs.items()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from edgespec.cli.cli_errors import one_line_errors
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.cli.logging_lines import logging_lines
+from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
     from edgespec_jax.reproduce.table_report import Report
@@ -24,13 +23,13 @@ TASK = click.option(
     "--task",
     type=click.Choice(["ende", "cnndm"]),
     required=True,
-    help="Which of the paper's tasks the data is set beside.",
+    help="The task of the paper that the data is compared with.",
 )
 DATA = click.option(
     "--data",
     type=click.Path(path_type=Path),
     required=True,
-    help="Texts, one a line: a source and, behind a tab, its reference.",
+    help="One text per line: a source and, after a tab, its reference.",
 )
 PAIR = click.option(
     "--pair", type=click.Path(path_type=Path), required=True, help="An exported pair."
@@ -38,11 +37,15 @@ PAIR = click.option(
 NGRAMS = click.option(
     "--ngrams",
     type=click.Path(path_type=Path),
-    help="Texts to count unigrams and bigrams on; default: the references of --data.",
+    help="Texts in which to count unigrams and bigrams; default: the references of --data.",
 )
 PREFIX = click.option("--prefix", default="", help="Put before each source.")
 TOKENS = click.option(
-    "--tokens", type=click.IntRange(min=1), default=10_000, show_default=True, help="To measure on."
+    "--tokens",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    help="Number of tokens to measure on.",
 )
 LONGEST = click.option(
     "--longest", type=click.IntRange(min=1), default=128, show_default=True, help="Text, in tokens."
@@ -67,7 +70,7 @@ def reproduce() -> None:
 @OUTPUT
 def table1(output: Path | None) -> None:
     """Operations and speed-up at c = 0, recomputed."""
-    with _ready():
+    with one_line_errors():
         from edgespec_jax.reproduce.computed import table1
         from edgespec_jax.reproduce.paper import read_paper
 
@@ -115,7 +118,7 @@ def table2(
     Without checkpoints the shapes get random weights, and drafted tokens are accepted at random
     with the paper's α.
     """
-    with _ready():
+    with one_line_errors():
         from edgespec_jax.reproduce.computed import table2
         from edgespec_jax.reproduce.paper import read_paper
 
@@ -123,11 +126,16 @@ def table2(
         if not measure:
             _show(table2(paper), output)
             return
-        from edgespec_jax.reproduce.wallclock import Bench, wallclock
+        with needs_extra("jax"):
+            from edgespec.cli.jax_checkpoint import open_jax_checkpoint
+            from edgespec_jax.reproduce.wallclock import Bench, wallclock
 
         named = dict(_named(checkpoint) for checkpoint in checkpoints)
-        bench = Bench(divisor, number_format, named, tokens=tokens, texts=texts)
-        _show(wallclock(paper, bench, lambda line: click.echo(line, err=True)), output)
+        opened = {size: open_jax_checkpoint(model) for size, model in named.items()}
+        bench = Bench(divisor, number_format, opened, tokens=tokens, texts=texts)
+        with logging_lines():
+            report = wallclock(paper, bench)
+        _show(report, output)
 
 
 def _alpha_command(name: str, help_: str) -> None:
@@ -156,7 +164,7 @@ def _alpha_command(name: str, help_: str) -> None:
         threads: int | None,
         output: Path | None,
     ) -> None:
-        with _ready():
+        with one_line_errors():
             from edgespec_jax.reproduce import measured
             from edgespec_jax.reproduce.material import open_material
             from edgespec_jax.reproduce.paper import read_paper
@@ -180,10 +188,12 @@ _alpha_command("table5", "Acceptance α with lenience, at T = 1.")
     help="A folder that other tables were written to; the pictures go there too.",
 )
 def figures(output: Path) -> None:
-    """Draw the tables found in a folder beside the paper's."""
-    with _ready():
+    """Draw the tables found in a folder next to the paper's."""
+    with one_line_errors():
         from edgespec_jax.reproduce.paper import read_paper
-        from edgespec_jax.reproduce.table_plots import TABLES, draw
+
+        with needs_extra("plots"):
+            from edgespec_jax.reproduce.table_plots import TABLES, draw
 
         if not any((output / name).is_file() for name in TABLES):
             click.echo(f"{output} has no measured table: the pictures show the paper's", err=True)
@@ -208,19 +218,3 @@ def _show(report: Report, output: Path | None) -> None:
     click.echo(report.markdown(), nl=False)
     if output is not None:
         write(report, output)
-
-
-@contextmanager
-def _ready() -> Iterator[None]:
-    """Errors as the rest of the command line shows them, a missing extra among them."""
-
-    extras = {"jax": "jax", "matplotlib": "plots"}
-    with one_line_errors():
-        try:
-            yield
-        except ModuleNotFoundError as error:
-            package = (error.name or "").partition(".")[0]
-            raise EdgespecError(
-                f"this needs the package {package!r}: "
-                f"pip install 'edgespec[{extras.get(package, 'export')}]'"
-            ) from None

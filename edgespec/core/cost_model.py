@@ -32,10 +32,6 @@ class Costs:
     draft: float
     overhead: float = 0.0
 
-    def of_kinds(self) -> dict[str, Costs]:
-        """Costs by drafter: "model" as they are, "lookup" with a draft that costs nothing."""
-        return {"lookup": replace(self, draft=0.0), "model": self}
-
     @property
     def longest(self) -> int:
         """The largest γ whose verification has a known cost."""
@@ -115,7 +111,7 @@ def estimated_costs(
     target_bytes: int,
     draft_bytes: int,
     longest: int,
-    target_format: str = "fp32",
+    weights_format: str = "fp32",
     min_rows: int = 1,
     kernels: bool = False,
 ) -> Costs:
@@ -128,7 +124,7 @@ def estimated_costs(
     Args:
         target_bytes, draft_bytes: sizes of the weights; 0 for a draft that is no model.
         longest: the largest γ.
-        target_format: number format of the target's weights ("int8"), not its variant's name.
+        weights_format: number format of the target's weights ("int8"), not its variant's name.
         min_rows: the fewest positions that the target is called with: what a plain step pays for.
         kernels: whether kernels run the target (`edgespec.core.kernels`).
     """
@@ -136,10 +132,10 @@ def estimated_costs(
     if kernels and reading <= NEAR:
         reading /= NEARER
     step = reading + CALL
-    slope, arithmetic = FURTHER.get(target_format, FURTHER_ELSE), 0.0
+    slope, arithmetic = FURTHER.get(weights_format, FURTHER_ELSE), 0.0
     if kernels:
-        slope = FURTHER_WITH_KERNELS.get(target_format, FURTHER_ELSE) + ROW / step
-        arithmetic = ARITHMETIC.get(target_format, 0.0)
+        slope = FURTHER_WITH_KERNELS.get(weights_format, FURTHER_ELSE) + ROW / step
+        arithmetic = ARITHMETIC.get(weights_format, 0.0)
     verify = [
         max(1 + slope * max(0, rows - min_rows), arithmetic * rows)
         for rows in range(1, longest + 2)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CPU", "HERE", "Device", "ProviderInfo", "drafter_title", "variant_title"]
+from edgespec.errors import UsageError, shortened
+
+__all__ = ["CPU", "HERE", "MAX_THREADS", "Device", "ProviderInfo", "drafter_title", "variant_title"]
 
 CPU = "cpu"
+MAX_THREADS = 1024  # ONNX Runtime starts any number, and is then silent for minutes
 
 
 @dataclass(frozen=True)
@@ -14,12 +17,21 @@ class Device:
     """Where a model runs.
 
     Attributes:
-        threads: of the processor; None uses all physical cores.
+        threads: of the processor, 1 to `MAX_THREADS`; None uses all physical cores.
         provider: an execution provider of ONNX Runtime, by its name in `edgespec providers`.
+
+    Raises:
+        UsageError: the number of threads is out of range.
     """
 
     threads: int | None = None
     provider: str = CPU
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise UsageError(
+                f"threads is {shortened(self.threads)}; give a whole number from 1 to {MAX_THREADS}"
+            )
 
 
 HERE = Device()  # the processor, all its cores

@@ -1,25 +1,28 @@
-"""Speed of a pair beside plain decoding of the same target, on real or synthetic agreement."""
+"""Speed of a pair over plain decoding of the same target, with real or synthetic acceptance."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from edgespec.core.controller import Fixed
-from edgespec.core.decode import plain, speculate
+from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.draft import Proposal
+from edgespec.core.model import Model
 from edgespec.core.randomness import Randomness, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Rate, Stats, counted
 from edgespec.core.verification import Rule, TargetDistributions, VerificationResult
 from edgespec.drafters.model_drafter import ModelDrafter
+from edgespec.drafters.registry import available
 from edgespec.errors import UsageError
+from edgespec.pair.generation import GenerationOptions, sampling_options
 from edgespec.pair.pair import Pair
 
 __all__ = ["NOTHING_TO_TIME", "BenchRow", "bench", "bench_synthetic", "synthetic_rule"]
 
 SYNTHETIC_TEXTS = 3
+SYNTHETIC_PROMPT = range(3, 19)  # token ids
 NOTHING_TO_TIME = (
     "the target ends each text after one token, so there is nothing to time; give other prompts "
     "(--text), or --chat or --no-chat"
@@ -28,14 +31,14 @@ NOTHING_TO_TIME = (
 
 @dataclass(frozen=True)
 class BenchRow:
-    """One way to decode, over plain decoding in the same run.
+    """One way to decode, and its speed over plain decoding in the same run.
 
     Attributes:
-        way: what was run.
-        synthetic: acceptance was decreed, not found: the text means nothing.
-        tokens_per_second, ratio: behind each text's first round.
-        acceptance_rate: α found, or decreed.
-        tokens_per_target_call: of all rounds.
+        way: name of the drafter and γ, or "plain".
+        synthetic: acceptance was given, not measured: the text means nothing.
+        tokens_per_second, ratio: without each text's first round.
+        acceptance_rate: α, measured or given.
+        tokens_per_target_call: over all rounds.
     """
 
     way: str
@@ -57,22 +60,21 @@ def bench(
     gammas: Sequence[int | str],
     chat: bool,
 ) -> list[BenchRow]:
-    """Real prompts: plain decoding, prompt lookup and the draft model, taking turns."""
-    ways: dict[str, dict[str, Any]] = {"plain": {"draft": False}}
-    for kind in ("lookup", "model", "both"):
-        if kind == "lookup" or pair.draft is not None:
-            ways |= {f"{kind}, γ {gamma}": {"draft": kind, "gamma": gamma} for gamma in gammas}
-    options: dict[str, Any] = {
+    """Times plain decoding and every drafter of the pair on real prompts, taking turns."""
+    ways: dict[str, GenerationOptions] = {"plain": {"draft": False}}
+    for named in available(pair.draft is not None):
+        for gamma in gammas:
+            ways[f"{named.name}, γ {gamma}"] = {"draft": named.name, "gamma": gamma}
+    options = sampling_options(sampling) | {
         "max_new_tokens": max_new_tokens,
-        **sampling.options,
         "seed": 0,
         "chat": chat,
     }
     totals = {name: Rate() for name in ways}
-    pair.generate(prompts[0], **options)  # the first calls also allocate
+    pair.generate(prompts[0], **options)  # the first calls also allocate memory
     for prompt in prompts:
         for name, way in ways.items():
-            totals[name].add(pair.generate(prompt, **options, **way).stats)
+            totals[name].add(pair.generate(prompt, **(options | way)).stats)
     if not totals["plain"].tokens:
         raise UsageError(NOTHING_TO_TIME)
     return [_row(name, rate, totals["plain"], synthetic=False) for name, rate in totals.items()]
@@ -81,42 +83,61 @@ def bench(
 def bench_synthetic(
     pair: Pair, acceptance: float, *, max_new_tokens: int, gammas: Sequence[int]
 ) -> list[BenchRow]:
-    """Machine cost without model agreement: each drafted token is accepted with the given probability.
+    """Times the machine alone: each drafted token is accepted with the given probability.
 
     Raises:
-        UsageError: no draft model, or a probability that is none.
+        UsageError: the pair has no draft model, or `acceptance` is no probability.
     """
     if pair.draft is None:
         raise UsageError("the pair has no draft model; synthetic acceptance needs one")
     if not 0 <= acceptance <= 1:
         raise UsageError(f"acceptance is {acceptance}; give a probability from 0 to 1")
-    prompt = list(range(3, 19))
     totals = {"plain": Rate(), **{f"model, γ {gamma}": Rate() for gamma in gammas}}
-    process = Sampling().processor()
-    shared: dict[str, Any] = {
-        "process": process,
-        "max_new_tokens": max_new_tokens,
-        "ends": lambda _token: False,
-    }
+    rule = synthetic_rule(acceptance)
     for seed in range(SYNTHETIC_TEXTS):
-        randomness = Seeded(seed)
-        texts = {"plain": plain(pair.target, prompt, randomness=randomness, **shared)}
+        texts = {"plain": _plain_rounds(pair, seed, max_new_tokens)}
         for gamma in gammas:
-            texts[f"model, γ {gamma}"] = speculate(
-                pair.target,
-                ModelDrafter(pair.draft, process, pair.vocabulary),
-                prompt,
-                rule=synthetic_rule(acceptance),
-                gamma=Fixed(gamma),
-                randomness=randomness,
-                **shared,
-            )
+            way = f"model, γ {gamma}"
+            texts[way] = _drafted_rounds(pair, pair.draft, seed, max_new_tokens, rule, gamma)
         for name, rounds in texts.items():
             stats = Stats()
             for _ in counted(rounds, stats, pair.seconds):
                 pass
             totals[name].add(stats)
     return [_row(name, rate, totals["plain"], synthetic=True) for name, rate in totals.items()]
+
+
+def _plain_rounds(pair: Pair, seed: int, max_new_tokens: int) -> Iterator[Round]:
+    return plain(
+        pair.target,
+        SYNTHETIC_PROMPT,
+        process=Sampling().processor(),
+        randomness=Seeded(seed),
+        max_new_tokens=max_new_tokens,
+        ends=_never,
+    )
+
+
+def _drafted_rounds(
+    pair: Pair, draft: Model, seed: int, max_new_tokens: int, rule: Rule, gamma: int
+) -> Iterator[Round]:
+    process = Sampling().processor()
+    return speculate(
+        pair.target,
+        ModelDrafter(draft, process, pair.vocabulary),
+        SYNTHETIC_PROMPT,
+        process=process,
+        rule=rule,
+        gamma=Fixed(gamma),
+        randomness=Seeded(seed),
+        max_new_tokens=max_new_tokens,
+        ends=_never,
+    )
+
+
+def _never(_token: int) -> bool:
+    """No token ends a synthetic text."""
+    return False
 
 
 def _row(way: str, rate: Rate, plain_rate: Rate, *, synthetic: bool) -> BenchRow:
@@ -133,14 +154,14 @@ def _row(way: str, rate: Rate, plain_rate: Rate, *, synthetic: bool) -> BenchRow
 
 
 def synthetic_rule(acceptance: float) -> Rule:
-    """Accepts each token with a decreed probability, whatever p and q say: not exact, for timing."""
+    """Accepts each token with a given probability, whatever p and q are: for timing, not exact."""
 
     def rule(
         proposal: Proposal, p: TargetDistributions, randomness: Randomness
     ) -> VerificationResult:
-        for place in range(len(proposal.tokens)):
+        for index in range(len(proposal.tokens)):
             if not randomness.bernoulli(acceptance):
-                return VerificationResult(place, place + 1, p[place])
+                return VerificationResult(index, index + 1, p[index])
         drafted = len(proposal.tokens)
         return VerificationResult(drafted, drafted, p[drafted])
 

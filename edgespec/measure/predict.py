@@ -1,7 +1,7 @@
-"""How fast a pair will be, from its cost curve and from how often its draft would be right.
+"""The speed-up of a pair, predicted from its cost curve and from its draft's acceptance.
 
-A trace says, for every position of a text of the target's, with which probability the first,
-second, … drafted token would be accepted there. Nothing is generated with the draft to make it.
+A trace has, for every position of a text that the target generated, the probability that the first,
+second, … drafted token would be accepted there. No text is generated with the draft for it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy.typing as npt
 
 from edgespec.core.cost_model import Costs
 from edgespec.core.distribution import Distribution, Processor
+from edgespec.core.draft import Drafter
 from edgespec.core.model import Model
 from edgespec.core.randomness import Seeded
-from edgespec.drafters.prompt_lookup import PromptLookup
 from edgespec.drafters.vocabulary_map import Vocabulary
 
-__all__ = ["Trace", "lookup_trace", "mean_acceptance", "model_trace", "predicted_speedup"]
+__all__ = ["Trace", "mean_acceptance", "model_trace", "predicted_speedup", "replay_trace"]
 
 
 @dataclass(frozen=True)
 class Trace:
-    """How a draft would have fared along a text.
+    """Acceptance of a draft along a text.
 
     Attributes:
-        probabilities: probabilities[i][k] is the probability that drafted token k is accepted in a round that starts
-            at position i, given that those before it were.
+        probabilities: probabilities[i][k] is the probability that drafted token k is accepted in a
+            round that starts at position i, given that those before it were accepted.
         ended: the text ended by itself, not at a limit, so a last round may draft beyond its end.
     """
 
@@ -49,7 +49,7 @@ def model_trace(
 ) -> Trace:
     """Acceptance of a draft model along a text: α_i = Σ_x min(p_i(x), q_i(x)) (Theorem 3.5).
 
-    For greedy decoding it is 1 where both choose the same token and 0 elsewhere.
+    For greedy decoding it is 1 where both have the same arg-max and 0 elsewhere.
     """
     rows = target.score([target.prefill(prompt), *text[:-1]])
     distributions = [process(row) for row in rows]
@@ -63,36 +63,40 @@ def model_trace(
     every = probabilities(0, draft.score(read))
     found = [every[start : start + longest] for start in range(len(text))]
     for start in reversed(range(len(text) - 1)):
-        # With a target that has been no further than a round there would find it.
+        # Scored again with the target rewound to where a round that starts here would find it.
         target.rewind(begins[0] + start)
         draft.rewind(begins[1] + start)
         ahead = read[start : start + longest]
         found[start] = probabilities(start, (draft.score([token])[0] for token in ahead))
         if draft.valid_length == draft.length:
-            break  # it does not look at the target: one reading has told all
+            break  # it does not read the target's hidden states: one pass is enough
     return Trace(found, ended)
 
 
-def lookup_trace(
-    prompt: Sequence[int], text: Sequence[int], longest: int, *, ended: bool = False
+def replay_trace(
+    drafter: Drafter,
+    prompt: Sequence[int],
+    text: Sequence[int],
+    longest: int,
+    *,
+    ended: bool = False,
 ) -> Trace:
-    """Acceptance of prompt lookup along a text: 1 for a right token, 0 from the first wrong one.
+    """Acceptance of a drafter whose tokens are certain, along a text: 1 for a right token, else 0.
 
-    The text itself is drawn from p, so whether it continues as looked up is a sample of p(token).
+    The text itself is drawn from p, so whether it continues as drafted is a sample of p(token).
     """
-    lookup = PromptLookup()
-    lookup.begin(prompt)
+    drafter.begin(prompt)
     randomness = Seeded(0)
     probabilities = []
     for start in range(len(text)):
-        proposal = lookup.propose([prompt[-1], *text[:start]], longest, randomness)
+        proposal = drafter.propose([prompt[-1], *text[:start]], longest, randomness)
         actual = text[start : start + len(proposal.tokens)]
         probabilities.append([float(a == b) for a, b in zip(proposal.tokens, actual, strict=False)])
     return Trace(probabilities, ended)
 
 
 def mean_acceptance(traces: Sequence[Trace]) -> float:
-    """α: the probability of a round's first drafted token, where there is one."""
+    """α: the mean acceptance of a round's first drafted token."""
     first = [
         probabilities[0]
         for trace in traces
@@ -105,7 +109,7 @@ def mean_acceptance(traces: Sequence[Trace]) -> float:
 def predicted_speedup(traces: Sequence[Trace], costs: Costs, gamma: int) -> float:
     """Time of plain decoding divided by the expected time with γ drafted tokens a round.
 
-    Without the first round of each text, which also reads the prompt: so are speeds measured.
+    The first round of each text, which includes the prefill, is left out, as in measured speeds.
     """
     tokens = cost = 0.0
     for trace in traces:
@@ -118,7 +122,7 @@ def predicted_speedup(traces: Sequence[Trace], costs: Costs, gamma: int) -> floa
 
 
 def _costs_to_end(trace: Trace, costs: Costs, gamma: int) -> list[float]:
-    """The expected cost from each position where a round may start, and from the end."""
+    """The expected cost from each position to the end of the text; 0 at the end."""
     length = len(trace.probabilities)
     to_end = [0.0] * (length + 1)
     for start in range(length - 1, -1, -1):
@@ -131,13 +135,13 @@ def _costs_to_end(trace: Trace, costs: Costs, gamma: int) -> list[float]:
 
 
 def _drafted(trace: Trace, start: int, gamma: int) -> list[float]:
-    """The probabilities of the tokens drafted from `start`: behind a limit there is nothing to draft."""
+    """The probabilities of the tokens drafted from `start`; none is drafted beyond a limit."""
     left = len(trace.probabilities) - start
     return trace.probabilities[start][: min(gamma, left if trace.ended else left - 1)]
 
 
 def _outcomes(drafted: Sequence[float], left: int) -> Iterator[tuple[int, float]]:
-    """How many of the tokens left a round may emit, and with which probability."""
+    """The numbers of tokens that a round may emit, with their probabilities."""
     reached = 1.0  # the probability that all drafted tokens so far were accepted
     for accepted, probability in enumerate(drafted):
         yield accepted + 1, reached * (1 - probability)
@@ -146,7 +150,7 @@ def _outcomes(drafted: Sequence[float], left: int) -> Iterator[tuple[int, float]
 
 
 def _expected_round(drafted: Sequence[float], left: int, costs: Costs, gamma: int) -> float:
-    """What a round costs: a draft that misses the end of a text goes on beyond it."""
+    """Expected cost of a round: a draft that misses the end of a text goes on beyond it."""
     if len(drafted) < left:
         return costs.round(len(drafted))
     found_end = float(np.prod(drafted))
@@ -154,6 +158,7 @@ def _expected_round(drafted: Sequence[float], left: int, costs: Costs, gamma: in
 
 
 def _overlap(p: Distribution, q: Distribution) -> float:
-    places = p.indices_of(q.tokens)
-    shared = places < len(p.tokens)
-    return float(np.minimum(p.probabilities[places[shared]], q.probabilities[shared]).sum())
+    """Σ min(p, q)."""
+    indices = p.indices_of(q.tokens)
+    shared = indices < len(p.tokens)
+    return float(np.minimum(p.probabilities[indices[shared]], q.probabilities[shared]).sum())

@@ -1,38 +1,39 @@
 """What rounds cost on this device, timed in the loop that will run them.
 
-Each model in a tight loop of its own is faster than in generation: there it finds the other's
-numbers in the caches, widths change from call to call, and Python works in between. Only whole
-rounds of real texts say what a round costs.
+A model that is timed alone in a tight loop is faster than in generation. There the processor's
+caches hold the other model's data, widths change from call to call, and Python works in between. So
+whole rounds of real texts are timed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 from edgespec.core.cost_model import Costs
 from edgespec.core.distribution import one_hot
-from edgespec.core.draft import Proposal
+from edgespec.core.draft import Drafter, Proposal
 from edgespec.core.randomness import Randomness
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import RoundTime, Stats
+from edgespec.drafters.registry import DRAFTERS
+from edgespec.pair.generation import GenerationOptions, sampling_options
 from edgespec.pair.pair import Pair
 
-__all__ = ["LONGEST", "Repeat", "RoundCosts", "plain_step_seconds", "round_costs"]
+__all__ = ["MAX_GAMMA", "Repeat", "RoundCosts", "plain_step_seconds", "round_costs"]
 
-GAMMAS = (1, 2, 3, 4, 6, 8, 12, 16)  # timed; what lies between is interpolated
-LONGEST = GAMMAS[-1]
+GAMMAS = (1, 2, 3, 4, 6, 8, 12, 16)  # timed; the others are interpolated
+MAX_GAMMA = GAMMAS[-1]
 PROMPTS = 3
 ROUNDS = 12  # of a text, at least, unless its draft is good
-LEAST = 0.01  # of a plain step
+MIN_COST = 0.01  # in plain steps
 
 
 class Repeat:
-    """A draft that costs nothing and always has γ tokens: it shows what verification costs."""
+    """A drafter that costs nothing and always has γ tokens, to time verification alone."""
 
     seconds = 0.0
 
@@ -46,7 +47,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class RoundCosts:
-    """Costs in plain steps, and what a plain step takes with its share of the loop."""
+    """Costs in plain steps, and the time of a plain step with its share of the loop."""
 
     costs: Costs
     step_seconds: float
@@ -58,20 +59,32 @@ def round_costs(
     """Median times of rounds with γ drafted tokens, in turns with plain steps.
 
     Args:
-        prompts: tokens of texts of the kind that the pair is for.
-        kind: of the draft: "model", or "lookup", whose tokens cost nothing.
-        sampling: options that the pair will be used with.
+        prompts: token ids of texts of the kind that the pair is for.
+        kind: name of the drafter; for one that runs no model, verification alone is timed.
+        sampling: the options that it will be used with.
     """
-    options: dict[str, Any] = {"seed": 0, "ignore_eos": True, **sampling.options}
-    draft = Repeat() if kind == "lookup" else kind
+    options = sampling_options(sampling) | {"seed": 0, "ignore_eos": True}
+    draft: str | Drafter = kind if DRAFTERS[kind].uses_model else Repeat()
     rounds: dict[int, list[RoundTime]] = {gamma: [] for gamma in (0, *GAMMAS)}
     for prompt in prompts[:PROMPTS]:
         for gamma, times in rounds.items():
-            way = {"draft": draft, "gamma": gamma} if gamma else {"draft": False}
             # Enough for a second full round where a good draft is right from the first one on.
-            tokens = ROUNDS + 2 * (gamma + 1)
-            text = pair.generate(prompt, max_new_tokens=tokens, **way, **options)
-            times += [time for time in _later(text.stats) if time.drafted == gamma]
+            options["max_new_tokens"] = ROUNDS + 2 * (gamma + 1)
+            if gamma:
+                way: GenerationOptions = {"draft": draft, "gamma": gamma}
+            else:
+                way = {"draft": False}
+            stats = pair.generate(prompt, **(options | way)).stats
+            times += [time for time in _later(stats) if time.drafted == gamma]
+    return _costs(rounds, DRAFTERS[kind].cost)
+
+
+def _costs(rounds: Mapping[int, Sequence[RoundTime]], cost: float | None) -> RoundCosts:
+    """Costs from the times of rounds, by their number of drafted tokens.
+
+    Args:
+        cost: c of a drafter that runs no model; None measures it.
+    """
     step = median(time.seconds for time in rounds[0])
     timed = {
         gamma: median(time.seconds for time in times) / step
@@ -79,11 +92,11 @@ def round_costs(
         if times
     }
     steps = [t.draft_seconds / t.drafted for times in rounds.values() for t in times if t.drafted]
-    c = median(steps) / step if steps else 0.0
+    c = median(steps) / step if cost is None and steps else 0.0
     every = np.interp(range(max(timed) + 1), list(timed), list(timed.values())).tolist()
-    # c is a median, and the first call of a round is dearer: what is left must stay a cost.
-    verify = [max(cost - gamma * c, LEAST) for gamma, cost in enumerate(every)]
-    return RoundCosts(Costs(verify, c), step)
+    # c is a median, and a round's first draft call costs more, so a difference may be negative.
+    verify = [max(value - gamma * c, MIN_COST) for gamma, value in enumerate(every)]
+    return RoundCosts(Costs(verify, c if cost is None else cost), step)
 
 
 def plain_step_seconds(texts: Sequence[Stats]) -> float:
@@ -92,5 +105,5 @@ def plain_step_seconds(texts: Sequence[Stats]) -> float:
 
 
 def _later(stats: Stats) -> list[RoundTime]:
-    """All rounds but the first, which also reads the prompt, if there are others."""
+    """All rounds but the first, which includes the prefill, if there are others."""
     return stats.rounds[1:] or stats.rounds

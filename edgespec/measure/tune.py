@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,24 +17,28 @@ from edgespec.core.cost_model import Costs
 from edgespec.core.device import CPU, Device, variant_title
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Rate
+from edgespec.drafters.registry import DRAFTERS, costs_by_name
 from edgespec.errors import UsageError
 from edgespec.measure.bench import NOTHING_TO_TIME
 from edgespec.measure.predict import (
     Trace,
-    lookup_trace,
     mean_acceptance,
     model_trace,
     predicted_speedup,
+    replay_trace,
 )
-from edgespec.measure.round_costs import LONGEST, RoundCosts, plain_step_seconds, round_costs
+from edgespec.measure.round_costs import MAX_GAMMA, RoundCosts, plain_step_seconds, round_costs
 from edgespec.measure.tune_result import Trial, Tuning
+from edgespec.pair.generation import GenerationOptions, sampling_options
 from edgespec.pair.invariance_cache import invariance_here
 from edgespec.pair.loading import load
 from edgespec.pair.pair import Pair
-from edgespec.pair.provider_check import left_out_if_it_cannot, say_how_far
+from edgespec.pair.provider_check import left_out_if_it_cannot, log_distance
 from edgespec.pair.runtime import all_providers, provider_name
 
 __all__ = ["tune"]
+
+logger = logging.getLogger("edgespec")
 
 
 def tune(
@@ -43,129 +48,137 @@ def tune(
     sampling: Sampling,
     max_new_tokens: int,
     threads: Sequence[int] = (),
-    named: Sequence[str] = (),
+    providers: Sequence[str] = (),
     chat: bool = False,
-    say: Callable[[str], object] = lambda _: None,
 ) -> Tuning:
-    """Tries every exact target variant with every draft variant, prompt lookup and no draft.
+    """Tries every exact target variant with every drafter, every draft variant, and no draft.
+
+    One line about each thing measured is logged to the logger "edgespec" at level INFO.
 
     Args:
-        prompts: what the pair will be used for; acceptance depends on it.
-        sampling: options that the pair will be used with.
+        prompts: texts of the kind that the pair will be used for; acceptance depends on them.
+        sampling: the options that it will be used with.
         max_new_tokens: of each text.
-        threads: to try; by default 1 and all cores.
-        named: providers to try; by default all that there are.
+        threads: numbers of threads to try; by default 1 and all cores.
+        providers: to try; by default all of this machine.
         chat: put the chat format around the prompts.
-        say: told one line about each thing measured.
     """
     manifest = read_manifest(folder)
     drafts = list(manifest.draft.variants) if manifest.draft else []
     trials: list[Trial] = []
     counts = threads or sorted({1, os.cpu_count() or 1})
-    options = (prompts, sampling, max_new_tokens, chat)
-    for provider, count in product(_providers(named, say), counts):
+    task = _Task(folder, prompts, sampling, max_new_tokens, chat)
+    for provider, count in product(_providers(providers), counts):
         for target_format in manifest.target.variants:
-            what = f"target {variant_title(target_format, provider)}"
-            with left_out_if_it_cannot(what, provider, say):
-                if _is_exact(folder, manifest, target_format, Device(count, provider), say):
-                    run = _Run(folder, target_format, provider, count, *options)
-                    trials += _tried(run, drafts, say)
+            with left_out_if_it_cannot(
+                f"target {variant_title(target_format, provider)}", provider
+            ):
+                if _is_exact(folder, manifest, target_format, Device(count, provider)):
+                    trials += _tried(_Run(task, target_format, provider, count), drafts)
     if not trials:
         raise UsageError(f"no target of {folder} is exact where it was tried; nothing is tuned")
-    best = max(trials, key=lambda trial: trial.tokens_per_second)
-    return Tuning(trials, best, best.measured_on)
+    return Tuning.of(trials)
 
 
-def _providers(named: Sequence[str], say: Callable[[str], object]) -> list[str]:
-    """Those to try, once each."""
-    if named:
-        return list(dict.fromkeys(map(provider_name, named)))
-    here, hindered = all_providers()
+def _providers(names: Sequence[str]) -> list[str]:
+    """The providers to try, once each."""
+    if names:
+        return list(dict.fromkeys(map(provider_name, names)))
+    found, hindered = all_providers()
     for line in hindered:
-        say(line)
-    return [provider.name for provider in here]
+        logger.info(line)
+    return [provider.name for provider in found]
 
 
-def _is_exact(
-    folder: Path,
-    manifest: Manifest,
-    target_format: str,
-    device: Device,
-    say: Callable[[str], object],
-) -> bool:
-    """Whether a target may verify on a device; says how far it is there from the processor's."""
-    what = f"target {variant_title(target_format, device.provider)}"
-    if not invariance_here(folder, manifest, target_format, device, say).is_row_invariant:
-        say(f"{what}: not row-invariant with {device.threads} threads, left out")
+def _is_exact(folder: Path, manifest: Manifest, target_format: str, device: Device) -> bool:
+    """Whether a target is row-invariant on a device; logs its distance from the processor's."""
+    if not invariance_here(folder, manifest, target_format, device).is_row_invariant:
+        what = f"target {variant_title(target_format, device.provider)}"
+        logger.info("%s: not row-invariant with %s threads, left out", what, device.threads)
         return False
-    say_how_far(folder, manifest, target_format, device, say)
+    log_distance(folder, manifest, target_format, device)
     return True
 
 
-def _tried(run: _Run, drafts: Sequence[str], say: Callable[[str], object]) -> list[Trial]:
-    """Every way to draft for a target; a draft model on the processor and where the target is."""
-    found = [run.plain(), run.lookup()]
-    for draft_format, provider in product(drafts, dict.fromkeys((CPU, run.provider))):
-        with left_out_if_it_cannot(f"draft {variant_title(draft_format, provider)}", provider, say):
-            found.append(run.model(draft_format, provider))
-    found = _on_one_scale(found)
-    for trial in found:
-        say(_line(trial))
-    return found
+def _tried(run: _Run, drafts: Sequence[str]) -> list[Trial]:
+    """Plain decoding and every drafter; a draft model runs on the processor and on the target's
+    provider."""
+    trials = [run.plain()]
+    for named in DRAFTERS.values():
+        if named.parts:
+            continue
+        if not named.uses_model:
+            trials.append(run.certain(named.name))
+            continue
+        for draft_format, provider in product(drafts, dict.fromkeys((CPU, run.provider))):
+            with left_out_if_it_cannot(f"draft {variant_title(draft_format, provider)}", provider):
+                trials.append(run.model(named.name, draft_format, provider))
+    trials = _on_one_scale(trials)
+    for trial in trials:
+        logger.info(_line(trial))
+    return trials
 
 
 def _on_one_scale(trials: Sequence[Trial]) -> list[Trial]:
-    """Candidates of one variant, each timed in turns with plain decoding of its own, whose tokens/s
-    they come with."""
-    plain = float(np.median([c.tokens_per_second for c in trials]))
-    return [dataclasses.replace(c, tokens_per_second=plain * c.speedup) for c in trials]
+    """Trials of one variant with tokens/s that compare.
+
+    They come with the tokens/s of the plain decoding that each took turns with; the median of
+    those, times its speed-up, is what a trial reached.
+    """
+    plain = float(np.median([trial.tokens_per_second for trial in trials]))
+    return [dataclasses.replace(trial, tokens_per_second=plain * trial.speedup) for trial in trials]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is tuned, and for which use; see `tune`."""
+
+    folder: Path
+    prompts: Sequence[str]
+    sampling: Sampling
+    max_new_tokens: int
+    chat: bool
 
 
 class _Run:
     """Measurements of one target variant on one device."""
 
-    def __init__(
-        self,
-        folder: Path,
-        target_format: str,
-        provider: str,
-        threads: int,
-        prompts: Sequence[str],
-        sampling: Sampling,
-        max_new_tokens: int,
-        chat: bool,
-    ) -> None:
-        self._folder = folder
+    def __init__(self, task: _Task, target_format: str, provider: str, threads: int) -> None:
+        self._task = task
         self._target_format = target_format
         self.provider = provider
         self._threads = threads
-        self._sampling = sampling
-        self._options: dict[str, Any] = {
-            "max_new_tokens": max_new_tokens,
-            **sampling.options,
+        self._processor = task.sampling.processor()
+        self._options = sampling_options(task.sampling) | {
+            "max_new_tokens": task.max_new_tokens,
             "seed": 0,
         }
         self._pair = pair = self._load(None, CPU)
-        self._prompts = [pair.encode(prompt, chat) for prompt in prompts]
-        texts = [pair.generate(prompt, draft=False, **self._options) for prompt in self._prompts]
+        self._prompts = [pair.encode(prompt, task.chat) for prompt in task.prompts]
+        plainly = self._options | {"draft": False}
+        texts = [pair.generate(prompt, **plainly) for prompt in self._prompts]
         if max(len(text.token_ids) for text in texts) == 1:
             raise UsageError(NOTHING_TO_TIME)
         self._texts = [(text.token_ids, text.finish_reason == "eos") for text in texts]
         self._step = plain_step_seconds([text.stats for text in texts])
 
     def plain(self) -> Trial:
+        """Plain decoding, timed against itself."""
         alone = RoundCosts(Costs([1.0], 0.0), self._step)
         return self._trial("none", None, CPU, alone, [], self._pair)
 
-    def lookup(self) -> Trial:
+    def certain(self, name: str) -> Trial:
+        """A drafter that runs no model."""
+        drafter, _ = self._pair.drafter(name, "auto", self._processor)
         traces = [
-            lookup_trace(prompt, text, LONGEST, ended=ended)
+            replay_trace(drafter, prompt, text, MAX_GAMMA, ended=ended)
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
-        timed = round_costs(self._pair, self._prompts, "lookup", self._sampling)
-        return self._trial("lookup", None, CPU, timed, traces, self._pair)
+        timed = round_costs(self._pair, self._prompts, name, self._task.sampling)
+        return self._trial(name, None, CPU, timed, traces, self._pair)
 
-    def model(self, draft_format: str, provider: str) -> Trial:
+    def model(self, name: str, draft_format: str, provider: str) -> Trial:
+        """A drafter that runs the draft model, in one variant on one provider."""
         pair = self._load(draft_format, provider)
         assert pair.draft is not None
         traces = [
@@ -175,18 +188,18 @@ class _Run:
                 pair.vocabulary,
                 prompt,
                 text,
-                self._sampling.processor(),
-                LONGEST,
+                self._processor,
+                MAX_GAMMA,
                 ended=ended,
             )
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
         ]
-        timed = round_costs(pair, self._prompts, "model", self._sampling)
-        return self._trial("model", draft_format, provider, timed, traces, pair)
+        timed = round_costs(pair, self._prompts, name, self._task.sampling)
+        return self._trial(name, draft_format, provider, timed, traces, pair)
 
     def _load(self, draft_format: str | None, provider: str) -> Pair:
         return load(
-            self._folder,
+            self._task.folder,
             threads=self._threads,
             provider=self.provider,
             target_format=self._target_format,
@@ -203,21 +216,18 @@ class _Run:
         traces: list[Trace],
         pair: Pair,
     ) -> Trial:
+        """Predicts the best fixed γ, and times it and γ "auto" in turns with plain decoding."""
         costs = timed.costs
         gammas = range(costs.longest + 1)
         speedups = [predicted_speedup(traces, costs, g) for g in gammas] if traces else [1.0]
         gamma = int(np.argmax(speedups))
-        ways: dict[str, dict[str, Any]] = {"plain": {"draft": False}}
+        ways: dict[str, GenerationOptions] = {"plain": {"draft": False}}
         if gamma:
-            pair.costs = costs.of_kinds()
-            adaptive = "both" if kind == "model" else kind
+            pair.costs = costs_by_name(costs)
             ways["fixed"] = {"draft": kind, "gamma": gamma}
-            ways["adaptive"] = {"draft": adaptive, "gamma": "auto"}
-        rates = {way: Rate() for way in ways}
-        for prompt in self._prompts:  # taking turns, so that a drift of the machine hits all
-            for way, options in ways.items():
-                rates[way].add(pair.generate(prompt, **options, **self._options).stats)
-        found = {way: rate.over(rates["plain"]) for way, rate in rates.items()}
+            ways["adaptive"] = {"draft": DRAFTERS[kind].tuned_with, "gamma": "auto"}
+        rates = self._rates(pair, ways)
+        speeds = {way: rate.over(rates["plain"]) for way, rate in rates.items()}
         return Trial(
             target_format=self._target_format,
             draft_format=draft_format,
@@ -230,10 +240,20 @@ class _Run:
             acceptance=mean_acceptance(traces),
             gamma=gamma,
             predicted=speedups[gamma],
-            measured=found.get("fixed", 1.0),
-            adaptive=found.get("adaptive", 1.0),
+            measured=speeds.get("fixed", 1.0),
+            adaptive=speeds.get("adaptive", 1.0),
             tokens_per_second=rates["plain"].tokens_per_second,
         )
+
+    def _rates(self, pair: Pair, ways: dict[str, GenerationOptions]) -> dict[str, Rate]:
+        """Speeds of all ways on all prompts, in turns, so that a drift of the machine affects all
+        of them."""
+        rates = {way: Rate() for way in ways}
+        for prompt in self._prompts:
+            for way, options in ways.items():
+                stats = pair.generate(prompt, **(self._options | options)).stats
+                rates[way].add(stats)
+        return rates
 
 
 def _line(trial: Trial) -> str:

@@ -1,17 +1,22 @@
-"""What tuning has tried, and which of it is the fastest."""
+"""The trials of tuning, and the fastest of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edgespec.core.cost_model import Costs
 from edgespec.core.device import Device, drafter_title, variant_title
+from edgespec.drafters.registry import DRAFTERS
 from edgespec.pair.profile import Profile
-from edgespec.pair.runtime import describe
+from edgespec.pair.runtime import machine_of
+
+if TYPE_CHECKING:
+    from edgespec_runtimes.machine import Machine
 
 __all__ = ["Trial", "Tuning"]
 
-CLEARLY_SLOWER = 0.97  # what lies between changes from run to run
+CLEARLY_SLOWER = 0.97  # smaller differences change from run to run
 
 
 @dataclass(frozen=True)
@@ -20,14 +25,13 @@ class Trial:
 
     Attributes:
         provider, draft_provider: of the target and of the draft.
-        kind: of the draft that was tried: "model", "lookup" or "none".
-        acceptance: α, Σ min(p, q) on average.
+        kind: name of the drafter that was tried, or "none".
+        acceptance: α, the mean of Σ min(p, q).
         gamma: the best fixed one by prediction; 0 where drafting does not pay.
         predicted, measured: its speed-up over plain decoding of the same variant.
         adaptive: speed-up measured with γ "auto", a model and prompt lookup taking turns.
-        tokens_per_second: measured; of a variant's candidates, what plain decoding of it reached in
-            the middle of all its runs, times `speedup`. They run one after the other, and a
-            machine that drifts must not choose among them.
+        tokens_per_second: the median plain tokens/s of all trials of this variant × `speedup`, so
+            that a machine that drifts between trials does not decide.
     """
 
     target_format: str
@@ -52,41 +56,54 @@ class Trial:
 
     @property
     def tried(self) -> str:
-        """What drafted, for people."""
+        """The drafter, for people."""
         return drafter_title(self.kind, self.draft_format, self.draft_provider)
 
     @property
-    def measured_on(self) -> str:
+    def machine(self) -> Machine:
+        """What it was measured on."""
         draft = Device(self.threads, self.draft_provider) if self.draft_format else None
-        return describe(Device(self.threads, self.provider), draft)
+        return machine_of(Device(self.threads, self.provider), draft)
 
     @property
     def follows(self) -> bool:
-        """Whether γ "auto" is to be preferred: unless clearly slower, for it serves other texts."""
+        """Whether γ "auto" is preferred: unless clearly slower, since it adapts to other texts."""
         return self.adaptive > CLEARLY_SLOWER * self.measured
 
     @property
     def draft(self) -> str:
-        """What is to draft, as `generate` is told it."""
+        """The drafter to use, by the name that `generate` takes, or "none"."""
         if not self.gamma:
             return "none"
-        return "both" if self.kind == "model" and self.follows else self.kind
+        return DRAFTERS[self.kind].tuned_with if self.follows else self.kind
 
     @property
     def speedup(self) -> float:
-        """Over plain decoding, as it is to be run."""
+        """Over plain decoding, with the preferred γ."""
         return self.adaptive if self.follows else self.measured
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Everything that was tried, and the best of it."""
+    """All trials, and the fastest.
+
+    Attributes:
+        measured_on, machine: of the best trial, as in `Profile`.
+    """
 
     trials: list[Trial]
     best: Trial
     measured_on: str
+    machine: str
+
+    @classmethod
+    def of(cls, trials: list[Trial]) -> Tuning:
+        """The fastest of the trials, and the machine that it was measured on."""
+        best = max(trials, key=lambda trial: trial.tokens_per_second)
+        return cls(trials, best, str(best.machine), best.machine.digest)
 
     def profile(self) -> Profile:
+        """What `load` uses from now on."""
         best = self.best
         return Profile(
             target_format=best.target_format,
@@ -98,6 +115,7 @@ class Tuning:
             draft_cost=best.costs.draft,
             step_ms=best.step_ms,
             measured_on=self.measured_on,
+            machine=self.machine,
             provider=best.provider,
             draft_provider=best.draft_provider,
         )

@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.decode import Round
+from edgespec.core.draft import Drafter
+from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Stats, counted
 from edgespec.pair.tokenizer import GrowingText
 
-__all__ = ["Chunk", "Generation", "Settings", "StopCondition", "Stream", "stream_of"]
+__all__ = [
+    "Chunk",
+    "Generation",
+    "GenerationOptions",
+    "Settings",
+    "StopCondition",
+    "Stream",
+    "sampling_options",
+    "stream_of",
+]
+
+
+class GenerationOptions(TypedDict, total=False):
+    """The keyword arguments of `Pair.generate`; `Pair.stream` explains them."""
+
+    max_new_tokens: int | None
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    seed: int | None
+    gamma: int | str | None
+    draft: bool | str | Drafter
+    rule: str | None
+    stop: str | Sequence[str]
+    ignore_eos: bool
+    logprobs: bool
+    chat: bool
+
+
+def sampling_options(sampling: Sampling) -> GenerationOptions:
+    """The options that sample as `sampling` does."""
+    return {
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+    }
 
 
 @dataclass(frozen=True)
@@ -21,7 +62,7 @@ class Chunk:
 
     Attributes:
         token: its id; None in a last chunk that only releases text held back.
-        text: the text it settled; empty while a character or a stop string may be unfinished.
+        text: what became final with it; empty while a character or a stop string may be unfinished.
         from_draft: the draft proposed it and the target accepted it.
         logprob: the token's log-probability under the target, before temperature and truncation;
             None unless asked for.
@@ -37,13 +78,13 @@ class Chunk:
 class Settings:
     """How a text was generated, defaults and profile resolved.
 
-    Which distribution it follows depends on `target_format` and `provider` alone; the rest decides how fast
-    it comes and, with the seed, which text of this distribution is drawn.
+    Its distribution depends on `target_format` and `provider` alone. The rest decides the speed
+    and, with the seed, which text is drawn.
 
     Attributes:
         target_format: the variant that ran.
         provider: what it ran on.
-        draft: "model", "lookup", "both", "none", or the class of the caller's own.
+        draft: name of the drafter, "none", or the class of the caller's own.
         draft_format, draft_provider: of the draft model; None if none ran.
         gamma: tokens drafted a round, or "auto"; None without a draft.
         rule: "token" or "block"; None without a draft.
@@ -84,10 +125,15 @@ class Generation:
 
 
 class Stream:
-    """Iterates over the `Chunk`s of a generation; `result` grows with them and ends complete."""
+    """Iterates over the `Chunk`s of a generation; `result` grows with them and ends complete.
 
-    def __init__(self, chunks: Iterator[Chunk], result: Generation) -> None:
+    The pair is occupied from the first chunk to the last token. A stream that is left before that
+    frees it when it is closed, at the end of a `with` block, or when nothing refers to it any more.
+    """
+
+    def __init__(self, chunks: Iterator[Chunk], result: Generation, close: Callable[[], None]):
         self._chunks = chunks
+        self._close = close
         self.result = result
 
     def __iter__(self) -> Stream:
@@ -96,13 +142,23 @@ class Stream:
     def __next__(self) -> Chunk:
         return next(self._chunks)
 
+    def close(self) -> None:
+        """Ends the generation, if it has not ended yet; another text may then begin."""
+        self._close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 class StopCondition:
     """Is told every emitted token in order; says whether the text ends with it, and why.
 
     Attributes:
         reason: "eos", "stop", or empty while the text goes on.
-        pieces: the text that each token settled.
+        pieces: the text that became final with each token.
     """
 
     def __init__(self, text: GrowingText, last_tokens: Collection[int]) -> None:
@@ -120,7 +176,7 @@ class StopCondition:
         return bool(self.reason)
 
     def rest(self) -> str:
-        """Text that was held back when the text ended; a stop string may be found in it."""
+        """The text that was held back when the text ended; it may contain a stop string."""
         rest = self._text.end()
         if self._text.stopped and not self.reason:
             self.reason = "stop"
@@ -129,42 +185,50 @@ class StopCondition:
 
 def stream_of(
     rounds: Iterator[Round],
-    ending: StopCondition,
+    stop: StopCondition,
     result: Generation,
     *,
     max_new_tokens: int | None,
     model_seconds: Callable[[], tuple[float, float]],
     logprobs: bool,
+    occupied: AbstractContextManager[object],
 ) -> Stream:
-    """The stream of a generation whose rounds are yet to be computed.
+    """The stream of a generation whose rounds are not computed yet.
 
     Args:
-        rounds: from `edgespec.core.decode`, which tells `ending` each token.
+        rounds: from `edgespec.core.decode`, which tells `stop` each token.
         result: is filled in.
         model_seconds: time spent so far in the target and in the draft.
         logprobs: compute them.
+        occupied: is entered before the first round, and left after the last.
     """
 
-    def chunks() -> Iterator[Chunk]:
-        for round_ in counted(rounds, result.stats, model_seconds):
-            probabilities = _logprobs(round_) if logprobs else [None] * len(round_.tokens)
-            for place, (token, probability) in enumerate(
-                zip(round_.tokens, probabilities, strict=True)
-            ):
-                text = ending.pieces[len(result.token_ids)]
-                result.token_ids.append(token)
-                result.text += text
-                if probability is not None:
-                    result.logprobs.append(probability)
-                yield Chunk(token, text, place < round_.accepted + round_.committed, probability)
-        rest = ending.rest()
+    def chunks() -> Generator[Chunk, None, None]:
+        with ExitStack() as running:
+            running.enter_context(occupied)
+            for round_ in counted(rounds, result.stats, model_seconds):
+                probabilities = _logprobs(round_) if logprobs else [None] * len(round_.tokens)
+                if stop.reason or len(stop.pieces) == max_new_tokens:
+                    running.close()  # that was the last round
+                for index, (token, probability) in enumerate(
+                    zip(round_.tokens, probabilities, strict=True)
+                ):
+                    text = stop.pieces[len(result.token_ids)]
+                    result.token_ids.append(token)
+                    result.text += text
+                    if probability is not None:
+                        result.logprobs.append(probability)
+                    drafted = index < round_.accepted + round_.committed
+                    yield Chunk(token, text, drafted, probability)
+        rest = stop.rest()
         full = "max_tokens" if len(result.token_ids) == max_new_tokens else "capacity"
-        result.finish_reason = ending.reason or full
+        result.finish_reason = stop.reason or full
         if rest:
             result.text += rest
             yield Chunk(None, rest)
 
-    return Stream(chunks(), result)
+    generator = chunks()
+    return Stream(generator, result, generator.close)
 
 
 def _logprobs(round_: Round) -> list[float]:

@@ -1,8 +1,7 @@
-"""What this machine says of a pair's targets: whether each is exact where it would run."""
+"""Row invariance of all of a pair's target variants on this machine, for `edgespec inspect`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,49 +9,44 @@ from edgespec.artifact.manifest import Manifest, RowInvariance
 from edgespec.core.device import Device, variant_title
 from edgespec.pair.invariance_cache import known_invariance, measured_invariance
 from edgespec.pair.profile import Profile
-from edgespec.pair.provider_check import left_out_if_it_cannot, say_how_far
+from edgespec.pair.provider_check import left_out_if_it_cannot, log_distance
 from edgespec.pair.setup import LoadRequest, resolve_setup
 
 __all__ = ["known_invariances", "measured_invariances"]
 
 
 def known_invariances(
-    folder: Path, manifest: Manifest, profile: Profile | None, asked: LoadRequest
+    folder: Path, manifest: Manifest, profile: Profile | None, request: LoadRequest
 ) -> dict[str, RowInvariance]:
-    """Those that were found before, by variant."""
-    devices = _devices(manifest, profile, asked)
-    known = {name: known_invariance(folder, manifest, name, devices[name]) for name in devices}
-    return {
-        name: is_row_invariant
-        for name, is_row_invariant in known.items()
-        if is_row_invariant is not None
-    }
+    """Results of earlier measurements on this machine, by variant."""
+    devices = _devices(manifest, profile, request)
+    found = {name: known_invariance(folder, manifest, name, devices[name]) for name in devices}
+    return {name: invariance for name, invariance in found.items() if invariance is not None}
 
 
 def measured_invariances(
-    folder: Path,
-    manifest: Manifest,
-    profile: Profile | None,
-    asked: LoadRequest,
-    say: Callable[[str], object],
+    folder: Path, manifest: Manifest, profile: Profile | None, request: LoadRequest
 ) -> dict[str, RowInvariance]:
-    """All, found anew and kept, by variant.
+    """Results for all variants, measured again and kept.
 
-    Args:
-        say: told what does not run on another provider, and else how far it is from the processor.
+    Of another provider than the processor's it is logged what does not run there, and how far the
+    distributions of the others are from the processor's.
     """
     found = {}
-    for name, device in _devices(manifest, profile, asked).items():
-        what = f"target {variant_title(name, device.provider)}"
-        with left_out_if_it_cannot(what, device.provider, say):
+    for name, device in _devices(manifest, profile, request).items():
+        with left_out_if_it_cannot(
+            f"target {variant_title(name, device.provider)}", device.provider
+        ):
             found[name] = measured_invariance(folder, manifest, name, device)
-            say_how_far(folder, manifest, name, device, say)
+            log_distance(folder, manifest, name, device)
     return found
 
 
-def _devices(manifest: Manifest, profile: Profile | None, asked: LoadRequest) -> dict[str, Device]:
+def _devices(
+    manifest: Manifest, profile: Profile | None, request: LoadRequest
+) -> dict[str, Device]:
     """Where each variant would run."""
     return {
-        name: resolve_setup(manifest, profile, replace(asked, target_format=name)).device
+        name: resolve_setup(manifest, profile, replace(request, target_format=name)).device
         for name in manifest.target.variants
     }

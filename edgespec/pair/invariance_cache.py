@@ -1,14 +1,14 @@
-"""Whether a target is exact on this machine: found out once, and kept beside the pair.
+"""Whether a target is row-invariant on this machine: measured once, and kept in the pair's folder.
 
-Export measures where it runs. Another processor, number of threads, provider or version of the
-runtime may take other kernels, so what was measured elsewhere says nothing here
-(docs/decisions/0003).
+Export measures on the exporting machine. Another processor, number of threads, provider or version
+of the runtime may take other kernels, so a result holds only where the digest of the machine's
+record is the same (docs/decisions/0003).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,38 +17,33 @@ from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Manifest, RowInvariance
 from edgespec.artifact.typed_json import read_json, write_json
 from edgespec.core.device import Device, variant_title
-from edgespec.pair.runtime import describe, measure_row_invariance
+from edgespec.pair.runtime import machine_of, measure_row_invariance
 
 __all__ = ["INVARIANCE_FILE", "invariance_here", "known_invariance", "measured_invariance"]
 
-INVARIANCE_FILE = "verdicts.json"
+INVARIANCE_FILE = "row_invariance.json"
+
+logger = logging.getLogger("edgespec")
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """A verdict on a decoder graph, named by its digest: an exchanged graph has none."""
+class _Entry:
+    """A result for a decoder graph, which is named by its digest: an exchanged graph has none."""
 
     graph: str
     row_invariance: RowInvariance
 
 
 def invariance_here(
-    folder: Path,
-    manifest: Manifest,
-    variant: str,
-    device: Device,
-    say: Callable[[str], object],
+    folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> RowInvariance:
-    """The verdict on a target variant, measured now if this machine has none yet.
-
-    Args:
-        say: told before a measurement, which takes long.
-    """
+    """The result for a target variant; measured now if this machine has none yet, which takes
+    seconds and is logged."""
     known = known_invariance(folder, manifest, variant, device)
     if known is not None:
         return known
     target = variant_title(variant, device.provider)
-    say(f"target {target}: testing whether it verifies exactly on this machine …")
+    logger.info("target %s: testing whether it verifies exactly on this machine …", target)
     return measured_invariance(folder, manifest, variant, device)
 
 
@@ -56,39 +51,36 @@ def known_invariance(
     folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> RowInvariance | None:
     """What export, or an earlier measurement, found on this machine with this device."""
-    here = describe(device)
+    here = machine_of(device).digest
     exported = manifest.target.variants[variant].row_invariance
-    kept = _read(folder).get((_digest(manifest, variant), here))
-    return kept or (exported if exported and exported.measured_on == here else None)
+    measured = _read(folder).get((_graph_digest(manifest, variant), here))
+    return measured or (exported if exported and exported.machine == here else None)
 
 
 def measured_invariance(
     folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> RowInvariance:
-    """Measures, and keeps the verdict where the folder can be written.
-
-    That takes as long as some hundred calls of the model.
-    """
-    is_row_invariant = measure_row_invariance(folder, manifest.target, variant, device)
-    kept = _read(folder) | {
-        (_digest(manifest, variant), is_row_invariant.measured_on): is_row_invariant
-    }
-    found = [_Kept(graph, is_row_invariant) for (graph, _), is_row_invariant in kept.items()]
+    """Measures, which takes as long as some hundred calls of the model, and keeps the result where
+    the folder can be written."""
+    invariance = measure_row_invariance(folder, manifest.target, variant, device)
+    graph = _graph_digest(manifest, variant)
+    results = _read(folder) | {(graph, invariance.machine): invariance}
+    entries = [_Entry(graph, result) for (graph, _), result in results.items()]
     with suppress(OSError):  # it is measured again the next time
-        write_json([dataclasses.asdict(item) for item in found], folder / INVARIANCE_FILE)
-    return is_row_invariant
+        write_json([dataclasses.asdict(entry) for entry in entries], folder / INVARIANCE_FILE)
+    return invariance
 
 
-def _digest(manifest: Manifest, variant: str) -> str:
+def _graph_digest(manifest: Manifest, variant: str) -> str:
     graph = manifest.target.variants[variant].graphs[DECODER]
     return str(manifest.files[graph].get("sha256", ""))
 
 
 def _read(folder: Path) -> dict[tuple[str, str], RowInvariance]:
-    """What is kept, by graph and machine; nothing where the file is missing or damaged, for it can
-    be found again."""
+    """The results kept in the folder, by graph and machine. A missing or damaged file counts as
+    empty: it can be measured again."""
     try:
-        found: list[_Kept] = read_json(list[_Kept], folder / INVARIANCE_FILE)
+        entries: list[_Entry] = read_json(list[_Entry], folder / INVARIANCE_FILE)
     except (OSError, ValueError):
         return {}
-    return {(item.graph, item.row_invariance.measured_on): item.row_invariance for item in found}
+    return {(entry.graph, entry.row_invariance.machine): entry.row_invariance for entry in entries}

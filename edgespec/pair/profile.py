@@ -1,18 +1,18 @@
-"""What `edgespec tune` found out on this device, kept beside the pair and used from then on."""
+"""The profile: what `edgespec tune` found on this device, kept in the pair's folder."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.artifact.manifest import Manifest
-from edgespec.artifact.typed_json import ADDED_LATER, read_json, write_json
+from edgespec.artifact.typed_json import read_json, write_json
 from edgespec.core.cost_model import Costs
-from edgespec.core.device import CPU, Device
-from edgespec.drafters.registry import KINDS
-from edgespec.errors import EdgespecError
+from edgespec.core.device import CPU, MAX_THREADS, Device
+from edgespec.drafters.registry import DRAFTERS, known_costs
+from edgespec.errors import EdgespecError, shortened
 
 __all__ = ["PROFILE", "Profile", "read_profile", "write_profile"]
 
@@ -21,16 +21,17 @@ PROFILE = "profile.json"
 
 @dataclass(frozen=True)
 class Profile:
-    """The fastest setting found, and the costs behind it.
+    """The fastest setting that was found, and the costs that it was found by.
 
     Attributes:
         target_format, draft_format: exported variants; the draft's is None without a draft model.
-        draft: "both", "model", "lookup", or "none" where speculation does not pay.
-        gamma: of that draft, "auto" or a number; with "none" it means nothing.
+        draft: name of a drafter, or "none" where speculation does not pay.
+        gamma: of that drafter, "auto" or a number; with "none" it means nothing.
         threads: for each model.
-        verify, draft_cost: see `Costs`; what the loop takes is in them.
+        verify, draft_cost: see `Costs`; they include the loop's share.
         step_ms: t_target(1), the unit of the costs, in milliseconds.
-        measured_on: runtime and machine of both devices, by `edgespec.pair.runtime.describe`.
+        measured_on: the machine, for people.
+        machine: digest of its record; the profile is used where it is the same.
         provider, draft_provider: of the target and of the draft.
     """
 
@@ -43,8 +44,9 @@ class Profile:
     draft_cost: float
     step_ms: float
     measured_on: str
-    provider: str = field(default=CPU, metadata=ADDED_LATER)
-    draft_provider: str = field(default=CPU, metadata=ADDED_LATER)
+    machine: str
+    provider: str
+    draft_provider: str
 
     @property
     def device(self) -> Device:
@@ -56,7 +58,7 @@ class Profile:
         return Device(self.threads, self.draft_provider) if self.draft_format else None
 
     def provider_of(self, target_format: str) -> str:
-        """What to run a target on; the processor, if it is not the one that was tuned."""
+        """The provider for a target variant: the tuned one's, or else the processor."""
         return self.provider if target_format == self.target_format else CPU
 
     def of(
@@ -73,10 +75,8 @@ class Profile:
         return self if same else None
 
     def known_costs(self) -> dict[str, Costs]:
-        """Of rounds with each kind of draft that was timed."""
-        costs = Costs(self.verify, self.draft_cost).of_kinds()
-        timed = {"both": costs, "model": costs, "lookup": {"lookup": costs["lookup"]}}
-        return timed.get(self.draft, {})
+        """Costs of rounds by the name of the drafter, of those that were timed."""
+        return known_costs(self.draft, Costs(self.verify, self.draft_cost))
 
 
 def write_profile(profile: Profile, folder: Path) -> None:
@@ -88,41 +88,46 @@ def write_profile(profile: Profile, folder: Path) -> None:
 
 
 def read_profile(folder: Path, manifest: Manifest) -> Profile | None:
-    """The profile of a pair, None if it was never tuned.
+    """The profile of a pair; None if it was never tuned.
 
     Raises:
-        EdgespecError: the file is damaged, or another export's.
+        EdgespecError: the file is damaged, or of another export.
     """
     path = folder / PROFILE
     if not path.is_file():
         return None
     try:
         profile: Profile = read_json(Profile, path)
-        if not (profile.verify and all(0 < value < math.inf for value in profile.verify)):
-            raise ValueError("verify must be positive numbers")
-        if profile.draft not in (*KINDS, "none"):
-            raise ValueError(f"draft is {profile.draft!r}")
-        if profile.gamma != "auto" and profile.gamma not in range(len(profile.verify)):
-            raise ValueError(f"gamma is {profile.gamma!r}")
-        if profile.threads < 1 or not 0 <= profile.draft_cost < math.inf:
-            raise ValueError(f"threads is {profile.threads}, draft_cost {profile.draft_cost}")
+        _check_values(profile)
     except OSError as error:
         raise EdgespecError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise EdgespecError(
-            f"{path} is damaged ({error}); delete it, and tune the pair again"
-        ) from None
+        raise EdgespecError(f"{path} is damaged ({error}); tune the pair again") from None
     _check_variants(profile, manifest, path)
     return profile
 
 
+def _check_values(profile: Profile) -> None:
+    """Raises ValueError where a value is out of range."""
+    if not (profile.verify and all(0 < value < math.inf for value in profile.verify)):
+        raise ValueError("verify must be positive numbers")
+    if profile.draft != "none" and profile.draft not in DRAFTERS:
+        raise ValueError(f"draft is {shortened(profile.draft)}")
+    if profile.gamma != "auto" and profile.gamma not in range(len(profile.verify)):
+        raise ValueError(f"gamma is {shortened(profile.gamma)}")
+    if not 1 <= profile.threads <= MAX_THREADS:
+        raise ValueError(f"threads is {shortened(profile.threads)}")
+    if not 0 <= profile.draft_cost < math.inf:
+        raise ValueError(f"draft_cost is {profile.draft_cost}")
+
+
 def _check_variants(profile: Profile, manifest: Manifest, path: Path) -> None:
-    there = {"target": manifest.target.variants, "draft": {}}
+    existing = {"target": manifest.target.variants, "draft": {}}
     if manifest.draft is not None:
-        there["draft"] = manifest.draft.variants
+        existing["draft"] = manifest.draft.variants
     for role, name in (("target", profile.target_format), ("draft", profile.draft_format)):
-        if name is not None and name not in there[role]:
+        if name is not None and name not in existing[role]:
             raise EdgespecError(
-                f"{path} names the {role} {name!r}, which the pair does not have; delete it, "
-                "and tune the pair again"
+                f"{path} names the {role} {shortened(name)}, which the pair does not have; tune "
+                "the pair again"
             )

@@ -1,74 +1,171 @@
-"""What a caller gives to go on from, a text, token ids or a conversation, as tokens."""
+"""Prompts as token ids: a text, token ids, or the messages of a conversation."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from edgespec.artifact.chat_format import ChatFormat, Message, check_text, user_message
-from edgespec.errors import UsageError
+from edgespec.artifact.chat_format import (
+    ChatFormat,
+    ChatText,
+    Message,
+    check_text,
+    user_message,
+)
+from edgespec.errors import UsageError, shortened
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["Prompt", "PromptInput", "encoded"]
+__all__ = ["Prompt", "PromptEncoder", "PromptInput"]
 
 PromptInput = str | Sequence[int] | Sequence[Message]
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """Tokens to go on from.
+    """Token ids that a model continues.
 
     Attributes:
         tokens: at least one.
-        answers: of a conversation, where its earlier answers are: positions that a model computes
-            as if it had just generated them. None if this is no conversation.
+        answers: the positions of a conversation's earlier answers, which a model computes as if it
+            had just generated them. None if the prompt is no conversation.
     """
 
     tokens: list[int]
     answers: list[range] | None = None
 
 
-def encoded(
-    given: PromptInput, tokenizer: Tokenizer, form: ChatFormat | None, chat: bool
-) -> Prompt:
-    """A text, token ids or messages as tokens.
+@dataclass(frozen=True)
+class _Encoded:
+    """Token ids, and the characters [start, end) of the text that each stands for."""
+
+    tokens: list[int]
+    offsets: list[tuple[int, int]]
+
+
+class PromptEncoder:
+    """Makes token ids of what a caller gives.
+
+    Special tokens that are spelled out in a message are ordinary text: a user who types
+    "<|im_end|>" must not end his own turn (docs/decisions/0020). In a plain text they are control
+    tokens, so that a caller can write a chat format himself.
 
     Args:
-        form: the model's chat format; None if it does not chat.
-        chat: put it around a text. Messages always have it around them, token ids never.
-
-    Raises:
-        UsageError: it is none of these, empty, no Unicode, or wants a format that is not there.
+        tokenizer: of the pair.
+        chat_format: of the model; None if it does not chat.
     """
-    if isinstance(given, str):
-        check_text(given, "the prompt")
-        if not chat:
-            return Prompt(list(_encoding(given, tokenizer, True).ids))
-        return Prompt(_conversation([user_message(given)], tokenizer, form).tokens)
-    if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
-        raise UsageError(f"the prompt is {given!r:.80}; give text, token ids, or chat messages")
-    parts = list(given)
-    if not parts:
-        raise UsageError("the prompt is empty; give at least one token")
-    if any(isinstance(part, Mapping) for part in parts):
-        return _conversation(parts, tokenizer, form)
-    return Prompt(_token_ids(parts))
 
+    def __init__(self, tokenizer: Tokenizer, chat_format: ChatFormat | None) -> None:
+        self._tokenizer = tokenizer
+        self._chat_format = chat_format
 
-def _conversation(messages: list[Any], tokenizer: Tokenizer, form: ChatFormat | None) -> Prompt:
-    if form is None:
-        raise UsageError(
-            "this model has no chat format; give it a plain text (no --chat or --system; no "
-            "chat=True, no messages)"
+    def __call__(self, given: PromptInput, chat: bool) -> Prompt:
+        """The token ids of a prompt.
+
+        Args:
+            given: a text, token ids, which are used as they are, or messages.
+            chat: put the chat format around a text. Messages always have it, token ids never.
+
+        Raises:
+            UsageError: it is none of these, empty or no Unicode, or the model does not chat.
+        """
+        if isinstance(given, str):
+            check_text(given, "the prompt")
+            if not chat:
+                return Prompt(list(_encoding(given, self._tokenizer, True).ids))
+            return Prompt(self._conversation([user_message(given)]).tokens)
+        if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
+            raise UsageError(
+                f"the prompt is {shortened(given)}; give text, token ids, or chat messages"
+            )
+        parts: list[Any] = list(given)
+        if not parts:
+            raise UsageError("the prompt is empty; give at least one token")
+        if any(isinstance(part, Mapping) for part in parts):
+            return self._conversation(parts)
+        return Prompt(_token_ids(parts))
+
+    def _conversation(self, messages: Sequence[Message]) -> Prompt:
+        if self._chat_format is None:
+            raise UsageError(
+                "this model has no chat format; give it a plain text (no --chat or --system; no "
+                "chat=True, no messages)"
+            )
+        chat = self._chat_format.text(messages)
+        encoded = self._encode_chat(chat)
+        return Prompt(encoded.tokens, _positions(chat.answers, encoded.offsets))
+
+    def _encode_chat(self, chat: ChatText) -> _Encoded:
+        """The whole text in one piece, unless a message spells out a special token."""
+        encoding = _encoding(chat.text, self._tokenizer, False)
+        whole = _Encoded(list(encoding.ids), list(encoding.offsets))
+        in_messages = any(
+            self._is_spelled_out(token, chat.text[start:end])
+            and any(start < part.stop and end > part.start for part in chat.contents)
+            for token, (start, end) in zip(whole.tokens, whole.offsets, strict=True)
         )
-    text, answers = form.text(messages)
-    encoding = _encoding(text, tokenizer, False)
-    return Prompt(list(encoding.ids), _positions(answers, encoding))
+        return self._encode_pieces(chat) if in_messages else whole
+
+    def _encode_pieces(self, chat: ChatText) -> _Encoded:
+        """Special tokens of the chat format as such, and all text between them as ordinary text."""
+        tokens: list[int] = []
+        offsets: list[tuple[int, int]] = []
+
+        def add_text(start: int, end: int) -> None:
+            encoding = _encoding(chat.text[start:end], self._plain, False)
+            tokens.extend(encoding.ids)
+            offsets.extend((start + first, start + last) for first, last in encoding.offsets)
+
+        done = 0
+        for token, start, end in self._control_tokens(chat):
+            add_text(done, start)
+            tokens.append(token)
+            offsets.append((start, end))
+            done = end
+        add_text(done, len(chat.text))
+        return _Encoded(tokens, offsets)
+
+    def _control_tokens(self, chat: ChatText) -> list[tuple[int, int, int]]:
+        """(token id, start, end) of the special tokens that the chat format itself writes."""
+        found = []
+        begins = [0, *(part.stop for part in chat.contents)]
+        ends = [*(part.start for part in chat.contents), len(chat.text)]
+        for begin, end in zip(begins, ends, strict=True):
+            piece = chat.text[begin:end]
+            encoding = _encoding(piece, self._tokenizer, False)
+            for token, (start, stop) in zip(encoding.ids, encoding.offsets, strict=True):
+                if self._is_spelled_out(token, piece[start:stop]):
+                    found.append((token, begin + start, begin + stop))
+        return found
+
+    def _is_spelled_out(self, token: int, text: str) -> bool:
+        """Whether a token is special and its text names it: an unknown character becomes <unk>
+        without a user having written that."""
+        name = self._special.get(token)
+        if name is None:
+            return False
+        normalizer = self._tokenizer.normalizer
+        return name in text or (
+            normalizer is not None and name in str(normalizer.normalize_str(text))
+        )
+
+    @cached_property
+    def _special(self) -> dict[int, str]:
+        """Names of the special tokens, by token id."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        return {token: added[token].content.strip() for token in added if added[token].special}
+
+    @cached_property
+    def _plain(self) -> Tokenizer:
+        """A copy of the tokenizer that takes special tokens for ordinary text."""
+        plain: Tokenizer = type(self._tokenizer).from_str(self._tokenizer.to_str())
+        plain.encode_special_tokens = True
+        return plain
 
 
 def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding:
@@ -76,17 +173,17 @@ def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding
     return tokenizer.encode_batch([text], add_special_tokens=special_tokens)[0]
 
 
-def _positions(answers: Sequence[range], encoding: Encoding) -> list[range]:
+def _positions(answers: Sequence[range], offsets: Sequence[tuple[int, int]]) -> list[range]:
     """The positions that were scored while these answers (in characters) were generated.
 
     They begin one before an answer's first token: the prompt's last token was scored to draw that
-    one, even if the answer is empty. A token across the border is none of the answer's.
+    one, even if the answer is empty. A token across the border belongs to no answer.
     """
     if not answers:
         return []
-    starts, ends = zip(*encoding.offsets, strict=True)
+    starts, ends = zip(*offsets, strict=True)
     positions: list[range] = []
-    free = 0  # whatever a tokenizer says of its offsets, answers do not overlap
+    free = 0  # answers do not overlap, whatever offsets a tokenizer gives
     for answer in answers:
         first = max(bisect_left(starts, answer.start), free + 1)
         positions.append(range(first - 1, max(first, bisect_right(ends, answer.stop))))
@@ -95,8 +192,8 @@ def _positions(answers: Sequence[range], encoding: Encoding) -> list[range]:
 
 
 def _token_ids(prompt: Sequence[object]) -> list[int]:
-    """A list of texts is none."""
+    """Raises UsageError where an entry is no whole number: a list of texts is no prompt."""
     wrong = [token for token in prompt if not isinstance(token, Integral)]
     if wrong:
-        raise UsageError(f"the prompt holds {wrong[0]!r:.80}; give one text, or token ids")
+        raise UsageError(f"the prompt holds {shortened(wrong[0])}; give one text, or token ids")
     return [int(token) for token in prompt if isinstance(token, Integral)]

@@ -1,12 +1,13 @@
-"""What is to be known of a target on another provider than the processor's.
+"""Checks of a target on another provider than the processor's.
 
-It may not run there at all. It may be computed in fewer bits than the graph asks for: what then
-verifies is exact with respect to itself, and another model than the processor's.
+It may not run there at all. It may be computed in fewer bits than the graph asks for: it then still
+verifies exactly with respect to itself, but it is another model than on the processor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,43 +19,41 @@ from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
 from edgespec.pair.variant_quality import distance, samples_for
 
-__all__ = ["left_out_if_it_cannot", "say_how_far"]
+__all__ = ["left_out_if_it_cannot", "log_distance"]
+
+logger = logging.getLogger("edgespec")
 
 
-def say_how_far(
-    folder: Path,
-    manifest: Manifest,
-    variant: str,
-    device: Device,
-    say: Callable[[str], object],
-) -> None:
-    """Says how far a target variant is from itself on the processor, unless it runs there."""
+def log_distance(folder: Path, manifest: Manifest, variant: str, device: Device) -> None:
+    """Logs how far a target variant on another provider is from itself on the processor."""
     if device.provider != CPU:
-        far = _distance_from_processor(folder, manifest, variant, device)
-        say(f"target {variant_title(variant, device.provider)}: {far}")
+        found = _distance_from_processor(folder, manifest, variant, device)
+        logger.info("target %s: %s", variant_title(variant, device.provider), found)
 
 
 def _distance_from_processor(
     folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> Distance:
-    """On built-in texts."""
+    """The distance on built-in texts."""
     target, tokenizer = manifest.target, load_tokenizer(folder)
     here, there = (
         open_model(folder, target, variant, device=where, min_rows=2)
         for where in (Device(device.threads), device)
     )
     texts = [tokenizer.encode(text).ids for text in sample_texts(target)]
-    samples = samples_for(here, texts, target.start_token is not None)
+    samples = samples_for(here, texts, target.is_encoder_decoder)
     return distance(here, there, samples, CPU)
 
 
 @contextmanager
-def left_out_if_it_cannot(what: str, provider: str, say: Callable[[str], object]) -> Iterator[None]:
-    """A model that does not run on another provider is no reason to stop; on the processor it is,
-    and so is what the caller did wrong."""
+def left_out_if_it_cannot(what: str, provider: str) -> Iterator[None]:
+    """Logs the error of a model that does not run on another provider, and goes on without it.
+
+    Errors on the processor, and usage errors, are raised.
+    """
     try:
         yield
     except EdgespecError as error:
         if provider == CPU or isinstance(error, UsageError):
             raise
-        say(f"{what}: left out ({error})")
+        logger.info("%s: left out (%s)", what, error)

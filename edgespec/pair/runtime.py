@@ -1,20 +1,20 @@
-"""Short names for what runs models; each is imported when it is first needed."""
+"""The functions of `edgespec_runtimes` that pairs use, imported when they are called."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgespec.artifact.graph_io import FEATURE_FUSION
 from edgespec.artifact.manifest import Exported, RowInvariance
 from edgespec.core.device import HERE, Device, ProviderInfo
 from edgespec.core.model import Model
 from edgespec.errors import EdgespecError
 
 if TYPE_CHECKING:
+    from edgespec_runtimes.machine import Machine
     from edgespec_runtimes.ort.ort_model import OrtModel
 
-__all__ = ["all_providers", "describe", "measure_row_invariance", "open_model", "provider_name"]
+__all__ = ["all_providers", "machine_of", "measure_row_invariance", "open_model", "provider_name"]
 
 
 def open_model(
@@ -32,42 +32,52 @@ def open_model(
     """A model on ONNX Runtime; arguments as of `edgespec_runtimes.ort.ort_model.OrtModel`.
 
     Args:
-        target: of a draft; one that reads its target's hidden states needs it.
+        target: of a draft; an EAGLE head needs it.
+
+    Raises:
+        EdgespecError: an EAGLE head without its target, or the model cannot be opened.
     """
     from edgespec_runtimes.ort.ort_model import OrtModel
 
-    options: dict[str, Any] = {"capacity": capacity, "device": device, "min_rows": min_rows}
-    if FEATURE_FUSION not in exported.variants[variant].graphs:
-        options |= {"max_rows": max_rows, "candidates": candidates}
-        return OrtModel(folder, exported, variant, **options)
+    if not exported.is_eagle_head:
+        return OrtModel(
+            folder,
+            exported,
+            variant,
+            capacity=capacity,
+            device=device,
+            min_rows=min_rows,
+            max_rows=max_rows,
+            candidates=candidates,
+        )
     from edgespec_runtimes.ort.ort_eagle import OrtEagle
 
     if not isinstance(target, OrtModel):
         raise EdgespecError(f"{exported.source} reads its target's hidden states; open it with one")
-    return OrtEagle(folder, exported, variant, target, **options)
+    return OrtEagle(
+        folder, exported, variant, target, capacity=capacity, device=device, min_rows=min_rows
+    )
 
 
-def describe(device: Device, draft_device: Device | None = None) -> str:
-    """What a measurement was made on: runtime, provider, threads, processor.
+def machine_of(device: Device, draft_device: Device | None = None) -> Machine:
+    """What a measurement is made on; see `edgespec_runtimes.machine`.
 
     Args:
-        draft_device: of a measurement that a draft model was part of.
+        draft_device: of a measurement that a draft model is part of.
 
     Raises:
         UsageError: there is no such provider here.
     """
     from edgespec_runtimes import machine
 
-    if draft_device in (None, device):
-        return machine.describe(device)
-    return f"{machine.describe(device)}; draft: {machine.describe(draft_device)}"
+    return machine.machine_of(device, draft_device)
 
 
 def provider_name(asked: str) -> str:
-    """A provider's own name, of those that it answers to.
+    """The name that edgespec gives a provider, from any name that it answers to.
 
     Raises:
-        UsageError: there is none here.
+        UsageError: there is no such provider here.
     """
     from edgespec_runtimes.ort.providers import find_provider
 
@@ -75,18 +85,18 @@ def provider_name(asked: str) -> str:
 
 
 def all_providers() -> tuple[list[ProviderInfo], list[str]]:
-    """What models can run on here, and what hindered plug-ins that are installed."""
-    from edgespec_runtimes.ort.providers import all_providers, hindered_plugins
+    """The execution providers of this machine, and a line for each plug-in that cannot be used."""
+    from edgespec_runtimes.ort.providers import all_providers, unusable_plugins
 
-    return [provider.info for provider in all_providers()], hindered_plugins()
+    return [provider.info for provider in all_providers()], unusable_plugins()
 
 
 def measure_row_invariance(
     folder: Path, exported: Exported, variant: str, device: Device = HERE
 ) -> RowInvariance:
     """Measures a variant on this machine; see `edgespec_runtimes.invariance`."""
-    from edgespec_runtimes.invariance import LONGEST, measure_row_invariance
+    from edgespec_runtimes.invariance import MEASURED_CAPACITY, measure_row_invariance
 
-    capacity = min(LONGEST, exported.positions or LONGEST)
+    capacity = min(MEASURED_CAPACITY, exported.positions or MEASURED_CAPACITY)
     model = open_model(folder, exported, variant, capacity=capacity, device=device, candidates=True)
-    return measure_row_invariance(model, describe(device))
+    return measure_row_invariance(model, machine_of(device))

@@ -1,4 +1,4 @@
-"""Prompts to measure with, when the user gives no text of their own."""
+"""Built-in prompts, for measurements where the user gives no texts."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ CHAT = {
 
 
 def prompts_for(manifest: Manifest) -> dict[str, list[str]]:
-    """Built-in prompts by category, of the kind that the pair is for."""
-    return CHAT if manifest.target.start_token is None else TRANSLATION
+    """Built-in prompts by category: translation for an encoder-decoder, else chat."""
+    return TRANSLATION if manifest.target.is_encoder_decoder else CHAT
 
 
 def sample_texts(exported: Exported) -> list[str]:
-    """Text to compare number formats on."""
-    if exported.start_token is not None:
+    """Texts on which the number formats of a model are compared."""
+    if exported.is_encoder_decoder:
         return TRANSLATION["packages"]
     return [_NOTICE, *_STORIES]

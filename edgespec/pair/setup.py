@@ -1,27 +1,26 @@
-"""Which variants of a pair are loaded, and where they run: as asked, as tuned, or as usual."""
+"""Which variants of a pair are loaded and where they run: requested, tuned or default."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.artifact.manifest import Exported, Manifest
 from edgespec.core.device import CPU, Device
-from edgespec.errors import UsageError
+from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.pair.profile import PROFILE, Profile, read_profile
-from edgespec.pair.runtime import describe, provider_name
+from edgespec.pair.runtime import machine_of, provider_name
 
 __all__ = ["LoadRequest", "ResolvedSetup", "profile_of_this_machine", "resolve_setup"]
+
+logger = logging.getLogger("edgespec")
 
 
 @dataclass(frozen=True)
 class LoadRequest:
-    """What a caller wants of a pair; None where they leave it to the profile, or to what is usual.
-
-    Attributes: see `edgespec.load`.
-    """
+    """What a caller of `edgespec.load` asks for; None takes the profile's or the default."""
 
     threads: int | None = None
     target_format: str | None = None
@@ -32,10 +31,12 @@ class LoadRequest:
 
 @dataclass(frozen=True)
 class ResolvedSetup:
-    """Attributes:
-    target_format, draft_format: variants; None without a draft model.
-    device, draft_device: where they run.
-    tuned: the profile, if it was measured with just these.
+    """What is loaded.
+
+    Attributes:
+        target_format, draft_format: names of variants; None without a draft model.
+        device, draft_device: where they run.
+        tuned: the profile, if it was measured with exactly these.
     """
 
     target_format: str
@@ -45,44 +46,49 @@ class ResolvedSetup:
     tuned: Profile | None
 
 
-def resolve_setup(manifest: Manifest, profile: Profile | None, asked: LoadRequest) -> ResolvedSetup:
-    """Raises UsageError where a variant or a provider is not there."""
-    target_format, draft_format, threads = asked.target_format, asked.draft_format, asked.threads
+def resolve_setup(
+    manifest: Manifest, profile: Profile | None, request: LoadRequest
+) -> ResolvedSetup:
+    """Raises UsageError where a variant or a provider does not exist."""
+    target_format, draft_format = request.target_format, request.draft_format
+    threads = request.threads
     if profile is not None:
         threads = profile.threads if threads is None else threads
         target_format = target_format or profile.target_format
         draft_format = draft_format or profile.draft_format
     target_format = _variant(manifest.target, target_format, "target")
     draft_format = _variant(manifest.draft, draft_format, "draft") if manifest.draft else None
-    usual = CPU if profile is None else profile.provider_of(target_format)
-    provider = usual if asked.provider is None else provider_name(asked.provider)
-    draft_provider = _draft_provider(asked, profile, provider, (target_format, draft_format))
+    default = CPU if profile is None else profile.provider_of(target_format)
+    provider = default if request.provider is None else provider_name(request.provider)
+    draft_provider = _draft_provider(request, profile, provider, (target_format, draft_format))
     device, draft_device = Device(threads, provider), Device(threads, draft_provider)
     tuned = profile and profile.of(target_format, draft_format, device, draft_device)
     return ResolvedSetup(target_format, draft_format, device, draft_device, tuned)
 
 
 def _draft_provider(
-    asked: LoadRequest, profile: Profile | None, provider: str, formats: tuple[str, str | None]
+    request: LoadRequest, profile: Profile | None, provider: str, formats: tuple[str, str | None]
 ) -> str:
-    if asked.draft_provider is not None:
-        return provider_name(asked.draft_provider)
+    if request.draft_provider is not None:
+        return provider_name(request.draft_provider)
     if profile is not None:
         tuned = (profile.target_format, profile.draft_format)
         if (tuned, profile.provider) == (formats, provider):
             return profile.draft_provider
-    return CPU if asked.provider is None else provider  # the processor runs whatever it is given
+    return CPU if request.provider is None else provider  # the processor runs every graph
 
 
-def profile_of_this_machine(
-    folder: Path, manifest: Manifest, say: Callable[[str], object]
-) -> Profile | None:
-    """The pair's profile, its providers by their own names, if it was measured here.
+def profile_of_this_machine(folder: Path, manifest: Manifest) -> Profile | None:
+    """The pair's profile, with edgespec's names of providers, if it was measured on this machine.
 
-    Args:
-        say: told where there is one that is not used.
+    One that is damaged, or of another machine or export, is not used, and a warning says so: a
+    profile changes the speed, never the text.
     """
-    profile = read_profile(folder, manifest)
+    try:
+        profile = read_profile(folder, manifest)
+    except EdgespecError as error:
+        logger.warning("%s; it is not used", error)
+        return None
     if profile is None:
         return None
     try:
@@ -91,21 +97,22 @@ def profile_of_this_machine(
             provider=provider_name(profile.provider),
             draft_provider=provider_name(profile.draft_provider),
         )
-        if profile.measured_on == describe(named.device, named.draft_device):
+        if profile.machine == machine_of(named.device, named.draft_device).digest:
             return named
     except UsageError:  # such a provider is not here
         pass
-    say(
-        f"{folder / PROFILE} was measured on another machine, or with other software, and is not "
-        "used: tune the pair"
+    logger.warning(
+        "%s was measured on another machine, or with other software, and is not used: tune the "
+        "pair",
+        folder / PROFILE,
     )
     return None
 
 
-def _variant(exported: Exported, format_: str | None, role: str) -> str:
+def _variant(exported: Exported, name: str | None, role: str) -> str:
     """The variant asked for, or the first."""
-    name = format_ or next(iter(exported.variants))
+    name = name or next(iter(exported.variants))
     if name not in exported.variants:
-        there = ", ".join(exported.variants)
-        raise UsageError(f"the {role} was not exported as {name!r}; there is: {there}")
+        existing = ", ".join(exported.variants)
+        raise UsageError(f"the {role} was not exported as {shortened(name)}; there is: {existing}")
     return name

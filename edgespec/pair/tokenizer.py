@@ -1,4 +1,4 @@
-"""The exported tokenizer, and text that grows token by token."""
+"""The exported tokenizer, and text that is decoded token by token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgespec.artifact.manifest import TOKENIZER
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import EdgespecError, UsageError, shortened
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -26,14 +26,19 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     path = folder / TOKENIZER
     try:
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare exceptions
-        raise EdgespecError(f"{path} is not a tokenizer ({error}); export the pair again") from None
+    except BaseException as error:  # bare exceptions, and Rust's PanicException
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = shortened(str(error))
+        raise EdgespecError(
+            f"{path} is not a tokenizer ({reason}); export the pair again"
+        ) from None
 
 
 class GrowingText:
     """The text of the tokens so far, released as soon as no later token can change it.
 
-    What might be the beginning of a stop string or of an unfinished character is held back.
+    The beginning of a character, and what may be the beginning of a stop string, are held back.
 
     Args:
         tokenizer: of the pair.
@@ -46,18 +51,18 @@ class GrowingText:
         self._tokenizer = tokenizer
         self._stop = tuple(stop)
         self._tokens: list[int] = []
-        self._settled = 0  # tokens whose text is final
-        self._before = 0  # tokens in front of them that are decoded along, for their spaces
-        self._pending = ""  # text that is final but might begin a stop string
+        self._final = 0  # number of tokens whose text is final
+        self._context = 0  # index of the first token that is decoded again, for the spaces
+        self._pending = ""  # final text that may begin a stop string
         self.stopped = False
 
     def add(self, token: int) -> str:
-        """The text that this token settles, possibly none."""
+        """The text that becomes final with this token, possibly none."""
         self._tokens.append(token)
         return self._release(self._decode_new())
 
     def end(self) -> str:
-        """What was held back, at the end of the text."""
+        """The text that was held back, once no token follows."""
         if self.stopped:
             return ""
         rest = self._release(self._decode_new(last=True))
@@ -65,25 +70,26 @@ class GrowingText:
         return rest + held
 
     def _decode_new(self, last: bool = False) -> str:
-        """The text behind the settled tokens.
+        """The text after the final tokens.
 
         A decoder may treat the first token of a text differently (drop a space), so the previous
-        settled tokens are decoded along and their text is cut off again.
+        final tokens are decoded again and their text is cut off.
         """
-        before = self._text(self._tokens[self._before : self._settled])
-        whole = self._text(self._tokens[self._before :])
-        if not last and (whole.endswith("\N{REPLACEMENT CHARACTER}") or len(whole) <= len(before)):
+        context = self._text(self._tokens[self._context : self._final])
+        whole = self._text(self._tokens[self._context :])
+        unfinished = whole.endswith("\N{REPLACEMENT CHARACTER}") or len(whole) <= len(context)
+        if unfinished and not last:
             return ""
-        self._before = self._settled
-        self._settled = len(self._tokens)
-        return whole[len(before) :]
+        self._context = self._final
+        self._final = len(self._tokens)
+        return whole[len(context) :]
 
     def _text(self, tokens: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def _release(self, text: str) -> str:
         text = self._pending + text
-        found = [place for stop in self._stop if (place := text.find(stop)) >= 0]
+        found = [start for stop in self._stop if (start := text.find(stop)) >= 0]
         if found:
             self.stopped = True
             self._pending = ""
@@ -94,7 +100,7 @@ class GrowingText:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of `text` might be the beginning of `stop`."""
+    """How many characters at the end of `text` may be the beginning of `stop`."""
     for size in range(min(len(stop) - 1, len(text)), 0, -1):
         if text.endswith(stop[:size]):
             return size

@@ -1,4 +1,4 @@
-"""How far one variant of a model is from another: what a number format costs in quality."""
+"""The distance between two variants of a model: what a number format costs in quality."""
 
 from __future__ import annotations
 
@@ -11,72 +11,72 @@ import numpy.typing as npt
 from edgespec.artifact.manifest import Distance
 from edgespec.core.model import Model
 
-__all__ = ["BehindTarget", "Sample", "Scorer", "distance", "samples_for"]
+__all__ = ["EagleScorer", "Sample", "Scorer", "distance", "samples_for"]
 
-# A prompt and the tokens that are scored behind it.
+# The token ids of a prompt, and those after it that are scored.
 Sample = tuple[list[int], list[int]]
 
-SCORED = 48  # tokens of a sample
-GIVEN = 4  # tokens of a decoder-only sample that are prompt
+SCORED = 48  # tokens of a sample that are scored
+PROMPT = 4  # tokens of a decoder-only sample that are its prompt
 
 
 class Scorer(Protocol):
-    """What is compared: so much of a `Model`."""
+    """The part of a `Model` that a comparison needs."""
 
     def prefill(self, prompt: Sequence[int]) -> int: ...
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]: ...
 
 
-class BehindTarget:
-    """A draft that reads hidden states, with the target that shows them.
+class EagleScorer:
+    """An EAGLE head, scored together with the target whose hidden states it reads.
 
     Args:
-        said: makes the draft's numbers of tokens the target's.
+        to_target_ids: translates the draft's token ids to the target's.
     """
 
     def __init__(
-        self, draft: Model, target: Model, said: Callable[[Sequence[int]], Sequence[int]]
+        self, draft: Model, target: Model, to_target_ids: Callable[[Sequence[int]], Sequence[int]]
     ) -> None:
-        self._draft, self._target, self._said = draft, target, said
+        self._draft, self._target, self._to_target_ids = draft, target, to_target_ids
 
     def prefill(self, prompt: Sequence[int]) -> int:
-        self._target.prefill(self._said(prompt))
+        self._target.prefill(self._to_target_ids(prompt))
         return self._draft.prefill(prompt)
 
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-        self._target.score(self._said(tokens))
+        self._target.score(self._to_target_ids(tokens))
         return self._draft.score(tokens)
 
 
 def samples_for(reference: Scorer, sources: Sequence[list[int]], encodes: bool) -> list[Sample]:
-    """What to compare on.
+    """The samples that two variants are compared on.
 
     Args:
-        sources: texts as tokens.
-        encodes: the model has an encoder; it then scores the reference's own greedy answer to each
-            source. Otherwise it scores the texts themselves.
+        sources: texts as token ids.
+        encodes: the model has an encoder: the reference's own greedy answer to each source is
+            scored. Otherwise the texts themselves are.
     """
     if not encodes:
-        return [(text[:GIVEN], text[GIVEN : GIVEN + SCORED]) for text in sources]
+        return [(text[:PROMPT], text[PROMPT : PROMPT + SCORED]) for text in sources]
     return [(source, _greedy(reference, source)) for source in sources]
 
 
 def distance(
     reference: Scorer, variant: Scorer, samples: Sequence[Sample], reference_name: str
 ) -> Distance:
-    """Compares the distributions of every position of the samples."""
+    """Compares the distributions of two variants at every scored position of the samples."""
     tokens = np.concatenate([text for _, text in samples])
     log_p, log_q = (
         np.concatenate([_log_distributions(model, prompt, text) for prompt, text in samples])
         for model in (reference, variant)
     )
-    places = np.arange(len(tokens))
+    rows = np.arange(len(tokens))
     return Distance(
         reference=reference_name,
         kl=float((np.exp(log_p) * (log_p - log_q)).sum(axis=1).mean()),
         top1=float((log_p.argmax(axis=1) == log_q.argmax(axis=1)).mean()),
-        perplexity=float(np.exp(-log_q[places, tokens].mean())),
-        reference_perplexity=float(np.exp(-log_p[places, tokens].mean())),
+        perplexity=float(np.exp(-log_q[rows, tokens].mean())),
+        reference_perplexity=float(np.exp(-log_p[rows, tokens].mean())),
         positions=len(tokens),
     )
 

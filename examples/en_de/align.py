@@ -1,8 +1,8 @@
-"""Which source tokens a target token comes from: IBM Model 1 over token pairs.
+"""Word alignment: the source tokens that a target token translates, by IBM Model 1.
 
-A small translator trained on a small corpus learns German before it learns to look at the source.
-Telling one attention head where to look, by a word alignment, is the shortest cure (guided
-alignment, Chen et al. 2016, arXiv 1607.01628).
+A small model trained on a small corpus learns German before it learns to attend to the source.
+Guiding one attention head with a word alignment corrects that (guided alignment, Chen et al. 2016,
+arXiv 1607.01628).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Table = npt.NDArray[np.float16]
 
 
 def lexicon(pairs: list[tuple[Ids, Ids]], vocabulary: int, *, rounds: int = 4) -> Table:
-    """t(target token | source token) [vocabulary + 1, vocabulary]; the last row is no token.
+    """t(target token | source token), [vocabulary + 1, vocabulary]; the last row is "no source".
 
     IBM Model 1 (Brown et al. 1993), expectation maximisation from a uniform start.
     """
@@ -31,7 +31,7 @@ def lexicon(pairs: list[tuple[Ids, Ids]], vocabulary: int, *, rounds: int = 4) -
     probability = np.full(len(known), 1.0 / vocabulary, np.float32)
     for _ in range(rounds):
         joint = probability[slot]
-        # Each target token's mass is shared among its sentence's source tokens.
+        # The mass of each target token is divided among the source tokens of its sentence.
         total = np.add.reduceat(joint, np.concatenate([[0], np.cumsum(sizes)[:-1]]))
         share = joint / np.repeat(total, sizes)
         count = np.bincount(slot, share, minlength=len(known))
@@ -46,7 +46,7 @@ def lexicon(pairs: list[tuple[Ids, Ids]], vocabulary: int, *, rounds: int = 4) -
 def _pair_codes(
     pairs: list[tuple[Ids, Ids]], vocabulary: int, none: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Codes source·vocabulary + target, target token by target token, and the run lengths."""
+    """Codes source · vocabulary + target for each target token, and the number of codes of each."""
     codes, sizes = [], []
     for source, target in pairs:
         sources = np.array([*source, none], np.int32)
@@ -56,13 +56,13 @@ def _pair_codes(
 
 
 def embeddings(table: Table, width: int, seed: int = 0) -> Tensor:
-    """[vocabulary, width] of unit length, in which translations lie close together.
+    """[vocabulary, width] of unit length, in which translations are close to each other.
 
     The largest factors of t(e|f) + t(f|e) + 1, by a randomised singular value decomposition. With
-    these, matching a word with its translation is one linear map to learn, not one per word.
+    them the model has to learn one linear map from words to translations, not one per word.
     """
     torch.manual_seed(seed)
-    likely = torch.from_numpy(table[:-1]).float()
-    likeness = likely + likely.T + torch.eye(len(likely))
-    left, sizes, _ = torch.svd_lowrank(likeness, q=width, niter=2)
+    translation = torch.from_numpy(table[:-1]).float()
+    similarity = translation + translation.T + torch.eye(len(translation))
+    left, sizes, _ = torch.svd_lowrank(similarity, q=width, niter=2)
     return torch.nn.functional.normalize(left * sizes.sqrt(), dim=1)

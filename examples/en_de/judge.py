@@ -1,7 +1,7 @@
 """Judge an exported En→De pair on held-out lines: python examples/en_de/judge.py PAIR VALID.tsv
 
-Translation quality of the target, acceptance of the draft, and what speculation gains here. Every
-text with the draft is compared with the one without.
+Prints the translation quality of the target, the acceptance rate of the draft, and the speed-up on
+this machine. Every text with the draft is compared with the text without it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from edgespec import Stats
 
 
 def texts(pair: edgespec.Pair, lines: list[str], **options: object) -> tuple[list[str], Stats]:
-    """One text for each line, and what they cost together."""
+    """One text for each line, and the sums of their statistics."""
     total, out = Stats(), []
     for line in lines:
         result = pair.generate(line, max_new_tokens=250, **options)
@@ -45,7 +45,7 @@ def main() -> None:
     )
     gamma = arguments.gamma if arguments.gamma == "auto" else int(arguments.gamma)
     ratios = []
-    for _ in range(arguments.runs):  # taking turns, so that a drift of the machine hits both
+    for _ in range(arguments.runs):  # in turns, so a drift of the machine affects both
         plain, alone = texts(pair, english, draft=False)
         drafted, both = texts(pair, english, draft="model", gamma=gamma)
         assert drafted == plain, "speculation changed a text"

@@ -2,10 +2,10 @@
 
     python examples/en_de/train_target.py CORPUS_DIR models/en-de-target
 
-CORPUS_DIR is what corpus/ wrote. Two things make 26M parameters learn to translate from a few
-million tokens on two cores: one attention head of each upper decoder layer is told by a word
-alignment where to look (align.py), and matrices take Muon's steps. A run that was interrupted goes
-on from its last state; after the last step the same command does nothing.
+CORPUS_DIR is the output of corpus/. Two methods let 26M parameters learn to translate from a few
+million tokens on two cores: a word alignment (align.py) guides one attention head of each upper
+decoder layer, and Muon optimises the matrices. An interrupted run continues from its last state;
+after the last step the same command does nothing.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from align import embeddings, lexicon
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional
+from training_forward import Watch, decode, encode, head
 from transformers import T5Config, T5ForConditionalGeneration
 
 from edgespec_distill.data.examples import padded
-from edgespec_distill.models.t5_forward import decode, encode, head
 from edgespec_distill.training.optimizer import MasterWeights
 
 PAD = 0
-LONGEST = 160  # tokens of a side; 2 % of the descriptions are longer
+MAX_TOKENS = 160  # of a source or target; 2 % of the descriptions are longer
 GUIDED_LAYERS = 2
 WEIGHTS = "model.safetensors"
 SHARES = {"descriptions": 1.0, "documents": 1.0, "messages": 0.3, "lexicon": 0.15}
@@ -60,36 +60,50 @@ Pair = tuple[list[int], list[int]]
 
 @dataclass(frozen=True)
 class Batch:
-    source: Tensor  # [batch, source]
-    target: Tensor  # [batch, target], ends with eos, then padding
-    alignment: Tensor  # [batch, target, source]: rows sum to 1, or to 0 where nothing is known
+    """Padded pairs.
+
+    Attributes:
+        source: [batch, source].
+        target: [batch, target]; ends with an end token, then padding.
+        alignment: [batch, target, source]; each row sums to 1, or to 0 if it is unknown.
+    """
+
+    source: Tensor
+    target: Tensor
+    alignment: Tensor
 
     @property
     def mask(self) -> Tensor:
-        """[batch, 1, 1, source], added to the scores."""
+        """[batch, 1, 1, source], added to the scores: very negative for padding."""
         return ((self.source == PAD).to(torch.bfloat16) * -1e9)[:, None, None]
 
     @property
     def tokens(self) -> int:
+        """The number of target tokens without padding."""
         return int((self.target != PAD).sum())
 
 
 def read_pairs(file: Path, tokenizer: Tokenizer) -> list[Pair]:
+    """The pairs of a file as token ids, without those that are too long."""
     lines = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()]
     english = tokenizer.encode_batch([line[0] for line in lines])
     german = tokenizer.encode_batch([line[1] for line in lines])
     pairs = [(e.ids, g.ids) for e, g in zip(english, german, strict=True)]
-    return [(e, g) for e, g in pairs if len(e) <= LONGEST and len(g) <= LONGEST]
+    return [(e, g) for e, g in pairs if len(e) <= MAX_TOKENS and len(g) <= MAX_TOKENS]
 
 
 def alignment(source: Tensor, target: Tensor, table: npt.NDArray[np.float16]) -> Tensor:
-    """Posterior of IBM Model 1 with a preference for the diagonal (Dyer et al. 2013)."""
+    """Posterior of IBM Model 1 with a preference for the diagonal (Dyer et al. 2013).
+
+    Returns:
+        float32 [batch, target, source].
+    """
     s, t = source.numpy(), target.numpy()
     likely = table[s[:, None, :], t[:, :, None]].astype(np.float32)
     lengths = (s != PAD).sum(1), (t != PAD).sum(1)
-    place = np.arange(t.shape[1])[None, :, None] / lengths[1][:, None, None]
+    position = np.arange(t.shape[1])[None, :, None] / lengths[1][:, None, None]
     origin = np.arange(s.shape[1])[None, None, :] / lengths[0][:, None, None]
-    likely *= np.exp(-4 * np.abs(place - origin)) * (s != PAD)[:, None, :]
+    likely *= np.exp(-4 * np.abs(position - origin)) * (s != PAD)[:, None, :]
     none = table[-1][t].astype(np.float32)[:, :, None] * 0.2 + 1e-6
     likely *= (t != PAD)[:, :, None]
     return torch.from_numpy(likely / (likely.sum(-1, keepdims=True) + none))
@@ -98,7 +112,7 @@ def alignment(source: Tensor, target: Tensor, table: npt.NDArray[np.float16]) ->
 def batches(
     pairs: list[Pair], table: npt.NDArray[np.float16], budget: int, rng: random.Random
 ) -> Iterator[Batch]:
-    """Endless batches of at most `budget` padded target tokens; similar lengths go together."""
+    """Endless batches of at most `budget` padded target tokens, of pairs of similar length."""
     while True:
         order = sorted(pairs, key=lambda p: max(map(len, p)) * rng.uniform(0.85, 1.15))
         groups: list[list[Pair]] = [[]]
@@ -115,7 +129,8 @@ def batches(
             yield Batch(source, target, alignment(source, target, table))
 
 
-def logits_of(model: Any, batch: Batch, dropout: float, watch: Any = None) -> Tensor:
+def logits_of(model: Any, batch: Batch, dropout: float, watch: Watch | None) -> Tensor:
+    """[batch, target, vocabulary]."""
     hidden = encode(model, batch.source, batch.mask, dropout)
     start = torch.full((len(batch.target), 1), CONFIG.decoder_start_token_id)
     previous = torch.cat([start, batch.target[:, :-1]], 1)
@@ -123,7 +138,7 @@ def logits_of(model: Any, batch: Batch, dropout: float, watch: Any = None) -> Te
 
 
 def losses(model: Any, batch: Batch, dropout: float) -> tuple[Tensor, Tensor]:
-    """Cross entropy per target token, and that of the guided heads against the alignment."""
+    """Cross entropy per target token, and that of the guided heads with the alignment."""
     guided: list[Tensor] = []
 
     def watch(depth: int, scores: Tensor) -> None:
@@ -138,6 +153,7 @@ def losses(model: Any, batch: Batch, dropout: float) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def validation_loss(model: Any, valid: list[Batch]) -> float:
+    """Mean cross entropy per target token."""
     total, count = 0.0, 0
     for batch in valid:
         loss, _ = losses(model, batch, 0.0)
@@ -147,7 +163,7 @@ def validation_loss(model: Any, valid: list[Batch]) -> float:
 
 @torch.no_grad()
 def translate(model: Any, tokenizer: Tokenizer, lines: list[str]) -> list[str]:
-    """Greedy translations, by transformers' own generate."""
+    """Greedy translations by transformers' `generate`."""
     out: dict[int, str] = {}
     order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
     for group in _groups(order, 54):
@@ -170,22 +186,22 @@ def _groups(order: list[int], size: int) -> Iterator[list[int]]:
 
 
 def rate_at(step: int, steps: int, peak: float) -> float:
-    """Warm up for 200 steps, hold, and fall to zero over the last third."""
+    """The learning rate: rises for 200 steps, is constant, falls to zero over the last third."""
     fall = steps // 3
     return peak * min(1.0, (step + 1) / 200, max(0.0, (steps - step) / fall))
 
 
-def _top_tokens(names: list[str], height: float, rng: random.Random) -> str:
-    """A corpus: as the rate falls to nothing, the others give way to the descriptions."""
+def _draw_corpus(names: list[str], height: float, rng: random.Random) -> str:
+    """Draws a corpus: as the rate falls to zero, so do the shares of all but the descriptions."""
     shares = [SHARES[n] * (1.0 if n == "descriptions" else height) for n in names]
     return rng.choices(names, shares)[0]
 
 
 def fresh_model(words: Tensor, seed: int) -> Any:
-    """A model whose embeddings are `words` [vocabulary, d_model], and whose sublayers add nothing.
+    """A model with the embeddings `words` [vocabulary, d_model] and blocks that add nothing yet.
 
-    The embeddings are small, so that steps of 1e-3 move them (T5's own, of size 1, hardly move);
-    the final norm makes up for the head's factor of d_model**-0.5.
+    The embeddings are small, so steps of 1e-3 change them (T5's own have size 1 and hardly change).
+    The final norm compensates the head's factor of d_model**-0.5.
     """
     torch.manual_seed(seed)
     model: Any = T5ForConditionalGeneration(CONFIG)
@@ -201,10 +217,10 @@ def fresh_model(words: Tensor, seed: int) -> Any:
 
 
 def _look_nearby(attention: Any) -> None:
-    """Position biases that fall with distance, each head's at its own slope (Press et al. 2021).
+    """Position biases that fall with distance, with another slope per head (Press et al. 2021).
 
-    Steps of 1e-3 would take thousands of them to tell a neighbour from a stranger. In the encoder
-    two heads begin as the token before, two as the token behind.
+    With steps of 1e-3, training alone would take thousands of steps to prefer near tokens. In the
+    encoder two heads start with attention to the previous token, two with the next token.
     """
     distance = torch.arange(-128, 129)
     buckets = attention._relative_position_bucket(
@@ -215,21 +231,22 @@ def _look_nearby(attention: Any) -> None:
     )
     bias = attention.relative_attention_bias.weight
     slopes = 2.0 ** -torch.arange(1, attention.n_heads + 1)
-    for place, bucket in zip(distance.tolist(), buckets.tolist(), strict=True):
-        bias[bucket] = -min(abs(place), 32) * slopes
+    for offset, bucket in zip(distance.tolist(), buckets.tolist(), strict=True):
+        bias[bucket] = -min(abs(offset), 32) * slopes
         if not attention.is_decoder:
-            bias[bucket, :2] = 0.0 if place == -1 else -4.0
-            bias[bucket, 2:4] = 0.0 if place == 1 else -4.0
+            bias[bucket, :2] = 0.0 if offset == -1 else -4.0
+            bias[bucket, 2:4] = 0.0 if offset == 1 else -4.0
 
 
 def save_state(folder: Path, step: int, optimizer: MasterWeights) -> None:
+    """Writes state.pt, which an interrupted run continues from."""
     aside = folder / "state.pt.part"
     torch.save({"step": step, "optimizer": optimizer.state_dict()}, aside)
     os.replace(aside, folder / "state.pt")
 
 
 def save_checkpoint(folder: Path, optimizer: MasterWeights, tokenizer_folder: Path) -> None:
-    """The weights come last: where they are new, the checkpoint is whole."""
+    """Writes the checkpoint; the weights come last, so new weights mean a complete checkpoint."""
     model: Any = T5ForConditionalGeneration(CONFIG)
     model.load_state_dict(optimizer.weights(), strict=False)
     model.tie_weights()
@@ -245,7 +262,7 @@ def save_checkpoint(folder: Path, optimizer: MasterWeights, tokenizer_folder: Pa
 
 
 def finished(work: Path, out: Path, steps: int) -> bool:
-    """Whether the checkpoint was made of the last step's state."""
+    """Whether the checkpoint was made from the state after the last step."""
     state, weights = work / "state.pt", out / WEIGHTS
     if not (state.exists() and weights.exists()):
         return False
@@ -269,6 +286,7 @@ def main() -> None:
 
 
 def train(arguments: argparse.Namespace) -> None:
+    """Trains until `arguments.steps`, from the last state if there is one."""
     work: Path = arguments.work
     if finished(work, arguments.out, arguments.steps):
         print(f"{arguments.out} is finished", flush=True)
@@ -301,7 +319,7 @@ def train(arguments: argparse.Namespace) -> None:
     running = [0.0, 0.0]
     for step in range(first, arguments.steps):
         rate = rate_at(step, arguments.steps, arguments.rate)
-        batch = next(streams[_top_tokens(list(streams), rate / arguments.rate, rng)])
+        batch = next(streams[_draw_corpus(list(streams), rate / arguments.rate, rng)])
         model.train()
         loss, guide = losses(model, batch, CONFIG.dropout_rate)
         (loss + guide).backward()
@@ -334,7 +352,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def _sample(corpora: dict[str, list[Pair]]) -> list[Pair]:
-    """The pairs that the alignment is learned from: short ones, as many as memory allows."""
+    """The pairs from which the alignment is learned: short ones, as many as fit in memory."""
     pairs = [p for pairs in corpora.values() for p in pairs if max(map(len, p)) <= 80]
     return random.Random(0).sample(pairs, min(len(pairs), 120_000))
 

@@ -1,10 +1,10 @@
-// Speculative decoding (Leviathan, Kalman and Matias, 2022), and plain decoding with the same law.
-// p is the target, q the draft.
+// Plain decoding, and speculative decoding (Leviathan, Kalman and Matias, 2022) with the same
+// distribution. p is the target, q the draft.
 
-// Logits to probabilities: the arg-max alone at temperature 0.
-export function law(logits, temperature) {
+// Probabilities from logits. At temperature 0 the arg-max has probability 1.
+export function distribution(logits, temperature) {
   const best = argMax(logits);
-  if (!Number.isFinite(logits[best]) || logits.some(Number.isNaN)) throw new Error("the model computes no numbers");
+  if (!Number.isFinite(logits[best]) || logits.some(Number.isNaN)) throw new Error("the model computes NaN or infinite logits");
   const p = new Float64Array(logits.length);
   if (temperature === 0) {
     p[best] = 1;
@@ -23,7 +23,7 @@ export async function* plain(pair, prompt, options = {}) {
   let pending = await pair.target.prefill(prompt, maxNewTokens);
   for (let left = roomFor(pair, maxNewTokens); left > 0; left--) {
     const [logits] = await pair.target.score([pending]);
-    pending = draw(law(logits, temperature), random);
+    pending = draw(distribution(logits, temperature), random);
     yield { token: pending, drafted: false };
     if (pair.manifest.eos_token_ids.includes(pending)) return;
   }
@@ -32,22 +32,22 @@ export async function* plain(pair, prompt, options = {}) {
 // One target call a round: the draft proposes γ tokens, the target scores γ + 1 positions.
 export async function* speculate(pair, prompt, options = {}) {
   const { temperature = 0, maxNewTokens = 256, gamma = 3, random = Math.random } = options;
-  const { target, manifest, longest } = pair;
-  if (gamma > longest) throw new Error(`γ is ${gamma}; this target is exact for at most ${longest}`);
+  const { target, manifest, maxGamma } = pair;
+  if (gamma > maxGamma) throw new Error(`γ is ${gamma}; this target is exact for at most ${maxGamma}`);
   const draft = new Draft(pair, temperature, random);
-  const text = [await target.prefill(prompt, maxNewTokens)]; // pending, and all emitted since
+  const text = [await target.prefill(prompt, maxNewTokens)]; // the pending token, and all emitted since
   await draft.begin(prompt, maxNewTokens);
   let left = roomFor(pair, maxNewTokens);
   while (left > 0) {
     const { tokens, qs } = await draft.propose(text, Math.min(gamma, left - 1));
     const start = target.length;
     const rows = await target.score([text.at(-1), ...tokens]);
-    const { accepted, next } = verify(tokens, qs, (row) => law(rows[row], temperature), random);
+    const { accepted, next } = verify(tokens, qs, (row) => distribution(rows[row], temperature), random);
     const run = [...tokens.slice(0, accepted), next];
-    for (const [place, token] of run.entries()) {
+    for (const [index, token] of run.entries()) {
       text.push(token);
       left--;
-      yield { token, drafted: place < accepted };
+      yield { token, drafted: index < accepted };
       if (manifest.eos_token_ids.includes(token)) return;
     }
     target.rewind(start + run.length);
@@ -75,9 +75,9 @@ class Draft {
   }
 
   async begin(prompt, room) {
-    await this.model.prefill(this.#shown(prompt), room);
+    await this.model.prefill(this.#toDraftIds(prompt), room);
     this.start = this.model.length;
-    this.cached = []; // tokens of the text in the cache
+    this.cached = []; // the tokens of the text that are in the cache
   }
 
   async propose(text, gamma) {
@@ -85,9 +85,9 @@ class Draft {
     let unseen = text.slice(this.cached.length);
     const [tokens, qs] = [[], []];
     while (tokens.length < gamma && this.model.length + unseen.length <= this.model.capacity) {
-      const logits = (await this.model.score(this.#shown(unseen))).at(-1);
+      const logits = (await this.model.score(this.#toDraftIds(unseen))).at(-1);
       this.cached.push(...unseen);
-      const q = this.#law(logits);
+      const q = this.#distribution(logits);
       tokens.push(draw(q, this.random));
       qs.push(q);
       if (this.ends.includes(tokens.at(-1))) break;
@@ -96,25 +96,25 @@ class Draft {
     return { tokens, qs };
   }
 
-  // Drops what the target rejected, and what it has seen itself by now.
+  // Drops what the target rejected, and what an EAGLE head can now compute from the target's features.
   #rewind(text) {
     let common = 0;
-    const most = Math.min(this.cached.length, text.length - 1, this.model.settled - this.start);
-    while (common < most && this.cached[common] === text[common]) common++;
+    const limit = Math.min(this.cached.length, text.length - 1, this.model.validLength - this.start);
+    while (common < limit && this.cached[common] === text[common]) common++;
     this.cached.length = common;
     this.model.rewind(this.start + common);
   }
 
-  #shown(tokens) {
-    return tokens.map((token) => this.vocabulary.inputs[token]);
+  #toDraftIds(tokens) {
+    return tokens.map((token) => this.vocabulary.toDraftIds[token]);
   }
 
-  // q over the target's tokens, of those that both have: what the target lacks is cut off first.
-  #law(logits) {
-    const { outputs } = this.vocabulary;
-    const own = law(logits.subarray(0, outputs.length), this.temperature);
+  // q over the target's tokens. Logits of tokens that the target lacks are removed first.
+  #distribution(logits) {
+    const { toTargetIds } = this.vocabulary;
+    const own = distribution(logits.subarray(0, toTargetIds.length), this.temperature);
     const q = new Float64Array(this.width);
-    outputs.forEach((token, number) => (q[token] = own[number]));
+    toTargetIds.forEach((token, id) => (q[token] = own[id]));
     return q;
   }
 }

@@ -31,7 +31,7 @@ function settings() {
     folder: positionals[0],
     prompt: positionals[1],
     json: values.json,
-    plainly: values.plain,
+    plain: values.plain,
     loading: {
       targetFormat: values["target-format"],
       draftFormat: values["draft-format"],
@@ -52,30 +52,30 @@ function encoded({ tokenizer, manifest: { chat } }, prompt) {
 }
 
 async function main() {
-  const { folder, prompt, json, plainly, loading, options } = settings();
+  const { folder, prompt, json, plain: withoutDraft, loading, options } = settings();
   const pair = await openPair(folder, loading);
-  if (!plainly && pair.longest === 0) console.error("not known to be exact: decoding plainly");
-  const decode = plainly || !pair.draft || pair.longest === 0 ? plain : speculate;
+  if (!withoutDraft && pair.maxGamma === 0) console.error("this target is not known to be row-invariant: decoding without a draft");
+  const decode = withoutDraft || !pair.draft || pair.maxGamma === 0 ? plain : speculate;
   const began = performance.now();
   const tokens = [];
   const textOf = () => pair.tokenizer.decode(tokens, { skip_special_tokens: true });
-  let [shown, accepted] = ["", 0];
+  let [printed, accepted] = ["", 0];
   for await (const { token, drafted } of decode(pair, encoded(pair, prompt), options)) {
     tokens.push(token);
     accepted += drafted;
     const text = textOf();
     if (!json && !text.endsWith("\uFFFD")) {
-      process.stdout.write(text.slice(shown.length));
-      shown = text;
+      process.stdout.write(text.slice(printed.length));
+      printed = text;
     }
   }
   const seconds = (performance.now() - began) / 1000;
   const text = textOf();
   if (json) console.log(JSON.stringify({ text, token_ids: tokens, accepted, seconds }));
   else {
-    console.log(text.slice(shown.length));
+    console.log(text.slice(printed.length));
     const speed = (tokens.length / seconds).toFixed(1);
-    console.error(`${tokens.length} tokens, ${speed} tokens/s, ${accepted} of them drafted`);
+    console.error(`${tokens.length} tokens, ${speed} tokens/s, ${accepted} of them from the draft`);
   }
 }
 

@@ -1,4 +1,4 @@
-// An exported pair, as docs/reference/folder-format.md describes it: the manifest and its two models.
+// An exported pair: the manifest and its two models, as in docs/reference/folder-format.md.
 
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
@@ -8,12 +8,12 @@ import { InferenceSession, Tensor } from "onnxruntime-node";
 
 export async function openPair(folder, { targetFormat, draftFormat, threads = 0 } = {}) {
   const manifest = readJson(join(folder, "edgespec.json"));
-  if (manifest.version !== 1) throw new Error(`format version ${manifest.version}; this reads 1`);
+  if (manifest.version !== 2) throw new Error(`format version ${manifest.version}; this reads 2`);
   checkFiles(folder, manifest.files);
-  const [named, exact] = variantOf(manifest.target, targetFormat);
-  const verdict = exact.row_invariance;
-  const options = { threads, minRows: verdict?.min_rows ?? 2 };
-  const target = await openModel(folder, manifest.target, named, options);
+  const [name, variant] = variantOf(manifest.target, targetFormat);
+  const invariance = variant.row_invariance;
+  const options = { threads, minRows: invariance?.min_rows ?? 2 };
+  const target = await openModel(folder, manifest.target, name, options);
   const draft =
     manifest.draft &&
     (await openModel(folder, manifest.draft, variantOf(manifest.draft, draftFormat)[0], {
@@ -22,15 +22,15 @@ export async function openPair(folder, { targetFormat, draftFormat, threads = 0 
     }));
   return {
     manifest,
-    // Without this option the library takes spaces out of what a model has written.
+    // Without this option the library removes some spaces from a model's text.
     tokenizer: new Tokenizer(readJson(join(folder, "tokenizer.json")), {
       clean_up_tokenization_spaces: false,
     }),
     target,
     draft,
     vocabulary: readVocabulary(folder, manifest),
-    // How many drafted tokens this target verifies exactly; the verdict is of the exporter's machine.
-    longest: verdict?.is_row_invariant ? verdict.max_rows - 1 : 0,
+    // How many drafted tokens this target verifies exactly, as measured on the exporter's machine.
+    maxGamma: invariance?.is_row_invariant ? invariance.max_rows - 1 : 0,
   };
 }
 
@@ -40,11 +40,11 @@ function variantOf(exported, format) {
   const name = format ?? Object.keys(exported.variants)[0];
   const variant = exported.variants[name];
   if (!variant) throw new Error(`no ${name}; there is: ${Object.keys(exported.variants)}`);
-  if ((variant.cache ?? "fp32") !== "fp32") throw new Error("this example keeps fp32 caches only");
+  if (variant.cache_format !== "fp32") throw new Error("this example supports fp32 caches only");
   return [name, variant];
 }
 
-// Weights by their size alone: their digests take as long as loading them.
+// Of weights only the size: a digest takes as long as loading them.
 function checkFiles(folder, files) {
   for (const [name, { bytes, sha256 }] of Object.entries(files)) {
     const leaves = isAbsolute(name) || normalize(name).startsWith("..") || /[\\:]/.test(name);
@@ -57,12 +57,15 @@ function checkFiles(folder, files) {
   }
 }
 
-// Which of the target's tokens a draft has: `inputs` by the target's numbers, `outputs` by its own.
+// Token ids of target and draft: `toDraftIds` by the target's ids, `toTargetIds` by the draft's.
 function readVocabulary(folder, { target, draft }) {
-  if (draft?.vocabulary) return readJson(join(folder, draft.vocabulary));
+  if (draft?.vocabulary) {
+    const { inputs, outputs } = readJson(join(folder, draft.vocabulary));
+    return { toDraftIds: inputs, toTargetIds: outputs };
+  }
   const shared = Math.min(target.vocab_size, draft?.vocab_size ?? target.vocab_size);
-  const inputs = Array.from({ length: target.vocab_size }, (_, token) => (token < shared ? token : 0));
-  return { inputs, outputs: inputs.slice(0, shared) };
+  const toDraftIds = Array.from({ length: target.vocab_size }, (_, token) => (token < shared ? token : 0));
+  return { toDraftIds, toTargetIds: toDraftIds.slice(0, shared) };
 }
 
 async function openModel(folder, exported, format, { threads, minRows = 1, target }) {
@@ -79,14 +82,14 @@ async function openModel(folder, exported, format, { threads, minRows = 1, targe
 }
 
 class Model {
-  // `target`: of a draft that reads hidden states, which come from there.
+  // `target`: the model whose features an EAGLE head takes.
   constructor(exported, sessions, minRows, target) {
     Object.assign(this, { exported, sessions, minRows, target });
-    this.hidden = undefined; // such a draft's own guess at the target's next state
+    this.hidden = undefined; // an EAGLE head's own hidden state after its last position
   }
 
-  // Starts a text of at most `room` tokens behind the prompt; returns the pending token, the one
-  // whose logits come first.
+  // Starts a text of at most `room` tokens after the prompt. Returns the pending token, whose logits
+  // are the first that decoding needs.
   async prefill(prompt, room) {
     const { capacity, start_token } = this.exported;
     if (prompt.length > capacity) {
@@ -101,13 +104,13 @@ class Model {
     return prompt.at(-1);
   }
 
-  // onnxruntime-node copies its inputs, so a cache is no larger than its text. Where a runtime binds
-  // memory (Python, C, C#, Java), it may have any size, and nothing is copied.
+  // onnxruntime-node copies its inputs, so a cache is no larger than its text. Runtimes that bind
+  // memory (Python, C, C#, Java) copy nothing, and a cache may have any size.
   #allocate(capacity) {
     const { kv_heads, head_size, layers, features } = this.exported;
     const shape = [1, kv_heads, capacity + this.minRows - 1, head_size];
     this.capacity = capacity;
-    this.cache = {}; // in and out of each call
+    this.cache = {}; // input and output of each call
     for (let layer = 0; layer < layers; layer++) {
       for (const part of ["key", "value"]) {
         const size = shape.reduce((a, b) => a * b);
@@ -116,7 +119,7 @@ class Model {
     }
     if (!this.sessions.feature_fusion) this.features = new Float32Array(capacity * (features ?? 0));
     this.length = 0;
-    this.settled = 0; // positions that stay as they are if the text keeps their tokens
+    this.validLength = 0; // leading positions that are final as long as the text keeps their tokens
   }
 
   // Appends tokens to the cache; returns a row of logits for each.
@@ -128,11 +131,11 @@ class Model {
 
   rewind(length) {
     this.length = length;
-    this.settled = Math.min(this.settled, length);
+    this.validLength = Math.min(this.validLength, length);
   }
 
   async #run(tokens, skip) {
-    const rows = Math.max(tokens.length, this.minRows); // dummies behind the text are overwritten
+    const rows = Math.max(tokens.length, this.minRows); // dummy tokens after the text are overwritten later
     const padded = [...tokens, ...Array(rows - tokens.length).fill(0)];
     const feeds = {
       tokens: int64(padded),
@@ -157,27 +160,27 @@ class Model {
     if (found.hidden) {
       const width = found.hidden.dims[1];
       this.hidden = found.hidden.data.slice((tokens.length - 1) * width, tokens.length * width);
-    } else this.settled = this.length + tokens.length;
+    } else this.validLength = this.length + tokens.length;
     this.length += tokens.length;
     return found.logits.data;
   }
 
-  // What a draft that reads is to know of the position before each of its own: what the target
-  // showed there or, where the target has not been, its own guess.
+  // The fused state of the position before each of the next `count`: from the target's features there
+  // or, where the target has not been, the head's own hidden state.
   async #fusedStates(count) {
     const size = this.exported.features;
     const first = this.length;
     if (first + count > this.target.length + 1) {
       return new Tensor("float32", this.hidden, [1, this.hidden.length]);
     }
-    const shown = new Float32Array(count * size);
+    const before = new Float32Array(count * size);
     const from = Math.max(first - 1, 0);
     const known = this.target.features.subarray(from * size, (first + count - 1) * size);
-    shown.set(known, (from - (first - 1)) * size);
-    const features = new Tensor("float32", shown, [count, size]);
+    before.set(known, (from - (first - 1)) * size);
+    const features = new Tensor("float32", before, [count, size]);
     const { fused_states: states } = await this.sessions.feature_fusion.run({ features });
-    if (first === 0) states.data.fill(0, 0, states.dims[1]); // nothing is before the first
-    if (this.settled === first) this.settled = first + count;
+    if (first === 0) states.data.fill(0, 0, states.dims[1]); // no position is before the first
+    if (this.validLength === first) this.validLength = first + count;
     return states;
   }
 }

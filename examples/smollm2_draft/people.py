@@ -1,9 +1,10 @@
-"""Requests as people make them: python requests.py WORDNET COUNT > requests-made.txt
+"""Requests like those of people: python people.py WORDNET COUNT > people.txt
 
 Sentences of requests.txt, filled with nouns, example sentences and explanations of WordNet 3.0
 (Princeton, its own free licence; Debian's package wordnet-base). In a sentence, `{a|b|}` is one of
-the parts between the bars, which may hold others; `{animal}` a noun of that kind, `{an animal}` the
-same behind "a" or "an". One line each, no duplicates, none of held_out.txt, fixed seed.
+the alternatives between the bars, which may be nested; `{animal}` is a noun of that kind, and
+`{an animal}` the same after "a" or "an". One line each, no duplicates, none of held_out.txt, fixed
+seed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ LANGUAGES = (
 
 @dataclass
 class Words:
-    """What fills the sentences: words by kind, sentences, explanations."""
+    """Material for the sentences: words by kind, sentences, explanations."""
 
     of_kind: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     sentences: list[str] = field(default_factory=list)
@@ -51,7 +52,7 @@ class Words:
 
 
 def read_wordnet(folder: Path) -> Words:
-    """Words that occur in tagged texts, frequent ones several times, people, places, sentences."""
+    """Words of tagged texts (frequent ones several times), people, places, sentences."""
     words = Words()
     common = _common_meanings(folder / "cntlist.rev")
     for part in ("noun", "verb", "adj", "adv"):
@@ -66,7 +67,7 @@ def read_wordnet(folder: Path) -> Words:
 
 
 def _common_meanings(file: Path) -> Counts:
-    """How often each word, lexicographer file and number in it stands in tagged texts."""
+    """The number of occurrences in tagged texts, by word, lexicographer file and number in it."""
     found = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         key, _, count = line.split()
@@ -83,7 +84,7 @@ def _entries(file: Path) -> Iterator[str]:
 
 
 def _add(words: Words, fields: list[str], part: str, common: Counts) -> None:
-    """Puts the first word of an entry (wndb(5WN)) where it belongs."""
+    """Adds the first word of an entry (wndb(5WN)) to its kind."""
     lexicographer, word, number = int(fields[1]), fields[4], int(fields[5], 16)
     name = word.replace("_", " ").split("(")[0]
     if "@i" in fields and lexicographer in (15, 18):  # instances, not kinds
@@ -101,27 +102,27 @@ def _sentence(text: str) -> str:
 
 
 class Maker:
-    """Fills sentences by probability."""
+    """Fills sentences at random."""
 
-    def __init__(self, words: Words, probability: random.Random) -> None:
-        self._words, self._probability = words, probability
+    def __init__(self, words: Words, rng: random.Random) -> None:
+        self._words, self._rng = words, rng
         self._code = (HERE / "code.txt").read_text(encoding="utf-8").splitlines()
 
     def make(self, pattern: str) -> str:
         while found := INNERMOST.search(pattern):
-            part = self._probability.choice(found[1].split("|"))
+            part = self._rng.choice(found[1].split("|"))
             filled = self._filled(part) if "|" not in found[1] else part
             pattern = pattern[: found.start()] + filled + pattern[found.end() :]
         return " ".join(pattern.split())
 
     def _filled(self, slot: str) -> str:
-        pick = self._probability.choice
+        pick = self._rng.choice
         article, _, kind = slot.rpartition(" ")
         if kind in self._words.of_kind:
             word = pick(self._words.of_kind[kind])
             return f"{'an' if word[0] in 'aeiou' else 'a'} {word}" if article else word
         if slot == "number":
-            return str(round(self._probability.lognormvariate(2.8, 1)) + 2)
+            return str(round(self._rng.lognormvariate(2.8, 1)) + 2)
         if slot == "half sentence":
             sentence = pick(self._words.sentences).split()
             return " ".join(sentence[: len(sentence) // 2 + 1])
@@ -140,13 +141,13 @@ def main() -> None:
     parser.add_argument("wordnet", type=Path, help="/usr/share/wordnet")
     parser.add_argument("count", type=int)
     arguments = parser.parse_args()
-    probability = random.Random(0)
-    maker = Maker(read_wordnet(arguments.wordnet), probability)
+    rng = random.Random(0)
+    maker = Maker(read_wordnet(arguments.wordnet), rng)
     patterns = (HERE / "requests.txt").read_text(encoding="utf-8").splitlines()
     made = set((HERE / "held_out.txt").read_text(encoding="utf-8").splitlines())
     left = arguments.count
     while left:
-        request = maker.make(probability.choice(patterns))
+        request = maker.make(rng.choice(patterns))
         if request not in made:
             made.add(request)
             print(request)

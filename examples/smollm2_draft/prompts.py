@@ -1,9 +1,9 @@
-"""Chat prompts that a chat model writes itself: python prompts.py MODEL COUNT > prompts.txt
+"""Chat prompts that a chat model generates: python prompts.py MODEL COUNT > prompts.txt
 
-A chat model has learned users' turns too. Given the text in front of one, it writes a user's
-message (Magpie, Xu et al. 2024, arXiv 2406.08464); nine in ten begin with a line of openings.txt,
-so that common kinds of requests are all there. One line each, no duplicates, none of held_out.txt,
-fixed seed.
+A chat model has also learned the users' turns. After the text that starts one, it generates a
+user's message (Magpie, Xu et al. 2024, arXiv 2406.08464). Nine in ten begin with a line of
+openings.txt, so all common kinds of requests are included. One line each, no duplicates, none of
+held_out.txt, fixed seed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from edgespec_distill.data.outputs import SamplingPlan, written
+from edgespec_distill.data.text_generation import GenerationSettings, generate_texts
 from edgespec_distill.models.target import open_target
-from edgespec_distill.models.trainable import Distilled
+from edgespec_distill.models.trainable import GeneratingModel
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import resolve
 
 USER_TURN = "<|im_start|>user\n"
 END = "<|im_end|>"
-LONGEST, SHORTEST = 48, 4  # tokens
+MAX_TOKENS, MIN_TOKENS = 48, 4
 ROWS = 256
 OPENINGS, HELD_OUT = (
     Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
@@ -33,18 +33,16 @@ OPENINGS, HELD_OUT = (
 )
 
 
-def messages(model: Distilled, tokenizer: Tokenizer, probability: random.Random) -> Iterator[str]:
-    """Users' messages without end."""
+def messages(model: GeneratingModel, tokenizer: Tokenizer, rng: random.Random) -> Iterator[str]:
+    """Endless users' messages."""
     end = tokenizer.token_to_id(END)
-    manner = SamplingPlan(LONGEST, [end], temperature=0.9, enough=0.8)
+    settings = GenerationSettings(MAX_TOKENS, [end], temperature=0.9, finished_share=0.8)
     while True:
-        openings = [
-            probability.choice(OPENINGS) if probability.random() < 0.9 else "" for _ in range(ROWS)
-        ]
+        openings = [rng.choice(OPENINGS) if rng.random() < 0.9 else "" for _ in range(ROWS)]
         turns = [USER_TURN + opening for opening in openings]
         begun = tokenizer.encode_batch(turns, add_special_tokens=False)
-        for text in written(model, [encoding.ids for encoding in begun], manner):
-            if len(text.output) >= SHORTEST and text.output[-1] == end:
+        for text in generate_texts(model, [encoding.ids for encoding in begun], settings):
+            if len(text.output) >= MIN_TOKENS and text.output[-1] == end:
                 message = tokenizer.decode([*text.prompt, *text.output], skip_special_tokens=True)
                 yield " ".join(message.removeprefix("user\n").split())
 

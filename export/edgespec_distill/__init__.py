@@ -1,5 +1,6 @@
 """Training a draft on its target's own outputs: `edgespec distill`. Needs torch and transformers.
 
-A value flows: prompts → outputs.py (what the target writes, and its distributions) → student.py (a smaller
-model) → training.py (loss.py, optimizer.py, budget.py) → run.py, which saves a checkpoint.
+The steps: `api` checks the request, before torch is loaded; `data` generates and stores the
+target's texts and distributions; `models` builds the draft; `training` trains it; `run` connects
+them; `card` writes the result.
 """

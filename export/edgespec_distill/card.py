@@ -1,4 +1,4 @@
-"""The model card of a draft, and the same figures for machines."""
+"""The model card of a draft, and the same figures as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from edgespec import __version__
-from edgespec_distill.plan import Distillation, Plan
+from edgespec_distill.plan import LOSS_NAMES, Plan
+from edgespec_distill.result import Distillation
 from edgespec_export.checkpoint.sources import Source
 
 __all__ = ["RECORD", "write_card"]
@@ -15,18 +16,18 @@ __all__ = ["RECORD", "write_card"]
 RECORD = "distillation.json"
 
 
-def write_card(folder: Path, source: Source, plan: Plan, found: Distillation) -> None:
+def write_card(folder: Path, source: Source, plan: Plan, result: Distillation) -> None:
     """Writes README.md and distillation.json into a finished checkpoint."""
     planned = {**asdict(plan), "start": _start(plan)}
     record = {"edgespec": __version__, "target": _name(source), "plan": planned}
     (folder / RECORD).write_text(
-        json.dumps({**record, "result": asdict(found)}, indent=2) + "\n", encoding="utf-8"
+        json.dumps({**record, "result": asdict(result)}, indent=2) + "\n", encoding="utf-8"
     )
-    (folder / "README.md").write_text(_card(_name(source), plan, found), encoding="utf-8")
+    (folder / "README.md").write_text(_card(_name(source), plan, result), encoding="utf-8")
 
 
 def _name(source: Source) -> str:
-    """A hub id, or the name of a folder or a file: where that lies is nobody's concern."""
+    """A hub id, or the name of a folder or file without its path, which may be private."""
     if Path(source.label).expanduser() == source.path:
         return source.path.resolve().name
     return source.label.rpartition(" → ")[2]
@@ -39,7 +40,7 @@ def _shape(plan: Plan) -> str:
     if plan.width:
         shape += f", width {plan.width}"
     if plan.eagle:
-        shape += ", reads its target's hidden states"
+        shape += ", reads its target's hidden states (EAGLE)"
     if plan.vocabulary:
         shape += f", {plan.vocabulary} of its tokens"
     return shape
@@ -49,48 +50,48 @@ def _start(plan: Plan) -> str | None:
     return None if plan.start is None else Path(plan.start).resolve().name
 
 
-def _began(plan: Plan) -> str:
-    return "the target's" if plan.start is None else f"those of the draft {_start(plan)}"
+def _origin(plan: Plan) -> str:
+    return "the target" if plan.start is None else f"the draft {_start(plan)}"
 
 
 def _layers(count: int, which: str) -> str:
     return f"{count} {which}layer" + ("" if count == 1 else "s")
 
 
-def _card(target: str, plan: Plan, found: Distillation) -> str:
+def _card(target: str, plan: Plan, result: Distillation) -> str:
     source = "the draft's own outputs" if plan.on_policy else "the target's outputs"
-    loss = {"kl": "forward KL", "tv": "total variation"}[plan.loss]
     return f"""# A draft for {target}
 
-It proposes tokens that the target checks, so that the target's own text comes sooner; by itself it
-is a poor model. Made by `edgespec distill`, edgespec {__version__}. Its weights
-began as {_began(plan)} and follow the target's licence. Pair it with its target:
+It proposes tokens that the target verifies, so the target's own text is generated faster. Alone it
+is a poor model. Made by `edgespec distill`, edgespec {__version__}. Its training started from the
+weights of {_origin(plan)}; they are under the target's licence. Pair it with its target:
 
     edgespec export TARGET THIS_FOLDER -o PAIR
 
 | | |
 |---|---|
-| shape | {_shape(plan)}; {found.draft_parameters / 1e6:.1f}M parameters \
-({found.draft_parameters / found.target_parameters:.1%} of the target's) |
-| trained on | {source} after {found.prompts} prompts\
-{f", {found.output_tokens} tokens" if found.output_tokens else ""} |
-| training | {found.steps} steps, {found.minutes:.0f} minutes, {loss}, seed {plan.seed} |
+| shape | {_shape(plan)}; {result.draft_parameters / 1e6:.1f}M parameters \
+({result.draft_parameters / result.target_parameters:.1%} of the target's) |
+| trained on | {source} after {result.prompts} prompts\
+{f", {result.output_tokens} tokens" if result.output_tokens else ""} |
+| training | {result.steps} steps, {result.minutes:.0f} minutes, \
+{LOSS_NAMES[plan.loss]}, seed {plan.seed} |
 
-| on {found.held_out} held-out prompts{", first guess of a round" if plan.eagle else ""} \
+| on {result.held_out} held-out prompts{", first token of a round" if plan.eagle else ""} \
 | before | after |
 |---|---|---|
-| greedy: same first choice | {found.before.greedy:.3f} | {found.after.greedy:.3f} |
-| α at temperature 1: E Σ min(p, q) | {found.before.sampled:.3f} | {found.after.sampled:.3f} |
+| greedy: same most probable token | {result.before.greedy:.3f} | {result.after.greedy:.3f} |
+| α at temperature 1: E Σ min(p, q) | {result.before.sampled:.3f} | {result.after.sampled:.3f} |
 
-The figures hold for prompts like those it was trained on; on others expect less. Whatever it
-proposes, the text stays the target's own.{_known(found)}
+The figures hold for prompts similar to the training prompts; on others expect less. Whatever the
+draft proposes, the text stays the target's own.{_known_note(result)}
 """
 
 
-def _known(found: Distillation) -> str:
-    if found.known is None:
+def _known_note(result: Distillation) -> str:
+    if result.known is None:
         return ""
     return f"""
 
-On texts that it was trained on it has {found.known:.3f} (greedy): what lies between is what more
-prompts can bring, what that lacks of 1 more steps or a larger draft."""
+On texts that it was trained on it has {result.known:.3f} (greedy). More prompts can raise the
+held-out figure up to this one; only more steps or a larger draft can raise this one."""

@@ -1,4 +1,4 @@
-"""What a draft is to be, and what came of it."""
+"""The shape of a draft and how it is trained, checked before torch is loaded."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import math
 from dataclasses import dataclass
 
 from edgespec.errors import UsageError
-from edgespec_distill.data.held_out import Acceptance
-from edgespec_distill.models.student import check_width
-from edgespec_distill.training.loss import LOSSES
 from edgespec_export.families import Family
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.t5 import T5
 
-__all__ = ["SHAPE", "Distillation", "Plan", "check_plan", "plan_for"]
+__all__ = ["LOSS_NAMES", "SHAPE", "Plan", "check_plan", "plan_for"]
 
-SHAPE = ("layers", "eagle", "encoder_layers", "width", "vocabulary")  # a draft's, of the plan
+SHAPE = ("layers", "eagle", "encoder_layers", "width", "vocabulary")  # fields of the draft's shape
 
-LEAST = {
+LOSS_NAMES = {"kl": "forward KL", "tv": "total variation"}
+
+MINIMUM = {
     "steps": 1,
     "layers": 1,
     "encoder_layers": 1,
@@ -27,29 +26,32 @@ LEAST = {
     "positions": 1,
     "vocabulary": 2,
 }
+# An 8-bit export rotates the residual stream in blocks of a power of two columns.
+WIDTH_UNIT = 16
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a draft is to be and how it is trained.
+    """The shape of a draft and how it is trained.
 
     Attributes:
-        layers: of the decoder.
-        eagle: the draft reads its target's hidden states; Llama-like targets only.
-        encoder_layers: of the encoder, if there is one; None takes as many as of the decoder.
-        width: of the hidden states; None keeps the target's width and starts from its layers.
-        vocabulary: how many of the target's tokens the draft keeps; None keeps all.
-        minutes, steps: how long; one of them. Steps make the result reproducible.
-        loss: "kl" or "tv".
-        on_policy: train on what the draft writes, not on what the target wrote.
-        outputs: texts that the target writes after each prompt.
+        layers: number of decoder layers.
+        eagle: make an EAGLE head, which reads the target's hidden states; Llama-like targets only.
+        encoder_layers: number of encoder layers, if there is an encoder; None: as many as `layers`.
+        width: of the hidden states; None: the target's width, with the target's layers to start.
+        vocabulary: number of the target's tokens that the draft has; None: all.
+        minutes, steps: the length of the training; give one of them. With steps the result is
+            reproducible.
+        loss: a key of `LOSS_NAMES`.
+        on_policy: train on texts of the draft instead of texts of the target.
+        outputs: texts that the target generates after each prompt.
         max_new_tokens: of each text.
         positions: of a training batch.
         rate: the highest learning rate.
-        chat: put the target's chat format around the prompts; None if it has one.
-        seed: of everything that is drawn.
-        start: the folder of a finished draft to go on from, instead of from the target's weights;
-            the draft is then of its shape, whatever the plan says of that.
+        chat: put the target's chat format around the prompts; None: if the target has one.
+        seed: of all random numbers.
+        start: folder of a finished draft whose training is continued; its shape replaces the shape
+            in this plan. None: start from the target's weights.
     """
 
     layers: int
@@ -70,59 +72,44 @@ class Plan:
     start: str | None = None
 
 
-@dataclass(frozen=True)
-class Distillation:
-    """What came of it: the draft's acceptance on held-out prompts, and sizes in parameters.
-
-    Attributes:
-        known: greedy acceptance on texts that were trained on; None if there are none. Far above
-            `after`, more prompts would help more than more steps.
-    """
-
-    before: Acceptance
-    after: Acceptance
-    known: float | None
-    prompts: int
-    held_out: int
-    output_tokens: int
-    steps: int
-    minutes: float
-    target_parameters: int
-    draft_parameters: int
-
-
 def check_plan(plan: Plan) -> None:
-    """Raises UsageError where no target could be given such a draft."""
-    if plan.loss not in LOSSES:
-        raise UsageError(f"no loss {plan.loss!r}; there is: {', '.join(LOSSES)}")
+    """Checks what does not depend on the target.
+
+    Raises:
+        UsageError: no target can have such a draft.
+    """
+    if plan.loss not in LOSS_NAMES:
+        raise UsageError(f"loss is {plan.loss!r}; give one of: {', '.join(LOSS_NAMES)}")
     if plan.eagle and plan.on_policy:
-        raise UsageError("a draft that reads hidden states (eagle) is not trained on_policy")
+        raise UsageError("an EAGLE draft (eagle) is not trained on_policy; leave one of them out")
     if (plan.minutes is None) == (plan.steps is None):
         raise UsageError("give --minutes or --steps, one of them: how long to train")
     for name in ("minutes", "rate"):
         number = getattr(plan, name)
-        if number is not None and not 0 < number < math.inf:  # NaN is in no range
+        if number is not None and not 0 < number < math.inf:  # false for NaN
             raise UsageError(f"{name} is {number}; give a number above 0")
-    for name, least in LEAST.items():
+    for name, minimum in MINIMUM.items():
         count = getattr(plan, name)
-        if count is not None and count < least:
-            raise UsageError(f"{name} is {count}; give {least} or more")
+        if count is not None and count < minimum:
+            raise UsageError(f"{name} is {count}; give {minimum} or more")
 
 
 def plan_for(plan: Plan, family: Family) -> Plan:
-    """The plan for this target, its encoder's layers counted out.
+    """The plan for this target, with the number of encoder layers filled in.
 
     Raises:
-        UsageError: no draft of this target can be such.
+        UsageError: this target cannot have such a draft, or its family cannot be distilled.
     """
-    if plan.eagle and not isinstance(family, Llama):
+    if not isinstance(family, Llama | T5):
         raise UsageError(
-            "a draft that reads hidden states (eagle) needs a Llama-like target; leave eagle out"
+            f"{family.label}: is of family {family.family!r}; distill supports targets of the "
+            "families 'llama' and 't5'"
         )
-    assert isinstance(family, Llama | T5)  # no draft is a target
+    if plan.eagle and not isinstance(family, Llama):
+        raise UsageError("an EAGLE draft (eagle) needs a Llama-like target; leave eagle out")
     if plan.layers > family.layers:
         raise UsageError(f"layers is {plan.layers}; the target has {family.layers}: give fewer")
-    check_width(plan.width, family.width)
+    _check_width(plan.width, family.width)
     return dataclasses.replace(plan, encoder_layers=_encoder_layers(plan, family))
 
 
@@ -137,3 +124,17 @@ def _encoder_layers(plan: Plan, family: Llama | T5) -> int | None:
         as_many = "" if asked else " (as many as layers)"
         raise UsageError(f"encoder_layers is {count}{as_many}; the target has {most}: give fewer")
     return count
+
+
+def _check_width(width: int | None, target_width: int) -> None:
+    """Raises UsageError if a draft cannot have this width.
+
+    The size of a head stays the target's, so nothing else depends on the width.
+    """
+    if width is None or width == target_width:
+        return
+    if width % WIDTH_UNIT or not 0 < width < target_width:
+        raise UsageError(
+            f"width is {width}; give a multiple of {WIDTH_UNIT} below the target's, which is "
+            f"{target_width}, or leave it out"
+        )

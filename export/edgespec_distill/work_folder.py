@@ -1,4 +1,4 @@
-"""What a distillation keeps beside its output, so that the same command can go on."""
+"""The state of an unfinished distillation, which lets the same command continue it."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from edgespec_export.checkpoint.sources import Source
 
 __all__ = ["one_line_disk", "recipe_of", "work_folder"]
 
-# How torch's and safetensors' own writers say it, which raise no OSError.
-FULL = ("PytorchStreamWriter", "inline_container", "No space left on device")
+# In the messages of torch's and safetensors' writers, which raise no OSError for a full disk.
+DISK_FULL = ("PytorchStreamWriter", "inline_container", "No space left on device")
 
 
 def recipe_of(source: Source, prompts: Sequence[Sequence[int]], plan: Plan) -> str:
-    """What a training is made from: where it is the same, an interrupted run may go on.
+    """Everything that determines a training: an interrupted run continues if it is the same.
 
-    The version of edgespec is no part of it: a release that mends something else would throw an
-    hour's work away. Nor is how long: an interrupted run may be given more time. Of a draft that it
-    starts from, the files count, not how they are called.
+    The version of edgespec is left out, so a new release does not discard an hour's work. So are
+    minutes and steps, because an interrupted run may be given more time. Of a draft to start from,
+    the files are included and not the folder's name.
     """
     words = hashlib.sha256(json.dumps(prompts).encode()).hexdigest()
     left_out = ("minutes", "steps", "start")
-    kept = {name: value for name, value in asdict(plan).items() if name not in left_out}
-    begun = [] if plan.start is None else [stamps(Path(plan.start))]
-    return json.dumps([stamps(source.path), words, kept, *begun])
+    settings = {name: value for name, value in asdict(plan).items() if name not in left_out}
+    start = [] if plan.start is None else [stamps(Path(plan.start))]
+    return json.dumps([stamps(source.path), words, settings, *start])
 
 
 def work_folder(folder: Path, recipe: str) -> Path:
-    """Where an interrupted run left its state, or a fresh folder if it was another run."""
-    place = folder.resolve()
-    work = place.parent / f".{place.name}.training"
+    """The folder of an interrupted run with this recipe, or else a new one."""
+    resolved = folder.resolve()
+    work = resolved.parent / f".{resolved.name}.training"
     note = work / "recipe.json"
     if not (note.exists() and note.read_text(encoding="utf-8") == recipe):
         shutil.rmtree(work, ignore_errors=True)
@@ -50,14 +50,14 @@ def work_folder(folder: Path, recipe: str) -> Path:
 
 @contextmanager
 def one_line_disk(work: Path) -> Iterator[None]:
-    """A full disk beside the output: what was written so far stays, for the run to go on."""
+    """One line for a full disk; the work folder stays, so the run can be continued."""
     try:
         yield
     except Exception as error:
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-        if not full and not any(words in str(error) for words in FULL):
+        if not full and not any(words in str(error) for words in DISK_FULL):
             raise
         raise EdgespecError(
-            f"the disk is full; what is done is kept in {work}: make room and give the same "
+            f"the disk is full; the finished work is kept in {work}: make room and give the same "
             "command again"
         ) from None

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgespec import __version__
-from edgespec.artifact.graph_io import FEATURE_FUSION
 from edgespec.artifact.manifest import Exported, Manifest, Variant, write_manifest
 from edgespec.artifact.staging import check_free, staged, stamps
 from edgespec.core.device import Device
@@ -21,7 +20,7 @@ from edgespec.errors import needs_extra
 from edgespec.pair.runtime import measure_row_invariance, open_model
 from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
-from edgespec.pair.variant_quality import BehindTarget, Scorer, distance, samples_for
+from edgespec.pair.variant_quality import EagleScorer, Scorer, distance, samples_for
 from edgespec_export.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -183,10 +182,10 @@ def _draft_opener(
         return open_target(next(iter(target.variants)))
 
     def opened(variant: str) -> Scorer:
-        if FEATURE_FUSION not in draft.variants[variant].graphs:
+        if not draft.is_eagle_head:
             return open_model(folder, draft, variant, device=device, min_rows=2)
         model = open_model(folder, draft, variant, device=device, target=opened_target())
-        return BehindTarget(model, opened_target(), vocabulary.to_target_ids)
+        return EagleScorer(model, opened_target(), vocabulary.to_target_ids)
 
     return opened
 
@@ -203,7 +202,7 @@ def _with_distances_of(
     if REFERENCE not in exported.variants or len(exported.variants) == 1:
         return exported
     reference = open_variant(REFERENCE)
-    samples = samples_for(reference, sources, exported.start_token is not None)
+    samples = samples_for(reference, sources, exported.is_encoder_decoder)
     variants = dict(exported.variants)
     for name in variants:
         if name != REFERENCE:
@@ -229,7 +228,7 @@ def _transformers_comparison(device: Device) -> Callable[[Path, Path, Exported],
         from edgespec_export.verify import check_difference, differences
 
     def compare(source: Path, folder: Path, exported: Exported) -> None:
-        if any(FEATURE_FUSION in variant.graphs for variant in exported.variants.values()):
+        if exported.is_eagle_head:
             _log.info("%s: not verified, transformers has no EAGLE heads", exported.source)
         elif REFERENCE not in exported.variants:
             _log.info("%s: not verified, it has no %s variant", exported.source, REFERENCE)

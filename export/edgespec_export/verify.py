@@ -74,7 +74,7 @@ def differences(source: Path, exported: manifest.Exported, model: Scored) -> dic
     logits = [model.score(part).copy() for part in ([pending, *text[:half]], text[half:])]
     result = {}
     with torch.inference_mode():
-        if exported.start_token is None:
+        if not exported.is_encoder_decoder:
             output = reference(torch.tensor([[*prompt, *text]]), use_cache=False)
             expected = output.logits[0, len(prompt) - 1 :]
         else:

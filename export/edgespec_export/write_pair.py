@@ -216,7 +216,7 @@ def _write_model(
                 name: _blocks(fusions[file]) for name, file in files.items() if file in fusions
             }
             variants[_with_cache(format_, cache)] = manifest.Variant(
-                graphs, cache=cache, blocks=blocks
+                graphs, format_, cache, blocks=blocks
             )
             for name in blocks:
                 _log.info("%s %s %s: %s", role, format_, files[name], fusions[files[name]])

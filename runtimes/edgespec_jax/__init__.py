@@ -1,1 +1,1 @@
-"""The JAX reference path: a second implementation of the loop, and the paper's tables."""
+"""The JAX reference implementation of speculative decoding, and the paper's tables."""

@@ -1,16 +1,15 @@
-"""Random numbers written down, so that two implementations of a loop can be given the same ones.
+"""A table of random numbers, which gives two implementations of the loop the same ones.
 
-A round that starts after e emitted tokens reads row e of the table. In it the k-th accept decision
-reads uniform k, and the k-th drawn token (the drafted ones in order, then the round's last) reads
-noise row k. Every decision has its own place, whether its outcome was certain or not: a last-digit
-difference in one decision does not move the numbers of the next.
+A round that starts after e emitted tokens reads row e of the table. In that row the k-th accept
+decision reads uniform k, and the k-th drawn token (the drafted tokens in order, then the round's
+last token) reads noise row k. Every decision has its own entry, even if its outcome was certain, so
+a last-digit difference in one decision does not change the numbers of the next.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +21,12 @@ __all__ = ["DrawTable", "TableRandomness"]
 
 @dataclass(frozen=True)
 class DrawTable:
-    """The draws of one text.
+    """The random numbers of one text.
 
     A token is drawn by a race: token i arrives at time E_i / w_i, with E_i standard exponential
-    and w_i its weight, and the first one wins with probability w_i / Σw. Two implementations then
-    differ only where the two first arrivals are as close as rounding; with an inverse cumulative
-    sum each of a vocabulary's boundaries would be such a place.
+    and w_i its weight; the first to arrive wins, with probability w_i / Σw. Two implementations
+    differ only where the two earliest arrivals are as close as rounding. An inverse cumulative sum
+    would have such a boundary between any two tokens of the vocabulary.
 
     Attributes:
         uniforms: float32 [positions, γ], in [0, 1).
@@ -50,9 +49,9 @@ class TableRandomness:
     """An `edgespec.core.randomness.Randomness` that reads a table.
 
     Attributes:
-        closest: the narrowest decision of the round so far: how far a uniform was from the
-            probability, or the log ratio of the two first arrivals. Differences between two
-            implementations are explained by it or not at all.
+        closest: the narrowest margin of a decision in this round so far: the distance of a uniform
+            from its probability, or the log ratio of the two earliest arrivals. Only a narrow
+            margin can explain that two implementations decide differently.
     """
 
     def __init__(self, table: DrawTable) -> None:
@@ -60,13 +59,14 @@ class TableRandomness:
         self.at(0)
 
     def at(self, emitted: int) -> TableRandomness:
+        """Moves to the round that starts after `emitted` tokens."""
         self._row = emitted
         self._bernoullis = 0
         self._categoricals = 0
         self.closest = math.inf
         return self
 
-    def bernoulli(self, probability: Any) -> bool:
+    def bernoulli(self, probability: float | np.floating) -> bool:
         uniform = float(self._table.uniforms[self._row, self._bernoullis])
         self._bernoullis += 1
         self.closest = min(self.closest, abs(uniform - float(probability)))

@@ -1,26 +1,29 @@
-"""The parts both families are made of, in plain JAX. Positions are rows: x is [m, width].
+"""The building blocks of both families in plain JAX. Positions are rows: x is [m, width].
 
-Numbers: float32 multiplies at precision "highest" on every device (no TF32, no bfloat16 passes);
-bfloat16 multiplies once and accumulates in float32. Norms, softmax, rotary angles and logits are
-float32 in both.
+Precision: float32 multiplies at precision "highest" on every device (no TF32, no bfloat16 passes);
+bfloat16 multiplies in one pass and accumulates in float32. Norms, softmax, RoPE angles and logits
+are float32 in both formats.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 import jax
 from jax import Array, lax
 
 __all__ = [
+    "ACTIVATIONS",
     "HEAD",
     "HIDDEN",
     "Cache",
     "Network",
     "Params",
-    "activation",
     "append",
     "attend",
     "empty_cache",
@@ -30,17 +33,27 @@ __all__ = [
     "rms_norm",
 ]
 
-# By the names of the checkpoint. Matrices that multiply are [in, out], the transpose of what is
-# stored: XLA's CPU backend would otherwise turn them round at every call of several positions.
+# Tensors by their names in the checkpoint. A matrix that multiplies is [in, out], the transpose of
+# the stored one: otherwise XLA's CPU backend transposes it in every call of several positions.
 Params = dict[str, Array]
-HEAD = "lm_head.weight"  # present in all params: a copy of the embedding where that is the head
-HIDDEN = -1e30  # added to a score that must not be seen
+HEAD = "lm_head.weight"  # always present: the transposed embedding where the checkpoint has no head
+HIDDEN = -1e30  # added to the score of a position that must not be attended to
+
+# By the names in config.json; each maps an array to one of the same shape.
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "silu": jax.nn.silu,
+    "gelu": partial(jax.nn.gelu, approximate=False),
+    "gelu_new": partial(jax.nn.gelu, approximate=True),
+    "gelu_pytorch_tanh": partial(jax.nn.gelu, approximate=True),
+}
 
 
 class Cache(NamedTuple):
-    """Keys and values of one layer, [kv_heads, capacity, size] each; a batch adds an axis before.
+    """Keys and values of one layer, [kv_heads, capacity, size] each; a batch adds a first axis.
 
-    A call writes its own positions and sees none behind them, so a rewind is a smaller length.
+    A call writes its own positions and attends to none after them, so a rewind needs only a
+    smaller length.
     """
 
     keys: Array
@@ -48,11 +61,11 @@ class Cache(NamedTuple):
 
 
 class Network(Protocol):
-    """What the loop asks of a family. Every method can be traced.
+    """The interface between the compiled loop and a model family. JAX can trace every method.
 
     Attributes:
         vocab_size: width of a row of logits.
-        layers, kv_heads, head_size: of the decoder's cache.
+        layers, kv_heads, head_size: the shape of the decoder's cache.
     """
 
     @property
@@ -67,22 +80,27 @@ class Network(Protocol):
     def prefill(
         self, params: Params, cache: tuple[Cache, ...], prompt: Array, length: Array
     ) -> tuple[Any, tuple[Cache, ...], Array, Array]:
-        """Starts a text from the first `length` of `prompt` (int32 [capacity], padded).
+        """Starts a text from the first `length` tokens of `prompt` (int32 [capacity], padded).
 
         Returns:
-            What `decode` needs besides the cache; the cache; the pending token; its position.
+            What `decode` needs in addition to the cache; the cache; the pending token; its
+            position.
         """
         ...
 
     def decode(
         self, params: Params, context: Any, cache: tuple[Cache, ...], tokens: Array, past: Array
     ) -> tuple[Array, tuple[Cache, ...]]:
-        """Logits after each of `tokens` (int32 [m]) at positions past …: float32 [m, V]."""
+        """Scores `tokens` (int32 [m]), the first of them at position `past`.
+
+        Returns:
+            Logits after each token, float32 [m, V]; the cache.
+        """
         ...
 
 
-def empty_cache(network: Network, capacity: int, dtype: Any) -> tuple[Cache, ...]:
-    """A cache of zeros for every layer."""
+def empty_cache(network: Network, capacity: int, dtype: DTypeLike) -> tuple[Cache, ...]:
+    """A cache of zeros for every layer, with room for `capacity` positions."""
     shape = (network.kv_heads, capacity, network.head_size)
     return tuple(
         Cache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)) for _ in range(network.layers)
@@ -90,7 +108,7 @@ def empty_cache(network: Network, capacity: int, dtype: Any) -> tuple[Cache, ...
 
 
 def product(equation: str, x: Array, y: Array) -> Array:
-    """An einsum in float32, at the precision the module promises."""
+    """An einsum that returns float32, at the precision that the module's docstring states."""
     exact = lax.Precision.HIGHEST if x.dtype == jnp.float32 else lax.Precision.DEFAULT
     return jnp.einsum(equation, x, y, precision=exact, preferred_element_type=jnp.float32)
 
@@ -108,31 +126,22 @@ def rms_norm(x: Array, weight: Array, epsilon: float) -> Array:
     return (wide * scale).astype(x.dtype) * weight
 
 
-def activation(x: Array, name: str) -> Array:
-    """The activations that checkpoints name."""
-    if name == "relu":
-        return jax.nn.relu(x)
-    if name == "silu":
-        return jax.nn.silu(x)
-    return jax.nn.gelu(x, approximate={"gelu": False}.get(name, True))
-
-
 def heads_of(x: Array, count: int) -> Array:
     """[m, count · size] to [count, m, size]."""
     return x.reshape(x.shape[0], count, -1).swapaxes(0, 1)
 
 
 def append(cache: Cache, keys: Array, values: Array, past: Array) -> Cache:
-    """Writes [kv_heads, m, size] at positions past … past + m - 1."""
-    place = (0, past, 0)
+    """Writes keys and values [kv_heads, m, size] at positions past … past + m - 1."""
+    start = (0, past, 0)
     return Cache(
-        lax.dynamic_update_slice(cache.keys, keys.astype(cache.keys.dtype), place),
-        lax.dynamic_update_slice(cache.values, values.astype(cache.values.dtype), place),
+        lax.dynamic_update_slice(cache.keys, keys.astype(cache.keys.dtype), start),
+        lax.dynamic_update_slice(cache.values, values.astype(cache.values.dtype), start),
     )
 
 
 def attend(q: Array, keys: Array, values: Array, bias: Array, scale: float) -> Array:
-    """softmax(q · kᵀ · scale + bias) · v; neighbouring query heads share a key head.
+    """softmax(q · kᵀ · scale + bias) · v; neighbouring query heads share a key-value head.
 
     Args:
         q: [heads, m, size].
@@ -143,7 +152,7 @@ def attend(q: Array, keys: Array, values: Array, bias: Array, scale: float) -> A
         [m, heads · size].
     """
     heads, m, size = q.shape
-    shared = q.reshape(keys.shape[0], -1, size)  # the heads of a group below each other
+    shared = q.reshape(keys.shape[0], -1, size)  # the query heads of a group are stacked
     scores = product("hmd,hnd->hmn", shared, keys).reshape(heads, m, -1) * scale + bias
     weights = jax.nn.softmax(scores).astype(values.dtype).reshape(*shared.shape[:2], -1)
     out = product("hmn,hnd->hmd", weights, values).astype(q.dtype)

@@ -1,4 +1,4 @@
-"""Where the compiled loop gets its random numbers: a key, or a table that others read too."""
+"""The random numbers of the compiled loop: from a key, or from a table shared with another loop."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Draws", "Keyed", "Tabled", "noise", "tabled", "uniforms"]
 
 
 class Keyed(NamedTuple):
-    """Numbers computed from a `jax.random` key, the round's first position and the decision."""
+    """Numbers computed from a `jax.random` key, the number of emitted tokens and the decision."""
 
     key: Array
 
 
 class Tabled(NamedTuple):
-    """Numbers read from a `DrawTable`; the attributes are its."""
+    """Numbers read from a `DrawTable`, with its attributes."""
 
     uniforms: Array
     noise: Array
@@ -30,25 +30,26 @@ Draws = Keyed | Tabled
 
 
 def tabled(table: DrawTable) -> Tabled:
+    """The table as JAX arrays."""
     return Tabled(jnp.asarray(table.uniforms), jnp.asarray(table.noise))
 
 
 def uniforms(draws: Draws, emitted: Array, gamma: int) -> Array:
-    """The accept decisions' uniforms, [γ], of the round that starts after `emitted` tokens."""
+    """The uniforms [γ] of the accept decisions in the round that starts after `emitted` tokens."""
     if isinstance(draws, Tabled):
         return draws.uniforms[emitted]
     return jax.random.uniform(_key(draws, emitted, gamma + 1), (gamma,))
 
 
 def noise(draws: Draws, emitted: Array, decision: Array | int, width: int) -> Array:
-    """The race of the round's `decision`-th drawn token: standard exponential, [width]."""
+    """The arrival times of the round's `decision`-th drawn token: standard exponential, [width]."""
     if isinstance(draws, Tabled):
         return draws.noise[emitted, decision, :width]
     bits = jax.random.bits(_key(draws, emitted, decision), (width,), jnp.uint32)
-    # The smallest of V times decides a race, so they need 32 bits near zero, not a float's 23.
+    # The smallest of V times decides the race, so near zero they need 32 random bits, not 23.
     return -jnp.log1p(-jnp.minimum((bits.astype(jnp.float32) + 0.5) * 2.0**-32, 1 - 2.0**-24))
 
 
 def _key(draws: Keyed, emitted: Array, decision: Array | int) -> Array:
-    """Of one decision; the tokens' are 0 … γ, and γ + 1 is that of all accept decisions."""
+    """The key of one decision: 0 … γ for drawn tokens, γ + 1 for all accept decisions."""
     return jax.random.fold_in(jax.random.fold_in(draws.key, emitted), decision)

@@ -1,13 +1,12 @@
-"""Speculative decoding as one compiled loop: the shape of `edgespec.core.decode.speculate`.
+"""Speculative decoding as one compiled loop, with the steps of `edgespec.core.decode.speculate`.
 
-Shapes never change: a round always drafts γ tokens and verifies γ + 1 positions, and counts say how
-much of it is meant. What lies behind a count is overwritten before anything looks at it.
+Shapes never change: a round always drafts γ tokens and verifies γ + 1 positions. Counts say how
+many of them are valid; entries after a count are overwritten before they are read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 
@@ -23,12 +22,13 @@ __all__ = ["Loop", "run"]
 
 @dataclass(frozen=True)
 class Loop:
-    """What is compiled in.
+    """What is fixed at compile time.
 
     Attributes:
         target, draft: networks; γ = 0 needs no draft.
-        rule: from `jax_accept`.
-        ends: tokens that end a text.
+        rule: a verification rule of `jax_verification`.
+        greedy: one-hot distributions.
+        ends: token ids that end a text.
     """
 
     target: Network
@@ -40,7 +40,7 @@ class Loop:
 
 
 def run(loop: Loop, state: State, target: Side, draft: Side | None, request: Request) -> State:
-    """Rounds until an end token or the limit. Caches are taken from the state."""
+    """Runs rounds until an end token or the limit. The caches are those of the state."""
 
     def should_continue(state: State) -> Array:
         return (state.emitted < request.limit) & ~state.ended
@@ -54,6 +54,7 @@ def run(loop: Loop, state: State, target: Side, draft: Side | None, request: Req
 
 
 def _plain(loop: Loop, state: State, target: Side, request: Request) -> State:
+    """A round without a draft: one target call, one token."""
     pending = lax.dynamic_slice(state.text, (state.emitted,), (1,))
     past = target.base + state.emitted
     logits, cache = loop.target.decode(target.params, target.context, state.target, pending, past)
@@ -64,6 +65,7 @@ def _plain(loop: Loop, state: State, target: Side, request: Request) -> State:
 
 
 def _speculative(loop: Loop, state: State, target: Side, draft: Side, request: Request) -> State:
+    """A round that drafts γ tokens and verifies them in one target call."""
     drafts, q, draft_cache = _propose(loop, state, draft, request)
     drafted = jnp.minimum(loop.gamma, request.limit - state.emitted - 1)
     drafted = jnp.minimum(drafted, _until_end(loop, drafts, drafted))
@@ -88,27 +90,30 @@ def _propose(
 ) -> tuple[Array, Array, tuple[Cache, ...]]:
     """γ tokens, the distributions they were drawn from ([γ, V]) and the draft's cache.
 
-    After a full acceptance the cache lacks the draft's own last token, so the first call takes the
-    two last tokens of the text; at its beginning, the pending token and a place not yet filled.
+    After a full acceptance the cache lacks the last drafted token, so the first call scores the
+    two last tokens of the text. At the beginning of a text it scores the pending token and an
+    entry that is not filled yet.
     """
     network = loop.draft
     assert network is not None
     width = min(network.vocab_size, loop.target.vocab_size)
 
     def known(tokens: Array) -> Array:
-        """A token from beyond the draft's vocabulary is shown to it as token 0."""
+        """The draft reads a token outside its vocabulary as token 0."""
         return jnp.where(tokens < width, tokens, 0)
 
-    def drawn(row: Array, place: Array | int) -> tuple[Array, Array]:
+    def drawn(row: Array, index: Array | int) -> tuple[Array, Array]:
         q = distribution(row[:width], request.temperature, loop.greedy)
-        race = q if loop.greedy else noise(request.draws, state.emitted, place, width)
+        race = q if loop.greedy else noise(request.draws, state.emitted, index, width)
         return draw_token(q, race, loop.greedy), q
 
-    def step(carry: tuple[Array, tuple[Cache, ...]], place: Array) -> tuple[Any, Any]:
+    def step(
+        carry: tuple[Array, tuple[Cache, ...]], index: Array
+    ) -> tuple[tuple[Array, tuple[Cache, ...]], tuple[Array, Array]]:
         token, cache = carry
-        past = draft.base + state.emitted + place
+        past = draft.base + state.emitted + index
         logits, cache = network.decode(draft.params, draft.context, cache, token[None], past)
-        token, q = drawn(logits[0], place)
+        token, q = drawn(logits[0], index)
         return (token, cache), (token, q)
 
     first = jnp.maximum(state.emitted - 1, 0)
@@ -117,8 +122,8 @@ def _propose(
         draft.params, draft.context, state.draft, pair, draft.base + first
     )
     token, q = drawn(logits[state.emitted - first], 0)
-    places = jnp.arange(1, loop.gamma, dtype=jnp.int32)
-    (_, cache), (tokens, distributions) = lax.scan(step, (token, cache), places)
+    indices = jnp.arange(1, loop.gamma, dtype=jnp.int32)
+    (_, cache), (tokens, distributions) = lax.scan(step, (token, cache), indices)
     return jnp.append(token, tokens), jnp.concatenate([q[None], distributions]), cache
 
 
@@ -130,12 +135,11 @@ def _emit(
     result: VerificationResult,
     request: Request,
 ) -> State:
-    """Draws the round's last token and moves on to what is kept: the rest is forgotten."""
+    """Draws the round's last token and appends the accepted tokens and that one to the text."""
     width = loop.target.vocab_size
     race = result.next if loop.greedy else noise(request.draws, state.emitted, drafted, width)
     last = draw_token(result.next, race, loop.greedy)
-    places = jnp.arange(loop.gamma + 1)
-    tokens = jnp.where(places < result.accepted, jnp.append(drafts, 0), last)
+    tokens = jnp.where(jnp.arange(loop.gamma + 1) < result.accepted, jnp.append(drafts, 0), last)
     length = jnp.minimum(result.accepted + 1, _until_end(loop, tokens, result.accepted + 1))
     ended = jnp.isin(tokens[length - 1], jnp.array(loop.ends, jnp.int32))
     row = Record(
@@ -155,6 +159,6 @@ def _emit(
 
 
 def _until_end(loop: Loop, tokens: Array, count: Array) -> Array:
-    """How many of the first `count` tokens there are up to an end token, itself included."""
+    """The number of the first `count` tokens up to and including the first end token."""
     ends = jnp.isin(tokens, jnp.array(loop.ends, jnp.int32))
     return jnp.where(ends.any(), jnp.minimum(ends.argmax() + 1, count), count).astype(jnp.int32)

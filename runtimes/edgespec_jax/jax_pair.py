@@ -1,19 +1,19 @@
-"""The JAX reference path: a target and a draft, and one compiled loop over both.
+"""A target and a draft in JAX, and one compiled loop over both.
 
-A second implementation of `edgespec.core.decode`, from the same checkpoints, for CPU, GPU and TPU. It is compiled once for its shapes, γ, rule and kind of distribution, and then runs any prompt.
+A second implementation of `edgespec.core.decode` for CPU, GPU and TPU, from the same checkpoints.
+It is compiled once for its shapes, γ, rule and kind of distribution, and then runs any prompt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 import jax
 from edgespec.errors import UsageError
-from edgespec_jax.jax_blocks import Cache, empty_cache
+from edgespec_jax.jax_blocks import Cache, Params, empty_cache
 from edgespec_jax.jax_draws import Draws, Keyed
 from edgespec_jax.jax_loop import Loop, run
 from edgespec_jax.jax_state import Request, Side, State, begin
@@ -31,16 +31,16 @@ class JaxDecoder:
     """Decodes with a target and, where γ > 0, a draft.
 
     Args:
-        target, draft: from `edgespec_jax.jax_weights.open_jax_model`; of one number format or
-            of two.
-        gamma: tokens drafted a round; 0 decodes plainly.
-        rule: "token" or "block", or a rule of `jax_accept`'s shape.
-        greedy: one-hot distributions; otherwise each call names a temperature.
-        prompt_capacity, capacity: most tokens of a prompt and of a text behind it.
-        ends: tokens that end a text; the target's own if None.
+        target, draft: from `edgespec_jax.jax_weights.load_jax_model`; their number formats may
+            differ.
+        gamma: tokens drafted per round; 0 decodes without the draft.
+        rule: "token", "block", or a function with the signature of `jax_verification.Rule`.
+        greedy: one-hot distributions; otherwise each call gives a temperature.
+        prompt_capacity, capacity: the largest numbers of tokens in a prompt and in the text.
+        ends: token ids that end a text; None: those of the target.
 
     Attributes:
-        traces: how often the loop was compiled; stays 1 whatever the prompts.
+        traces: how often the loop was compiled; stays 1 for all prompts.
     """
 
     def __init__(
@@ -84,23 +84,23 @@ class JaxDecoder:
         temperature: float = 1.0,
         draws: Draws | None = None,
     ) -> JaxText:
-        """One text.
+        """Decodes one text.
 
         Args:
-            max_new_tokens: at most `capacity`, which is what None takes.
-            draws: random numbers; None takes those of seed 0.
+            max_new_tokens: at most `capacity`; None: `capacity`.
+            draws: random numbers; None: those of seed 0.
 
         Raises:
-            UsageError: the prompt or the text is longer than the decoder was made for.
+            UsageError: the prompt or the text is longer than the decoder's capacity.
         """
         request = self._request(max_new_tokens, temperature, draws)
         state = self.start(self._padded(prompt), len(prompt), request)
         return text_of(jax.device_get((state.text, state.emitted, state.rounds, state.record)))
 
     def start(self, prompt: Array, length: int, request: Request) -> State:
-        """Runs the compiled loop without waiting for it: what a benchmark times.
+        """Starts the compiled loop without waiting for its end, so that a benchmark can time it.
 
-        The state's caches are the decoder's own and are given away by the next call.
+        The state's caches belong to the decoder, and the next call reuses their memory.
         """
         state: State = self._one(self._params(), self._caches, prompt, jnp.int32(length), request)
         self._caches = (state.target, state.draft)
@@ -114,9 +114,9 @@ class JaxDecoder:
         temperature: float = 1.0,
         seed: int = 0,
     ) -> list[JaxText]:
-        """Several texts at once, each with its own lengths and numbers; compiled for their count.
+        """Decodes several texts at once, each with its own lengths and random numbers.
 
-        The loop goes on until the last text has ended.
+        It is compiled for their number, and the loop runs until the last text has ended.
         """
         keys = jax.random.split(jax.random.key(seed), len(prompts))
         one = self._request(max_new_tokens, temperature, Keyed(keys[0]))
@@ -132,7 +132,12 @@ class JaxDecoder:
         return [text_of(jax.tree.map(lambda x, i=i: x[i], texts)) for i in range(count)]
 
     def _traced(
-        self, params: Any, caches: Caches, prompt: Array, length: Array, request: Request
+        self,
+        params: tuple[Params, Params],
+        caches: Caches,
+        prompt: Array,
+        length: Array,
+        request: Request,
     ) -> State:
         self.traces += 1  # Python runs this line when JAX traces it, and not when it runs
         loop = self.loop
@@ -146,12 +151,12 @@ class JaxDecoder:
         state = begin(loop.gamma, pending, self.capacity, target, draft)
         return run(loop, state, target, draft, request)
 
-    def _params(self) -> tuple[Any, Any]:
+    def _params(self) -> tuple[Params, Params]:
         target, draft = self._models
         return target.params, draft.params if draft else {}
 
     def _empty_caches(self) -> Caches:
-        """Room for the prompt, the text, and a verification that begins at its last token."""
+        """Caches with room for the prompt, the text, and a verification from its last token."""
         positions = self.prompt_capacity + self.capacity + self.loop.gamma + 2
         target, draft = (
             empty_cache(model.network, positions, next(iter(model.params.values())).dtype)

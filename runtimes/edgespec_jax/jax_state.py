@@ -1,4 +1,4 @@
-"""What the compiled loop is given, what it carries from round to round, and what it leaves."""
+"""The compiled loop's inputs, the state that it carries between rounds, and its results."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Record", "Request", "Side", "State", "begin"]
 
 
 class Side(NamedTuple):
-    """A model in the middle of a text.
+    """A model after its prefill.
 
     Attributes:
         params: its weights.
         context: what its `prefill` returned for `decode`.
-        cache: one `Cache` a layer.
+        cache: one `Cache` per layer.
         base: the position of the pending token that the text starts with, int32.
     """
 
@@ -30,7 +30,13 @@ class Side(NamedTuple):
 
 
 class Request(NamedTuple):
-    """limit: most tokens to emit, int32. temperature: float32, unused when greedy."""
+    """What one text asks for.
+
+    Attributes:
+        limit: the largest number of tokens to emit, int32.
+        temperature: float32, unused when greedy.
+        draws: random numbers.
+    """
 
     limit: Array
     temperature: Array
@@ -38,10 +44,10 @@ class Request(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What each round decided; row r is round r.
+    """The decisions of every round; row r is round r.
 
     Attributes:
-        drafts: [rounds, γ] proposed tokens, of which `drafted` were meant.
+        drafts: [rounds, γ] proposed tokens, of which the first `drafted` are valid.
         drafted, evaluated, accepted, emitted: [rounds] counts, as in `edgespec.core.decode.Round`.
     """
 
@@ -53,10 +59,13 @@ class Record(NamedTuple):
 
 
 class State(NamedTuple):
-    """Attributes:
-    text: int32 [capacity]: the pending token and all emitted since; then, nothing of meaning.
-    emitted, rounds: how many tokens, how many target calls.
-    ended: an end token was emitted.
+    """The text and caches between two rounds.
+
+    Attributes:
+        text: int32 [capacity]: the pending token, then all emitted tokens; the rest is undefined.
+        emitted, rounds: the numbers of emitted tokens and of target calls.
+        ended: an end token was emitted.
+        target, draft: caches.
     """
 
     text: Array

@@ -1,4 +1,4 @@
-"""T5 in plain JAX: v1.0, v1.1, flan-t5 and mT5 shapes. Raffel et al. (2020, arXiv 1910.10683)."""
+"""T5 in plain JAX: v1.0, v1.1, flan-t5 and mT5. Raffel et al. (2020, arXiv 1910.10683)."""
 
 from __future__ import annotations
 
@@ -6,35 +6,34 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 
-from edgespec_export.components.positions import relative_buckets
-from edgespec_export.families.t5 import T5
 from edgespec_jax.jax_blocks import (
+    ACTIVATIONS,
     HEAD,
     HIDDEN,
     Cache,
     Params,
-    activation,
     append,
     attend,
     heads_of,
     linear,
     rms_norm,
 )
+from edgespec_jax.jax_config import T5Config
+from edgespec_jax.jax_relative_positions import bucket_of_distance, bucket_of_offset
 from jax import Array
 
 __all__ = ["JaxT5", "Source"]
 
-EMBEDDING = "shared.weight"
+SCALE = 1.0  # T5 does not scale its attention scores
 
 
 class Source(NamedTuple):
-    """The text to be continued from, as the decoder's layers see it.
+    """The encoded source text, as the decoder's cross-attention reads it.
 
     Attributes:
-        cross: keys and values of each layer, [heads, source capacity, size].
-        bias: [1, 1, source capacity]: hides the padding.
+        cross: keys and values for each decoder layer, [heads, source capacity, size].
+        bias: added to the scores, [1, 1, source capacity]: hides the padding.
     """
 
     cross: tuple[Cache, ...]
@@ -42,28 +41,36 @@ class Source(NamedTuple):
 
 
 class JaxT5:
-    """An encoder-decoder as `edgespec_jax.jax_blocks.Network`."""
+    """An encoder-decoder as `edgespec_jax.jax_blocks.Network`.
 
-    def __init__(self, shape: T5) -> None:
-        self.shape = shape
-        self.vocab_size = shape.vocab_size
-        self.layers = shape.layers
-        self.kv_heads = shape.kv_heads
-        self.head_size = shape.head_size
+    Attributes:
+        embedding: the name of the embedding table.
+        unused_tensors: tensors of a checkpoint that the model does not need: copies of that table.
+    """
+
+    embedding = "shared.weight"
+    unused_tensors = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+
+    def __init__(self, config: T5Config) -> None:
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.layers = config.layers
+        self.kv_heads = config.heads
+        self.head_size = config.head_size
 
     def prefill(
         self, params: Params, cache: tuple[Cache, ...], prompt: Array, length: Array
     ) -> tuple[Source, tuple[Cache, ...], Array, Array]:
         """Encodes the source; the decoder starts at position 0 with the start token."""
-        heads = self.shape.heads.count
+        heads = self.config.heads
         hidden = jnp.where(jnp.arange(len(prompt)) < length, 0.0, HIDDEN)[None, None]
         x = self._encode(params, prompt, hidden)
         cross = []
-        for layer in range(self.shape.layers):
+        for layer in range(self.layers):
             at = f"decoder.block.{layer}.layer.1.EncDecAttention"
             keys, values = (linear(x, params[f"{at}.{part}.weight"]) for part in "kv")
             cross.append(Cache(heads_of(keys, heads), heads_of(values, heads)))
-        start = jnp.int32(self.shape.start_token)
+        start = jnp.int32(self.config.start_token)
         return Source(tuple(cross), hidden), cache, start, jnp.int32(0)
 
     def decode(
@@ -74,79 +81,75 @@ class JaxT5:
         tokens: Array,
         past: Array,
     ) -> tuple[Array, tuple[Cache, ...]]:
-        shape, heads = self.shape, self.shape.heads
-        x = params[EMBEDDING][tokens]
+        x = params[self.embedding][tokens]
         bias = self._decoder_bias(params, past + jnp.arange(len(tokens)), cache[0].keys.shape[1])
-        filled = []
-        for layer, (own, cross) in enumerate(zip(cache, context.cross, strict=True)):
+        new_cache = []
+        for layer, (layer_cache, cross) in enumerate(zip(cache, context.cross, strict=True)):
             block = f"decoder.block.{layer}.layer"
-            at = f"{block}.0.SelfAttention"
-            h = self._norm(params, x, f"{block}.0")
-            q, k, v = (
-                heads_of(linear(h, params[f"{at}.{part}.weight"]), heads.count) for part in "qkv"
-            )
-            own = append(own, k, v, past)
-            filled.append(own)
-            out = attend(q, own.keys, own.values, bias, heads.scale)
-            x = x + linear(out, params[f"{at}.o.weight"])
-            at = f"{block}.1.EncDecAttention"
-            h = self._norm(params, x, f"{block}.1")
-            q = heads_of(linear(h, params[f"{at}.q.weight"]), heads.count)
-            out = attend(q, cross.keys, cross.values, context.bias, heads.scale)
-            x = x + linear(out, params[f"{at}.o.weight"])
+            q, k, v = self._projections(params, x, f"{block}.0", "SelfAttention", "qkv")
+            layer_cache = append(layer_cache, k, v, past)
+            new_cache.append(layer_cache)
+            out = attend(q, layer_cache.keys, layer_cache.values, bias, SCALE)
+            x = x + linear(out, params[f"{block}.0.SelfAttention.o.weight"])
+            (q,) = self._projections(params, x, f"{block}.1", "EncDecAttention", "q")
+            out = attend(q, cross.keys, cross.values, context.bias, SCALE)
+            x = x + linear(out, params[f"{block}.1.EncDecAttention.o.weight"])
             x = self._feed_forward(params, x, f"{block}.2")
-        x = rms_norm(x, params["decoder.final_layer_norm.weight"], shape.epsilon)
-        if shape.scale_outputs:
-            x = x * shape.width**-0.5
-        return linear(x, params[HEAD]).astype(jnp.float32), tuple(filled)
+        x = rms_norm(x, params["decoder.final_layer_norm.weight"], self.config.epsilon)
+        if self.config.scale_outputs:
+            x = x * self.config.width**-0.5
+        return linear(x, params[HEAD]).astype(jnp.float32), tuple(new_cache)
 
     def _encode(self, params: Params, tokens: Array, hidden: Array) -> Array:
-        """[source capacity, width]; rows of padding hold nothing of use."""
-        heads = self.shape.heads
-        x = params[EMBEDDING][tokens]
+        """Hidden states [source capacity, width]; those of the padding have no meaning."""
+        x = params[self.embedding][tokens]
         bias = self._encoder_bias(params, len(tokens)) + hidden
-        for layer in range(self.shape.encoder_layers):
+        for layer in range(self.config.encoder_layers):
             block = f"encoder.block.{layer}.layer"
-            at = f"{block}.0.SelfAttention"
-            h = self._norm(params, x, f"{block}.0")
-            q, k, v = (
-                heads_of(linear(h, params[f"{at}.{part}.weight"]), heads.count) for part in "qkv"
-            )
-            x = x + linear(attend(q, k, v, bias, heads.scale), params[f"{at}.o.weight"])
+            q, k, v = self._projections(params, x, f"{block}.0", "SelfAttention", "qkv")
+            out = attend(q, k, v, bias, SCALE)
+            x = x + linear(out, params[f"{block}.0.SelfAttention.o.weight"])
             x = self._feed_forward(params, x, f"{block}.1")
-        return rms_norm(x, params["encoder.final_layer_norm.weight"], self.shape.epsilon)
+        return rms_norm(x, params["encoder.final_layer_norm.weight"], self.config.epsilon)
+
+    def _projections(
+        self, params: Params, x: Array, block: str, attention: str, parts: str
+    ) -> list[Array]:
+        """The named projections ("qkv") of the normalised x, [heads, m, size] each."""
+        h = self._norm(params, x, block)
+        weights = (params[f"{block}.{attention}.{part}.weight"] for part in parts)
+        return [heads_of(linear(h, weight), self.config.heads) for weight in weights]
 
     def _norm(self, params: Params, x: Array, block: str) -> Array:
-        return rms_norm(x, params[f"{block}.layer_norm.weight"], self.shape.epsilon)
+        return rms_norm(x, params[f"{block}.layer_norm.weight"], self.config.epsilon)
 
     def _feed_forward(self, params: Params, x: Array, block: str) -> Array:
+        """The residual stream with this block's output added."""
         h = self._norm(params, x, block)
-        dense = f"{block}.DenseReluDense"
-        if self.shape.gated:
-            gate = activation(linear(h, params[f"{dense}.wi_0.weight"]), self.shape.activation)
+        dense, activate = f"{block}.DenseReluDense", ACTIVATIONS[self.config.activation]
+        if self.config.gated:
+            gate = activate(linear(h, params[f"{dense}.wi_0.weight"]))
             h = gate * linear(h, params[f"{dense}.wi_1.weight"])
         else:
-            h = activation(linear(h, params[f"{dense}.wi.weight"]), self.shape.activation)
+            h = activate(linear(h, params[f"{dense}.wi.weight"]))
         return x + linear(h, params[f"{dense}.wo.weight"])
 
     def _encoder_bias(self, params: Params, length: int) -> Array:
         """[heads, length, length]."""
-        places = np.arange(length)
-        ahead = places - places[:, None]  # key - query
-        return self._learned(params, "encoder", jnp.asarray(self._buckets(ahead, True)))
+        positions = np.arange(length)
+        offsets = positions - positions[:, None]  # key - query
+        buckets = bucket_of_offset(offsets, self.config.buckets, self.config.max_distance)
+        return self._learned_bias(params, "encoder", jnp.asarray(buckets))
 
     def _decoder_bias(self, params: Params, queries: Array, capacity: int) -> Array:
-        """[heads, m, capacity]; what lies ahead of a query is hidden."""
-        keys = jnp.arange(capacity)
-        behind = queries[:, None] - keys
-        by_distance = jnp.asarray(self._buckets(-np.arange(capacity), False))
-        buckets = by_distance[jnp.maximum(behind, 0)]
-        return jnp.where(behind >= 0, self._learned(params, "decoder", buckets), HIDDEN)
+        """[heads, m, capacity]; hides the positions after each query's (queries: int32 [m])."""
+        distances = queries[:, None] - jnp.arange(capacity)
+        every = np.arange(capacity)
+        by_distance = bucket_of_distance(every, self.config.buckets, self.config.max_distance)
+        buckets = jnp.asarray(by_distance)[jnp.maximum(distances, 0)]
+        return jnp.where(distances >= 0, self._learned_bias(params, "decoder", buckets), HIDDEN)
 
-    def _buckets(self, relative: npt.NDArray[np.int64], both_ways: bool) -> npt.NDArray[np.int64]:
-        return relative_buckets(relative, both_ways, self.shape.buckets, self.shape.max_distance)
-
-    def _learned(self, params: Params, stack: str, buckets: Array) -> Array:
-        """The bias of each bucket: [queries, keys] to float32 [heads, queries, keys]."""
+    def _learned_bias(self, params: Params, stack: str, buckets: Array) -> Array:
+        """The bias of each bucket: int [queries, keys] to float32 [heads, queries, keys]."""
         name = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         return jnp.moveaxis(params[name].astype(jnp.float32)[buckets], -1, 0)

@@ -1,4 +1,4 @@
-"""What the compiled loop leaves, as Python objects: the text and its rounds."""
+"""The compiled loop's results as Python objects: the text and its rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["JaxRound", "JaxText", "text_of"]
 
 @dataclass(frozen=True)
 class JaxRound:
-    """What one target call brought; `edgespec.core.decode.Round` and the proposed tokens."""
+    """The result of one target call: `edgespec.core.decode.Round` and the proposed tokens."""
 
     tokens: list[int]
     proposed: list[int]
@@ -20,9 +20,11 @@ class JaxRound:
 
 @dataclass(frozen=True)
 class JaxText:
-    """Attributes:
-    tokens: every emitted token, an end token included.
-    rounds: one for each target call.
+    """A decoded text.
+
+    Attributes:
+        tokens: every emitted token, including an end token.
+        rounds: one for each target call.
     """
 
     tokens: list[int]
@@ -30,7 +32,7 @@ class JaxText:
 
 
 def text_of(state: Any) -> JaxText:
-    """From (text, emitted, rounds, record) of a `jax_state.State`, fetched from the device."""
+    """Reads (text, emitted, rounds, record) of a `jax_state.State`, copied from the device."""
     text, count, rounds, record = state
     done = 1
     result: list[JaxRound] = []

@@ -1,7 +1,8 @@
-"""The two accept rules on whole arrays: a second `edgespec.core.verification`.
+"""The two verification rules on dense arrays: a second `edgespec.core.verification`.
 
-p is the target's distribution, q the draft's. Rows are dense, [V], so that shapes are fixed under `jit`; a
-greedy distribution is a one-hot row and takes the same road. Only the first `drafted` of γ rows are real.
+p is the target's distribution, q the draft's. Rows are dense, [V], so shapes are fixed under `jit`.
+A greedy distribution is a one-hot row and needs no special case. Only the first `drafted` of the γ
+rows are valid.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ __all__ = [
 
 
 class VerificationResult(NamedTuple):
-    """Attributes:
-    accepted, evaluated: int32 scalars, as in `edgespec.core.verification.VerificationResult`.
-    next: [V] weights of the round's last token; they need not sum to one.
+    """How far a proposal is accepted, and the distribution of the round's last token.
+
+    Attributes:
+        accepted, evaluated: int32 scalars, as in `edgespec.core.verification.VerificationResult`.
+        next: [V] weights of the round's last token; they need not sum to one.
     """
 
     accepted: Array
@@ -36,19 +39,19 @@ class VerificationResult(NamedTuple):
     next: Array
 
 
-# (tokens [γ], q [γ, V], p [γ + 1, V], drafted, uniforms [γ]) to a verdict.
+# Arguments: tokens [γ], q [γ, V], p [γ + 1, V], drafted, uniforms [γ].
 Rule = Callable[[Array, Array, Array, Array, Array], VerificationResult]
 
 
 def distribution(logits: Array, temperature: Array, greedy: bool) -> Array:
-    """Rows of logits to rows of probabilities: [..., V] float32. Greedy is one-hot."""
+    """Probabilities of rows of logits, [..., V] float32; one-hot rows if `greedy`."""
     if greedy:
         return jax.nn.one_hot(logits.argmax(-1), logits.shape[-1])
     return jax.nn.softmax(logits / temperature)
 
 
 def draw_token(weights: Array, noise: Array, greedy: bool) -> Array:
-    """A token with probability proportional to its weight: the winner of an exponential race.
+    """Draws a token with probability proportional to its weight, by an exponential race.
 
     Args:
         weights, noise: [V]; noise is standard exponential (`edgespec_jax.draw_table`).
@@ -67,9 +70,9 @@ def token_rule(
 
 
 def synthetic_rule(alpha: Array) -> Rule:
-    """Accepts every token with probability α, whatever the models say: for timing alone.
+    """Accepts every token with probability α, whatever p and q are; only for timing.
 
-    The ratios are computed all the same, so that a round costs what it costs.
+    The ratios are still computed, so a round costs as much as with `token_rule`.
     """
 
     def rule(
@@ -86,26 +89,26 @@ def block_rule(
 ) -> VerificationResult:
     """Sun et al. (2024, arXiv 2403.10444), block verification.
 
-    Uniforms are read in the order of the decisions: w_γ's first, then h_i from the last place to
-    the first. A place whose Z is zero decides nothing and reads none.
+    Uniforms are read in the order of the decisions: first that of w_γ, then those of h_i from the
+    last index to the first. An index whose Z is zero makes no decision and reads no uniform.
     """
     gamma = len(tokens)
     w = _running_weights(_ratios(tokens, q, p))  # w_0 … w_γ
     excess = jnp.maximum(w[:gamma, None] * p[:gamma] - q, 0)  # [γ, V]
     z = excess.sum(-1)
-    places = jnp.arange(gamma + 1)
-    whole = places == drafted
-    inner = (places > 0) & (places < drafted) & (jnp.append(z, 0) > 0)
+    indices = jnp.arange(gamma + 1)
+    whole = indices == drafted
+    inner = (indices > 0) & (indices < drafted) & (jnp.append(z, 0) > 0)
     probabilities = jnp.where(whole, w, jnp.append(z / (z + 1 - w[:gamma]), 0))
-    asked = (whole | inner).astype(jnp.int32)
-    asked_later = lax.cumsum(asked, reverse=True) - asked  # how many decisions came before
-    draws = jnp.append(uniforms, 1)[jnp.minimum(asked_later, gamma)]
-    kept = jnp.where(drafted > 0, (whole | inner) & (draws < probabilities), whole)
-    accepted = jnp.max(jnp.where(kept, places, 0)).astype(jnp.int32)
-    left = _or_else(excess[jnp.minimum(accepted, gamma - 1)], p[accepted])
+    decides = (whole | inner).astype(jnp.int32)
+    earlier = lax.cumsum(decides, reverse=True) - decides  # decisions go from the last to the first
+    draws = jnp.append(uniforms, 1)[jnp.minimum(earlier, gamma)]
+    accepts = jnp.where(drafted > 0, (whole | inner) & (draws < probabilities), whole)
+    accepted = jnp.max(jnp.where(accepts, indices, 0)).astype(jnp.int32)
+    residual = _residual_or_p(excess[jnp.minimum(accepted, gamma - 1)], p[accepted])
     evaluated = jnp.minimum(accepted + 1, drafted)
     return VerificationResult(
-        accepted, evaluated, jnp.where(accepted == drafted, p[accepted], left)
+        accepted, evaluated, jnp.where(accepted == drafted, p[accepted], residual)
     )
 
 
@@ -114,8 +117,8 @@ RULES: dict[str, Rule] = {"token": token_rule, "block": block_rule}
 
 def _ratios(tokens: Array, q: Array, p: Array) -> Array:
     """p_i(x_i) / q_i(x_i): [γ]."""
-    places = jnp.arange(len(tokens))
-    return p[places, tokens] / q[places, tokens]
+    indices = jnp.arange(len(tokens))
+    return p[indices, tokens] / q[indices, tokens]
 
 
 def _running_weights(ratios: Array) -> Array:
@@ -132,17 +135,18 @@ def _running_weights(ratios: Array) -> Array:
 def _first_rejection(
     probabilities: Array, q: Array, p: Array, drafted: Array, uniforms: Array
 ) -> VerificationResult:
+    """Accepts tokens, each with its own probability, until the first rejection."""
     gamma = len(probabilities)
-    kept = (uniforms < probabilities) & (jnp.arange(gamma) < drafted)
-    accepted = jnp.cumprod(kept.astype(jnp.int32)).sum().astype(jnp.int32)
+    accepts = (uniforms < probabilities) & (jnp.arange(gamma) < drafted)
+    accepted = jnp.cumprod(accepts.astype(jnp.int32)).sum().astype(jnp.int32)
     evaluated = jnp.minimum(accepted + 1, drafted)
     rejected = jnp.minimum(accepted, gamma - 1)
-    left = _or_else(jnp.maximum(p[rejected] - q[rejected], 0), p[accepted])
+    residual = _residual_or_p(jnp.maximum(p[rejected] - q[rejected], 0), p[accepted])
     return VerificationResult(
-        accepted, evaluated, jnp.where(accepted == drafted, p[accepted], left)
+        accepted, evaluated, jnp.where(accepted == drafted, p[accepted], residual)
     )
 
 
-def _or_else(residual: Array, p: Array) -> Array:
-    """The residual, or p where rounding left nothing of it."""
+def _residual_or_p(residual: Array, p: Array) -> Array:
+    """The residual; p where rounding made the whole residual zero."""
     return jnp.where((residual > 0).any(), residual, p)

@@ -1,74 +1,112 @@
-"""Checkpoints as JAX models: the same files and names that `edgespec export` reads."""
+"""A checkpoint's config and tensors as a JAX network and its parameters."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax.typing import DTypeLike
 
 from edgespec.errors import EdgespecError, UsageError
-from edgespec_export.checkpoint.checkpoint import open_checkpoint
-from edgespec_export.checkpoint.sources import resolve
-from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.families.eagle import Eagle
-from edgespec_export.families.llama import Llama
-from edgespec_export.families.t5 import T5
-from edgespec_export.families.tensor_check import fitted
-from edgespec_jax.jax_blocks import HEAD, Network, Params
+from edgespec_jax.jax_blocks import ACTIVATIONS, HEAD, Network, Params
+from edgespec_jax.jax_config import LLAMA_TYPES, T5_TYPES, LlamaConfig, T5Config
 from edgespec_jax.jax_llama import JaxLlama
 from edgespec_jax.jax_t5 import JaxT5
 from jax import Array
 
-__all__ = ["DTYPES", "JaxModel", "open_jax_model"]
+__all__ = ["DTYPES", "JaxCheckpoint", "JaxModel", "load_jax_model"]
 
-TABLES = ("embed_tokens.weight", "shared.weight", "relative_attention_bias.weight")
-DTYPES: dict[str, Any] = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
+LOOKUP_TABLES = ("embed_tokens.weight", "shared.weight", "relative_attention_bias.weight")
+DTYPES: dict[str, DTypeLike] = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
+
+
+class JaxCheckpoint(Protocol):
+    """What is read of a checkpoint, whatever file format it has.
+
+    Attributes:
+        label: the checkpoint's name, for messages.
+        config: the values of config.json. A value that changes what the model computes, and that
+            `jax_config` does not read, must have been refused.
+        eos_token_ids: token ids that end a text.
+    """
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+    @property
+    def eos_token_ids(self) -> tuple[int, ...]: ...
+
+    def names(self) -> Iterable[str]:
+        """The names of all tensors."""
+        ...
+
+    def tensor(self, name: str) -> npt.NDArray[Any]:
+        """A tensor as stored; it may be mapped from the file."""
+        ...
 
 
 class JaxModel(NamedTuple):
-    """A network and its weights.
+    """A network and its parameters.
 
     Attributes:
-        capacity: positions its text may have.
-        eos_token_ids: tokens that end a text.
+        eos_token_ids: token ids that end a text.
     """
 
     network: Network
     params: Params
-    capacity: int
     eos_token_ids: tuple[int, ...]
 
 
-def open_jax_model(name: str, number_format: str = "fp32") -> JaxModel:
-    """A checkpoint folder, GGUF file, hub id or short name, loaded on JAX's default device.
+def load_jax_model(checkpoint: JaxCheckpoint, number_format: str = "fp32") -> JaxModel:
+    """Loads a checkpoint on JAX's default device.
 
     Args:
         number_format: "fp32", multiplied at precision "highest", or "bf16".
 
     Raises:
-        EdgespecError: it is not a checkpoint that edgespec understands.
+        UsageError: another number format.
+        EdgespecError: a model that has no implementation in JAX.
     """
     if number_format not in DTYPES:
         raise UsageError(f"format is {number_format!r}; give one of: {', '.join(DTYPES)}")
-    checkpoint = open_checkpoint(resolve(name))
-    shape = fitted(checkpoint)
-    if isinstance(shape, Eagle) or not isinstance(shape, T5 | Llama):
+    network = _network(checkpoint)
+    names = [name for name in checkpoint.names() if name not in network.unused_tensors]
+    dtype = DTYPES[number_format]
+    params = {name: _parameter(name, checkpoint.tensor(name), dtype) for name in names}
+    if HEAD not in params:  # the head is the embedding
+        params[HEAD] = params[network.embedding].T
+    return JaxModel(network, params, checkpoint.eos_token_ids)
+
+
+def _network(checkpoint: JaxCheckpoint) -> JaxLlama | JaxT5:
+    kind = checkpoint.config.get("model_type")
+    if kind not in LLAMA_TYPES + T5_TYPES:
         raise EdgespecError(
-            f"{checkpoint.label}: is of family {shape.family}; the JAX path has T5 and Llama only"
+            f"{checkpoint.label}: model_type is {kind!r}; the JAX path has "
+            f"{', '.join(LLAMA_TYPES + T5_TYPES)}"
         )
-    network = JaxT5(shape) if isinstance(shape, T5) else JaxLlama(shape)
-    params = _read(checkpoint.weights, shape, DTYPES[number_format])
-    return JaxModel(network, params, shape.capacity, checkpoint.eos_token_ids)
+    values = checkpoint.config
+    network: JaxLlama | JaxT5
+    if kind in T5_TYPES:
+        network = JaxT5(T5Config.from_values(values))
+    else:
+        network = JaxLlama(LlamaConfig.from_values(values))
+    if network.config.activation not in ACTIVATIONS:
+        raise EdgespecError(
+            f"{checkpoint.label}: its activation is {network.config.activation!r}; the JAX path "
+            f"has {', '.join(ACTIVATIONS)}"
+        )
+    return network
 
 
-def _read(weights: Weights, shape: T5 | Llama, dtype: Any) -> Params:
-    """Every tensor in one number format, as `edgespec_jax.jax_blocks.Params` has them."""
-    names = [name for name in weights.names() if name not in shape.copies]
-    params = {name: _array(name, weights.read(name), dtype) for name in names}
-    return params | {HEAD: params[shape.table].T} if shape.tied_head else params
+def _parameter(name: str, tensor: npt.NDArray[Any], dtype: DTypeLike) -> Array:
+    """A tensor as `jax_blocks.Params` has it: a matrix that multiplies is transposed.
 
-
-def _array(name: str, tensor: Any, dtype: Any) -> Array:
-    """On the device; a copy, because the file is mapped and may go away."""
-    turned = tensor.ndim == 2 and not name.endswith(TABLES)
-    return jnp.array(tensor.T if turned else tensor, dtype)
+    It is a copy on the device, because the file may be unmapped.
+    """
+    multiplies = tensor.ndim == 2 and not name.endswith(LOOKUP_TABLES)
+    return jnp.array(np.transpose(tensor) if multiplies else tensor, dtype)

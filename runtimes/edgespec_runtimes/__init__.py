@@ -1,1 +1,1 @@
-"""What runs an exported model: each runtime implements `edgespec.core.model.Model`."""
+"""Runtimes for exported models: each implements `edgespec.core.model.Model`."""

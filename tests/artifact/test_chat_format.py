@@ -91,11 +91,12 @@ def conversations(draw, system: bool):
 @given(data=st.data())
 def test_a_conversation_is_what_transformers_renders(template, system, data):
     messages = data.draw(conversations(system))
-    text, answers = form_of(template).text(messages)
+    text, answers, contents = form_of(template).text(messages)
     assert text == rendered(template, messages)
+    assert len(contents) == len(messages)
     given = [message["content"] for message in messages if message["role"] == "assistant"]
     shown = [answer.rpartition("</think>")[2].strip() for answer in given]
-    found = [text[place.start : place.stop] for place in answers]
+    found = [text[part.start : part.stop] for part in answers]
     assert [answer.rpartition("</think>")[2].strip() for answer in found] == shown
 
 

@@ -8,13 +8,13 @@ pair appears whole or not at all, and what was in its place stays until the new 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -36,6 +36,7 @@ from edgespec.artifact.manifest import (
 from edgespec.cli.main import main
 from edgespec.pair.invariance_cache import INVARIANCE_FILE
 from edgespec_export.api import export_pair
+from manifests import edit_manifest
 
 DECODER = "target/fp32/decoder.onnx"
 DRAFT = "draft/fp32/decoder.onnx"
@@ -235,15 +236,17 @@ def test_a_folder_without_a_manifest_is_no_pair(tmp_path):
 
 
 def change_manifest(folder: Path, *path: str, value: object) -> None:
-    data = json.loads((folder / MANIFEST).read_text())
-    at = data
-    for key in path[:-1]:
-        at = at[key]
-    if value is KeyError:
-        del at[path[-1]]
-    else:
-        at[path[-1]] = value
-    (folder / MANIFEST).write_text(json.dumps(data))
+    """Sets a value, or removes it where it is KeyError."""
+
+    def change(data: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            data = data[key]
+        if value is KeyError:
+            del data[path[-1]]
+        else:
+            data[path[-1]] = value
+
+    edit_manifest(folder, change)
 
 
 def fields_of(kind: type, *path: str, later: bool = False) -> list[tuple[str, ...]]:
@@ -258,10 +261,7 @@ FIELDS = [
     *fields_of(Variant, "target", "variants", "fp32"),
     *fields_of(RowInvariance, "target", "variants", "fp32", "row_invariance"),
 ]
-ADDED = [
-    *fields_of(Exported, "draft", later=True),
-    *fields_of(Variant, "target", "variants", "fp32", later=True),
-]
+ADDED = fields_of(Exported, "draft", later=True)
 
 
 @pytest.mark.parametrize("path", ADDED, ids=".".join)
@@ -289,11 +289,11 @@ def test_a_field_nobody_knows_is_refused(own_pair, path):
     assert MANIFEST in failure(load, own_pair)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [3, "1", None])
 def test_another_format_says_to_update(own_pair, version):
     change_manifest(own_pair, "version", value=version)
     said = failure(load, own_pair)
-    assert f"version {version}" in said
+    assert f"version {version!r}" in said
     assert "update edgespec" in said
 
 
@@ -534,14 +534,14 @@ def test_a_pair_without_a_draft_model_says_what_it_has(tiny_checkpoints, tmp_pat
     assert "'lookup'" in usage(lone.generate, PROMPT, draft="model")
 
 
-def test_a_stream_that_another_overtook_ends_in_an_error(tiny):
-    overtaken = tiny.stream(PROMPT, ignore_eos=True)
-    seen = [next(iter(overtaken))]
-    second = tiny.stream("xyz", ignore_eos=True)
-    assert "another text was begun" in failure(seen.extend, overtaken)
-    for _ in second:
+def test_a_text_within_a_running_stream_is_refused_and_the_stream_goes_on(tiny):
+    expected = tiny.generate(PROMPT, ignore_eos=True).token_ids
+    stream = tiny.stream(PROMPT, ignore_eos=True)
+    next(stream)
+    assert "is generating another text" in usage(tiny.generate, "xyz")
+    for _ in stream:
         pass
-    assert second.result.token_ids == tiny.generate("xyz", ignore_eos=True).token_ids
+    assert stream.result.token_ids == expected
 
 
 # --- an export that does not come to its end -----------------------------------------------------

@@ -22,7 +22,7 @@ from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.prompt_lookup import PromptLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import UsageError
-from edgespec.measure.predict import lookup_trace, model_trace, predicted_speedup
+from edgespec.measure.predict import model_trace, predicted_speedup, replay_trace
 from tables import TableModel, as_distribution, fractions, varying
 
 FREE = Costs([1.0] * 11, draft=0.0)
@@ -296,7 +296,7 @@ def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
 @pytest.mark.parametrize("gamma", [1, 3])
 def test_predicted_lookup_calls_are_those_of_the_loop(gamma):
     text, rounds = text_and_rounds(PromptLookup(), gamma, 40)
-    trace = lookup_trace(PROMPT, text, 10)
+    trace = replay_trace(PromptLookup(), PROMPT, text, 10)
     assert predicted_speedup([trace], FREE, gamma) == pytest.approx(
         tokens_a_call_behind_the_first(rounds)
     )

@@ -2,7 +2,7 @@
 
 Not a statistic: every random branch of `edgespec.core.decode.speculate` is walked in rational
 arithmetic. The distribution of the emitted text is compared, as fractions, with the product of the
-target's conditional distributions. The same comparison must catch planted mutants of known mistakes.
+target's conditional distributions. The same comparison must catch mutants: known mistakes.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def test_text_has_the_targets_distribution_when_a_draft_stops_where_it_is_unsure
 
 
 class Refreshed(ModelDrafter):
-    """Mutant: reports the distributions that its tokens would have been drawn from, had the target been
+    """Mutant: reports the distributions it would have drawn from, had the target been
     there already."""
 
     def propose(self, text, gamma, randomness):
@@ -214,7 +214,7 @@ class Refreshed(ModelDrafter):
 
 
 def reading_distribution(pair, rule, draft_class):
-    """With an EAGLE head: it reads the target's hidden states, or its own where there are none yet."""
+    """With an EAGLE head, which reads the target's hidden states, or its own where it has none."""
     p, q = pair_distributions(pair)
 
     def run(randomness):

@@ -16,8 +16,7 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from eagle_checkpoints import write_eagle, write_target
 from edgespec.artifact.graph_io import MAX_ROWS
-from edgespec.artifact.manifest import RowInvariance, read_manifest
-from edgespec.artifact.typed_json import parsed
+from edgespec.artifact.manifest import read_manifest
 from edgespec.core.controller import Confident
 from edgespec.core.cost_model import Costs
 from edgespec.core.device import Device
@@ -25,6 +24,7 @@ from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal
 from edgespec.core.kernels import SWITCH, installed_kernels
 from edgespec.core.model import Candidate
+from edgespec.drafters.registry import costs_by_name
 from edgespec.errors import EdgespecError
 from edgespec.pair import invariance_cache as verdicts
 from edgespec.pair.runtime import measure_row_invariance, open_model
@@ -82,7 +82,7 @@ def loaded(folder, format_="int8", **options):
     """With the costs of a large model: for one of this size, γ "auto" would not draft."""
     pair = edgespec.load(folder, threads=1, target_format=format_, draft_format=format_, **options)
     costs = Costs([1 + 0.02 * gamma for gamma in range(MAX_ROWS)], draft=0.02)
-    pair.costs = costs.of_kinds()
+    pair.costs = costs_by_name(costs)
     return pair
 
 
@@ -223,8 +223,8 @@ def test_after_a_committed_candidate_logits_and_cache_are_those_of_a_token_in_li
 @pytest.mark.parametrize(
     ("length", "candidate", "words"),
     [
-        (2, 0, "candidate 0 does not stand behind"),
-        (4, 0, "candidate 0 does not stand behind"),
+        (2, 0, "candidate 0 does not follow"),
+        (4, 0, "candidate 0 does not follow"),
         (3, 1, "no candidate 1"),
         (3, -1, "no candidate -1"),
     ],
@@ -298,8 +298,8 @@ def cached_from_beside(model, monkeypatch):
     """Mutant: keys and values are those of the drafted token that the candidate replaces."""
 
     def commit_candidate(candidate):
-        call, _ = model._branched
-        model._cached.append((int(call.tokens[candidate - len(call.parents)]), None))
+        call, _ = model._latest_candidates
+        model._append([int(call.tokens[candidate - len(call.parents)])])
 
     monkeypatch.setattr(model, "commit_candidate", commit_candidate)
 
@@ -330,10 +330,3 @@ def test_row_invariance_is_measured_with_candidates_too(folder, monkeypatch, mut
     found = measure_row_invariance(folder, read_manifest(folder).target, "int8", Device(1))
     assert found.is_row_invariant
     assert found.candidates == (mutant is None)
-
-
-def test_a_manifest_from_before_candidates_is_one_without(folder):
-    manifest = read_manifest(folder)
-    record = dataclasses.asdict(manifest.target.variants["int8"].row_invariance)
-    del record["candidates"]
-    assert not parsed(RowInvariance, record, "row_invariance").candidates

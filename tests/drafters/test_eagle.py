@@ -28,14 +28,18 @@ from edgespec.core.verification import RULES
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
 from edgespec.measure.predict import model_trace
-from edgespec_distill.data.draft_vocabulary import whole
+from edgespec_distill.data.draft_vocabulary import full_vocabulary
 from edgespec_distill.data.examples import Text
-from edgespec_distill.data.outputs import SamplingPlan, generate_with_distributions
-from edgespec_distill.models import trainable as models
-from edgespec_distill.models.eagle_student import Eagle, embedded, layers_to_read, read
-from edgespec_distill.models.student import last, small_model
-from edgespec_distill.models.t5_forward import rms_norm
-from edgespec_distill.models.trainable import Causal, EagleStudent
+from edgespec_distill.data.text_generation import (
+    GenerationSettings,
+    generate_with_distributions,
+)
+from edgespec_distill.models import causal as causal_module
+from edgespec_distill.models.causal import Causal
+from edgespec_distill.models.eagle_module import Eagle, embedded, feature_layers, fused
+from edgespec_distill.models.eagle_student import EagleStudent
+from edgespec_distill.models.rms_norm import rms_norm
+from edgespec_distill.models.untrained_draft import last_layers, untrained_draft
 from edgespec_export.api import export_pair
 from edgespec_runtimes.ort import prefill
 
@@ -49,8 +53,8 @@ def case(request, tmp_path_factory) -> tuple[Path, int]:
 @pytest.fixture(scope="module")
 def causal(case) -> Causal:
     model = AutoModelForCausalLM.from_pretrained(case[0], dtype=torch.float32).eval()
-    causal = Causal(model, whole(SIZE))
-    causal.shows = layers_to_read(3)
+    causal = Causal(model, full_vocabulary(SIZE))
+    causal.feature_layers = feature_layers(3)
     return causal
 
 
@@ -78,19 +82,19 @@ def guesses(reading, causal: Causal, text: Text, count: int = GUESSES) -> list[n
     """Logits of the first, second, … drafted token, as training computes them."""
     features = {text: causal.features([text])[0]}
     learner = EagleStudent(*reading[0], features)
-    hidden = islice(learner.guesses([text]), count)
+    hidden = islice(learner.hidden_states([text]), count)
     return [(states @ learner.head.T).detach().numpy() for states in hidden]
 
 
 def starting(causal: Causal, width: int | None) -> tuple[EagleStudent, list[Text]]:
     """An untrained head and texts to start from."""
     prompts = [[40 + n, 41, 42, 50 + n, 60] for n in range(40)]
-    examples, shown = generate_with_distributions(causal, prompts, SamplingPlan(20, [1], 1.0))
+    examples, shown = generate_with_distributions(causal, prompts, GenerationSettings(20, [1], 1.0))
     texts = [Text(tuple(e.prompt), tuple(e.output)) for e in examples]
-    shape = {"layers": 1, "encoder_layers": 1, "width": width, "vocabulary": whole(SIZE)}
-    body = small_model(causal.model, **shape, seed=0, keep=last)
-    eagle = Eagle(body, causal.shows, causal.model.config.hidden_size)
-    return EagleStudent(eagle, whole(SIZE), dict(zip(texts, shown, strict=True))), texts
+    shape = {"layers": 1, "encoder_layers": 1, "width": width, "vocabulary": full_vocabulary(SIZE)}
+    body = untrained_draft(causal.model, **shape, seed=0, keep=last_layers)
+    eagle = Eagle(body, causal.feature_layers, causal.model.config.hidden_size)
+    return EagleStudent(eagle, full_vocabulary(SIZE), dict(zip(texts, shown, strict=True))), texts
 
 
 @torch.no_grad()
@@ -99,7 +103,7 @@ def error(draft: EagleStudent, texts: list[Text]) -> float:
     join, errors = draft.model.join, []
     for text in texts:
         ids = torch.tensor([*text.prompt, *text.output[:-1]])
-        state = rms_norm(join.state_norm, read(draft.model, draft._features[text]))
+        state = rms_norm(join.state_norm, fused(draft.model, draft._features[text]))
         token = rms_norm(join.token_norm, embedded(draft.model, ids))
         errors.append((join.token(token[1:]) + join.state(state[:-1]) - state[1:]).square())
     return torch.cat(errors).mean().item()
@@ -121,7 +125,7 @@ def test_the_targets_features_are_the_hidden_states_of_transformers(causal, read
 def test_an_untrained_head_predicts_the_next_state_by_least_squares(causal, width):
     draft, texts = starting(causal, width)
     before = error(draft, texts)
-    draft.begin(texts)
+    draft.initialise(texts)
     least = error(draft, texts)
     assert least < 0.8 * before
     generator = torch.Generator().manual_seed(0)
@@ -135,7 +139,7 @@ def test_an_untrained_head_predicts_the_next_state_by_least_squares(causal, widt
 
 def test_layers_start_as_copies_of_the_targets_last_ones(causal):
     draft, texts = starting(causal, None)
-    draft.begin(texts)
+    draft.initialise(texts)
     streams = torch.cat([causal.features([text])[0][:, -64:] for text in texts])
     size = streams.square().mean(1).sqrt().median()
     theirs = causal.model.model.layers[-1].state_dict()
@@ -145,11 +149,12 @@ def test_layers_start_as_copies_of_the_targets_last_ones(causal):
 
 
 def test_features_recorded_while_generating_are_those_of_the_finished_texts(causal, monkeypatch):
-    monkeypatch.setattr(models, "PROMPTS", 2 * len(PROMPT))  # two prompts are read at once
+    two_prompts = 2 * len(PROMPT)  # are read at once
+    monkeypatch.setattr(causal_module, "PREFILL_POSITIONS", two_prompts)
     prompts = [PROMPT, PROMPT[:2], PROMPT[2:], PROMPT[:1], PROMPT[3:]]
     torch.manual_seed(0)
     examples, shown = generate_with_distributions(
-        causal, prompts, SamplingPlan(12, range(60), 1.0, enough=0.8)
+        causal, prompts, GenerationSettings(12, range(60), 1.0, finished_share=0.8)
     )
     assert len({len(example) for example in examples}) > 2
     for example, ours in zip(examples, shown, strict=True):
@@ -222,12 +227,12 @@ def test_a_position_without_a_state_before_it_is_refused(reading):
     pair.target.prefill(PROMPT)
     pair.draft.prefill(PROMPT)
     pair.draft.score([3])
-    with pytest.raises(EdgespecError, match="score those behind it one at a time"):
+    with pytest.raises(EdgespecError, match="score later ones one at a time"):
         pair.draft.score([4, 5])
     pair.draft.score([4])
     pair.draft.score([5])
     pair.draft.rewind(pair.draft.length - 1)
-    with pytest.raises(EdgespecError, match="score those behind it one at a time"):
+    with pytest.raises(EdgespecError, match="score later ones one at a time"):
         pair.draft.score([6])  # its state stood behind the token that was taken back
 
 
@@ -243,14 +248,14 @@ def test_a_long_prompt_is_read_in_pieces(reading, monkeypatch):
     pair = edgespec.load(reading[1], threads=1)
     options = {"max_new_tokens": 12, "draft": "model", "gamma": 3}
     whole = pair.generate(PROMPT, **options).stats
-    monkeypatch.setattr(prefill, "LONGEST", 3)
+    monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 3)
     assert pair.generate(PROMPT, **options).stats.evaluated_at == whole.evaluated_at
 
 
 @pytest.mark.parametrize("piece", [512, 5])
 def test_reusing_a_conversations_cache_changes_no_draft(reading, monkeypatch, piece):
     """Caches kept or emptied before each turn: the same seed gives the same rounds."""
-    monkeypatch.setattr(prefill, "LONGEST", piece)
+    monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", piece)
     pair = edgespec.load(reading[1], threads=1)
     process = Sampling(1.0).processor()
 
@@ -331,7 +336,8 @@ def test_a_trace_separates_later_drafted_tokens_from_first_ones(causal, reading)
 
 def test_an_eagle_head_cannot_be_a_target(target, tmp_path):
     write_eagle(target, tmp_path / "draft")
-    with pytest.raises(EdgespecError, match="reads its target's hidden states .*, so it cannot be"):
+    message = r"reads its target's hidden states .*, so it cannot be"
+    with pytest.raises(EdgespecError, match=message):
         export_pair(str(tmp_path / "draft"), None, tmp_path / "pair")
 
 
@@ -354,9 +360,9 @@ def test_an_eagle_head_belongs_to_its_target(target, tmp_path):
 @pytest.mark.parametrize(
     ("role", "features", "words"),
     [
-        ("target", 0, r"decoder.onnx shows 128 numbers .* manifest says 0; export the pair again"),
+        ("target", 0, r"decoder.onnx returns 128 features .* manifest says 0; export the pair"),
         ("target", -1, r"edgespec.json is damaged \(features is -1, start_token None\)"),
-        ("draft", 64, r"the draft reads 64 numbers .* target shows 128; export the two together"),
+        ("draft", 64, r"the draft takes 64 features .* returns 128; export the two together"),
     ],
 )
 def test_a_manifest_of_two_exports_is_one_line(reading, tmp_path, role, features, words):
@@ -389,8 +395,7 @@ def test_an_impossible_config_is_one_line(target, tmp_path, changes, words):
 
 def test_the_jax_path_refuses_an_eagle_head(target, tmp_path):
     jax_weights = pytest.importorskip("edgespec_jax.jax_weights")
+    adapter = pytest.importorskip("edgespec.cli.jax_checkpoint")
     write_eagle(target, tmp_path / "draft")
-    with pytest.raises(
-        EdgespecError, match="is of family eagle; the JAX path has T5 and Llama only"
-    ):
-        jax_weights.open_jax_model(str(tmp_path / "draft"), "fp32")
+    with pytest.raises(EdgespecError, match="model_type is 'eagle'; the JAX path has llama"):
+        jax_weights.load_jax_model(adapter.open_jax_checkpoint(str(tmp_path / "draft")))

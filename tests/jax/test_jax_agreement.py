@@ -1,10 +1,10 @@
-"""Claim: given the same random numbers, the JAX loop and the ONNX Runtime loop decide alike.
+"""Claim: with the same random numbers, the JAX loop and the ONNX Runtime loop decide alike.
 
-200 prompts on the shipped pair in float32, greedy and sampled, token rule and block rule: every
-round of both is compared: what was drafted, how much the rule looked at and accepted, what was
-emitted. Where they part, the round's narrowest decision is printed and must be a near-tie: nearer
-than logits of two float32 implementations agree. One compilation serves all prompts, and each call
-takes over the cache buffers of the one before.
+200 prompts on the shipped pair in float32, greedy and sampled, token rule and block rule. Every
+round of both is compared: the drafted tokens, how many were evaluated and accepted, the emitted
+tokens. Where they differ, the round's narrowest decision is printed and must be a near-tie: closer
+than the logits of two float32 implementations agree. One compilation serves all prompts, and each
+call reuses the cache buffers of the call before.
 """
 
 import math
@@ -31,6 +31,7 @@ pytest.importorskip("jax")
 jax_draws = pytest.importorskip("edgespec_jax.jax_draws")
 jax_path = pytest.importorskip("edgespec_jax.jax_pair")
 jax_weights = pytest.importorskip("edgespec_jax.jax_weights")
+checkpoints = pytest.importorskip("edgespec.cli.jax_checkpoint")
 
 PROMPTS, GAMMA, LIMIT = 200, 3, 12
 NEAR_TIE = 1e-4
@@ -38,11 +39,14 @@ TABLES = 8
 KNOWN = "game library data files tool for the and GNOME Python documentation editor C++ fonts"
 
 
+def load(role, number_format="fp32"):
+    checkpoint = checkpoints.open_jax_checkpoint(str(MODELS / f"en-de-{role}"))
+    return jax_weights.load_jax_model(checkpoint, number_format)
+
+
 @pytest.fixture(scope="module")
 def models():
-    return [
-        jax_weights.open_jax_model(str(MODELS / f"en-de-{role}")) for role in ("target", "draft")
-    ]
+    return [load(role) for role in ("target", "draft")]
 
 
 class Onnx:
@@ -79,8 +83,8 @@ def tables():
     return [DrawTable.draw(seed, LIMIT, GAMMA, 8192) for seed in range(TABLES)]
 
 
-class Watched:
-    """A process that notes how far the largest logit was from the second."""
+class MarginRecorder:
+    """A process that records the smallest margin between the largest logit and the second."""
 
     def __init__(self, process):
         self._process = process
@@ -92,8 +96,8 @@ class Watched:
         return self._process(logits)
 
 
-class Recorded(ModelDrafter):
-    """A model draft that keeps its latest proposal."""
+class RecordingDrafter(ModelDrafter):
+    """A model drafter that keeps its latest proposal."""
 
     def propose(self, text, gamma, randomness):
         proposal = super().propose(text, gamma, randomness)
@@ -102,11 +106,11 @@ class Recorded(ModelDrafter):
 
 
 def onnx_rounds(onnx, prompt, rule, temperature, table):
-    """(proposed tokens, evaluated, accepted, emitted tokens) and narrowest decision, a round."""
+    """Yields ((proposed, evaluated, accepted, emitted), narrowest margin) for each round."""
     randomness = TableRandomness(table)
-    process = Watched(Sampling(temperature).processor())
+    process = MarginRecorder(Sampling(temperature).processor())
     ends = set(onnx.manifest.eos_token_ids)
-    draft = Recorded(onnx.draft, process, onnx.vocabulary, ends)
+    draft = RecordingDrafter(onnx.draft, process, onnx.vocabulary, ends)
     rounds = speculate(
         onnx.target,
         draft,
@@ -138,28 +142,28 @@ def test_every_round_of_both_loops_is_the_same(onnx, models, prompts, tables, ru
     )
     shared = [jax_draws.tabled(table) for table in tables]
     decisions, ties = 0, []
-    for place, prompt in enumerate(prompts):
-        given_away = decoder._caches[0][0].keys
-        text = decoder.generate(prompt, draws=shared[place % TABLES])
-        assert given_away.is_deleted()  # donated: there is never a second set of caches
-        mine = [(r.proposed, r.evaluated, r.accepted, r.tokens) for r in text.rounds]
-        theirs = onnx_rounds(onnx, prompt, rule, temperature, tables[place % TABLES])
-        for at, ((expected, closest), found) in enumerate(zip(theirs, mine, strict=False)):
+    for index, prompt in enumerate(prompts):
+        donated = decoder._caches[0][0].keys
+        text = decoder.generate(prompt, draws=shared[index % TABLES])
+        assert donated.is_deleted()  # there is never a second set of caches
+        by_jax = [(r.proposed, r.evaluated, r.accepted, r.tokens) for r in text.rounds]
+        by_onnx = onnx_rounds(onnx, prompt, rule, temperature, tables[index % TABLES])
+        for at, ((expected, closest), found) in enumerate(zip(by_onnx, by_jax, strict=False)):
             if found != expected:
                 ties.append(closest)
-                print(f"prompt {place} round {at}: {closest:.1e} from a tie: {expected}, {found}")
+                print(f"prompt {index} round {at}: {closest:.1e} from a tie: {expected}, {found}")
                 break
             decisions += len(expected[0]) + expected[1] + 1
         else:
-            assert sum(len(r[3]) for r in mine) == len(text.tokens) > 0
-    print(f"{decisions} decisions alike, {len(ties)} of {PROMPTS} texts part at a near-tie")
+            assert sum(len(r[3]) for r in by_jax) == len(text.tokens) > 0
+    print(f"{decisions} equal decisions, {len(ties)} of {PROMPTS} texts differ after a near-tie")
     assert all(closest < NEAR_TIE for closest in ties)
     assert len(ties) <= PROMPTS // 50
     assert decoder.traces == 1
 
 
-def test_a_batch_is_its_texts_one_by_one(models, prompts):
-    """Rows of different lengths, sampled: the same texts as alone with the same keys."""
+def test_a_batch_gives_the_same_texts_as_single_calls(models, prompts):
+    """Sampled, with prompts of different lengths; each text has the same key in both."""
     import jax
 
     decoder = jax_path.JaxDecoder(
@@ -173,11 +177,8 @@ def test_a_batch_is_its_texts_one_by_one(models, prompts):
 
 
 def test_half_precision_runs_the_same_loop():
-    """bfloat16: no claim on its text, but every round is possible and the limit holds."""
-    models = [
-        jax_weights.open_jax_model(str(MODELS / f"en-de-{role}"), "bf16")
-        for role in ("target", "draft")
-    ]
+    """bfloat16: its text is not checked, but every round is valid and the limit holds."""
+    models = [load(role, "bf16") for role in ("target", "draft")]
     decoder = jax_path.JaxDecoder(*models, gamma=2, prompt_capacity=16, capacity=LIMIT, ends=())
     assert decoder._caches[0][0].keys.dtype == "bfloat16"
     text = decoder.generate([11, 12, 1], max_new_tokens=9)
@@ -198,4 +199,4 @@ def test_mistakes_are_named(models):
     with pytest.raises(UsageError, match="gamma is 4; give 0, or a draft"):
         jax_path.JaxDecoder(models[0])
     with pytest.raises(UsageError, match="format is 'fp8'; give one of: fp32, bf16"):
-        jax_weights.open_jax_model(str(MODELS / "en-de-draft"), "fp8")
+        load("draft", "fp8")

@@ -1,8 +1,8 @@
 """Claim: the JAX networks compute what transformers computes: float32 logits within 1e-4.
 
-Tiny random checkpoints of every kind the JAX path knows, with awkward sizes, and the shipped pair.
-The JAX side prefills a padded prompt and scores the text in two cached calls with a rejected tail
-between them, so that padding, cache and rewind are part of what is compared.
+Tested on tiny random checkpoints of every kind that the JAX path has, with awkward sizes, and on
+the shipped pair. The JAX side prefills a padded prompt and scores the text in two cached calls with
+a rejected tail between them, so the comparison includes padding, cache and rewind.
 """
 
 import numpy as np
@@ -17,6 +17,7 @@ jnp = pytest.importorskip("jax.numpy")
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 blocks = pytest.importorskip("edgespec_jax.jax_blocks")
+checkpoints = pytest.importorskip("edgespec.cli.jax_checkpoint")
 weights = pytest.importorskip("edgespec_jax.jax_weights")
 
 TOLERANCE = 1e-4
@@ -38,7 +39,7 @@ CASES = {
     "llama, tied head, biases": lambda folder: write_llama(
         folder, tie_word_embeddings=True, attention_bias=True, mlp_bias=True
     ),
-    "llama, said to be tied, with another head": lambda folder: add_tensor(
+    "llama, tied by its config, with another head": lambda folder: add_tensor(
         write_llama(folder, tie_word_embeddings=True),
         "lm_head.weight",
         like="model.embed_tokens.weight",
@@ -49,6 +50,10 @@ CASES = {
     "qwen3": lambda folder: write_llama(folder, model_type="qwen3", kv_heads=1, width=20),
 }
 PROMPT, TEXT, PADDING, HALF, JUNK = 9, 12, 4, 5, 3
+
+
+def load(source):
+    return weights.load_jax_model(checkpoints.open_jax_checkpoint(str(source)))
 
 
 def jax_logits(model, prompt, text):
@@ -81,7 +86,7 @@ def transformers_logits(source, prompt, text, pending, dtype=torch.float32):
 @pytest.mark.parametrize("case", CASES)
 def test_logits_are_those_of_transformers(case, tmp_path):
     source = CASES[case](tmp_path / "checkpoint")
-    model = weights.open_jax_model(str(source))
+    model = load(source)
     generator = np.random.default_rng(0)
     prompt, text = (
         [int(token) for token in generator.integers(model.network.vocab_size, size=size)]
@@ -99,21 +104,21 @@ def test_logits_of_the_shipped_pair_are_those_of_transformers(name):
     tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
     prompt = tokenizer.encode("GNOME development IDE, for C/C++ - data files").ids
     text = tokenizer.encode("Entwicklungsumgebung für GNOME - Datendateien").ids
-    logits, pending = jax_logits(weights.open_jax_model(str(source)), prompt, text)
+    logits, pending = jax_logits(load(source), prompt, text)
     difference = np.abs(logits - transformers_logits(source, prompt, text, pending)).max()
     print(f"{name}: max |difference| {difference:.1e}")
     assert difference <= TOLERANCE
 
 
-def test_a_long_random_text_is_as_near_to_float64_as_transformers_is():
-    """200 positions, beyond the 128 that relative positions tell apart.
+def test_a_long_random_text_is_as_close_to_float64_as_transformers_is():
+    """200 positions: more than the 128 distances that relative positions distinguish.
 
-    Random tokens make attention so sharp that float32 itself is a few 1e-4 off, in both.
+    Random tokens make attention so sharp that float32 differs from float64 by a few 1e-4.
     """
     source = MODELS / "en-de-target"
     generator = np.random.default_rng(1)
     prompt, text = ([int(t) for t in generator.integers(8192, size=size)] for size in (150, 199))
-    logits, pending = jax_logits(weights.open_jax_model(str(source)), prompt, text)
+    logits, pending = jax_logits(load(source), prompt, text)
     exact, theirs = (
         transformers_logits(source, prompt, text, pending, dtype)
         for dtype in (torch.float64, torch.float32)
@@ -123,10 +128,10 @@ def test_a_long_random_text_is_as_near_to_float64_as_transformers_is():
     assert ours <= 3 * np.abs(theirs - exact).max()
 
 
-def test_a_decoder_only_pair_speculates_its_own_greedy_text(tiny_checkpoints):
-    """Llama, prompts of any length down to one token: the speculative text is the plain one."""
+def test_a_decoder_only_pair_speculates_the_greedy_text_of_its_target(tiny_checkpoints):
+    """Llama, prompts of one token and more: the speculative text is the plain text."""
     path = pytest.importorskip("edgespec_jax.jax_pair")
-    models = [weights.open_jax_model(str(folder)) for folder in tiny_checkpoints]
+    models = [load(folder) for folder in tiny_checkpoints]
     sizes = {"greedy": True, "prompt_capacity": 8, "capacity": 24, "ends": ()}
     plain = path.JaxDecoder(*models, gamma=0, **sizes)
     fast = path.JaxDecoder(*models, gamma=3, rule="token", **sizes)

@@ -1,9 +1,8 @@
-"""Claim: the two implementations of the accept rules, numpy's on supports and JAX's on dense rows,
-decide alike when they are given the same uniforms, on random distributions of every kind.
+"""Claim: with the same uniforms, both implementations of the verification rules decide alike.
 
-Distributions are multiples of 1/64, so that both start from the same numbers although one computes in
-float64 and the other in float32; decisions nearer to a tie than float32's rounding do not count.
-Mutants must be caught by the same comparison.
+numpy's works on supports in float64, JAX's on dense rows in float32. The random distributions are
+of several kinds and are multiples of 1/64, which both formats represent exactly. Decisions closer
+to a tie than float32's rounding are not compared. The same comparison must catch mutants.
 """
 
 import numpy as np
@@ -16,7 +15,7 @@ from edgespec_jax.draw_table import DrawTable, TableRandomness
 
 jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
-jax_accept = pytest.importorskip("edgespec_jax.jax_verification")
+verification = pytest.importorskip("edgespec_jax.jax_verification")
 jax_draws = pytest.importorskip("edgespec_jax.jax_draws")
 
 GAMMA, V, CASES = 4, 6, 400
@@ -36,7 +35,7 @@ def random_distribution(generator, kind):
 
 
 def random_case(seed):
-    """Distributions q [γ, V] and p [γ + 1, V], tokens that q can draw, how many are meant, and numbers."""
+    """Tokens drawn from q [γ, V], q, p [γ + 1, V], the number of valid tokens, a random table."""
     generator = np.random.default_rng(seed)
     kind = KINDS[seed % len(KINDS)]
     p = np.array([random_distribution(generator, kind) for _ in range(GAMMA + 1)])
@@ -45,7 +44,7 @@ def random_case(seed):
         if kind == "equal"
         else np.array([random_distribution(generator, kind) for _ in p[:-1]])
     )
-    if kind == "one-hot" and seed % 3:  # else probability would reject nearly every first token
+    if kind == "one-hot" and seed % 3:  # otherwise nearly every first token is rejected
         q = np.where(generator.random((GAMMA, 1)) < 0.7, p[:GAMMA], q)
     tokens = np.array([generator.choice(V, p=row) for row in q])
     return tokens, q, p, int(generator.integers(GAMMA + 1)), DrawTable.draw(seed, 1, GAMMA, V)
@@ -60,7 +59,7 @@ def numpy_round(rule, case):
     """(accepted, evaluated, last token, narrowest decision) by `edgespec.core.verification`."""
     tokens, q, p, drafted, table = case
     randomness = TableRandomness(table)
-    for row in q[:drafted]:  # the drafted tokens read their places of the table first
+    for row in q[:drafted]:  # the drafted tokens read their entries of the table first
         randomness.categorical(on_support(row))
     randomness.closest = np.inf
     proposal = Proposal(tokens[:drafted].tolist(), [on_support(row) for row in q[:drafted]])
@@ -73,7 +72,7 @@ def jax_round(rule):
     @jax.jit
     def round_(tokens, q, p, drafted, uniforms, noise):
         result = rule(tokens, q, p, drafted, uniforms)
-        last = jax_accept.draw_token(result.next, noise[drafted], greedy=False)
+        last = verification.draw_token(result.next, noise[drafted], greedy=False)
         return result.accepted, result.evaluated, last
 
     def run(case):
@@ -86,7 +85,7 @@ def jax_round(rule):
 
 
 def differences(rule, reference):
-    """Cases that came out differently, but for those that rounding may decide."""
+    """Seeds of the cases with different results, except where rounding may decide."""
     run = jax_round(rule)
     wrong = []
     for seed in range(CASES):
@@ -98,8 +97,8 @@ def differences(rule, reference):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_the_rules_decide_alike(name):
-    assert differences(jax_accept.RULES[name], RULES[name]) == []
+def test_both_implementations_decide_alike(name):
+    assert differences(verification.RULES[name], RULES[name]) == []
 
 
 def test_the_cases_reach_every_accepted_length_under_both_rules():
@@ -109,32 +108,32 @@ def test_the_cases_reach_every_accepted_length_under_both_rules():
 
 
 def residual_is_p(tokens, q, p, drafted, uniforms):
-    result = jax_accept.token_rule(tokens, q, p, drafted, uniforms)
+    result = verification.token_rule(tokens, q, p, drafted, uniforms)
     return result._replace(next=p[result.accepted])
 
 
 def drafted_is_ignored(tokens, q, p, drafted, uniforms):
-    return jax_accept.token_rule(tokens, q, p, jnp.int32(GAMMA), uniforms)
+    return verification.token_rule(tokens, q, p, jnp.int32(GAMMA), uniforms)
 
 
-@pytest.mark.parametrize("mutant", [residual_is_p, drafted_is_ignored, jax_accept.block_rule])
+@pytest.mark.parametrize("mutant", [residual_is_p, drafted_is_ignored, verification.block_rule])
 def test_another_rule_is_caught(mutant):
     assert differences(mutant, RULES["token"])
 
 
 def test_a_greedy_distribution_is_one_hot_at_the_first_maximum():
     logits = jnp.array([[1.0, 3.0, 3.0], [-1.0, -2.0, -5.0]])
-    distribution = jax_accept.distribution(logits, jnp.float32(1), greedy=True)
+    distribution = verification.distribution(logits, jnp.float32(1), greedy=True)
     assert distribution.tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
 def chi_squared(draw_token):
-    """Of 20 000 keyed races against their weights: 4 degrees of freedom."""
+    """χ² of the winners of 20 000 keyed races against their weights: 4 degrees of freedom."""
     weights, count = jnp.array([0.4, 0.3, 0.15, 0.1, 0.05, 0.0]), 20_000
     draws = jax_draws.Keyed(jax.random.key(1))
 
-    def one(place):
-        return draw_token(weights, jax_draws.noise(draws, place, 0, 6))
+    def one(emitted):
+        return draw_token(weights, jax_draws.noise(draws, emitted, 0, 6))
 
     seen = np.bincount(jax.vmap(one)(jnp.arange(count)), minlength=6)
     assert seen[5] == 0  # a token without weight never wins
@@ -143,17 +142,20 @@ def chi_squared(draw_token):
 
 
 def test_a_race_is_won_as_often_as_a_weight_says():
-    """False alarm: p = 1e-6 (the key is fixed, so it cannot come and go). The same count of races
-    must tell weights apart that are wrong by 2 % of the mass."""
+    """The limit is the χ² of p = 1e-6; the key is fixed, so the result never changes.
+
+    The same number of races must detect weights that are wrong by 2 % of the mass.
+    """
     limit = 33.4
-    assert chi_squared(lambda w, noise: jax_accept.draw_token(w, noise, greedy=False)) < limit
+    assert chi_squared(lambda w, noise: verification.draw_token(w, noise, greedy=False)) < limit
     wrong = jnp.array([-0.02, 0.02, 0, 0, 0, 0])
     assert (
-        chi_squared(lambda w, noise: jax_accept.draw_token(w + wrong, noise, greedy=False)) > limit
+        chi_squared(lambda w, noise: verification.draw_token(w + wrong, noise, greedy=False))
+        > limit
     )
 
 
-def test_decisions_of_a_round_have_numbers_of_their_own():
+def test_every_decision_has_its_own_random_numbers():
     draws = jax_draws.Keyed(jax.random.key(0))
     rows = [jax_draws.noise(draws, jnp.int32(e), k, 3) for e in range(4) for k in range(4)]
     rows += [jax_draws.uniforms(draws, jnp.int32(e), 3) for e in range(4)]

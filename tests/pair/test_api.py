@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import edgespec
 from checkpoints import byte_tokenizer, word_tokenizer, write_circle, write_llama, write_noisy
 from edgespec.core.distribution import Distribution
 from edgespec.core.draft import Proposal
+from edgespec.drafters.registry import OWN_DRAFT_COST, own_costs
 from edgespec.errors import EdgespecError
 from edgespec.pair.generation import StopCondition
 from edgespec.pair.tokenizer import GrowingText
@@ -103,7 +105,7 @@ def test_a_stream_may_be_left_at_any_token(pair):
         assert pair.generate(ENGLISH).text == whole.text
 
 
-def test_a_stream_that_had_all_its_tokens_ends_though_another_text_was_begun(words):
+def test_a_stream_that_had_all_its_tokens_frees_the_pair(words):
     for options in ({"max_new_tokens": 3, "ignore_eos": True}, {"stop": " "}):
         stream = words.stream(WORDS, **options)
         while len(stream.result.token_ids) != 3 and next(stream, None):
@@ -111,6 +113,67 @@ def test_a_stream_that_had_all_its_tokens_ends_though_another_text_was_begun(wor
         words.generate("w7", max_new_tokens=2)
         assert list(stream) == []
         assert stream.result.finish_reason in ("max_tokens", "stop")
+
+
+def test_two_threads_on_one_pair_get_right_texts_or_an_error(tiny):
+    prompts = ["abc", "xyz", "hello", "0123"]
+    expected = {prompt: tiny.generate(prompt, ignore_eos=True).token_ids for prompt in prompts}
+    wrong, right, refused = [], [], []
+
+    def generate(prompt):
+        for _ in range(25):
+            try:
+                tokens = tiny.generate(prompt, ignore_eos=True).token_ids
+            except edgespec.UsageError as error:
+                refused.append(str(error))
+            else:
+                (right if tokens == expected[prompt] else wrong).append(prompt)
+
+    with ThreadPoolExecutor(len(prompts)) as pool:
+        list(pool.map(generate, prompts))
+    assert not wrong
+    assert right
+    assert all("is generating another text" in line for line in refused)
+
+
+def test_a_running_stream_refuses_another_thread_and_goes_on(tiny):
+    expected = tiny.generate("abc", ignore_eos=True).token_ids
+    stream = tiny.stream("abc", ignore_eos=True)
+    next(stream)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(edgespec.UsageError, match="another text"):
+        pool.submit(tiny.generate, "xyz").result()
+    for _ in stream:
+        pass
+    assert stream.result.token_ids == expected
+
+
+@pytest.mark.parametrize("leave", ["close", "with", "forget", "fail"])
+def test_a_stream_that_is_left_frees_the_pair(tiny, leave, monkeypatch):
+    stream = tiny.stream("abc", ignore_eos=True)
+    if leave == "with":
+        with stream:
+            next(stream)
+    elif leave == "fail":
+        monkeypatch.setattr(tiny.target, "score", None)
+        with pytest.raises(TypeError):
+            tiny.generate("abc", draft=False)
+        monkeypatch.undo()
+    else:
+        next(stream)
+    if leave == "close":
+        stream.close()
+        assert list(stream) == []
+    if leave == "forget":
+        del stream
+    assert tiny.generate("xyz", max_new_tokens=3).token_ids
+
+
+def test_a_stream_that_was_not_begun_occupies_nothing(tiny):
+    stream = tiny.stream("abc", ignore_eos=True)
+    expected = tiny.generate("abc", ignore_eos=True).token_ids
+    for _ in stream:
+        pass
+    assert stream.result.token_ids == expected
 
 
 # --- characters of several tokens ----------------------------------------------------------------
@@ -352,7 +415,7 @@ def test_the_counts_add_up(pair, words, rule, temperature, draft, stop):
 
 
 class Wild:
-    """A caller's own draft: any tokens, some of them with a wide distribution that they were drawn from."""
+    """A caller's own drafter: any tokens, some drawn from a wide distribution."""
 
     seconds = 0.0
 
@@ -378,6 +441,48 @@ def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, ga
     assert result.stats.drafted > 0
 
 
+@pytest.mark.parametrize("cost", [None, 0.0, 0.05, 5.0])
+def test_a_callers_drafter_is_not_free_unless_it_says_so(pair, cost):
+    """What it costs decides how often it is asked, never the greedy text."""
+    wild = Wild(40)
+    if cost is not None:
+        wild.cost = cost
+    result = pair.generate(ENGLISH, draft=wild, ignore_eos=True, max_new_tokens=60)
+    plain = pair.generate(ENGLISH, draft=False, ignore_eos=True, max_new_tokens=60)
+    assert result.token_ids == plain.token_ids
+    costs = own_costs(wild, pair.costs["lookup"])
+    assert costs.draft == (OWN_DRAFT_COST if cost is None else cost)
+    if cost == 5.0:  # more than any acceptance brings back
+        assert result.stats.drafted == 0
+
+
+def test_a_callers_drafter_that_costs_more_drafts_less(pair):
+    drafted = []
+    for cost in (0.0, 0.3, 0.9):
+        wild = Wild(40)
+        wild.cost = cost
+        options = {"draft": wild, "ignore_eos": True, "max_new_tokens": 60}
+        drafted.append(pair.generate(ENGLISH, **options).stats.drafted)
+    assert drafted == sorted(drafted, reverse=True)
+    assert drafted[0] > drafted[-1]
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+def test_a_seed_draws_the_same_text_again_with_a_callers_drafter(pair, temperature):
+    options = {"seed": 5, "temperature": temperature, "max_new_tokens": 40, "ignore_eos": True}
+    first, second = (pair.generate(ENGLISH, draft=Wild(40), **options) for _ in range(2))
+    assert first.token_ids == second.token_ids
+    assert first.stats.drafted == second.stats.drafted
+
+
+@pytest.mark.parametrize("cost", [-1, float("nan"), float("inf"), "cheap", None])
+def test_a_cost_that_is_none_is_refused(pair, cost):
+    wild = Wild(40)
+    wild.cost = cost
+    with pytest.raises(edgespec.UsageError, match=r"the drafter's cost is .* a number from 0"):
+        pair.stream(ENGLISH, draft=wild)
+
+
 @pytest.mark.parametrize("rule", ["token", "block"])
 def test_a_draft_whose_distribution_lacks_its_own_token_is_refused(pair, rule):
     class Untrue(Wild):
@@ -385,7 +490,7 @@ def test_a_draft_whose_distribution_lacks_its_own_token_is_refused(pair, rule):
             return Proposal([9], [Distribution(np.array([3, 4]), np.array([0.5, 0.5]))])
 
     with pytest.raises(
-        EdgespecError, match="proposed token 9, to which its distribution gives no prob"
+        EdgespecError, match="proposed token 9, to which its distribution q gives probability 0"
     ):
         pair.generate(ENGLISH, draft=Untrue(40), temperature=1.0, rule=rule)
 

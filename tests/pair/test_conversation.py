@@ -133,7 +133,7 @@ def rough(model, monkeypatch):
     def roughly(tokens, candidates=(), *, prefill=False):
         start, call = model.length, run(tokens, candidates, prefill=prefill)
         if len(tokens) > MAX_ROWS:
-            for array in model._cache.values():
+            for array in model.cache.values():
                 array[:, :, start : start + len(tokens)] *= 1.05
         return call
 
@@ -141,7 +141,7 @@ def rough(model, monkeypatch):
 
 
 def by_tokens_alone(cached, anew):
-    """What `prefill.kept` would be if it did not ask how a position was computed."""
+    """Mutant of `prefill.reusable_length` that ignores which call computed a position."""
     alike = [ours[0] == theirs[0] for ours, theirs in zip(cached, anew, strict=False)]
     return alike.index(False) if False in alike else len(alike)
 
@@ -150,7 +150,7 @@ def by_tokens_alone(cached, anew):
 def test_answers_do_not_depend_on_how_a_long_call_rounds(pair, monkeypatch, mutant):
     rough(pair.target, monkeypatch)
     if mutant is not None:
-        monkeypatch.setattr(ort, "kept", mutant)
+        monkeypatch.setattr(ort, "reusable_length", mutant)
 
     answered = {"role": "assistant", "content": "Of course. " * 20}
     messages = [user_message(QUESTIONS[0]), answered, user_message("And?")]
@@ -211,7 +211,7 @@ def test_a_prompt_that_is_no_conversation_is_computed_whole(pair, monkeypatch):
 
 def test_a_call_that_would_hold_other_tokens_is_made_anew(folder, monkeypatch):
     """A long call may round otherwise than a shorter one: none is kept in part."""
-    monkeypatch.setattr(prefill, "LONGEST", 20)
+    monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 20)
     target = read_manifest(folder).target
     model = open_model(folder, target, "fp32", device=Device(1), min_rows=2, max_rows=17)
 
@@ -243,7 +243,7 @@ def test_a_draft_reads_the_newest_answer_and_message_only(pair, monkeypatch):
 
 def test_any_history_leaves_what_a_fresh_model_computes(folder, monkeypatch):
     """The logits behind a conversation, bit by bit, after any calls before it."""
-    monkeypatch.setattr(prefill, "LONGEST", 20)
+    monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 20)
     exported = read_manifest(folder).target
     used, fresh = (
         open_model(folder, exported, "int8", capacity=99, device=Device(1), min_rows=2, max_rows=17)

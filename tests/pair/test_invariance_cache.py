@@ -1,7 +1,7 @@
 """Claim: a target speculates only where it was found exact on this very machine.
 
-What was measured elsewhere, with another number of threads or of another graph is measured again,
-once, and the verdict is kept beside the pair.
+What was measured elsewhere, with another number of threads or for another graph is measured again,
+once, and the result is kept in the pair's folder.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Manifest, RowInvariance, read_manifest, write_manifest
 from edgespec.cli.main import main
 from edgespec.core.device import HERE, Device
-from edgespec.pair import invariance_cache as verdicts
+from edgespec.pair import invariance_cache
 from edgespec.pair.invariance_cache import INVARIANCE_FILE
-from edgespec.pair.runtime import describe, measure_row_invariance
+from edgespec.pair.runtime import machine_of, measure_row_invariance
+from edgespec_runtimes.machine import Machine
+from logged import logged_lines
 
 ELSEWHERE = "onnxruntime 1.0 on a telephone"
 
@@ -36,7 +38,7 @@ def from_elsewhere(own_pair):
     (own_pair / INVARIANCE_FILE).unlink(missing_ok=True)
     manifest = read_manifest(own_pair)
     found = manifest.target.variants["fp32"].row_invariance
-    foreign = dataclasses.replace(found, measured_on=ELSEWHERE)
+    foreign = dataclasses.replace(found, measured_on=ELSEWHERE, machine="0" * 64)
     write_manifest(with_invariance(manifest, foreign), own_pair)
     return own_pair
 
@@ -50,14 +52,14 @@ def measurements(monkeypatch):
         made.append((variant, device.threads))
         return measure_row_invariance(folder, exported, variant, device)
 
-    monkeypatch.setattr(verdicts, "measure_row_invariance", measured)
+    monkeypatch.setattr(invariance_cache, "measure_row_invariance", measured)
     return made
 
 
 def load(folder, **options):
-    """The pair, and what was said while it was loaded."""
-    said = []
-    return edgespec.load(folder, say=said.append, **options), said
+    """The pair, and the lines that were logged while it was loaded."""
+    with logged_lines() as lines:
+        return edgespec.load(folder, **options), lines
 
 
 def test_what_export_found_on_this_machine_is_not_measured_again(tiny_folder, measurements):
@@ -75,13 +77,38 @@ def test_a_pair_from_another_machine_is_measured_once(from_elsewhere, measuremen
     assert said == []
 
 
+def test_the_same_machine_in_other_words_is_the_same_machine(own_pair, measurements, monkeypatch):
+    (own_pair / INVARIANCE_FILE).unlink(missing_ok=True)
+    load(own_pair, threads=2)
+    assert measurements == [("fp32", 2)]
+    monkeypatch.setattr(Machine, "__str__", lambda self: f"the computer {self.processor}")
+    for threads in (1, 2):  # from the manifest, and from the folder's own results
+        load(own_pair, threads=threads)
+    assert measurements == [("fp32", 2)]
+
+
+def test_everything_in_a_machines_record_is_in_its_digest():
+    machine = machine_of(Device(1))
+    others = [
+        dataclasses.replace(machine, **{field.name: "another"})
+        for field in dataclasses.fields(machine)
+    ]
+    assert len({machine.digest, *(other.digest for other in others)}) == len(others) + 1
+
+
+def test_a_draft_on_another_device_is_part_of_the_machine():
+    alone, same, both = (machine_of(Device(1), draft) for draft in (None, Device(1), Device(2)))
+    assert alone == same != both
+    assert str(both) == f"{alone}; draft: {machine_of(Device(2))}"
+
+
 def test_another_number_of_threads_is_another_machine(from_elsewhere, measurements):
     for threads in (1, 2, 1, 2):
         load(from_elsewhere, threads=threads)
     assert measurements == [("fp32", 1), ("fp32", 2)]
 
 
-def test_a_pair_exported_without_a_invariance_result_gets_one(own_pair, measurements):
+def test_a_pair_exported_without_measuring_is_measured(own_pair, measurements):
     (own_pair / INVARIANCE_FILE).unlink()
     write_manifest(with_invariance(read_manifest(own_pair), None), own_pair)
     pair, _ = load(own_pair)
@@ -93,7 +120,7 @@ def test_exact_elsewhere_and_not_here_means_no_speculation(from_elsewhere, monke
     def inexact(*arguments):
         return dataclasses.replace(measure_row_invariance(*arguments), is_row_invariant=False)
 
-    monkeypatch.setattr(verdicts, "measure_row_invariance", inexact)
+    monkeypatch.setattr(invariance_cache, "measure_row_invariance", inexact)
     for _ in range(2):  # measured, and remembered
         pair, _ = load(from_elsewhere)
         with pytest.raises(edgespec.EdgespecError, match="not row-invariant on this machine"):
@@ -101,26 +128,32 @@ def test_exact_elsewhere_and_not_here_means_no_speculation(from_elsewhere, monke
         assert pair.generate("text", max_new_tokens=4, draft=False).token_ids
 
 
-def test_a_invariance_result_belongs_to_a_graph(own_pair, measurements):
+def test_a_result_belongs_to_one_graph(own_pair, measurements):
     manifest = read_manifest(own_pair)
     graph = manifest.target.variants["fp32"].graphs[DECODER]
     manifest.files[graph]["sha256"] = "0" * 64
     assert (
-        verdicts.known_invariance(own_pair, with_invariance(manifest, None), "fp32", HERE) is None
+        invariance_cache.known_invariance(own_pair, with_invariance(manifest, None), "fp32", HERE)
+        is None
     )
-    assert verdicts.known_invariance(own_pair, read_manifest(own_pair), "fp32", HERE) is not None
+    assert (
+        invariance_cache.known_invariance(own_pair, read_manifest(own_pair), "fp32", HERE)
+        is not None
+    )
 
 
-RECORD = """[{{"graph": "{graph}", "row_invariance": {{"verdict": true, "min_rows": {least},
-    "max_rows": {most}, "one_row_difference": 0.0, "measured_on": "{here}"}}}}]"""
+ENTRY = """[{{"graph": "{graph}", "row_invariance": {{"is_row_invariant": true,
+    "min_rows": {least}, "max_rows": {most}, "one_row_difference": 0.0, "measured_on": "here",
+    "machine": "{machine}", "candidates": false}}}}]"""
 
 
 @pytest.mark.parametrize(("least", "most"), [(0, 17), (10**9, 10**9), (2, 40), (2, -3)])
-def test_a_record_that_cannot_be_is_none(from_elsewhere, measurements, least, most):
+def test_an_entry_that_cannot_be_is_ignored(from_elsewhere, measurements, least, most):
     manifest = read_manifest(from_elsewhere)
     graph = manifest.files[manifest.target.variants["fp32"].graphs[DECODER]]["sha256"]
-    record = RECORD.format(graph=graph, least=least, most=most, here=describe(Device(1)))
-    (from_elsewhere / INVARIANCE_FILE).write_text(record)
+    machine = machine_of(Device(1)).digest
+    entry = ENTRY.format(graph=graph, least=least, most=most, machine=machine)
+    (from_elsewhere / INVARIANCE_FILE).write_text(entry)
     load(from_elsewhere, threads=1)
     assert measurements == [("fp32", 1)]
 
@@ -139,7 +172,7 @@ def test_where_nothing_can_be_written_it_is_measured_each_time(
     def read_only(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(verdicts, "write_json", read_only)
+    monkeypatch.setattr(invariance_cache, "write_json", read_only)
     for _ in range(2):
         pair, _ = load(from_elsewhere)
         assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
@@ -159,7 +192,7 @@ def test_who_allows_what_is_inexact_need_not_wait(from_elsewhere, measurements):
 def test_no_more_tokens_are_drafted_than_were_found_exact(from_elsewhere):
     manifest = read_manifest(from_elsewhere)
     pair, _ = load(from_elsewhere, threads=1)
-    found = verdicts.known_invariance(from_elsewhere, manifest, "fp32", Device(1))
+    found = invariance_cache.known_invariance(from_elsewhere, manifest, "fp32", Device(1))
     assert pair.generate("text", max_new_tokens=20, gamma=found.max_rows - 1).token_ids
     with pytest.raises(edgespec.UsageError, match="exact for at most 16"):
         pair.generate("text", gamma=found.max_rows)

@@ -1,4 +1,4 @@
-"""The benchmark against peers: its order, its arithmetic, its log and its pipe, on toy peers."""
+"""The benchmark against peers: order, arithmetic, log and pipe, with stub peers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 # --- order -------------------------------------------------------------------------------------
 
 
-def test_ours_runs_beside_every_opponent() -> None:
+def test_ours_runs_next_to_every_opponent() -> None:
     order = interleaved(
         ["a plain", "b plain", "ours", "our plain"], ["a plain", "b plain"], "ours", 1
     )
@@ -30,7 +30,7 @@ def test_ours_runs_beside_every_opponent() -> None:
     ]
 
 
-def test_every_other_repeat_goes_backwards() -> None:
+def test_every_other_repeat_is_reversed() -> None:
     ways = ["a", "ours"]
     assert interleaved(ways, ["a"], "ours", 2) == interleaved(ways, ["a"], "ours", 1)[::-1]
 
@@ -38,8 +38,8 @@ def test_every_other_repeat_goes_backwards() -> None:
 # --- arithmetic --------------------------------------------------------------------------------
 
 
-def generated(way: str, tokens: list[int], total: float, worth_candidate: str = "") -> Measurement:
-    return Measurement(way, worth_candidate, tokens, 1, total / 4, total)
+def generated(way: str, tokens: list[int], total: float, opponent: str = "") -> Measurement:
+    return Measurement(way, opponent, tokens, 1, total / 4, total)
 
 
 def turn(repeat: int, peer_seconds: float, our_seconds: float) -> Turn:
@@ -51,7 +51,7 @@ def turn(repeat: int, peer_seconds: float, our_seconds: float) -> Turn:
         0.5,
         [
             generated("peer plain", [1, 2, 3, 4], peer_seconds),
-            generated("ours", [1, 2, 3, 5], our_seconds, worth_candidate="peer plain"),
+            generated("ours", [1, 2, 3, 5], our_seconds, opponent="peer plain"),
             generated("peer lookup", [1, 2, 9, 9], peer_seconds / 2),
             generated("our plain", [1, 2, 3, 5], 1.0),
         ],
@@ -61,8 +61,8 @@ def turn(repeat: int, peer_seconds: float, our_seconds: float) -> Turn:
 PLAIN = {"peer plain": "peer plain", "peer lookup": "peer plain", "our plain": "our plain"}
 
 
-def test_a_ratio_is_of_neighbours_not_of_medians() -> None:
-    # The machine is slow in the second repeat for both; 2, 2 and 4 are the ratios side by side.
+def test_a_ratio_is_of_neighbouring_runs_not_of_medians() -> None:
+    # The machine is slow in the second repeat for both; the ratios of neighbours are 2, 2 and 4.
     turns = [turn(1, 4.0, 2.0), turn(2, 40.0, 20.0), turn(3, 4.0, 1.0)]
     rows = {row["way"]: row for row in summary(turns, PLAIN, "our plain")}
     assert rows["peer plain"]["ours_over_it"] == 2.0
@@ -78,10 +78,12 @@ def test_decoding_is_counted_after_the_first_token() -> None:
         "our plain",
     )
     assert row["tokens_per_second"] == 1.0
-    assert row["decode_tokens_per_second"] == 1.0  # three tokens in the three seconds behind it
+    assert (
+        row["decode_tokens_per_second"] == 1.0
+    )  # three tokens in the three seconds after the first
 
 
-def test_texts_are_compared_with_the_own_plain_one_and_with_ours() -> None:
+def test_texts_are_compared_with_the_peers_plain_text_and_with_ours() -> None:
     rows = {row["way"]: row for row in summary([turn(1, 4.0, 2.0)], PLAIN, "our plain")}
     assert rows["peer plain"]["texts_equal_to_own_plain"] == 1
     assert rows["peer lookup"]["texts_equal_to_own_plain"] == 0
@@ -92,7 +94,7 @@ def test_texts_are_compared_with_the_own_plain_one_and_with_ours() -> None:
 # --- log ---------------------------------------------------------------------------------------
 
 
-def test_a_stopped_run_is_taken_up_again(tmp_path: Path) -> None:
+def test_a_stopped_run_continues(tmp_path: Path) -> None:
     path, settings = tmp_path / "measured.jsonl", {"tokens": 96}
     Log(path, settings).add(turn(1, 4.0, 2.0))
     again = Log(path, settings)
@@ -108,7 +110,7 @@ def test_a_later_turn_replaces_an_earlier_one(tmp_path: Path) -> None:
     assert list(Log(path, settings)) == [turn(1, 8.0, 2.0)]
 
 
-def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
+def test_a_log_with_other_settings_is_refused(tmp_path: Path) -> None:
     Log(tmp_path / "measured.jsonl", {"tokens": 96})
     with pytest.raises(ValueError, match="--fresh"):
         Log(tmp_path / "measured.jsonl", {"tokens": 16})
@@ -144,7 +146,7 @@ def start():
 """
 
 
-def test_answers_come_through_what_libraries_print(tmp_path: Path) -> None:
+def test_answers_are_not_disturbed_by_what_libraries_print(tmp_path: Path) -> None:
     peer = started(tmp_path, COUNTS)
     assert peer.ready == {"weight_bytes": 7}
     assert peer.generate([5, 6], 3).tokens == [2, 2, 2]
@@ -155,13 +157,13 @@ def test_answers_come_through_what_libraries_print(tmp_path: Path) -> None:
     assert "and one in C" in (tmp_path / "peer.log").read_text()
 
 
-def test_a_peer_that_dies_says_what_it_said_last(tmp_path: Path) -> None:
+def test_a_peer_that_dies_is_reported_with_its_last_line(tmp_path: Path) -> None:
     peer = started(tmp_path, COUNTS)
     with pytest.raises(PeerError, match="ended without an answer: and one in C"):
         peer.generate([5, 6], 14)
     peer.close()
 
 
-def test_a_peer_that_is_not_installed_is_a_reason(tmp_path: Path) -> None:
+def test_a_peer_that_is_not_installed_is_reported_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(PeerError, match="No module named 'no_such_peer'"):
         started(tmp_path, "def start():\n    import no_such_peer\n")

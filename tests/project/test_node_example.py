@@ -1,4 +1,7 @@
-"""Claim: docs/reference/folder-format.md is enough to run a pair exactly in another language; examples/node does."""
+"""Claim: docs/reference/folder-format.md suffices to run a pair exactly in another language.
+
+examples/node was written from it; its texts and its distribution are compared with edgespec's.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ def chat_folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_greedy_translations_are_those_of_edgespec(pair, pair_folder, prompt):
+def test_greedy_translations_equal_edgespecs(pair, pair_folder, prompt):
     ours = pair.generate(prompt, draft="model", gamma=3)
     assert generated(pair_folder, prompt, "--plain")["token_ids"] == ours.token_ids
     drafted = generated(pair_folder, prompt, "--gamma", 3)
@@ -69,7 +72,7 @@ def test_greedy_translations_are_those_of_edgespec(pair, pair_folder, prompt):
 
 
 @pytest.mark.parametrize("target_format", ["fp32", "int8"])
-def test_greedy_answers_of_a_chat_model_are_those_of_edgespec(chat_folder, target_format):
+def test_greedy_answers_of_a_chat_model_equal_edgespecs(chat_folder, target_format):
     pair = edgespec.load(chat_folder, threads=1, target_format=target_format)
     ours = pair.generate(" Hello!\n", chat=True, max_new_tokens=40, draft="model", gamma=2)
     options = ("--gamma", 2, "--tokens", 40, "--target-format", target_format)
@@ -78,7 +81,7 @@ def test_greedy_answers_of_a_chat_model_are_those_of_edgespec(chat_folder, targe
     assert theirs["accepted"] == ours.stats.accepted > 0
 
 
-def test_a_text_comes_back_with_its_spaces(pair, pair_folder):
+def test_decoding_keeps_spaces(pair, pair_folder):
     text = "a ? b : ' c ' . !"
     script = (
         f'import {{ openPair }} from "{EXAMPLE / "pair.mjs"}";'
@@ -90,22 +93,22 @@ def test_a_text_comes_back_with_its_spaces(pair, pair_folder):
     assert node("--input-type=module", "-e", script).stdout == f"{decoded}\n"
 
 
-# --- a draft that reads hidden states ------------------------------------------------------------
+# --- EAGLE heads ---------------------------------------------------------------------------------
 
-GUESSES = """
+EAGLE_LOGITS = """
 import {{ openPair }} from "{module}";
 const {{ target, draft }} = await openPair("{folder}", {{ threads: 1 }});
 const ids = {ids};
 await target.prefill(ids, 9);
 await target.score([ids.at(-1)]);
 await draft.prefill(ids, 9);
-const rows = await draft.score([ids.at(-1), 7]); // behind this the target has not been
+const rows = await draft.score([ids.at(-1), 7]); // the target has not been after this
 for (const token of [5, 9]) rows.push((await draft.score([token])).at(-1));
 console.log(JSON.stringify(rows.map((row) => [...row])));
 """
 
 
-def test_a_draft_that_reads_hidden_states_guesses_as_ours_does(tmp_path):
+def test_an_eagle_heads_logits_equal_ours(tmp_path):
     from eagle_checkpoints import PROMPT, write_eagle, write_target
 
     target = write_target(tmp_path / "target", "llama")
@@ -119,7 +122,7 @@ def test_a_draft_that_reads_hidden_states_guesses_as_ours_does(tmp_path):
     ours = [*pair.draft.score([PROMPT[-1], 7]).copy()]
     ours += [pair.draft.score([token])[-1].copy() for token in (5, 9)]
     module = EXAMPLE / "pair.mjs"
-    script = GUESSES.format(module=module, folder=folder, ids=list(PROMPT))
+    script = EAGLE_LOGITS.format(module=module, folder=folder, ids=list(PROMPT))
     theirs = json.loads(node("--input-type=module", "-e", script).stdout)
     np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-4)
     text = pair.generate("Hello!", max_new_tokens=60, draft="model", gamma=3)
@@ -127,16 +130,16 @@ def test_a_draft_that_reads_hidden_states_guesses_as_ours_does(tmp_path):
     assert generated(folder, "Hello!", *options)["token_ids"] == text.token_ids
 
 
-# --- the distribution -------------------------------------------------------------------------------------
+# --- the distribution ----------------------------------------------------------------------------
 
-# Tables in place of models, and every triple of numbers from a grid in place of random ones. All
-# probabilities are multiples of its steps, so the frequencies are the distribution itself.
-LAW = """
+# Tables replace models, and every triple of numbers from a grid replaces random ones. All
+# probabilities are multiples of its step, so the frequencies are exactly the distribution.
+FIRST_TOKEN = """
 import {{ speculate }} from "{module}";
 const [T, steps] = [2, 12];
 const table = (weights) => ({{
   exported: {{ vocab_size: weights.length }},
-  capacity: 9, length: 0, settled: 9,
+  capacity: 9, length: 0, validLength: 9,
   async prefill(prompt) {{ this.length = 0; return prompt.at(-1); }},
   async score(tokens) {{
     this.length += tokens.length;
@@ -146,7 +149,7 @@ const table = (weights) => ({{
 }});
 const pair = {{
   target: table({p}), draft: table({q}), vocabulary: {vocabulary},
-  manifest: {{ eos_token_ids: [] }}, longest: 16,
+  manifest: {{ eos_token_ids: [] }}, maxGamma: 16,
 }};
 const distribution = Array({p}.length).fill(0);
 for (let i = 0; i < steps ** 3; i++) {{
@@ -160,20 +163,20 @@ console.log(JSON.stringify(distribution));
 """
 P = [3, 6, 3]  # of twelve
 DRAFTS = {
-    "its tokens": ([6, 3, 3], {"inputs": [0, 1, 2], "outputs": [0, 1, 2]}),
-    "some of them": ([6, 6], {"inputs": [0, 0, 1], "outputs": [0, 2]}),
-    "more than it has": ([6, 3, 3, 12], {"inputs": [0, 1, 2], "outputs": [0, 1, 2]}),
+    "the same tokens": ([6, 3, 3], {"toDraftIds": [0, 1, 2], "toTargetIds": [0, 1, 2]}),
+    "some of its tokens": ([6, 6], {"toDraftIds": [0, 0, 1], "toTargetIds": [0, 2]}),
+    "more tokens": ([6, 3, 3, 12], {"toDraftIds": [0, 1, 2], "toTargetIds": [0, 1, 2]}),
 }
 
 
 def distribution_of_first_token(module: Path, draft: str) -> list[float]:
     q, vocabulary = DRAFTS[draft]
-    script = LAW.format(module=module, p=P, q=q, vocabulary=json.dumps(vocabulary))
+    script = FIRST_TOKEN.format(module=module, p=P, q=q, vocabulary=json.dumps(vocabulary))
     return json.loads(node("--input-type=module", "-e", script).stdout)
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
-def test_the_distribution_is_the_targets_whatever_tokens_the_draft_has(draft):
+def test_the_distribution_is_the_targets_for_any_draft_vocabulary(draft):
     assert distribution_of_first_token(EXAMPLE / "decode.mjs", draft) == pytest.approx(
         [p / 12 for p in P]
     )
@@ -182,13 +185,13 @@ def test_the_distribution_is_the_targets_whatever_tokens_the_draft_has(draft):
 @pytest.mark.parametrize(
     ("right", "wrong", "draft"),
     [
-        ("Math.max(0, value - q[i])", "value", "its tokens"),
-        ("random() * q[token] < p[token]", "random() < p[token]", "its tokens"),
+        ("Math.max(0, value - q[i])", "value", "the same tokens"),
+        ("random() * q[token] < p[token]", "random() < p[token]", "the same tokens"),
         ("p[i] = Math.exp((logits[i] - logits[best]) / temperature)",
-         "p[i] = Math.exp(logits[i] - logits[best])", "its tokens"),
-        ("logits.subarray(0, outputs.length)", "logits", "more than it has"),
+         "p[i] = Math.exp(logits[i] - logits[best])", "the same tokens"),
+        ("logits.subarray(0, toTargetIds.length)", "logits", "more tokens"),
     ],
-    ids=["no residual", "p alone accepts", "no temperature", "cut too late"],
+    ids=["no residual", "p alone accepts", "no temperature", "tokens removed too late"],
 )  # fmt: skip
 def test_a_wrong_rule_is_caught(tmp_path, right, wrong, draft):
     code = (EXAMPLE / "decode.mjs").read_text(encoding="utf-8")
@@ -202,7 +205,7 @@ def test_a_wrong_rule_is_caught(tmp_path, right, wrong, draft):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--gamma", "17"], "exact for at most 16"),
         (["--gamma=-2"], "--gamma is -2; give a whole number from 0"),
@@ -214,9 +217,9 @@ def test_a_wrong_rule_is_caught(tmp_path, right, wrong, draft):
     ],
     ids=str,
 )
-def test_a_mistake_is_one_line(chat_folder, options, said):
+def test_a_mistake_is_one_line(chat_folder, options, message):
     done = node("generate.mjs", chat_folder, "Hello!", *options, code=1)
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
 
@@ -230,11 +233,11 @@ def changed(folder: Path, tmp_path: Path, change) -> Path:
     return tmp_path / "pair"
 
 
-def test_a_target_that_is_not_known_to_be_exact_does_not_verify(chat_folder, tmp_path):
-    def doubted(manifest):
+def test_a_target_that_is_not_row_invariant_does_not_verify(chat_folder, tmp_path):
+    def not_invariant(manifest):
         manifest["target"]["variants"]["fp32"]["row_invariance"]["is_row_invariant"] = False
 
-    assert generated(changed(chat_folder, tmp_path, doubted), "Hello!")["accepted"] == 0
+    assert generated(changed(chat_folder, tmp_path, not_invariant), "Hello!")["accepted"] == 0
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""Claim: prefill, score and rewind in any order leave the cache a fresh prefill would have made.
+"""Claim: prefill, score and rewind in any order leave the same cache as a fresh prefill.
 
-A Hypothesis state machine drives an exported model and keeps the text that its cache should hold;
-after every step the logits of the next position equal, bit by bit, those of a model that has seen
-nothing else. Encoder-decoder and decoder-only, fused and standard attention, every cache format.
+A Hypothesis state machine drives an exported model and records the text that its cache should hold.
+After every step, the logits of the next position equal, bit by bit, those of a model that has seen
+only this text. Encoder-decoder and decoder-only, fused and standard attention, every cache format.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def test_a_cache_may_hold_every_position_the_model_knows_and_no_more(tmp_path):
         open_model(tmp_path / "pair", exported, "fp32", capacity=41)
 
 
-def test_a_long_prompt_is_taken_in_pieces_that_change_nothing(tmp_path, monkeypatch):
+def test_a_long_prompt_is_split_without_effect_on_its_logits(tmp_path, monkeypatch):
     from edgespec_runtimes.ort import prefill
 
     export_pair(str(write_llama(tmp_path / "c", head_size=16)), None, tmp_path / "pair")
@@ -139,13 +139,13 @@ def test_a_long_prompt_is_taken_in_pieces_that_change_nothing(tmp_path, monkeypa
     prompt = [int(token) for token in np.random.default_rng(0).integers(VOCAB, size=50)]
     model.prefill(prompt)
     whole = next_logits(model)
-    monkeypatch.setattr(prefill, "LONGEST", 7)
+    monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 7)
     model.prefill(prompt)
     assert np.array_equal(next_logits(model), whole)
 
 
 @pytest.mark.parametrize("length", [-1, 99])
-def test_a_rewind_to_nowhere_is_refused(models, length):
+def test_a_rewind_to_an_impossible_length_is_refused(models, length):
     model, _ = models
     model.prefill([3, 4, 5])
     with pytest.raises(EdgespecError, match=f"cannot rewind to {length}"):
@@ -153,12 +153,12 @@ def test_a_rewind_to_nowhere_is_refused(models, length):
 
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-ASKED_FOR = HUGE_PAGES.exists() and "[always]" not in HUGE_PAGES.read_text()
+ON_REQUEST = HUGE_PAGES.exists() and "[always]" not in HUGE_PAGES.read_text()
 
 
-@pytest.mark.skipif(not ASKED_FOR, reason="this system makes pages as it likes")
-def test_a_cache_takes_memory_as_it_is_written():
-    """numpy's own zeros ask for pages of 2 MB, of which one position of a head fills one."""
+@pytest.mark.skipif(not ON_REQUEST, reason="this system makes huge pages without a request")
+def test_a_cache_takes_memory_only_when_it_is_written():
+    """numpy's own zeros request pages of 2 MB, and one position of each head would fill one."""
     before = resident()
     heads = lazy_zeros((1, 64, 8192, 64), np.float32)
     heads[:, :, 0] = 1
@@ -167,13 +167,31 @@ def test_a_cache_takes_memory_as_it_is_written():
     assert heads[:, :, :2].sum() == 64 * 64
 
 
-@pytest.mark.skipif(not ON_LINUX, reason="other systems have rules of their own")
-def test_a_cache_may_be_larger_than_memory_of_which_little_is_written():
+@pytest.mark.skipif(not ON_LINUX, reason="other systems may refuse it")
+def test_a_mostly_unwritten_cache_may_be_larger_than_memory():
     page = mmap.PAGESIZE
     memory = os.sysconf("SC_PHYS_PAGES") * page
     heads = lazy_zeros((2 * memory // page, page), np.uint8)
     heads[-1] = 1
     assert heads[-1].all()
+
+
+@pytest.mark.skipif(not ON_LINUX, reason="only Linux tells what is resident")
+@pytest.mark.parametrize("name", CACHE_FORMATS)
+def test_a_call_does_not_copy_the_cache(tmp_path, name):
+    """A copy would write every page of a cache that is almost empty."""
+    checkpoint = write_t5(tmp_path / "checkpoint", head_size=16)
+    exported = export_pair(
+        str(checkpoint), None, tmp_path / "pair", cache_formats=[name], measure=False
+    ).target
+    (variant,) = exported.variants
+    model = open_model(tmp_path / "pair", exported, variant, capacity=1 << 20, device=Device(1))
+    cache_bytes = sum(array.nbytes for array in model.cache.values())
+    before = resident()
+    model.prefill([3, 4, 5])
+    for _ in range(3):
+        model.score([3, 4])
+    assert resident() - before < cache_bytes / 8
 
 
 def resident() -> int:

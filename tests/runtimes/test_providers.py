@@ -1,7 +1,7 @@
-"""Claim: a model runs on any execution provider that ONNX Runtime has, and is judged there anew.
+"""Claim: a model runs on any execution provider of ONNX Runtime, and is measured there again.
 
-The plug-in is one that PyPI has for this system: it runs two operators of an int8 Llama, if this
-has a head without a choice of tokens, and none of a float32 one.
+The plug-in comes from PyPI: it runs two operators of an int8 Llama, if its head does not return top
+tokens, and none of a float32 one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import edgespec
 from command import run
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import CPU, Device
-from edgespec.pair import invariance_cache as verdicts
+from edgespec.pair import invariance_cache
 from edgespec.pair.invariance_cache import INVARIANCE_FILE, known_invariance
-from edgespec.pair.profile import PROFILE, Profile, read_profile, write_profile
-from edgespec.pair.runtime import describe, measure_row_invariance
+from edgespec.pair.profile import Profile, write_profile
+from edgespec.pair.runtime import machine_of, measure_row_invariance
 from edgespec_export.api import export_pair
 from edgespec_export.quantization.int8 import Int8
 from edgespec_runtimes.ort import providers
+from logged import logged_lines
 from profiles import profile
 from rotated_float import RotatedFloat
 
@@ -36,7 +37,7 @@ PROMPT = list(range(5, 25))
 
 @pytest.fixture(scope="module")
 def exported(tiny_checkpoints, tmp_path_factory):
-    """The tiny pair with int8 variants, of which the plug-in runs a part. Copy it to change it."""
+    """The tiny pair with int8 variants, which the plug-in runs in part. Copy it to change it."""
     pytest.importorskip("nxrt_ep_cpu", reason="this system has no such plug-in")
     target, draft = tiny_checkpoints
     folder = tmp_path_factory.mktemp("providers") / "pair"
@@ -54,15 +55,15 @@ def folder(exported, tmp_path):
 
 
 def load(folder, **options):
-    """The pair, and what was said while it was loaded."""
-    said = []
-    return edgespec.load(folder, threads=1, say=said.append, **options), said
+    """The pair, and the lines that were logged while it was loaded."""
+    with logged_lines() as lines:
+        return edgespec.load(folder, threads=1, **options), lines
 
 
-# --- which there are -----------------------------------------------------------------------------
+# --- names and devices ---------------------------------------------------------------------------
 
 
-def test_the_processor_comes_first_and_plug_ins_are_found_by_their_packages(exported):
+def test_the_processor_comes_first_and_plug_ins_are_found_by_package(exported):
     first, *others = run("providers").stdout.splitlines()
     assert first.split()[:2] == [CPU, "CPUExecutionProvider"]
     assert any(line.startswith(f"{PLUGIN} ") for line in others)
@@ -73,18 +74,18 @@ def test_the_processor_comes_first_and_plug_ins_are_found_by_their_packages(expo
 
 
 @pytest.mark.parametrize("asked", [PLUGIN, "CPU_EP", "cpu_ep:cpu"])
-def test_a_provider_answers_to_its_name_and_its_device(exported, asked):
+def test_a_provider_is_found_by_its_name_and_its_device(exported, asked):
     assert providers.find_provider(asked).title == "cpu_ep"
 
 
 @pytest.mark.parametrize("asked", ["tpu", "cpu_ep:npu", "azure"])
-def test_a_provider_that_is_not_here_is_one_line(exported, asked):
+def test_a_missing_provider_is_one_line(exported, asked):
     said = run("generate", exported, "text", "--provider", asked, code=2).stderr
     assert f"there is no provider {asked!r} here; there is: cpu, " in said
     assert len(said.splitlines()) == 1
 
 
-def test_a_plug_in_with_several_devices_is_asked_for_by_their_kind(monkeypatch):
+def test_devices_of_a_plug_in_are_told_apart_by_kind(monkeypatch):
     def device(kind, number):
         hardware = SimpleNamespace(
             type=SimpleNamespace(name=kind), vendor="Maker", vendor_id=0x8086, device_id=number
@@ -105,19 +106,19 @@ def test_a_plug_in_with_several_devices_is_asked_for_by_their_kind(monkeypatch):
     assert told == "WideExecutionProvider 1.8 Maker npu 0x8086:0x0003"
 
 
-def test_what_hinders_a_plug_in_is_said_where_it_is_missed(monkeypatch):
+def test_the_reason_why_a_plug_in_is_unusable_is_reported(monkeypatch):
     package = SimpleNamespace(metadata={"Name": "Broken_ep_thing"})
     monkeypatch.setattr(providers, "distributions", lambda: [package])
-    found = providers._plugged_in.__wrapped__()
+    found = providers._load_plugins.__wrapped__()
     line = "broken-ep-thing cannot be used (No module named 'broken_ep_thing')"
     assert found == ({}, [line])
-    monkeypatch.setattr(providers, "_plugged_in", lambda: found)
+    monkeypatch.setattr(providers, "_load_plugins", lambda: found)
     assert run("providers").stderr.splitlines() == [line]
     with pytest.raises(edgespec.UsageError, match="broken-ep-thing cannot be used"):
         providers.find_provider("thing")
 
 
-def test_a_provider_that_the_runtime_would_silently_go_without_is_refused(tiny_folder, monkeypatch):
+def test_a_provider_that_the_runtime_would_silently_drop_is_refused(tiny_folder, monkeypatch):
     here = ort.get_available_providers()
     missing = next(name for name in ("CUDA", "MIGraphX", "QNN") if f"{name}{SUFFIX}" not in here)
     titles = [*here, f"{missing}{SUFFIX}"]
@@ -126,8 +127,8 @@ def test_a_provider_that_the_runtime_would_silently_go_without_is_refused(tiny_f
         load(tiny_folder, provider=missing)
 
 
-def test_a_session_that_fails_does_not_go_on_elsewhere(exported, monkeypatch, capsys):
-    """The runtime's own way is to say so on standard output and to take the processor."""
+def test_a_session_that_fails_does_not_fall_back_to_another_provider(exported, monkeypatch, capsys):
+    """ONNX Runtime by itself prints a message and falls back to the processor."""
 
     def full(*_):
         raise RuntimeError("device out of memory")
@@ -138,7 +139,7 @@ def test_a_session_that_fails_does_not_go_on_elsewhere(exported, monkeypatch, ca
     assert capsys.readouterr().out == ""
 
 
-def test_a_built_in_provider_is_told_by_its_hardware(monkeypatch):
+def test_a_built_in_provider_is_identified_by_its_hardware(monkeypatch):
     def device(number):
         hardware = SimpleNamespace(
             type=SimpleNamespace(name="GPU"), vendor="Maker", vendor_id=0x10DE, device_id=number
@@ -152,20 +153,20 @@ def test_a_built_in_provider_is_told_by_its_hardware(monkeypatch):
         monkeypatch.setattr(ort, "get_ep_devices", lambda number=number: [device(number)])
         found = providers.find_provider("big")
         assert not found.plugged_in
-        told.append(describe(Device(1, "big")))
+        told.append(machine_of(Device(1, "big")).digest)
     assert told[0] != told[1]
 
 
 @pytest.mark.parametrize("name", [5, "", b"cpu", None], ids=str)
-def test_what_is_no_name_is_refused(name):
+def test_a_value_that_is_not_a_provider_name_is_refused(name):
     with pytest.raises(edgespec.UsageError, match="there is no provider"):
         providers.find_provider(name)
 
 
-# --- what runs there -----------------------------------------------------------------------------
+# --- models on a provider ------------------------------------------------------------------------
 
 
-def test_a_provider_that_runs_nothing_of_a_model_is_refused(folder):
+def test_a_provider_that_runs_no_operator_is_refused(folder):
     arguments = ("generate", folder, "text", "--threads", 1, "--target-format", "fp32")
     said = run(*arguments, "--provider", PLUGIN, code=1).stderr.splitlines()
     assert said[-1].startswith("edgespec: cpu_ep runs none of the ")
@@ -174,8 +175,10 @@ def test_a_provider_that_runs_nothing_of_a_model_is_refused(folder):
 
 @pytest.mark.parametrize("target", [CPU, PLUGIN])
 @pytest.mark.parametrize("draft", [CPU, PLUGIN])
-@pytest.mark.parametrize("sampling", [{}, {"temperature": 1.0, "seed": 3}], ids=["greedy", "drawn"])
-def test_wherever_target_and_draft_run_the_text_is_the_targets(exported, target, draft, sampling):
+@pytest.mark.parametrize(
+    "sampling", [{}, {"temperature": 1.0, "seed": 3}], ids=["greedy", "sampled"]
+)
+def test_the_text_is_the_targets_on_any_providers(exported, target, draft, sampling):
     pair, said = load(exported, provider=target, draft_provider=draft)
     text = pair.generate(PROMPT, draft="model", gamma=3, max_new_tokens=40, **sampling)
     if not sampling:
@@ -187,13 +190,13 @@ def test_wherever_target_and_draft_run_the_text_is_the_targets(exported, target,
     assert len(runs) == [target, draft].count(PLUGIN)
 
 
-def test_a_draft_runs_where_its_target_does_unless_told(exported):
+def test_a_draft_runs_on_its_targets_provider_by_default(exported):
     settings = load(exported, provider=PLUGIN)[0].generate(PROMPT, max_new_tokens=4).settings
     assert (settings.provider, settings.draft_provider) == (PLUGIN, PLUGIN)
 
 
-def test_exact_on_one_provider_says_nothing_of_another(folder, monkeypatch):
-    """Found on the processor by the export; here found otherwise on the plug-in, and kept apart."""
+def test_row_invariance_on_one_provider_does_not_count_for_another(folder, monkeypatch):
+    """Row-invariant on the processor, measured otherwise on the plug-in: both are recorded."""
     (folder / INVARIANCE_FILE).unlink(missing_ok=True)
     asked = []
 
@@ -202,7 +205,7 @@ def test_exact_on_one_provider_says_nothing_of_another(folder, monkeypatch):
         found = measure_row_invariance(folder, exported, variant, device)
         return dataclasses.replace(found, is_row_invariant=False)
 
-    monkeypatch.setattr(verdicts, "measure_row_invariance", inexact)
+    monkeypatch.setattr(invariance_cache, "measure_row_invariance", inexact)
     for _ in range(2):
         pair, _ = load(folder, provider=PLUGIN)
         with pytest.raises(edgespec.EdgespecError, match="not row-invariant on this machine"):
@@ -212,10 +215,10 @@ def test_exact_on_one_provider_says_nothing_of_another(folder, monkeypatch):
     manifest = read_manifest(folder)
     there, here = (known_invariance(folder, manifest, "int8", Device(1, p)) for p in (PLUGIN, CPU))
     assert (there.is_row_invariant, here.is_row_invariant) == (False, True)
-    assert there.measured_on != here.measured_on
+    assert there.machine != here.machine
 
 
-def test_inspect_measures_on_the_provider_that_is_named_what_runs_there(folder):
+def test_inspect_measures_on_the_named_provider_what_runs_there(folder):
     (folder / INVARIANCE_FILE).unlink(missing_ok=True)
     asked = ("inspect", folder, "--threads", 1, "--provider")
     assert run(*asked, PLUGIN).stdout.count("elsewhere: row-invariant") == 2
@@ -231,13 +234,13 @@ def test_inspect_measures_on_the_provider_that_is_named_what_runs_there(folder):
 
 
 def tuned_there(**changes) -> Profile:
-    """A target that was fastest on the plug-in, with its draft on the processor."""
+    """A profile: the target was fastest on the plug-in, with its draft on the processor."""
     found = {
         "target_format": "int8",
         "draft_format": "int8",
         "gamma": 2,
         "verify": [1.0, 1.1, 1.2],
-        "measured_on": describe(Device(1, PLUGIN), Device(1, CPU)),
+        "machine": machine_of(Device(1, PLUGIN), Device(1, CPU)).digest,
         "provider": PLUGIN,
     }
     return profile(**{**found, **changes})
@@ -248,7 +251,7 @@ HERE = (Device(1, CPU), Device(1, CPU))
 
 
 @pytest.mark.parametrize("asked", [{}, {"provider": PLUGIN}, {"provider": "cpu_ep:CPU"}], ids=str)
-def test_a_tuned_provider_is_used_from_then_on(folder, asked):
+def test_a_tuned_provider_is_used_afterwards(folder, asked):
     write_profile(tuned_there(), folder)
     pair = edgespec.load(folder, **asked)
     assert pair.devices == THERE
@@ -267,8 +270,8 @@ def test_a_tuned_provider_is_used_from_then_on(folder, asked):
     ],
     ids=str,
 )
-def test_what_was_tuned_of_another_setting_says_nothing(folder, asked, devices):
-    """Not where a model is to run, either: on that provider it may not run at all."""
+def test_a_profile_of_another_setting_is_not_used(folder, asked, devices):
+    """Its provider is not used either: a model may not run there at all."""
     write_profile(tuned_there(), folder)
     pair = edgespec.load(folder, **asked)
     assert pair.devices == devices
@@ -276,9 +279,9 @@ def test_what_was_tuned_of_another_setting_says_nothing(folder, asked, devices):
     assert pair.generate(PROMPT, max_new_tokens=4).settings.gamma == "auto"
 
 
-def test_a_draft_that_was_tuned_on_another_provider_is_not_taken_there_in_another_format(folder):
-    measured_on = describe(Device(1, CPU), Device(1, PLUGIN))
-    found = tuned_there(provider=CPU, draft_provider=PLUGIN, measured_on=measured_on)
+def test_a_drafts_tuned_provider_is_not_used_for_another_format(folder):
+    machine = machine_of(Device(1, CPU), Device(1, PLUGIN)).digest
+    found = tuned_there(provider=CPU, draft_provider=PLUGIN, machine=machine)
     write_profile(found, folder)
     assert edgespec.load(folder).devices == (Device(1, CPU), Device(1, PLUGIN))
     assert edgespec.load(folder, draft_format="fp32").devices == HERE
@@ -290,25 +293,16 @@ def test_a_draft_that_was_tuned_on_another_provider_is_not_taken_there_in_anothe
         {"provider": "gone"},
         {"draft_provider": "gone"},
         {"draft_provider": PLUGIN},  # measured with the draft elsewhere
-        {"measured_on": "onnxruntime 1.0 on a telephone"},
+        {"machine": "0" * 64},
     ],
     ids=str,
 )
-def test_a_profile_of_other_providers_or_another_machine_is_not_used_and_says_so(folder, changes):
+def test_an_unused_profile_of_other_providers_or_machines_is_reported(folder, changes):
     write_profile(tuned_there(**changes), folder)
     pair, said = load(folder)
     assert "was measured on another machine, or with other software, and is not used" in said[0]
     assert pair.devices == HERE
     assert "is not used" in run("inspect", folder).stderr
-
-
-def test_a_profile_from_before_there_was_a_choice_means_the_processor(folder):
-    write_profile(tuned_there(measured_on=describe(Device(1))), folder)
-    data = json.loads((folder / PROFILE).read_text())
-    del data["provider"], data["draft_provider"]
-    (folder / PROFILE).write_text(json.dumps(data))
-    assert read_profile(folder, read_manifest(folder)).device == Device(1, CPU)
-    assert edgespec.load(folder).generate(PROMPT, max_new_tokens=4).settings.gamma == 2
 
 
 @pytest.fixture
@@ -322,7 +316,7 @@ def tuned(folder, tmp_path):
     return tune
 
 
-def test_every_provider_is_tried_and_what_cannot_run_there_is_left_out(tuned):
+def test_tuning_tries_every_provider_and_leaves_out_what_cannot_run_there(tuned):
     result = tuned("--json", "--provider", CPU, "--provider", PLUGIN, "--provider", "CPU")
     rows = json.loads(result.stdout)["trials"]
     named = ("target_format", "kind", "draft_format", "draft_provider")
@@ -362,7 +356,7 @@ def test_all_providers_are_tried_unless_some_are_named(tuned):
     assert "there is no provider 'gone'" in tuned("--provider", "gone", code=2).stderr
 
 
-def test_what_the_processor_cannot_run_is_an_error(tuned, monkeypatch):
+def test_a_failure_on_the_processor_is_an_error(tuned, monkeypatch):
     def failing(*_, **__):
         raise edgespec.EdgespecError("it fails")
 

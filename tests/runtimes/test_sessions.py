@@ -1,4 +1,4 @@
-"""How sessions are set up: pages of their memory, threads that wait."""
+"""How sessions are configured: huge pages, idle threads, the oldest ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -14,74 +14,74 @@ from edgespec.core.device import HERE, Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes import machine
 from edgespec_runtimes.ort import huge_pages
-from edgespec_runtimes.ort.huge_pages import PAGE, on_huge_pages
+from edgespec_runtimes.ort.huge_pages import HUGE_PAGE, on_huge_pages
 from edgespec_runtimes.ort.session import open_session
 
 
-def on_huge(place: int) -> int:
-    """How many bytes of the mapping that holds `place` lie on huge pages."""
+def bytes_on_huge_pages(address: int) -> int:
+    """Bytes on huge pages in the mapping that holds `address`."""
     inside, found = False, 0
     with open("/proc/self/smaps") as file:
         for line in file:
             name, value, *_ = line.split()
             if "-" in name and not name.endswith(":"):
                 start, end = (int(part, 16) for part in name.split("-"))
-                inside = start <= place < end
+                inside = start <= address < end
             elif inside and name == "AnonHugePages:":
                 found = 1024 * int(value)
     return found
 
 
 @pytest.fixture
-def taken():
-    """Takes memory as an allocator does: private, anonymous, written to."""
-    kept = []
+def allocate():
+    """Allocates memory as an allocator does: private, anonymous, written to."""
+    allocated = []
 
-    def take() -> mmap.mmap:
-        memory = mmap.mmap(-1, 4 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        memory[:] = bytes(range(256)) * (4 * PAGE // 256)
-        kept.append(memory)
+    def allocate() -> mmap.mmap:
+        memory = mmap.mmap(-1, 4 * HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory[:] = bytes(range(256)) * (4 * HUGE_PAGE // 256)
+        allocated.append(memory)
         return memory
 
-    yield take
-    for memory in kept:
+    yield allocate
+    for memory in allocated:
         memory.close()
 
 
-def place_of(memory: mmap.mmap) -> int:
+def address_of(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a hint that only Linux knows")
-def test_memory_taken_inside_moves_and_keeps_its_content(taken):
-    before = taken()
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows this hint")
+def test_memory_allocated_inside_moves_and_keeps_its_content(allocate):
+    before = allocate()
     with on_huge_pages():
-        inside = taken()
-    huge = on_huge(place_of(inside))
+        inside = allocate()
+    huge = bytes_on_huge_pages(address_of(inside))
     try:
-        taken().madvise(huge_pages.MADV_COLLAPSE)
+        allocate().madvise(huge_pages.MADV_COLLAPSE)
     except OSError:
-        pytest.skip("this system makes no huge pages on demand")
-    assert huge >= 2 * PAGE
-    assert inside[:] == before[:] == bytes(range(256)) * (4 * PAGE // 256)
+        pytest.skip("this system makes no huge pages on request")
+    assert huge >= 2 * HUGE_PAGE
+    assert inside[:] == before[:] == bytes(range(256)) * (4 * HUGE_PAGE // 256)
 
 
-def test_where_the_memory_cannot_be_seen_nothing_is_done(taken, monkeypatch):
-    monkeypatch.setattr(sys, "platform", "elsewhere")
+def test_on_other_systems_nothing_is_done(allocate, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "another system")
     monkeypatch.setattr(huge_pages, "Path", None)  # calling it would fail
     with on_huge_pages():
-        taken()
+        allocate()
 
 
-def test_a_mapped_file_whose_name_is_no_text_does_no_harm(taken, monkeypatch, tmp_path):
+def test_a_mapped_file_whose_name_is_not_utf8_does_no_harm(allocate, monkeypatch, tmp_path):
     maps = tmp_path / "maps"
     maps.write_bytes(b"7f00-7f01 rw-p 00000000 08:01 77 /tmp/\xff\n")
     monkeypatch.setattr(huge_pages, "Path", lambda _: maps)
     with on_huge_pages():
-        taken()
+        allocate()
 
 
-def test_an_error_inside_comes_out():
+def test_an_error_inside_is_raised():
     with pytest.raises(ValueError, match="mine"), on_huge_pages():
         raise ValueError("mine")
 
@@ -95,17 +95,19 @@ def test_an_error_inside_comes_out():
         ("2.0.0", "session.intra_op.spin_duration_us", "100"),
     ],
 )
-def test_threads_of_a_model_that_waits_are_soon_asleep(version, setting, value, monkeypatch):
-    """Else they take the cores of the model that works: three times slower drafting."""
-    opened = []
+def test_idle_threads_soon_sleep(version, setting, value, monkeypatch):
+    """Otherwise they use the cores of the model that works: drafting was three times slower."""
+    options_seen = []
     monkeypatch.setattr(ort, "__version__", version)
-    monkeypatch.setattr(ort, "InferenceSession", lambda _, options, **__: opened.append(options))
+    monkeypatch.setattr(
+        ort, "InferenceSession", lambda _, options, **__: options_seen.append(options)
+    )
     open_session(Path("decoder.onnx"), Device(2))
-    assert opened[0].get_session_config_entry(setting) == value
+    assert options_seen[0].get_session_config_entry(setting) == value
 
 
 @pytest.mark.parametrize("version", ["1.23.2", "1.24.4", "0.9"])
-def test_a_runtime_that_lacks_operators_of_the_graphs_is_named(version, monkeypatch):
+def test_an_onnxruntime_that_lacks_operators_is_named(version, monkeypatch):
     monkeypatch.setattr(ort, "__version__", version)
     with pytest.raises(EdgespecError, match=f"onnxruntime {version} .* 1.25 or newer"):
         open_session(Path("decoder.onnx"), HERE)
@@ -118,13 +120,13 @@ ARM = "processor : 0\nFeatures : asimd {}\nCPU part : 0xd0b\n"
 
 
 @pytest.mark.parametrize("cpuinfo", [X86, ARM], ids=["x86", "arm"])
-def test_a_machine_is_told_by_what_its_processor_can_do(cpuinfo, monkeypatch, tmp_path):
-    """A virtual machine's processor may have no more of a name than its maker's."""
-    descriptions = []
+def test_a_machine_is_identified_by_its_processors_features(cpuinfo, monkeypatch, tmp_path):
+    """In a virtual machine, the processor's name may be only that of its vendor."""
+    said = []
     for number, feature in enumerate(("", "", "vnni")):
         file = tmp_path / str(number)
         file.write_text(cpuinfo.format(feature))
         monkeypatch.setattr(machine, "Path", lambda _, file=file: file)
-        descriptions.append(machine.describe(HERE))
-    assert descriptions[0] == descriptions[1] != descriptions[2]
-    assert all(line.count("#") == 1 for line in descriptions)
+        said.append(machine.machine_of(HERE))
+    assert said[0] == said[1] != said[2]
+    assert all(str(record).count("#") == 1 for record in said)

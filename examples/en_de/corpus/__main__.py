@@ -4,21 +4,21 @@
 
 Writes TSV files, one pair `english<TAB>german` a line, UTF-8, NFKC, no duplicates:
 
-    descriptions.tsv, descriptions-valid.tsv    package descriptions (what the translator is for)
+    descriptions.tsv, descriptions-valid.tsv    package descriptions, the texts to translate
     documents.tsv                               paragraphs of manuals
     messages.tsv                                messages of programs, three words or more
     lexicon.tsv                                 words and short phrases of a dictionary
     complete                                    empty, written last
 
-The split. With h = int.from_bytes(sha256(english).digest(), "big") % 100: h = 2 is validation, h in
-{0, 1} is held out for judging and is written to no file, the rest is training text. The other
+The split: with h = int.from_bytes(sha256(english).digest(), "big") % 100, h = 2 is validation, h in
+{0, 1} is held out for the evaluation and written to no file, the rest is training text. The other
 corpora leave out every pair with h in {0, 1, 2}, and every pair that repeats a held-out or
 validation description or ten words in a row of one.
 
-How. apt, with a root of its own under OUT_DIR/downloads, resolves versions and checks hashes.
-Manuals that exist only in rendered form (man pages, HTML, DocBook, Mallard) are cut into blocks,
-and the blocks of the two languages are aligned. Every source leaves OUT_DIR/parts/SOURCE.tsv; a
-part that is there is not made again, unless SOURCE is named.
+Method: apt, with its own root under OUT_DIR/downloads, resolves versions and checks hashes.
+Manuals that exist only in rendered form (man pages, HTML, DocBook, Mallard) are split into blocks,
+and the blocks of the two languages are aligned. Every source writes OUT_DIR/parts/SOURCE.tsv; an
+existing part is only made again if SOURCE is named.
 
 Licences, by the packages' copyright files. Neither the text nor files made from it are committed.
 

@@ -1,4 +1,4 @@
-"""Which block of a page is the translation of which."""
+"""Alignment of the blocks of a page with those of its translation."""
 
 import math
 import re

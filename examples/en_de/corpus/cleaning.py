@@ -1,4 +1,4 @@
-"""Which pairs are a sentence and its translation, and the form they are written in."""
+"""Selection of pairs that are a sentence and its translation, and their normalisation."""
 
 import re
 import unicodedata
@@ -25,7 +25,7 @@ GERMAN = frozenset(
 
 
 def is_english_german(english: str, german: str) -> bool:
-    """Whether each side has no fewer small words of its own language than of the other."""
+    """Whether each side has at least as many function words of its language as of the other."""
     for text, own, other in ((english, ENGLISH, GERMAN), (german, GERMAN, ENGLISH)):
         words = re.findall(r"\w+", text.casefold())
         found = sum(word in own for word in words)
@@ -44,7 +44,7 @@ def clean_pair(english: str, german: str, least_words: int) -> Pair | None:
     if english == german or re.search(
         r"\s[.,;)](\s|$)|&[\w.-]+;|[\w”](Section|Figure|Chapter) \d", english + "\n" + german
     ):
-        return None  # the second: a hole where a cross reference was, or an entity
+        return None  # the second: a cross reference or entity is missing
     if not is_prose(english, least_words) or not is_prose(german, min(least_words, 1)):
         return None
     if least_words > 1 and not is_english_german(english, german):
@@ -59,7 +59,7 @@ def clean_pair(english: str, german: str, least_words: int) -> Pair | None:
 
 
 def shorter(english: str, german: str) -> Iterator[Pair]:
-    """A long paragraph as its sentences, where both sides have as many."""
+    """A long paragraph as its sentences, if both sides have the same number of them."""
     if max(len(english), len(german)) > 600:
         cut = re.compile(r"(?<=[.!?])\s+(?=[A-ZÄÖÜ»\"])")
         sides = cut.split(english), cut.split(german)

@@ -42,7 +42,7 @@ def read_descriptions(apt: Apt) -> list[Pair]:
 
 
 def is_description(english: str, german: str) -> bool:
-    """The limits of the corpus that came before this recipe; they give exactly its lines."""
+    """The limits of an earlier corpus; with them this recipe gives exactly its lines."""
     if (
         english == german
         or len(english) > 900

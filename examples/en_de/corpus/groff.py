@@ -24,7 +24,7 @@ GROFF_STRINGS = {
 
 
 def plain_groff(text: str) -> str:
-    """Text without the escapes of groff; one that is not known stays, and its pair is dropped."""
+    """Text without groff's escapes; an unknown escape stays in it, so its pair is dropped."""
     text = re.sub(r'\\".*', "", text)
     text = re.sub(r"\\f(\[\w*\]|\(..|.)", "", text)
     text = re.sub(r"\\s[-+]?\d", "", text)

@@ -1,4 +1,4 @@
-"""The text of a message as its reader sees it."""
+"""The text of a message without its markup."""
 
 import html
 import re

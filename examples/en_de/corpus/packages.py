@@ -1,4 +1,4 @@
-"""Packages of Debian: fetched by an apt of their own, and the files in them."""
+"""Debian packages, downloaded by an apt with its own root, and the files in them."""
 
 import gzip
 import io
@@ -19,7 +19,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 class Apt:
-    """apt with its own root, so that the machine's package lists stay as they are."""
+    """apt with its own root, so the machine's package lists do not change."""
 
     def __init__(self, downloads: Path):
         self.downloads = downloads
@@ -62,7 +62,7 @@ class Apt:
         return sorted((self.downloads / "apt/state/lists").glob(f"*_{name}"))
 
     def fetch(self, source: Source) -> list[Path]:
-        """The files of a source, downloaded where they are not there yet."""
+        """The files of a source, downloaded unless they are there already."""
         names = source.packages.split()
         binary = [name for name in names if not name.startswith("src:")]
         files = [file for _, file, _ in self.uris("download", *binary)] if binary else []

@@ -1,4 +1,4 @@
-"""The part of the corpus that one source gives."""
+"""The part of the corpus that comes from one source."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -31,9 +31,9 @@ READERS: dict[str, Callable[[list[Path]], Iterator[Pair]]] = {
 
 
 def make_part(apt: Apt, source: Source, held_out: HeldOut, vocabulary: set[str], path: Path) -> str:
-    """Write the part of one source; returns what became of its pairs.
+    """Writes the part of one source; returns a line with the numbers of its pairs.
 
-    The lexicon is limited to words that the descriptions use: they are what the translator is for.
+    The lexicon is limited to words of the descriptions, which the model is trained to translate.
     """
     start, raw, kept = time.monotonic(), 0, {}
     least_words = 1 if source.output == "lexicon" else 3

@@ -1,11 +1,11 @@
-"""What the corpus is made of: packages of Debian, the reader of each, the file it joins."""
+"""The sources of the corpus: Debian packages, the reader of each, and its output file."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Source:
-    """A part of the corpus: `packages` are read by `reader` and join `output`.
+    """A part of the corpus: `reader` reads `packages`, and the pairs are added to `output`.
 
     In `packages`, "name" is a binary package and "src:name" the tarball of a source package, whose
     file name contains `tarball`.

@@ -1,4 +1,4 @@
-"""Which pairs are for training, which are held out, and what repeats those."""
+"""The split into training and held-out pairs, and the texts that repeat held-out ones."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ def bucket(english: str) -> int:
 
 
 class HeldOut:
-    """The descriptions kept from training, and whether a text repeats one of them."""
+    """The descriptions that are not trained on, and a check whether a text repeats one."""
 
     RUN = 10
 

@@ -1,68 +1,83 @@
-"""The tokens that a draft knows: a draft may do with the frequent ones of its target.
+"""The draft's vocabulary, which may be only the frequent tokens of the target.
 
-Half of a small model is its vocabulary, and a draft's guess in a rare token seldom counts. What
-the draft cannot say it is never accepted for; the distribution of the target stays exact.
+Half of a small model is its embedding and head, and rare tokens add little acceptance. The draft
+can never propose a token that it lacks; the target's distribution stays exact.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from edgespec.artifact.manifest import VOCABULARY
+from edgespec_distill.data.examples import Example
 
-__all__ = ["Vocabulary", "frequent", "whole"]
+__all__ = ["DraftVocabulary", "frequent_vocabulary", "full_vocabulary", "restrict_vocabulary"]
 
 
 @dataclass(frozen=True)
-class Vocabulary:
-    """Two maps between a target's tokens and its draft's.
+class DraftVocabulary:
+    """Two maps between the target's token ids and the draft's.
 
     Attributes:
-        outputs: [draft's tokens] which target token each is, increasing.
-        inputs: [target's tokens] which draft token stands for each: itself, or its nearest.
+        outputs: [draft's tokens] the target's token id of each draft token, increasing.
+        inputs: [target's tokens] the draft's token id of each target token: the same token, or the
+            nearest one that the draft has.
     """
 
     outputs: Tensor
     inputs: Tensor
 
     def known(self, tokens: Tensor) -> Tensor:
-        """Which target tokens are the draft's own (bool, like `tokens`)."""
+        """Whether the draft has each of these target tokens (bool, shaped as `tokens`)."""
         return self.outputs[self.inputs[tokens]] == tokens
 
     def save(self, folder: Path) -> None:
-        """Writes what an export reads; nothing where draft and target have the same tokens."""
+        """Writes the file that an export reads, unless draft and target have the same tokens."""
         if len(self.outputs) < len(self.inputs):
             maps = {"outputs": self.outputs.tolist(), "inputs": self.inputs.tolist()}
             (folder / VOCABULARY).write_text(json.dumps(maps), encoding="utf-8")
 
 
-def whole(size: int) -> Vocabulary:
-    return Vocabulary(torch.arange(size), torch.arange(size))
+def full_vocabulary(size: int) -> DraftVocabulary:
+    """All of the target's `size` tokens."""
+    return DraftVocabulary(torch.arange(size), torch.arange(size))
 
 
-def frequent(
+def frequent_vocabulary(
     texts: Iterable[Sequence[int]], always: Iterable[int], size: int, embeddings: Tensor
-) -> Vocabulary:
-    """The `size` most frequent tokens of some texts, and for each other token the nearest of them.
+) -> DraftVocabulary:
+    """The `size` most frequent tokens of some texts.
 
     Args:
-        always: tokens that are kept however rare: those that end a text.
-        embeddings: [target's tokens, width] of the target; near is a small angle.
+        always: tokens that are included however rare they are: those that end a text.
+        embeddings: [target's tokens, width] of the target. A token that the draft lacks maps to
+            the token with the smallest angle between the embeddings.
     """
     counts = Counter(token for text in texts for token in text)
-    kept = dict.fromkeys(always)
-    kept.update(dict.fromkeys(token for token, _ in counts.most_common()))
-    kept.update(dict.fromkeys(range(len(embeddings))))  # few texts: fill up, low ids first
-    outputs = torch.tensor(sorted(list(kept)[:size]))
+    order = dict.fromkeys(always)
+    order.update(dict.fromkeys(token for token, _ in counts.most_common()))
+    order.update(dict.fromkeys(range(len(embeddings))))  # if the texts have too few: low ids first
+    outputs = torch.tensor(sorted(list(order)[:size]))
     directions = torch.nn.functional.normalize(embeddings.float(), dim=1)
-    parts = torch.split(directions, 2048)  # all likenesses at once would be gigabytes
+    parts = torch.split(directions, 2048)  # all similarities at once would take gigabytes
     inputs = torch.cat([(part @ directions[outputs].T).argmax(1) for part in parts])
     inputs[outputs] = torch.arange(len(outputs))
-    return Vocabulary(outputs, inputs)
+    return DraftVocabulary(outputs, inputs)
+
+
+def restrict_vocabulary(
+    examples: Iterable[Example], vocabulary: DraftVocabulary
+) -> Iterator[Example]:
+    """The examples with the draft's token ids in their distributions; -inf for tokens it lacks."""
+    inputs = vocabulary.inputs.int()
+    for example in examples:
+        lacking = ~vocabulary.known(example.tokens)
+        log_probs = example.log_probs.masked_fill(lacking, -torch.inf)
+        yield replace(example, tokens=inputs[example.tokens], log_probs=log_probs)

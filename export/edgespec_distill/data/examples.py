@@ -1,25 +1,28 @@
-"""What a draft is trained on: prompts and what the target wrote after them."""
+"""The training data of a draft: texts, and the target's distributions in them."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-__all__ = ["Example", "Text", "batches", "padded"]
+from edgespec.artifact.atomic_file import whole_file
+
+__all__ = ["Example", "Text", "batches", "padded", "read_examples", "write_examples"]
 
 
 @dataclass(frozen=True)
 class Text:
-    """A prompt and an output, in the target's tokens.
+    """A prompt and an output, in the target's token ids.
 
     Attributes:
         prompt: [n] tokens, at least one.
-        output: [m] tokens, at least one; ends with an end-of-text token where the text ended.
+        output: [m] tokens, at least one; ends with an end-of-text token if the text ended.
     """
 
     prompt: Sequence[int]
@@ -35,20 +38,20 @@ class Example(Text):
 
     Attributes:
         tokens: [m, k] int32: the most probable tokens at each position.
-        logs: [m, k] float16: their log-probabilities under the target at temperature 1.
+        log_probs: [m, k] float16: their log-probabilities under the target at temperature 1.
     """
 
     tokens: Tensor
-    logs: Tensor
+    log_probs: Tensor
 
     @property
     def is_greedy(self) -> bool:
-        """Whether no token would have been more probable than any of the output's.
+        """Whether every token of the output has the highest probability at its position.
 
-        Not whether each is the first of its `tokens`: in bf16 some are equal.
+        It need not be the first of `tokens`: in bf16 several tokens can be equally probable.
         """
         own = self.tokens == torch.tensor(self.output)[:, None]
-        best = self.logs == self.logs[:, :1]
+        best = self.log_probs == self.log_probs[:, :1]
         return bool((own & best).any(1).all())
 
 
@@ -56,13 +59,13 @@ AnyText = TypeVar("AnyText", bound=Text)
 
 
 def batches(
-    texts: Sequence[AnyText], positions: int, probability: random.Random
+    texts: Sequence[AnyText], positions: int, rng: random.Random
 ) -> Iterator[list[AnyText]]:
     """Every text once, in batches of at most `positions` padded positions (or one text).
 
-    Texts of similar length go together; the batches come in random order.
+    Texts of similar length are in one batch; the batches come in random order.
     """
-    order = sorted(texts, key=lambda text: len(text) * probability.uniform(0.85, 1.15))
+    order = sorted(texts, key=lambda text: len(text) * rng.uniform(0.85, 1.15))
     groups: list[list[AnyText]] = []
     longest = 0
     for text in order:
@@ -71,12 +74,12 @@ def batches(
             groups.append([])
             longest = len(text)
         groups[-1].append(text)
-    probability.shuffle(groups)
+    rng.shuffle(groups)
     yield from groups
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int = 0) -> tuple[Tensor, Tensor]:
-    """Rows of tokens as one tensor [rows, longest], and where it holds tokens (bool)."""
+    """Rows of tokens as one tensor [rows, longest], and a mask: bool, True for tokens."""
     longest = max(map(len, rows))
     ids = torch.full((len(rows), longest), pad)
     real = torch.zeros(len(rows), longest, dtype=torch.bool)
@@ -84,3 +87,15 @@ def padded(rows: Sequence[Sequence[int]], pad: int = 0) -> tuple[Tensor, Tensor]
         ids[index, : len(row)] = torch.tensor(row)
         real[index, : len(row)] = True
     return ids, real
+
+
+def write_examples(examples: Sequence[Example], file: Path) -> None:
+    """Writes examples to a file, which appears complete or not at all."""
+    rows = [(list(e.prompt), list(e.output), e.tokens, e.log_probs) for e in examples]
+    with whole_file(file) as aside:
+        torch.save(rows, aside)
+
+
+def read_examples(file: Path) -> list[Example]:
+    """The examples that `write_examples` wrote."""
+    return [Example(*row) for row in torch.load(file, weights_only=True)]

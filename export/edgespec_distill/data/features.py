@@ -1,4 +1,4 @@
-"""What the target shows of its texts: thousands of numbers for each position, kept on disk."""
+"""The target's features of its texts, which EAGLE drafts read. They are large, so in files."""
 
 from __future__ import annotations
 
@@ -11,65 +11,70 @@ from torch import Tensor
 
 from edgespec.artifact.atomic_file import whole_file
 from edgespec_distill.data.examples import Text, batches
-from edgespec_distill.models.trainable import Causal
+from edgespec_distill.models.causal import Causal
 
 __all__ = ["Features"]
 
-POSITIONS = 4096  # read at once
+POSITIONS = 4096  # computed at once
+
+TextKey = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class Features:
-    """The outputs of those layers that a target shows, at every position of texts but the last."""
+    """The outputs of some of the target's layers, at all positions of texts but the last."""
 
     def __init__(self, target: Causal) -> None:
         self._target = target
-        self._of: dict[tuple[tuple[int, ...], tuple[int, ...]], Tensor] = {}
+        self._features: dict[TextKey, Tensor] = {}
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Of the target, counted from 1."""
-        return tuple(self._target.shows)
+        """The target's layers whose outputs are the features, counted from 1."""
+        return tuple(self._target.feature_layers)
 
     def __getitem__(self, text: Text) -> Tensor:
-        """[n, layers · width] of a text that was added, n its length without the last token."""
-        return self._of[_name(text)]
+        """[n, layers · width] of a text that was added; n is its length without the last token."""
+        return self._features[_key(text)]
 
-    def add(self, texts: Sequence[Text], file: Path) -> None:
-        """Takes the features of `texts` from `file`, which is written first if it is not theirs.
+    def add(self, texts: Sequence[Text], examples_file: Path) -> None:
+        """Adds texts that are stored in `examples_file`.
 
-        They are read when they are looked at. The file appears all or not at all.
+        Their features are mapped from a file with a similar name. If it does not fit the texts,
+        they are computed and it is written again, completely or not at all.
         """
-        file, dtype = self._worth_candidate(file), self._target.model.dtype
+        file, dtype = self._file(examples_file), self._target.model.dtype
         lengths = [len(text) - 1 for text in texts]
         shape = (sum(lengths), len(self.layers) * self._target.model.config.hidden_size)
         size = shape[0] * shape[1]
         if not file.exists() or file.stat().st_size != size * dtype.itemsize:
-            whole = torch.empty(shape, dtype=dtype)
-            self._compute(texts, torch.split(whole, lengths))
-            _write(whole, file)
+            computed = torch.empty(shape, dtype=dtype)
+            self._compute(texts, torch.split(computed, lengths))
+            _write(computed, file)
         stored = torch.from_file(str(file), shared=False, size=size, dtype=dtype).view(shape)
         for text, part in zip(texts, torch.split(stored, lengths), strict=True):
-            self._of[_name(text)] = part
+            self._features[_key(text)] = part
 
-    def note(self, shown: Sequence[Tensor], file: Path) -> None:
-        """Writes what was shown of texts while they were written, for `add`."""
-        _write(torch.cat(list(shown)), self._worth_candidate(file))
+    def write(self, features: Sequence[Tensor], examples_file: Path) -> None:
+        """Writes features that were computed while the texts were generated, for `add`."""
+        _write(torch.cat(list(features)), self._file(examples_file))
 
-    def _worth_candidate(self, texts: Path) -> Path:
-        return texts.with_suffix(f".{str(self._target.model.dtype).removeprefix('torch.')}")
+    def _file(self, examples_file: Path) -> Path:
+        dtype = str(self._target.model.dtype).removeprefix("torch.")
+        return examples_file.with_suffix(f".{dtype}")
 
-    def _compute(self, texts: Sequence[Text], places: Sequence[Tensor]) -> None:
-        place_of = {id(text): place for text, place in zip(texts, places, strict=True)}
+    def _compute(self, texts: Sequence[Text], results: Sequence[Tensor]) -> None:
+        """Writes the features of each text into the tensor of the same index."""
+        result_of = {id(text): result for text, result in zip(texts, results, strict=True)}
         for group in batches(texts, POSITIONS, random.Random(0)):
-            found = self._target.features(group)
-            for text, features in zip(group, found, strict=True):
-                place_of[id(text)].copy_(features)
+            computed = self._target.features(group)
+            for text, features in zip(group, computed, strict=True):
+                result_of[id(text)].copy_(features)
 
 
-def _name(text: Text) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _key(text: Text) -> TextKey:
     return tuple(text.prompt), tuple(text.output)
 
 
-def _write(whole: Tensor, file: Path) -> None:
+def _write(features: Tensor, file: Path) -> None:
     with whole_file(file) as aside:
-        aside.write_bytes(whole.view(torch.uint8).numpy().data)
+        aside.write_bytes(features.view(torch.uint8).numpy().data)

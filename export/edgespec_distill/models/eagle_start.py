@@ -1,7 +1,8 @@
-"""Where the training of a draft that reads begins: with the best linear guess of the next state.
+"""The weights that the training of an EAGLE draft starts from: a linear prediction.
 
-What a state and the token behind it tell of the target's next state is found by least squares. Its
-head, as good as the target's own, makes a token of that; the layers only have to mend it.
+Least squares finds how a hidden state and the next token predict the target's next hidden state.
+The draft's head, which is the target's, turns that into a token. The layers only have to correct
+the prediction.
 """
 
 from __future__ import annotations
@@ -11,29 +12,29 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from edgespec_distill.models.eagle_student import Eagle, embedded, read
-from edgespec_distill.models.student import adds
-from edgespec_distill.models.t5_forward import rms_norm
+from edgespec_distill.models.eagle_module import Eagle, embedded, fused
+from edgespec_distill.models.rms_norm import rms_norm
+from edgespec_distill.models.untrained_draft import writes_residual
 
-__all__ = ["begin"]
+__all__ = ["initialise"]
 
 RIDGE = 1e-3  # of the inputs' mean square, which is 1
 
 
 @torch.no_grad()
-def begin(draft: Eagle, texts: Iterable[tuple[Tensor, Tensor]]) -> None:
-    """Sets the join to the best guess, and the layers to add no more than they did in the target.
+def initialise(draft: Eagle, texts: Iterable[tuple[Tensor, Tensor]]) -> None:
+    """Sets the join to the best prediction, and scales the layers' outputs to fit it.
 
     Args:
-        draft: whose layers are the target's last ones.
-        texts: the draft's tokens [m] and what the target shows of these positions, [m, F].
+        draft: its layers are the target's last ones.
+        texts: the draft's token ids [m] and the target's features at these positions, [m, F].
     """
     width = draft.config.hidden_size
     squares = torch.zeros(2 * width, 2 * width, device=draft.device)
     products = torch.zeros(2 * width, width, device=draft.device)
     sizes = []
     for ids, features in texts:
-        states = rms_norm(draft.join.state_norm, read(draft, features)).float()
+        states = rms_norm(draft.join.state_norm, fused(draft, features)).float()
         tokens = rms_norm(draft.join.token_norm, embedded(draft, ids)).float()
         known = torch.cat([tokens[1:], states[:-1]], 1)
         squares += known.T @ known
@@ -45,5 +46,5 @@ def begin(draft: Eagle, texts: Iterable[tuple[Tensor, Tensor]]) -> None:
     draft.join.token.weight.copy_(token)
     draft.join.state.weight.copy_(state)
     for name, weight in draft.named_parameters():
-        if adds(name):
-            weight.div_(size.median())  # the states' own size is 1
+        if writes_residual(name):
+            weight.div_(size.median())  # because the predicted states have size 1

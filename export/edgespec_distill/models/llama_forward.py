@@ -1,7 +1,8 @@
-"""The mathematics of Llama and its kin over the parameters of a transformers model.
+"""The forward pass of Llama-like models over the parameters of a transformers model.
 
-As in `t5`, the parameters stay where transformers keeps them and the arithmetic is its own: a cache
-that is written in place, and attention that repeats no key, write several times faster on a CPU.
+As in `t5_forward`, the parameters stay in the transformers model and only the arithmetic differs.
+The cache is written in place and attention over it repeats no key, which makes generation several
+times faster on a CPU.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from edgespec_distill.models.t5_forward import rms_norm
+from edgespec_distill.models.rms_norm import rms_norm
 
 __all__ = [
     "Cache",
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 Angles = tuple[Tensor, Tensor]
-Look = Callable[[Tensor, Tensor, Tensor], Tensor]
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Cache:
 
     @staticmethod
     def empty(model: Any, rows: int, capacity: int) -> Cache:
+        """Zeros, with room for `capacity` positions in each row."""
         config = model.config
         heads, size = config.num_key_value_heads, head_size(config)
         shape = (config.num_hidden_layers, rows, heads, capacity, size)
@@ -50,7 +52,7 @@ class Cache:
         return Cache(keys, torch.zeros_like(keys))
 
     def __getitem__(self, rows: slice | Tensor) -> Cache:
-        """Of these rows: a slice shares their memory."""
+        """The cache of these rows; a slice shares their memory."""
         return Cache(self.keys[:, rows], self.values[:, rows])
 
 
@@ -59,65 +61,73 @@ def hidden_states(
     ids: Tensor,
     first: Tensor | None = None,
     cache: Cache | None = None,
-    shows: Sequence[int] = (),
+    feature_layers: Sequence[int] = (),
 ) -> tuple[Tensor, Tensor]:
-    """Hidden states [rows, m, width] after each of the tokens [rows, m], and what it shows.
+    """Hidden states [rows, m, width] after each of the tokens [rows, m], and features.
 
     Args:
-        first: [rows] how many tokens stand in `cache` before each row's; None: no row has any.
-        cache: where keys and values are read and written, if they will be needed again.
-        shows: layers, counted from 1, whose outputs are the second result,
+        first: [rows] the position of each row's first token; None: every row starts at 0.
+        cache: keys and values are written there, and read if `first` is given; None: neither.
+        feature_layers: layers, counted from 1, whose outputs are the second result,
             [rows, m, layers · width].
     """
-    places = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
+    positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
     if first is not None:
-        places = places + first[:, None]
+        positions = positions + first[:, None]
     stack = model.model
     x = functional.embedding(ids, stack.embed_tokens.weight)
-    angles = rotary_angles(stack, x, places)
-    shown = [x[..., :0]]
+    angles = rotary_angles(stack, x, positions)
+    features = [x[..., :0]]
     for depth, layer in enumerate(stack.layers):
-        look = partial(_looked, places=places, begins=first is None, cache=cache, depth=depth)
-        x = through_layer(layer, x, angles, look)
-        if depth + 1 in shows:
-            shown.append(x)
-    return rms_norm(stack.norm, x), torch.cat(shown, -1)
+        attention = partial(_attention, cache=None, positions=positions)
+        if cache is not None:
+            layer_cache = Cache(cache.keys[depth], cache.values[depth])
+            attention = partial(
+                _attention if first is None else _attention_over_cache,
+                cache=layer_cache,
+                positions=positions,
+            )
+        x = through_layer(layer, x, angles, attention)
+        if depth + 1 in feature_layers:
+            features.append(x)
+    return rms_norm(stack.norm, x), torch.cat(features, -1)
 
 
-def rotary_angles(stack: Any, x: Tensor, places: Tensor) -> Angles:
-    """cos and sin for `through_layer`, of tokens at these places [rows, m]; x says of what type."""
-    cos, sin = stack.rotary_emb(x, places)
+def rotary_angles(stack: Any, x: Tensor, positions: Tensor) -> Angles:
+    """cos and sin for `through_layer` at these positions [rows, m], in the type of x."""
+    cos, sin = stack.rotary_emb(x, positions)
     return cos[:, None], sin[:, None]
 
 
-def through_layer(layer: Any, x: Tensor, angles: Angles, look: Look) -> Tensor:
-    """The residual stream [rows, m, width] behind a layer.
+def through_layer(layer: Any, x: Tensor, angles: Angles, attention: Attention) -> Tensor:
+    """The residual stream [rows, m, width] after a layer.
 
     Args:
-        look: attention, from queries, keys and values [rows, heads, m, head size] to what each
-            query saw, shaped as the queries.
+        attention: of queries, keys and values [rows, heads, m, head size]; its result has the
+            shape of the queries.
     """
     q, k, v = _projections(layer.self_attn, rms_norm(layer.input_layernorm, x))
-    looked = look(_rotated(q, *angles), _rotated(k, *angles), v)
-    x = x + layer.self_attn.o_proj(looked.transpose(1, 2).flatten(2))
+    out = attention(_apply_rope(q, *angles), _apply_rope(k, *angles), v)
+    x = x + layer.self_attn.o_proj(out.transpose(1, 2).flatten(2))
     added: Tensor = layer.mlp(rms_norm(layer.post_attention_layernorm, x))
     return x + added
 
 
 def repeated(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and values, once for each of the query heads that share them."""
+    """Keys and values, repeated for each of the query heads that share them."""
     repeats = q.shape[1] // k.shape[1]
     return k.repeat_interleave(repeats, 1), v.repeat_interleave(repeats, 1)
 
 
 def head_size(config: Any) -> int:
+    """The width of one head."""
     return int(
         getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     )
 
 
 def _projections(attention: Any, h: Tensor) -> list[Tensor]:
-    """q, k and v as [rows, heads, m, head size]."""
+    """Queries, keys and values, [rows, heads, m, head size] each."""
     shape = (*h.shape[:2], -1, attention.head_dim)
     q, k, v = (getattr(attention, f"{part}_proj")(h).view(shape) for part in "qkv")
     if hasattr(attention, "q_norm"):
@@ -125,48 +135,46 @@ def _projections(attention: Any, h: Tensor) -> list[Tensor]:
     return [part.transpose(1, 2) for part in (q, k, v)]
 
 
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def _apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     left, right = x.chunk(2, -1)
     return x * cos + torch.cat([-right, left], -1) * sin
 
 
-def _write(cache: Tensor, new: Tensor, places: Tensor) -> None:
-    """Puts [rows, heads, m, size] at each row's `places` [rows, m] of the cache."""
-    rows = torch.arange(len(places), device=places.device)[:, None]
-    cache[rows, :, places] = new.transpose(1, 2)
+def _write(cache: Cache, k: Tensor, v: Tensor, positions: Tensor) -> None:
+    """Writes k and v [rows, heads, m, size] at each row's positions [rows, m]."""
+    rows = torch.arange(len(positions), device=positions.device)[:, None]
+    cache.keys[rows, :, positions] = k.transpose(1, 2)
+    cache.values[rows, :, positions] = v.transpose(1, 2)
 
 
-def _looked(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    places: Tensor,
-    begins: bool,
-    cache: Cache | None,
-    depth: int,
+def _attention(
+    q: Tensor, k: Tensor, v: Tensor, *, cache: Cache | None, positions: Tensor
 ) -> Tensor:
-    """Attention to the tokens of this call or, where texts go on, to the whole cache."""
+    """Attention to the tokens of this call, which start their texts; cached if there is a cache."""
     if cache is not None:
-        _write(cache.keys[depth], k, places)
-        _write(cache.values[depth], v, places)
-        if not begins:
-            return _over_cache(q, cache.keys[depth], cache.values[depth], places)
+        _write(cache, k, v, positions)
     return functional.scaled_dot_product_attention(q, *repeated(q, k, v), is_causal=True)
 
 
-def _over_cache(q: Tensor, keys: Tensor, values: Tensor, places: Tensor) -> Tensor:
-    """Attention of one query a row and head; those that share a key stand where a text would."""
-    end = int(places.max()) + 1
-    heads = keys.shape[1]
-    unseen = torch.arange(end, device=q.device) > places
-    mask = torch.zeros(unseen.shape, dtype=q.dtype, device=q.device)
-    mask = mask.masked_fill(unseen, -torch.inf)[:, None, None]
+def _attention_over_cache(
+    q: Tensor, k: Tensor, v: Tensor, *, cache: Cache, positions: Tensor
+) -> Tensor:
+    """Attention of one query per row and head to the whole cache.
+
+    The query heads that share a key head are passed as the queries of one text, so no key is
+    repeated.
+    """
+    _write(cache, k, v, positions)
+    end = int(positions.max()) + 1
+    heads = cache.keys.shape[1]
+    hidden = torch.arange(end, device=q.device) > positions
+    mask = torch.zeros(hidden.shape, dtype=q.dtype, device=q.device)
+    mask = mask.masked_fill(hidden, -torch.inf)[:, None, None]
     grouped = q.view(len(q), heads, -1, q.shape[-1])
-    looked = functional.scaled_dot_product_attention(
+    out = functional.scaled_dot_product_attention(
         grouped,
-        keys[:, :, :end],
-        values[:, :, :end],
+        cache.keys[:, :, :end],
+        cache.values[:, :, :end],
         attn_mask=mask.expand(-1, 1, grouped.shape[2], -1),
     )
-    return looked.view(q.shape)
+    return out.view(q.shape)

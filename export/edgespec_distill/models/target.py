@@ -1,4 +1,4 @@
-"""The target of a distillation, as transformers loads it."""
+"""The target of a distillation, loaded by transformers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from edgespec.errors import EdgespecError
-from edgespec_distill.data.draft_vocabulary import whole
-from edgespec_distill.models.trainable import Causal, Distilled, Seq2Seq
+from edgespec_distill.data.draft_vocabulary import full_vocabulary
+from edgespec_distill.models.causal import Causal
+from edgespec_distill.models.seq2seq import Seq2Seq
+from edgespec_distill.models.trainable import GeneratingModel
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.transformers_config import (
     from_pretrained_arguments,
@@ -20,11 +22,12 @@ from edgespec_export.checkpoint.transformers_config import (
 __all__ = ["open_target"]
 
 
-def open_target(source: Source, start_token: int | None) -> Distilled:
-    """Loads a model that is only asked, on the GPU where there is one.
+def open_target(source: Source, start_token: int | None) -> GeneratingModel:
+    """Loads a model that is not trained, on the GPU if there is one.
 
     Args:
-        start_token: its family's: what its decoder reads first, if it has an encoder.
+        start_token: of its family: the token id that the decoder of an encoder-decoder starts
+            with; None for decoder-only models.
 
     Raises:
         EdgespecError: transformers cannot load it.
@@ -45,16 +48,14 @@ def open_target(source: Source, start_token: int | None) -> Distilled:
             f"{type(error).__name__}: {first}"
         ) from None
     model.eval().requires_grad_(requires_grad=False)
-    vocabulary = whole(model.config.vocab_size)
-    return (
-        Causal(model, vocabulary)
-        if start_token is None
-        else Seq2Seq(model, vocabulary, start_token)
-    )
+    vocabulary = full_vocabulary(model.config.vocab_size)
+    if start_token is None:
+        return Causal(model, vocabulary)
+    return Seq2Seq(model, vocabulary, start_token)
 
 
 def _dtype(device: str) -> torch.dtype:
-    """bf16 where the machine computes in it; elsewhere it is slower than float32."""
+    """bf16 where the machine has instructions for it; elsewhere it is slower than float32."""
     flags = Path("/proc/cpuinfo")
     on_cpu = flags.exists() and any(f in flags.read_text() for f in ("avx512_bf16", "amx_bf16"))
     return torch.bfloat16 if device == "cuda" or on_cpu else torch.float32

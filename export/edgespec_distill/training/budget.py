@@ -1,4 +1,4 @@
-"""How long a training may take, across its interruptions."""
+"""The time or number of steps of a training, across interruptions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ WARM_UP = 100  # steps
 
 
 class Budget:
-    """Minutes or steps, of which a fraction is spent.
+    """A budget of minutes or steps.
 
     Args:
         minutes, steps: exactly one of them.
-        done_seconds, done_steps: spent by earlier runs of the same training.
+        done_seconds, done_steps: used by earlier runs of the same training.
     """
 
     def __init__(
@@ -26,29 +26,30 @@ class Budget:
         done_steps: int = 0,
     ) -> None:
         self._minutes = minutes
-        self._most = steps
+        self._max_steps = steps
         self.steps = done_steps
         self._before = done_seconds
         self._began = time.monotonic()
 
     @property
     def seconds(self) -> float:
+        """The used time, including earlier runs."""
         return self._before + time.monotonic() - self._began
 
     @property
     def fraction(self) -> float:
-        """Spent, from 0 to 1."""
+        """The used share of the budget, from 0 to 1."""
         if self._minutes is not None:
             return min(1.0, self.seconds / (60 * self._minutes))
-        assert self._most is not None
-        return min(1.0, self.steps / self._most)
+        assert self._max_steps is not None
+        return min(1.0, self.steps / self._max_steps)
 
     @property
     def seconds_left(self) -> float:
-        """At the pace so far."""
-        spent = self.fraction
-        return self.seconds * (1 - spent) / spent if spent else 0.0
+        """An estimate from the pace so far."""
+        used = self.fraction
+        return self.seconds * (1 - used) / used if used else 0.0
 
     def rate(self, peak: float) -> float:
-        """The learning rate: up at the start, level, and down to zero over the second half."""
+        """The learning rate: rises at first, is constant, and falls to zero in the second half."""
         return peak * min(1.0, (self.steps + 1) / WARM_UP, 2 * (1 - self.fraction))

@@ -1,8 +1,8 @@
-"""How far a draft's distributions q are from its target's distributions p.
+"""Losses: distances of the draft's distributions q from the target's distributions p.
 
-Both losses are of DistillSpec (Zhou et al. 2023, arXiv 2310.08461, Table 1). The total variation is
-what rejects a draft's token: the acceptance rate is 1 minus it (Leviathan, Kalman and Matias 2022,
-Corollary 3.6). Its gradient vanishes where q is far from p, so the forward KL leads there faster.
+Both are in DistillSpec (Zhou et al. 2023, arXiv 2310.08461, Table 1). The acceptance rate is 1
+minus the total variation (Leviathan, Kalman and Matias 2022, Corollary 3.6). But the gradient of
+the total variation vanishes where q is far from p, and there the forward KL trains faster.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["LOSSES", "forward_kl", "overlap", "total_variation"]
 
 
 def forward_kl(p_logs: Tensor, tokens: Tensor, q_logits: Tensor) -> Tensor:
-    """Mean Σ p log(p/q) over those of the target's most probable tokens that the draft has.
+    """Mean Σ p log(p/q), over those of the target's most probable tokens that the draft has.
 
-    Where they hold little of p, the draft can win little, and the position counts as little.
+    A position where these tokens have little of p's mass has little weight.
 
     Args:
-        p_logs: [n, k] log-probabilities of the target; -inf where `tokens` holds no token.
-        tokens: [n, k] which tokens they are, in the draft's numbering.
+        p_logs: [n, k] log-probabilities of the target; -inf for tokens that the draft lacks.
+        tokens: [n, k] their token ids in the draft's vocabulary.
         q_logits: [n, vocabulary] of the draft.
     """
     q_logs = q_logits.gather(1, tokens) - q_logits.logsumexp(1, keepdim=True)
@@ -31,7 +31,7 @@ def forward_kl(p_logs: Tensor, tokens: Tensor, q_logits: Tensor) -> Tensor:
 
 
 def total_variation(p_logs: Tensor, tokens: Tensor, q_logits: Tensor) -> Tensor:
-    """Mean 1 - Σ min(p, q) over the target's most probable tokens; arguments as `forward_kl`."""
+    """Mean 1 - Σ min(p, q), over the target's most probable tokens; arguments as `forward_kl`."""
     q = q_logits.softmax(1).gather(1, tokens)
     return 1 - torch.minimum(p_logs.exp(), q).sum(1).mean()
 
@@ -46,6 +46,7 @@ def overlap(p: Tensor, q_logits: Tensor) -> Tensor:
     return torch.minimum(p, q_logits.softmax(-1)).sum(-1)
 
 
+# The keys are those of `edgespec_distill.plan.LOSS_NAMES`.
 LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "kl": forward_kl,
     "tv": total_variation,

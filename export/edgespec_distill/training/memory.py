@@ -1,4 +1,4 @@
-"""The memory of a training: kept in the process, and one line where there is too little."""
+"""Memory of a training: freed memory stays in the process; too little memory is one line."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from edgespec.errors import EdgespecError
 __all__ = ["keep_freed_memory", "one_line_memory"]
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # malloc.h
-MOST = 2**31 - 1
+MAX_INT = 2**31 - 1
 
 
 def keep_freed_memory() -> None:
-    """Has glibc's malloc give nothing back to the system.
+    """Tells glibc's malloc to return no memory to the system. Without glibc this does nothing.
 
-    A step takes and frees gigabytes in large pieces. By default each goes back to the system, and
-    taking it again costs a page fault for every 4 KB: a third of a step on two virtual cores.
-    Elsewhere than with glibc this does nothing.
+    A step allocates and frees gigabytes in large pieces. By default each piece is returned to the
+    system, and allocating it again costs a page fault for every 4 KB: a third of the time of a step
+    on two virtual cores.
     """
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_MAX, 0)
-        libc.mallopt(M_TRIM_THRESHOLD, MOST)
+        libc.mallopt(M_TRIM_THRESHOLD, MAX_INT)
 
 
 @contextmanager
 def one_line_memory() -> Iterator[None]:
-    """Torch tells of missing memory in several ways."""
+    """Raises an EdgespecError for each of the ways in which torch reports missing memory."""
     try:
         yield
     except (MemoryError, torch.OutOfMemoryError):

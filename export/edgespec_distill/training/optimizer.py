@@ -1,4 +1,4 @@
-"""Muon for matrices and AdamW for the rest, on fp32 masters of parameters that compute in bf16."""
+"""Muon for matrices and AdamW for the rest, on fp32 copies of parameters that may be bf16."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _BIAS = "relative_attention_bias"
 
 
 class MasterWeights:
-    """Steps fp32 copies and rounds them into the parameters that compute.
+    """Fp32 master copies of a model's parameters, which are optimised and rounded into them.
 
-    A bf16 parameter has eight bits: a step of a thousandth of its size would be lost in rounding.
-    Muon (orthogonalised momentum) takes the matrices inside the layers; embeddings, the head,
-    norms and position biases, which are tables rather than maps, take AdamW. Position biases are
-    added to scores, so useful ones differ by whole numbers: they take ten times the rate.
+    A bf16 parameter has eight significant bits, so rounding would lose a step of a thousandth of
+    its size. Muon (orthogonalised momentum) optimises the matrices inside the layers. AdamW
+    optimises embeddings, the head, norms and position biases. Position biases are added to scores,
+    where useful values differ by whole numbers, so their rate is ten times higher.
     """
 
     def __init__(self, model: nn.Module, *, rate: float, decay: float = 0.0) -> None:
         self._live = dict(model.named_parameters())
         self._masters = {n: p.detach().float().clone() for n, p in self._live.items()}
-        maps = [w for n, w in self._masters.items() if _is_map(n, w)]
+        matrices = [w for n, w in self._masters.items() if _is_matrix(n, w)]
         biases = [w for n, w in self._masters.items() if _BIAS in n]
-        tables = [w for n, w in self._masters.items() if not _is_map(n, w) and _BIAS not in n]
+        tables = [w for n, w in self._masters.items() if not _is_matrix(n, w) and _BIAS not in n]
         groups = [{"params": tables, "share": 1.0}, {"params": biases, "share": 10.0}]
         self._optimizers: list[torch.optim.Optimizer] = [
             torch.optim.AdamW(
@@ -36,14 +36,14 @@ class MasterWeights:
                 weight_decay=0.0,
             ),
         ]
-        if maps:
+        if matrices:
             muon = torch.optim.Muon(
-                maps, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
+                matrices, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
             )
             self._optimizers.append(muon)
 
     def step(self, rate: float, *, clip: float = 1.0) -> float:
-        """One step at learning rate `rate`; returns the gradient's norm before clipping."""
+        """One step at learning rate `rate`; returns the norm of the gradient before clipping."""
         for name, live in self._live.items():
             grad = live.grad
             self._masters[name].grad = None if grad is None else grad.float()
@@ -77,6 +77,7 @@ class MasterWeights:
             optimizer.load_state_dict(saved)
 
 
-def _is_map(name: str, weight: Tensor) -> bool:
+def _is_matrix(name: str, weight: Tensor) -> bool:
+    """Whether Muon optimises this weight: a linear map, not a lookup table or the head."""
     tables = ("shared", "embed", "lm_head", _BIAS)
     return weight.ndim == 2 and not any(table in name for table in tables)

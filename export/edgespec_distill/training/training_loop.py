@@ -1,4 +1,4 @@
-"""The training loop: chunks of examples in, a better draft out, its state on disk as it goes."""
+"""The training loop, which saves its state to disk as it goes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,29 @@ import torch
 
 from edgespec.artifact.atomic_file import whole_file
 from edgespec_distill.data.examples import Example, batches
-from edgespec_distill.data.held_out import Acceptance
-from edgespec_distill.models.trainable import Student
+from edgespec_distill.models.trainable import ScoringModel
+from edgespec_distill.result import Acceptance
 from edgespec_distill.training.budget import Budget
 from edgespec_distill.training.optimizer import MasterWeights
 from edgespec_distill.training.wide_head import Loss, head_loss
 
-__all__ = ["Report", "Training"]
+__all__ = ["Training", "TrainingProgress"]
 
 SAVE_EVERY = 60.0  # seconds
-FIRST_LOOK = 20.0  # seconds
-GUESSES = 3  # one behind the other, at most, of a draft that goes on from its guesses
+EVALUATE_AFTER = 20.0  # seconds
+REPORT_EVERY = 2.0  # seconds
+EAGLE_STEPS = 3  # predictions at most that an EAGLE draft makes in a row, each from the last
 
 
 @dataclass(frozen=True)
-class Report:
-    """How a training stands: what a progress display shows."""
+class TrainingProgress:
+    """The progress of a training, for a display.
+
+    Attributes:
+        fraction: of the budget, from 0 to 1.
+        loss: moving average.
+        acceptance: on held-out texts, when last measured.
+    """
 
     fraction: float
     seconds_left: float
@@ -38,17 +45,20 @@ class Report:
 
 
 class Training:
-    """A draft in training; `run` returns when the budget is spent.
+    """The training of a draft within a budget.
 
     Args:
-        state: the file that an interrupted training goes on from.
+        rate: the highest learning rate.
+        minutes, steps: the budget; exactly one of them.
+        positions: of a batch.
+        state: the file from which an interrupted training continues.
         evaluate: measures the draft on held-out texts.
-        report: told how it stands, once every few seconds.
+        report: called with the progress every few seconds.
     """
 
     def __init__(
         self,
-        draft: Student,
+        draft: ScoringModel,
         loss: Loss,
         *,
         rate: float,
@@ -58,11 +68,11 @@ class Training:
         seed: int,
         state: Path,
         evaluate: Callable[[], Acceptance],
-        report: Callable[[Report], object],
+        report: Callable[[TrainingProgress], object],
     ) -> None:
         self._draft, self._loss, self._rate, self._positions = draft, loss, rate, positions
         self._state, self._evaluate, self._report = state, evaluate, report
-        self._probability = random.Random(seed)
+        self._rng = random.Random(seed)
         self.optimizer = MasterWeights(draft.model, rate=rate)
         done: dict[str, Any] = {"done_seconds": 0.0, "done_steps": 0}
         self._mean_loss = 0.0
@@ -70,41 +80,42 @@ class Training:
             saved = torch.load(state, weights_only=True, map_location=draft.model.device)
             self.optimizer.load_state_dict(saved["optimizer"])
             done = saved["done"]
-            self._probability.seed(seed + done["done_steps"])
+            self._rng.seed(seed + done["done_steps"])
             self.before = Acceptance(**saved["before"])
         else:
             self.before = evaluate()
         self.budget = Budget(minutes=minutes, steps=steps, **done)
 
     def run(self, chunks: Iterable[Sequence[Example]]) -> Acceptance:
-        """Trains on one chunk after another; returns what the draft is worth in the end."""
-        now = self._evaluate() if self.budget.steps else self.before
+        """Trains on one chunk after another until the budget is used; returns the acceptance."""
+        acceptance = self._evaluate() if self.budget.steps else self.before
         self._save()
-        saved = shown = time.monotonic()
-        due = saved + FIRST_LOOK
+        saved = reported = time.monotonic()
+        evaluation_due = saved + EVALUATE_AFTER
         try:
             for batch in self._batches(chunks):
                 self._step(batch)
-                tick = time.monotonic()
-                if tick > due:
-                    now = self._evaluate()
-                    # A tenth of the time at most goes into looking.
-                    due = time.monotonic() + max(FIRST_LOOK, 9 * (time.monotonic() - tick))
-                if tick - shown > 2:
-                    self._tell(now)
-                    shown = tick
-                if tick - saved > SAVE_EVERY:
+                now = time.monotonic()
+                if now > evaluation_due:
+                    acceptance = self._evaluate()
+                    # Evaluation takes a tenth of the time at most.
+                    pause = max(EVALUATE_AFTER, 9 * (time.monotonic() - now))
+                    evaluation_due = time.monotonic() + pause
+                if now - reported > REPORT_EVERY:
+                    self._report_progress(acceptance)
+                    reported = now
+                if now - saved > SAVE_EVERY:
                     self._save()
-                    saved = tick
+                    saved = now
         finally:
             self._save()
-        now = self._evaluate()
-        self._tell(now)
-        return now
+        acceptance = self._evaluate()
+        self._report_progress(acceptance)
+        return acceptance
 
     def _batches(self, chunks: Iterable[Sequence[Example]]) -> Iterator[list[Example]]:
         for chunk in chunks:
-            for batch in batches(chunk, self._positions, self._probability):
+            for batch in batches(chunk, self._positions, self._rng):
                 if self.budget.fraction >= 1:
                     return
                 yield batch
@@ -112,23 +123,25 @@ class Training:
     def _step(self, batch: list[Example]) -> None:
         device = self._draft.model.device
         losses = []
-        count = self._probability.randint(1, GUESSES)  # the first one is what matters most
-        for known, hidden in zip(range(count), self._draft.guesses(batch), strict=False):
-            if not len(hidden):  # no text is as long
+        count = self._rng.randint(1, EAGLE_STEPS)  # the first prediction matters most
+        for skipped, hidden in zip(range(count), self._draft.hidden_states(batch), strict=False):
+            if not len(hidden):  # no output has this many tokens
                 break
-            logs = torch.cat([example.logs[known:] for example in batch]).to(device).float()
-            tokens = torch.cat([example.tokens[known:] for example in batch]).to(device).long()
-            losses.append(head_loss(self._loss, logs, tokens, hidden, self._draft.head))
+            p_logs = torch.cat([e.log_probs[skipped:] for e in batch]).to(device).float()
+            tokens = torch.cat([e.tokens[skipped:] for e in batch]).to(device).long()
+            losses.append(head_loss(self._loss, p_logs, tokens, hidden, self._draft.head))
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.budget.rate(self._rate))
         self.budget.steps += 1
         weight = max(0.02, 1 / self.budget.steps)
         self._mean_loss += weight * (losses[0].item() - self._mean_loss)
 
-    def _tell(self, now: Acceptance) -> None:
+    def _report_progress(self, acceptance: Acceptance) -> None:
         budget = self.budget
         self._report(
-            Report(budget.fraction, budget.seconds_left, budget.steps, self._mean_loss, now)
+            TrainingProgress(
+                budget.fraction, budget.seconds_left, budget.steps, self._mean_loss, acceptance
+            )
         )
 
     def _save(self) -> None:

@@ -1,7 +1,7 @@
-"""The loss behind a wide head, a few rows at a time.
+"""The loss of a head with many tokens, computed a few rows at a time.
 
-The logits of a batch are hundreds of megabytes, and a loss goes over them again and again. Those of
-a hundred rows stay in a CPU's cache until nothing but their gradient is left.
+The logits of a batch take hundreds of megabytes, and a loss reads them several times. The logits of
+a hundred rows stay in the CPU's cache until only their gradient is needed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ ROWS = 128
 
 
 def head_loss(loss: Loss, p_logs: Tensor, tokens: Tensor, hidden: Tensor, head: Tensor) -> Tensor:
-    """The mean `loss` (of `loss.py`) of the logits hidden · headᵀ.
+    """The mean of a loss (of `loss.py`) over the logits hidden · headᵀ.
 
     Args:
-        p_logs, tokens: [n, k] as the loss takes them.
+        p_logs, tokens: [n, k], the arguments of the loss.
         hidden: [n, width], n at least 1.
         head: [vocabulary, width].
     """

@@ -1,5 +1,5 @@
 """The tables of Leviathan, Kalman and Matias (2022), recomputed and measured.
 
-Figures of the paper are in `paper_tables.json`, which names its source. `edgespec reproduce` is the
-command line to this; docs/reproduction.md says what came out where.
+The paper's figures are in `paper_tables.json`, which names their source. The command line is
+`edgespec reproduce`; the results are in docs/reproduction.md.
 """

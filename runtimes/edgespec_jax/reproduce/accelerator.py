@@ -1,19 +1,18 @@
-"""What a measurement was made on."""
+"""A description of the machine that a measurement ran on."""
 
 from __future__ import annotations
 
 import os
 import platform
 from pathlib import Path
-from typing import Any
 
 import jax
 
 __all__ = ["machine"]
 
 
-def machine() -> dict[str, Any]:
-    """Device, host and versions, for people."""
+def machine() -> dict[str, str | float | None]:
+    """Device, host and versions, as text."""
     device = jax.devices()[0]
     processor = platform.processor()
     if Path("/proc/cpuinfo").is_file():

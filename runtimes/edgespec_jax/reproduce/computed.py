@@ -1,12 +1,11 @@
-"""Tables that follow from formulas: 1, and the expected half of 2 and 4."""
+"""The tables that follow from formulas: Table 1, and the expected half of Tables 2 and 4."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from edgespec.core.cost_model import expected_tokens
 from edgespec_jax.reproduce.paper import Paper, SpeedRow
-from edgespec_jax.reproduce.table_report import Report
-from edgespec_jax.reproduce.theory import best_gamma, expected_tokens, operations, speedup
+from edgespec_jax.reproduce.table_report import Report, Row
+from edgespec_jax.reproduce.theory import best_gamma, operations, speedup
 
 __all__ = ["contradictions", "table1", "table2"]
 
@@ -14,8 +13,8 @@ HALF_ALPHA, HALF_SPEEDUP = 0.005, 0.05  # half of the last printed digit
 
 
 def table1(paper: Paper) -> Report:
-    """Operations and speed-up with a draft that costs nothing."""
-    rows = [
+    """Operations and speed-up with a draft that costs nothing (c = 0)."""
+    rows: list[Row] = [
         {
             "α": row.alpha,
             "γ": row.gamma,
@@ -30,13 +29,13 @@ def table1(paper: Paper) -> Report:
 
 
 def table2(paper: Paper) -> Report:
-    """Tables 2 and 4 beside the paper's formula, from the printed α, γ and c."""
+    """Tables 2 and 4 next to the paper's formula, computed from the printed α, γ and c."""
     notes = [paper.source, *contradictions(paper.speed)]
     title = "Tables 2 and 4: T5-XXL, paper and formula"
     return Report("table2", title, [_row(row) for row in paper.speed], notes)
 
 
-def _row(row: SpeedRow) -> dict[str, Any]:
+def _row(row: SpeedRow) -> Row:
     return {
         "task": row.task,
         "draft": row.draft,
@@ -53,16 +52,16 @@ def _row(row: SpeedRow) -> dict[str, Any]:
 
 
 def contradictions(rows: list[SpeedRow]) -> list[str]:
-    """Where printed figures do not follow from each other, rounding given the benefit of doubt."""
+    """Notes on printed figures that contradict each other by more than rounding explains."""
     notes = []
     for row in rows:
         most = expected_tokens(row.alpha + HALF_ALPHA, row.gamma)
         if row.measured_speedup - HALF_SPEEDUP > most:
             notes.append(
                 f"{row.task}, {row.draft}, T={row.temperature}: the measured speed-up "
-                f"{row.measured_speedup} is more than a round brings at α = {row.alpha}, "
-                f"γ = {row.gamma} even with a free draft ({most:.2f} tokens): α, γ or the "
-                "baseline must have been another"
+                f"{row.measured_speedup} is more than the tokens of a round at α = {row.alpha}, "
+                f"γ = {row.gamma} allow even with a free draft ({most:.2f}): α, γ or the "
+                "baseline must have differed"
             )
     largest = max(row.c for row in rows)
     if largest > 0.05:
@@ -72,7 +71,7 @@ def contradictions(rows: list[SpeedRow]) -> list[str]:
         )
     over = sum(row.measured_speedup > row.expected_speedup for row in rows)
     notes.append(
-        f"measured exceeds expected in {over} of {len(rows)} rows, though the formula leaves out "
-        "every cost but the draft's"
+        f"measured exceeds expected in {over} of {len(rows)} rows, although the formula counts no "
+        "cost except the draft's"
     )
     return notes

@@ -1,4 +1,4 @@
-"""What Tables 3 and 5 are measured on: an exported pair and a file of texts."""
+"""The input of Tables 3 and 5: an exported pair and a file of texts."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from edgespec.pair.tokenizer import load_tokenizer
 
 __all__ = ["TASKS", "Material", "open_material"]
 
-TASKS = {"ende": "EnDe", "cnndm": "CNNDM"}  # ours, and the paper's name
-LONGEST_PROMPT = 512
+TASKS = {"ende": "EnDe", "cnndm": "CNNDM"}  # the option's value and the paper's name
+MAX_PROMPT = 512
 
 
 @dataclass(frozen=True)
 class Material:
-    """Attributes:
-    vocabulary: of the draft.
-    prompts: token ids, one list a line of the data.
-    references: token ids to count n-grams on, each with its end token.
-    start: the token in front of a text's first.
-    name: what it is, for people.
+    """A pair, its prompts and its reference texts.
+
+    Attributes:
+        vocabulary: of the draft.
+        prompts: token ids, one list per line of the data.
+        references: token ids in which to count n-grams; every text ends with an end token.
+        start: the token id before a text's first token.
+        ends: token ids that end a text.
+        name: a description, for people.
     """
 
     target: Model
@@ -47,9 +50,11 @@ def open_material(
     """Opens a pair and its texts.
 
     Args:
-        data: a line is a source, and behind a tab its reference if there is one.
-        ngrams: lines of the same kind to count n-grams on, or plain ones; `data` if None.
+        data: each line is a source and, after a tab, its reference if there is one.
+        ngrams: lines in which to count n-grams, in the same format or only references;
+            None: `data`.
         prefix: put before each source ("translate English to German: ").
+        threads: of each model; None: as many as the device has.
 
     Raises:
         EdgespecError: a file or the pair cannot be read.
@@ -80,7 +85,7 @@ def open_material(
         draft,
         open_vocabulary(pair, manifest),
         Path(manifest.draft.source).name if manifest.draft else "",
-        [tokenizer.encode(text).ids[-LONGEST_PROMPT:] for text in sources],
+        [tokenizer.encode(text).ids[-MAX_PROMPT:] for text in sources],
         [text if text[-1:] and text[-1] in ends else [*text, ends[0]] for text in encoded],
         ends[0] if start is None else start,
         ends,

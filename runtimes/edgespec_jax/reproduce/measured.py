@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from edgespec.core.controller import Fixed
+from edgespec.core.cost_model import expected_tokens
 from edgespec.core.decode import speculate
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
@@ -13,18 +14,18 @@ from edgespec.core.verification import token_rule
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec_jax.reproduce.acceptance import (
     Alpha,
-    TargetDistributions,
-    Written,
+    DraftDistributions,
+    Rows,
+    TargetText,
     distributions_of,
     measure,
     one_hot_rows,
-    written_by_target,
+    texts_of_target,
 )
 from edgespec_jax.reproduce.material import TASKS, Material
 from edgespec_jax.reproduce.ngrams import Bigram, Unigram
 from edgespec_jax.reproduce.paper import Paper
-from edgespec_jax.reproduce.table_report import Report
-from edgespec_jax.reproduce.theory import expected_tokens
+from edgespec_jax.reproduce.table_report import Report, Row
 
 __all__ = ["ENOUGH", "Effort", "table3", "table5"]
 
@@ -35,7 +36,13 @@ ROUND_PROMPTS = 60
 
 
 class Effort(NamedTuple):
-    """tokens: to measure on. longest: tokens of a text. seed: of the sampled texts."""
+    """How much is measured.
+
+    Attributes:
+        tokens: to measure on.
+        longest: the largest number of tokens in a text.
+        seed: of the sampled texts.
+    """
 
     tokens: int = ENOUGH
     longest: int = 128
@@ -43,7 +50,7 @@ class Effort(NamedTuple):
 
 
 def table3(paper: Paper, material: Material, task: str, effort: Effort) -> Report:
-    """α at temperatures 0 and 1, beside the paper's, and what it is worth in rounds."""
+    """α at temperatures 0 and 1 next to the paper's, and the tokens per round that follow."""
     alphas = {t: _alphas(material, t, (1.0,), effort) for t in TEMPERATURES}
     rows = [
         {
@@ -60,24 +67,24 @@ def table3(paper: Paper, material: Material, task: str, effort: Effort) -> Repor
     tokens = min(alpha[1.0].tokens for by_draft in alphas.values() for alpha in by_draft.values())
     notes = [
         *_notes(paper, tokens),
-        "equation 1 knows no end of a text: the last round of each is cut there, which weighs in "
-        "short texts",
+        "equation 1 assumes endless texts; the last round of a text is cut at its end, which "
+        "matters in short texts",
     ]
     title = f"Table 3: α on texts of the target, {TASKS[task]}"
     return Report("table3", title, rows, notes, _setting(material, tokens))
 
 
 def table5(paper: Paper, material: Material, task: str, effort: Effort) -> Report:
-    """α with lenience at temperature 1, beside the paper's (which are of English-German)."""
+    """α with lenience at temperature 1 next to the paper's, which is for English-German."""
     printed = {row["draft"]: row["alpha"] for row in paper.lenience}
     lenience = tuple(float(value) for value in next(iter(printed.values())))
     measured = _alphas(material, 1, lenience, effort)
     rows = []
     for draft, by_lenience in measured.items():
-        theirs = printed.get(draft, {}) if task == "ende" else {}
-        row: dict[str, Any] = {"draft": draft}
+        in_paper = printed.get(draft, {}) if task == "ende" else {}
+        row: Row = {"draft": draft}
         for value in lenience:
-            row[f"l = {value:g}, paper"] = theirs.get(f"{value:g}")
+            row[f"l = {value:g}, paper"] = in_paper.get(f"{value:g}")
             row[f"l = {value:g}"] = by_lenience[value].mean
         row["±, largest"] = max(alpha.error for alpha in by_lenience.values())
         rows.append(row)
@@ -95,7 +102,7 @@ def _alphas(
     material: Material, temperature: int, lenience: tuple[float, ...], effort: Effort
 ) -> dict[str, dict[float, Alpha]]:
     width = material.target.vocab_size
-    drafts: dict[str, TargetDistributions] = {
+    drafts: dict[str, DraftDistributions] = {
         "unigram": _ngram_distributions(Unigram(material.references, width), temperature),
         "bigram": _ngram_distributions(
             Bigram(material.references, width, material.start), temperature
@@ -105,7 +112,7 @@ def _alphas(
         drafts[material.draft_name] = distributions_of(
             material.draft, material.vocabulary, temperature
         )
-    texts = written_by_target(
+    texts = texts_of_target(
         material.target,
         material.prompts,
         temperature=temperature,
@@ -117,25 +124,23 @@ def _alphas(
     return measure(texts, drafts, lenience)
 
 
-def _ngram_distributions(ngram: Unigram | Bigram, temperature: int) -> TargetDistributions:
-    def distributions(text: Written) -> Any:
+def _ngram_distributions(ngram: Unigram | Bigram, temperature: int) -> DraftDistributions:
+    def distributions(text: TargetText) -> Rows:
         rows = ngram.distributions(text.before)
         return one_hot_rows(rows) if temperature == 0 else rows
 
     return distributions
 
 
-def _rounds(
-    material: Material, draft: str, temperature: int, alpha: Alpha, effort: Effort
-) -> dict[str, Any]:
-    """Equation 1 at the measured α against rounds that the shipped loop made."""
+def _rounds(material: Material, draft: str, temperature: int, alpha: Alpha, effort: Effort) -> Row:
+    """Tokens per round: equation 1 at the measured α, and the mean of real rounds."""
     columns = (f"tokens a round, expected (γ = {GAMMA})", "tokens a round")
     if material.draft is None or draft != material.draft_name:
         return dict.fromkeys(columns)
     stats = Stats()
-    process = Sampling(temperature).processor()
+    process = Sampling(float(temperature)).processor()
     drafter = ModelDrafter(material.draft, process, material.vocabulary, material.ends)
-    for place, prompt in enumerate(material.prompts[:ROUND_PROMPTS]):
+    for index, prompt in enumerate(material.prompts[:ROUND_PROMPTS]):
         rounds = speculate(
             material.target,
             drafter,
@@ -143,23 +148,21 @@ def _rounds(
             process=process,
             rule=token_rule,
             gamma=Fixed(GAMMA),
-            randomness=Seeded(effort.seed + place),
+            randomness=Seeded(effort.seed + index),
             max_new_tokens=effort.longest,
             ends=set(material.ends).__contains__,
         )
         for _ in counted(rounds, stats, lambda: (material.target.seconds, drafter.seconds)):
             pass
-    return dict(
-        zip(
-            columns, (expected_tokens(alpha.mean, GAMMA), stats.tokens_per_target_call), strict=True
-        )
-    )
+    values = (expected_tokens(alpha.mean, GAMMA), stats.tokens_per_target_call)
+    return dict(zip(columns, values, strict=True))
 
 
-def _printed(paper: Paper, task: str, draft: str, temperature: int) -> Any:
+def _printed(paper: Paper, task: str, draft: str, temperature: int) -> float | None:
+    """The paper's α, where it has one."""
     for row in paper.alphas:
         if row["task"] == TASKS[task] and row["draft"] == draft:
-            return row[f"alpha_temperature_{temperature}"]
+            return float(row[f"alpha_temperature_{temperature}"])
     return None
 
 
@@ -170,7 +173,7 @@ def _notes(paper: Paper, tokens: int) -> list[str]:
     return notes
 
 
-def _setting(material: Material, tokens: int) -> dict[str, Any]:
+def _setting(material: Material, tokens: int) -> Row:
     return {
         "measured on": material.name,
         "tokens, at least": tokens,

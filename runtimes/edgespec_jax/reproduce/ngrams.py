@@ -1,4 +1,4 @@
-"""Unigram and bigram drafts: the paper's cheapest approximations, counted on a text."""
+"""Unigram and bigram drafts, the paper's cheapest approximations, counted in texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Bigram", "Unigram"]
 
 
 class Unigram:
-    """How often each token occurs, whatever stands before it.
+    """The frequency of each token, independent of the token before it.
 
     Args:
         texts: token ids, each with its end token.
@@ -23,14 +23,15 @@ class Unigram:
         self.distribution: npt.NDArray[np.float64] = counts / counts.sum()
 
     def distributions(self, before: Sequence[int]) -> npt.NDArray[np.float64]:
-        """The distribution behind each token: [len(before), V]."""
+        """The distribution after each token: [len(before), V]."""
         return np.broadcast_to(self.distribution, (len(before), len(self.distribution)))
 
 
 class Bigram:
-    """How often each token follows the one before; the unigram counts as one more occurrence.
+    """The frequency of each token after the one before it, smoothed by the unigram.
 
-    So a token that was never seen has the unigram's distribution, and a rare one leans to it.
+    The unigram's distribution counts as one occurrence. So after a token that does not occur it is
+    the whole distribution, and after a rare token a large part of it.
     """
 
     def __init__(self, texts: Sequence[Sequence[int]], vocab_size: int, start: int) -> None:
@@ -45,7 +46,7 @@ class Bigram:
         }
 
     def distributions(self, before: Sequence[int]) -> npt.NDArray[np.float64]:
-        """The distribution behind each token: [len(before), V]."""
+        """The distribution after each token: [len(before), V]."""
         distributions = np.array(self._unigram.distributions(before))
         for distribution, token in zip(distributions, before, strict=True):
             if token in self._followers:

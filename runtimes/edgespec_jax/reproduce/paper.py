@@ -1,4 +1,4 @@
-"""The figures the paper prints."""
+"""The figures that the paper prints."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ class TheoryRow(NamedTuple):
 
 
 class SpeedRow(NamedTuple):
-    """A row of Table 2 with what Table 4 says about it; the target is T5-XXL.
+    """A row of Table 2 with the same row of Table 4; the target is T5-XXL.
 
     Attributes:
         task: "EnDe" or "CNNDM".
         draft: "T5-small", "T5-base" or "T5-large".
         alpha, c: as Table 4 prints them.
-        expected_speedup, measured_speedup: by the paper's formula (Table 4), on its TPU (Table 2).
+        expected_speedup: by the paper's formula (Table 4).
+        measured_speedup: on the paper's TPU (Table 2).
     """
 
     task: str
@@ -39,9 +40,14 @@ class SpeedRow(NamedTuple):
 
 
 class Paper(NamedTuple):
-    """Attributes:
-    alphas: Table 3; keys target, task, draft, alpha_temperature_0, alpha_temperature_1.
-    lenience: Table 5; keys task, temperature, draft and alpha by lenience.
+    """The paper's tables.
+
+    Attributes:
+        source: the paper and its version.
+        theory: Table 1.
+        speed: Tables 2 and 4.
+        alphas: Table 3; keys target, task, draft, alpha_temperature_0, alpha_temperature_1.
+        lenience: Table 5; keys task, temperature, draft, and alpha by lenience.
     """
 
     source: str
@@ -52,6 +58,7 @@ class Paper(NamedTuple):
 
 
 def read_paper() -> Paper:
+    """The figures in `paper_tables.json`."""
     text = files("edgespec_jax.reproduce").joinpath("paper_tables.json").read_text("utf-8")
     tables = json.loads(text)
     return Paper(

@@ -1,4 +1,4 @@
-"""T5 v1.1 in its published sizes, with random weights: for timing without checkpoints."""
+"""T5 v1.1 in its published sizes with random weights, for timing without checkpoints."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 import jax
-from edgespec_export.families.t5 import T5
 from edgespec_jax.jax_blocks import HEAD
+from edgespec_jax.jax_config import T5Config
 from edgespec_jax.jax_t5 import JaxT5
 from edgespec_jax.jax_weights import JaxModel
 
 __all__ = ["SIZES", "config_of", "random_t5"]
 
-# width, feed-forward, heads, layers of encoder and of decoder (the published configs)
+# The published configs: width, feed-forward width, heads, layers of encoder and of decoder.
 SIZES = {
     "T5-small": (512, 1024, 6, 8),
     "T5-base": (768, 2048, 12, 12),
@@ -26,14 +27,14 @@ VOCABULARY, HEAD_SIZE = 32128, 64
 
 
 def config_of(size: str, divisor: int = 1) -> dict[str, Any]:
-    """A checkpoint's config; `divisor` divides widths, heads and vocabulary, and keeps depths."""
-    width, inner, heads, layers = SIZES[size]
+    """The values of config.json; `divisor` divides widths, heads and vocabulary, not layers."""
+    width, feed_forward, heads, layers = SIZES[size]
     return {
         "model_type": "t5",
         "vocab_size": VOCABULARY // divisor,
         "d_model": width // divisor,
         "d_kv": HEAD_SIZE,
-        "d_ff": inner // divisor,
+        "d_ff": feed_forward // divisor,
         "num_layers": layers,
         "num_heads": max(1, heads // divisor),
         "feed_forward_proj": "gated-gelu",
@@ -42,9 +43,8 @@ def config_of(size: str, divisor: int = 1) -> dict[str, Any]:
     }
 
 
-def random_t5(config: dict[str, Any], dtype: Any, seed: int = 0) -> JaxModel:
-    """Weights drawn on the device, tensor by tensor: an XXL needs its 22 GB and no more."""
-    shape = T5.from_config(config, "random T5")
+def random_t5(config: dict[str, Any], dtype: DTypeLike, seed: int = 0) -> JaxModel:
+    """A T5 whose weights are drawn on the device one by one, so XXL needs 22 GB and no more."""
     key = jax.random.key(seed)
     draw = jax.jit(
         lambda key, shape: jax.random.normal(key, shape, dtype) * shape[0] ** -0.5,
@@ -54,12 +54,12 @@ def random_t5(config: dict[str, Any], dtype: Any, seed: int = 0) -> JaxModel:
         name: jnp.ones(size, dtype) if len(size) == 1 else draw(jax.random.fold_in(key, i), size)
         for i, (name, size) in enumerate(_tensors(config))
     }
-    return JaxModel(JaxT5(shape), params, shape.capacity, ())
+    return JaxModel(JaxT5(T5Config.from_values(config)), params, ())
 
 
 def _tensors(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names of a v1.1 checkpoint, and shapes as `edgespec_jax.jax_blocks.Params` has them."""
-    width, inner = config["d_model"], config["d_ff"]
+    """The tensor names of a v1.1 checkpoint, with the shapes that `jax_blocks.Params` has."""
+    width, feed_forward = config["d_model"], config["d_ff"]
     rows = config["num_heads"] * config["d_kv"]
     yield "shared.weight", (config["vocab_size"], width)
     yield HEAD, (width, config["vocab_size"])
@@ -69,13 +69,13 @@ def _tensors(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield f"{stack}.final_layer_norm.weight", (width,)
         for layer in range(config["num_layers"]):
             block = f"{stack}.block.{layer}.layer"
-            for place, kind in enumerate(("SelfAttention", "EncDecAttention")[:attentions]):
+            for index, kind in enumerate(("SelfAttention", "EncDecAttention")[:attentions]):
                 for part in "qkv":
-                    yield f"{block}.{place}.{kind}.{part}.weight", (width, rows)
-                yield f"{block}.{place}.{kind}.o.weight", (rows, width)
-            for place in range(attentions + 1):
-                yield f"{block}.{place}.layer_norm.weight", (width,)
+                    yield f"{block}.{index}.{kind}.{part}.weight", (width, rows)
+                yield f"{block}.{index}.{kind}.o.weight", (rows, width)
+            for index in range(attentions + 1):
+                yield f"{block}.{index}.layer_norm.weight", (width,)
             dense = f"{block}.{attentions}.DenseReluDense"
             for part in ("wi_0", "wi_1"):
-                yield f"{dense}.{part}.weight", (width, inner)
-            yield f"{dense}.wo.weight", (inner, width)
+                yield f"{dense}.{part}.weight", (width, feed_forward)
+            yield f"{dense}.wo.weight", (feed_forward, width)

@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure  # not pyplot, which has global state and needs a display
+
+from edgespec.core.cost_model import expected_tokens
 from edgespec.errors import EdgespecError
 from edgespec_jax.reproduce.paper import Paper
-from edgespec_jax.reproduce.theory import expected_tokens, speedup
+from edgespec_jax.reproduce.theory import speedup
 
 __all__ = ["TABLES", "draw"]
 
@@ -19,7 +23,7 @@ GAMMAS = (1, 3, 5, 7, 10)
 
 
 def draw(paper: Paper, folder: Path) -> list[Path]:
-    """Draws what `folder` holds (its `table3.json`, `table2-measured.json`) beside the paper's.
+    """Draws the tables in `folder` (`table3.json`, `table2-measured.json`) next to the paper's.
 
     Returns:
         The pictures, written into `folder`.
@@ -27,8 +31,6 @@ def draw(paper: Paper, folder: Path) -> list[Path]:
     Raises:
         EdgespecError: the folder cannot be written, or a table in it is damaged.
     """
-    from matplotlib.figure import Figure  # no pyplot: nothing global, no display
-
     panels = {
         "tokens-a-round": _tokens_a_round,
         "expected-against-measured": _expected_against_measured,
@@ -48,15 +50,15 @@ def draw(paper: Paper, folder: Path) -> list[Path]:
     return written
 
 
-def _tokens_a_round(axes: Any, paper: Paper, folder: Path) -> None:
+def _tokens_a_round(axes: Axes, paper: Paper, folder: Path) -> None:
     for gamma in GAMMAS:
         axes.plot(ALPHAS, [expected_tokens(a, gamma) for a in ALPHAS], label=f"γ = {gamma}")
     axes.set(xlabel="α", ylabel="tokens a target call", title="Equation 1")
     axes.legend()
 
 
-def _expected_against_measured(axes: Any, paper: Paper, folder: Path) -> None:
-    """Every row of Table 2: on the diagonal, theory and measurement agree."""
+def _expected_against_measured(axes: Axes, paper: Paper, folder: Path) -> None:
+    """The rows of Table 2; on the diagonal, theory and measurement agree."""
     expected = [speedup(row.alpha, row.gamma, row.c) for row in paper.speed]
     measured = [row.measured_speedup for row in paper.speed]
     axes.scatter(expected, measured, label="paper, TPU-v4")
@@ -73,7 +75,7 @@ def _expected_against_measured(axes: Any, paper: Paper, folder: Path) -> None:
     axes.legend()
 
 
-def _alpha_by_draft(axes: Any, paper: Paper, folder: Path) -> None:
+def _alpha_by_draft(axes: Axes, paper: Paper, folder: Path) -> None:
     printed = [row for row in paper.alphas if row["task"] == "EnDe"]
     bars = {
         f"{row['draft'].replace(' ', chr(10))}\n(paper)": (
@@ -86,11 +88,11 @@ def _alpha_by_draft(axes: Any, paper: Paper, folder: Path) -> None:
     for row in _rows(folder / ACCEPTANCE):
         measured.setdefault(row["draft"], {})[row["T"]] = row["α"]
     bars |= {f"{draft}\n(here)": (by[0], by[1]) for draft, by in measured.items()}
-    places = range(len(bars))
+    positions = range(len(bars))
     for side, (t, shift) in enumerate(((0, -0.2), (1, 0.2))):
         heights = [pair[side] for pair in bars.values()]
-        axes.bar([place + shift for place in places], heights, width=0.4, label=f"T = {t}")
-    axes.set_xticks(list(places), list(bars), fontsize=6)
+        axes.bar([position + shift for position in positions], heights, width=0.4, label=f"T = {t}")
+    axes.set_xticks(list(positions), list(bars), fontsize=6)
     axes.set(ylabel="α", title="Table 3, English-German")
     axes.legend()
 
@@ -101,5 +103,5 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     try:
         rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise EdgespecError(f"{path} is damaged; make it again or remove it") from None
+        raise EdgespecError(f"{path} is damaged; measure it again or remove it") from None
     return rows

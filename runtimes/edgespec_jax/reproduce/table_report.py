@@ -1,31 +1,35 @@
-"""A table with its notes, as Markdown and as JSON."""
+"""A table and its notes, written as Markdown and as JSON."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from edgespec.errors import EdgespecError
 
-__all__ = ["Report", "write"]
+__all__ = ["Cell", "Report", "Row", "write"]
+
+Cell = str | float | None
+Row = dict[str, Cell]
 
 
 @dataclass(frozen=True)
 class Report:
-    """Attributes:
-    name: of its files, "table1".
-    rows: the same keys in each, in the order of the columns; None prints as a dash.
-    notes: what a reader must know to judge the rows.
-    setting: what the numbers were measured on and with; empty for what is only computed.
+    """A table.
+
+    Attributes:
+        name: of its files, for example "table1".
+        rows: every row has the same keys, in the order of the columns; None prints as a dash.
+        notes: what a reader needs to know to judge the rows.
+        setting: the machine and the settings of a measurement; empty for a computed table.
     """
 
     name: str
     title: str
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     notes: list[str] = field(default_factory=list)
-    setting: dict[str, Any] = field(default_factory=dict)
+    setting: Row = field(default_factory=dict)
 
     def markdown(self) -> str:
         columns = list(self.rows[0])
@@ -60,7 +64,7 @@ def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Cell) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):

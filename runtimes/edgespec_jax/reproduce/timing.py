@@ -1,18 +1,19 @@
-"""Seconds on the accelerator at hand: of one decoder call, and of one text by a compiled loop.
+"""Times on JAX's default device: of one decoder call, and of one text by the compiled loop.
 
-A machine drifts, and others may use it: what will be compared is timed in turns, and medians count.
+The speed of a machine drifts. So times that are compared must be measured in turns, and their
+medians compared.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 
 import jax
-from edgespec_jax.jax_blocks import Cache, empty_cache
+from edgespec_jax.jax_blocks import Cache, Params, empty_cache
 from edgespec_jax.jax_draws import Keyed
 from edgespec_jax.jax_pair import JaxDecoder
 from edgespec_jax.jax_state import Request
@@ -21,11 +22,13 @@ from jax import Array, lax
 
 __all__ = ["CALLS", "Text", "call_timer", "text_timer"]
 
+T = TypeVar("T")
+
 CALLS = 16  # decoder calls in one timing
 
 
 class Text(NamedTuple):
-    """One decoded text; the seconds are without its prompt."""
+    """One decoded text; `seconds` excludes its prompt."""
 
     seconds: float
     tokens: int
@@ -33,10 +36,10 @@ class Text(NamedTuple):
 
 
 def call_timer(model: JaxModel, rows: int, prompt: Array, capacity: int) -> Callable[[], float]:
-    """Seconds of a decoder call of `rows` positions in the middle of the cache.
+    """A timer of one decoder call of `rows` positions in the middle of the cache, in seconds.
 
-    Calls follow each other inside one compiled loop, each fed by the one before, so that neither
-    Python nor the compiler can take part in what is timed.
+    The calls run inside one compiled loop, and each reads the result of the one before. So the
+    time includes no Python, and the compiler can remove no call.
     """
     network = model.network
     dtype = next(iter(model.params.values())).dtype
@@ -46,8 +49,10 @@ def call_timer(model: JaxModel, rows: int, prompt: Array, capacity: int) -> Call
     past = base + capacity // 2
 
     @jax.jit
-    def loop(params: Any, context: Any, cache: tuple[Cache, ...], tokens: Array) -> Array:
-        def call(_: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+    def loop(params: Params, context: Any, cache: tuple[Cache, ...], tokens: Array) -> Array:
+        def call(
+            _: Array, carry: tuple[tuple[Cache, ...], Array]
+        ) -> tuple[tuple[Cache, ...], Array]:
             cache, tokens = carry
             logits, cache = network.decode(params, context, cache, tokens, past)
             return cache, logits.argmax(-1).astype(jnp.int32)
@@ -57,36 +62,38 @@ def call_timer(model: JaxModel, rows: int, prompt: Array, capacity: int) -> Call
 
     tokens = jnp.zeros(rows, jnp.int32)
 
-    def run() -> Any:
-        return loop(model.params, context, cache, tokens)
+    def run() -> Array:
+        tokens_after: Array = loop(model.params, context, cache, tokens)
+        return tokens_after
 
-    _seconds(run)  # compiles
+    _seconds(run)  # compiles the loop
     return lambda: _seconds(run)[0] / CALLS
 
 
 def text_timer(decoder: JaxDecoder, prompt: Array, temperature: float) -> Callable[[int], Text]:
-    """Decodes a text of the decoder's capacity with the numbers of a seed."""
+    """A timer of one text with as many tokens as the decoder's capacity, from a seed."""
 
-    def decode(limit: int, seed: int) -> tuple[float, Any]:
+    def decode(limit: int, seed: int) -> tuple[float, tuple[Array, Array]]:
         draws = Keyed(jax.random.key(seed))
         request = Request(jnp.int32(limit), jnp.float32(temperature or 1), draws)
 
-        def run() -> Any:
+        def run() -> tuple[Array, Array]:
             state = decoder.start(prompt, len(prompt), request)
             return state.emitted, state.rounds
 
         return _seconds(run)
 
     def text(seed: int) -> Text:
-        prompt_alone, _ = decode(0, seed)  # no token: what is left is the prompt
+        prompt_alone, _ = decode(0, seed)  # no token: only the prompt is processed
         seconds, (tokens, rounds) = decode(decoder.capacity, seed)
         return Text(seconds - prompt_alone, int(tokens), int(rounds))
 
-    decode(0, 0)  # compiles
+    decode(0, 0)  # compiles the loop
     return text
 
 
-def _seconds(run: Callable[[], Any]) -> tuple[float, Any]:
+def _seconds(run: Callable[[], T]) -> tuple[float, T]:
+    """The time of a call until its arrays are ready, and its result."""
     began = time.perf_counter()
-    result = jax.block_until_ready(run())  # type: ignore[no-untyped-call]
+    result: T = jax.block_until_ready(run())  # type: ignore[no-untyped-call]
     return time.perf_counter() - began, result

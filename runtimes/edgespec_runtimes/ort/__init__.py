@@ -1,1 +1,1 @@
-"""ONNX Runtime: sessions, providers, models over exported graphs."""
+"""ONNX Runtime: execution providers, sessions, and models that run exported graphs."""

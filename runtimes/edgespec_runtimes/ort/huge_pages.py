@@ -1,8 +1,8 @@
-"""Large pages of memory for the weights that a session holds.
+"""Huge pages of memory for the weights that a session holds.
 
-A step reads every weight once, and the processor looks up every page that they lie on: 33 000 pages
-of 4 KB for 135 MB, in a virtual machine through two tables. Of pages of 2 MB there are 68. Linux
-makes them where it is asked to (madvise(2)), and ONNX Runtime does not ask.
+A decoding step reads every weight once, and the processor looks up the address of every page: for
+135 MB these are 33 000 pages of 4 KB, each through two tables in a virtual machine, or 68 pages of
+2 MB. Linux makes huge pages on request (madvise(2)), and ONNX Runtime does not request them.
 """
 
 from __future__ import annotations
@@ -15,37 +15,39 @@ from pathlib import Path
 
 __all__ = ["on_huge_pages"]
 
-PAGE = 2**21
-MADV_COLLAPSE = 25  # Linux 6.1; it leaves alone what was never written
+HUGE_PAGE = 2**21  # bytes
+MADV_COLLAPSE = 25  # Linux 6.1 and later; it skips memory that was never written
 
 
 @contextmanager
 def on_huge_pages() -> Iterator[None]:
-    """Puts what the process takes from the system in here onto huge pages, in the end.
+    """Moves the memory that the process allocates inside the block onto huge pages at its end.
 
-    A hint: a system that will not or cannot leaves the memory as it was.
+    This is a hint: a system that cannot do it leaves the memory as it was.
     """
-    before = _pages()
+    before = _huge_page_addresses()
     yield
-    taken = _pages() - before
-    if taken:
-        advise = ctypes.CDLL(None).madvise
-        for place in taken:
-            advise(ctypes.c_void_p(place), ctypes.c_size_t(PAGE), MADV_COLLAPSE)
+    allocated = _huge_page_addresses() - before
+    if allocated:
+        madvise = ctypes.CDLL(None).madvise
+        for address in allocated:
+            madvise(ctypes.c_void_p(address), ctypes.c_size_t(HUGE_PAGE), MADV_COLLAPSE)
 
 
-def _pages() -> set[int]:
-    """Where huge pages would fit into the process's own memory; nowhere if that cannot be told."""
+def _huge_page_addresses() -> set[int]:
+    """Addresses where a huge page fits into the process's private memory; none if unknown."""
     if sys.platform != "linux":
         return set()
     try:
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return set()
-    places: set[int] = set()
+    addresses: set[int] = set()
     for line in maps.splitlines():
-        span, rights, _, _, inode, *name = line.split(maxsplit=5)
-        if rights == "rw-p" and inode == "0" and name in ([], ["[heap]"]):
+        span, permissions, _, _, inode, *name = line.split(maxsplit=5)
+        if permissions == "rw-p" and inode == "0" and name in ([], ["[heap]"]):
             start, end = (int(part, 16) for part in span.split("-"))
-            places.update(range(-(-start // PAGE) * PAGE, end - PAGE + 1, PAGE))
-    return places
+            addresses.update(
+                range(-(-start // HUGE_PAGE) * HUGE_PAGE, end - HUGE_PAGE + 1, HUGE_PAGE)
+            )
+    return addresses

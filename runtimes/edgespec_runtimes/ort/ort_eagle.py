@@ -1,8 +1,7 @@
-"""Runs a draft that reads its target's hidden states: `families/eagle.py` of the export."""
+"""Runs an EAGLE head, a draft that takes its target's hidden states (arXiv:2503.01840)."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -10,30 +9,32 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.artifact import graph_io, manifest
+from edgespec.artifact import graph_io
+from edgespec.artifact.manifest import Exported
 from edgespec.core.device import HERE, Device
 from edgespec.errors import EdgespecError
-from edgespec_runtimes.ort.ort_model import Call, OrtModel
-from edgespec_runtimes.ort.session import one_line_errors, open_session
+from edgespec_runtimes.ort.ort_call import Call
+from edgespec_runtimes.ort.ort_model import OrtModel
+from edgespec_runtimes.ort.session import open_session
 
 __all__ = ["OrtEagle"]
 
 
 class OrtEagle(OrtModel):
-    """A draft over a target's shoulder: it scores what the target has scored, and a little more.
+    """An EAGLE head: a position takes the target's features of the position before it, fused.
 
-    A position takes the target's features of the one before it. Where the target has none, it takes
-    the draft's own hidden state there, so such positions are scored one by one; they are not
-    `valid_length`, and better scored anew when the target has been there.
+    Where the target has not been yet, a position takes the head's own hidden state instead. Such
+    positions are scored one at a time and are not part of `valid_length`: they should be scored
+    again once the target has been there.
 
     Args:
-        target: whose features it reads; the two hold the same text.
+        target: whose features it takes; both hold the same text.
     """
 
     def __init__(
         self,
         folder: Path,
-        exported: manifest.Exported,
+        exported: Exported,
         variant: str,
         target: OrtModel,
         *,
@@ -44,60 +45,67 @@ class OrtEagle(OrtModel):
         super().__init__(
             folder, exported, variant, capacity=capacity, device=device, min_rows=min_rows
         )
-        reader = exported.variants[variant].graphs[graph_io.FEATURE_FUSION]
-        self._reader = open_session(folder / reader, device)
-        if target.features is None or target.features.shape[1] != exported.features:
-            shown = 0 if target.features is None else target.features.shape[1]
-            raise EdgespecError(
-                f"the draft reads {exported.features} numbers of each position and the target "
-                f"shows {shown}; export the two together"
-            )
-        self._features = target.features
+        fusion = exported.variants[variant].graphs[graph_io.FEATURE_FUSION]
+        self._fusion = open_session(folder / fusion, device)
         self._target = target
-        self._width = self._reader.get_outputs()[0].shape[1]
-        self._settled = 0
+        self._target_features = _checked_features(target, exported)
+        self._width: int = self._fusion.get_outputs()[0].shape[1]
+        self._valid_length = 0
         self._hidden = np.zeros(self._width, np.float32)
-        self._hidden_of = -1  # the position it stands behind
+        self._hidden_position = -1  # the position that returned it
 
     @property
     def valid_length(self) -> int:
-        return min(self._settled, self.length)
+        """Leading positions of the cache that were computed from the target's features."""
+        return min(self._valid_length, self.length)
 
-    def _read_as(self, tokens: Sequence[int]) -> list[Hashable]:
-        """With the target's own tokens: those that the draft lacks are one to it, but the features
-        of what follows them are not."""
-        own = [token for token, _ in self._target._cached[: len(tokens)]]
-        return list(zip_longest(tokens, own))
+    def _position_keys(self, tokens: Sequence[int]) -> list[Hashable]:
+        """The head's and the target's token ids.
 
-    def _fill(self, call: Call, tokens: Sequence[int]) -> None:
-        super()._fill(call, tokens)
-        first, end = self.length, self.length + len(tokens)
-        read = self._target.length + 1  # of as many positions the target has been in front
-        states = call.rows[graph_io.FUSED_STATES]
-        if end <= read:
-            states[: len(tokens)] = self._read(first, end)
-            self._settled = end if self.valid_length == first else self.valid_length
-        elif len(tokens) == 1 and self._hidden_of == first - 1:
+        All tokens that the draft lacks have the same id there, but the features after them differ.
+        """
+        return list(zip_longest(tokens, self._target.cached_keys(len(tokens))))
+
+    def _set_states(self, call: Call, count: int) -> None:
+        first, end = self.length, self.length + count
+        states = call.states[graph_io.FUSED_STATES]
+        if end <= self._target.length + 1:  # the target has been at every position before these
+            states[:count] = self._fused(first, end)
+            self._valid_length = end if self.valid_length == first else self.valid_length
+        elif count == 1 and self._hidden_position == first - 1:
             states[0] = self._hidden
-            self._settled = self.valid_length
+            self._valid_length = self.valid_length
         else:
             raise EdgespecError(
-                f"asked to score positions {first} to {end - 1} where the target has been at "
-                f"{self._target.length}; score those behind it one at a time"
+                f"asked to score positions {first} to {end - 1} where the target has scored "
+                f"{self._target.length}; score later ones one at a time"
             )
 
-    def _keep(self, call: Call, count: int) -> None:
-        self._hidden_of = self.length + count - 1
-        self._hidden[:] = call.rows[graph_io.HIDDEN][count - 1]
+    def _store_states(self, call: Call, count: int) -> None:
+        self._hidden_position = self.length + count - 1
+        self._hidden[:] = call.states[graph_io.HIDDEN][count - 1]
 
-    def _read(self, first: int, end: int) -> npt.NDArray[np.float32]:
-        """What these positions are to know of the ones before them: of the first one, nothing."""
+    def _fused(self, first: int, end: int) -> npt.NDArray[np.float32]:
+        """The fused features of the position before each: [end - first, width], zeros before 0."""
         if first == 0:
-            nothing = np.zeros((1, self._width), np.float32)
-            return nothing if end == 1 else np.concatenate([nothing, self._read(1, end)])
-        began = time.perf_counter()
-        features = {graph_io.FEATURES: self._features[first - 1 : end - 1]}
-        with one_line_errors():
-            (states,) = self._reader.run([graph_io.FUSED_STATES], features)
-        self.seconds += time.perf_counter() - began
+            start = np.zeros((1, self._width), np.float32)
+            return start if end == 1 else np.concatenate([start, self._fused(1, end)])
+        features = {graph_io.FEATURES: self._target_features[first - 1 : end - 1]}
+        with self._computing():
+            (states,) = self._fusion.run([graph_io.FUSED_STATES], features)
         return np.asarray(states)
+
+
+def _checked_features(target: OrtModel, exported: Exported) -> npt.NDArray[np.float32]:
+    """The target's features.
+
+    Raises:
+        EdgespecError: their width is not the one that the draft was exported for.
+    """
+    width = 0 if target.features is None else target.features.shape[1]
+    if target.features is None or width != exported.features:
+        raise EdgespecError(
+            f"the draft takes {exported.features} features of each position and the target "
+            f"returns {width}; export the two together"
+        )
+    return target.features

@@ -1,7 +1,7 @@
-"""Which calls compute a prompt, so that what a cache holds of a conversation may stay there.
+"""Which calls compute a prompt, so that the cache of a conversation can be reused.
 
-A long call may round otherwise than a short one. What a model has generated was computed in short
-ones, which all agree; whatever else there is goes through the same long ones each time.
+A long call may round differently from a short one. The tokens that a model generated were computed
+in short calls, which all agree; everything else is computed by the same long calls each time.
 """
 
 from __future__ import annotations
@@ -10,59 +10,71 @@ from collections.abc import Hashable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-__all__ = ["Cached", "Piece", "call_end", "kept", "making"]
+__all__ = ["CachedPosition", "LongCall", "call_end", "plan_prefill", "reusable_length"]
 
-# A longer prompt is taken in pieces, which bounds the memory its attention scores need. Scores of
-# so many positions are still in the processor's cache when they are read again (docs/speed.md).
-LONGEST = 256
+# A longer prompt is split, which bounds the memory for attention scores. The scores of this many
+# rows are still in the processor's cache when they are read again.
+MAX_PREFILL_ROWS = 256
 
 
-class Piece(NamedTuple):
-    """A long call: the positions in it, and whether they are an answer's."""
+class LongCall(NamedTuple):
+    """A long call: its positions, start to stop, and whether they belong to an answer."""
 
     start: int
     stop: int
-    answer: bool
+    is_answer: bool
 
 
-# What a position was computed from, its token if no more, and the long call that it was in.
-Cached = tuple[Hashable, Piece | None]
+class CachedPosition(NamedTuple):
+    """How one position of the cache was computed.
+
+    Attributes:
+        key: what its keys and values depend on besides earlier positions: the token id, and for an
+            EAGLE head also the target's token id.
+        call: the long call that computed it; None for any short call.
+    """
+
+    key: Hashable
+    call: LongCall | None
 
 
-def making(count: int, answers: Sequence[range], steps: bool) -> list[Piece | None]:
+def plan_prefill(
+    count: int, answers: Sequence[range], short_answers: bool
+) -> list[LongCall | None]:
     """How each of a prompt's first `count` positions is computed: the long call that it is in, or
-    None if it is in any short one.
+    None for any short call.
 
     Args:
-        answers: positions that a model scored while it generated, in order.
-        steps: compute them in short calls again; else in long ones of their own.
+        answers: positions that the model scored while it generated, in order.
+        short_answers: compute answers in short calls again, else in long calls of their own.
     """
-    made: list[Piece | None] = [None] * count
+    plan: list[LongCall | None] = [None] * count
     ends = [end for answer in answers for end in (answer.start, answer.stop)]
-    for place, (start, end) in enumerate(zip([0, *ends], [*ends, count], strict=True)):
-        is_answer = place % 2 == 1
-        for first in range(start, min(end, count), LONGEST):
-            piece = Piece(first, min(first + LONGEST, end, count), is_answer)
-            if not (is_answer and steps):
-                made[first : piece.stop] = [piece] * (piece.stop - first)
-    return made
+    for index, (start, end) in enumerate(zip([0, *ends], [*ends, count], strict=True)):
+        is_answer = index % 2 == 1
+        if is_answer and short_answers:
+            continue
+        for first in range(start, min(end, count), MAX_PREFILL_ROWS):
+            call = LongCall(first, min(first + MAX_PREFILL_ROWS, end, count), is_answer)
+            plan[first : call.stop] = [call] * (call.stop - first)
+    return plan
 
 
-def kept(cached: Sequence[Cached], anew: Sequence[Cached]) -> int:
-    """How many positions in a cache are as they would be if they were computed anew.
+def reusable_length(cached: Sequence[CachedPosition], wanted: Sequence[CachedPosition]) -> int:
+    """The number of leading positions in the cache that equal those computed from scratch.
 
-    A long call that would hold other tokens is not kept in part.
+    A long call that would hold other tokens is not reused in part.
     """
-    alike = takewhile(lambda both: both[0] == both[1], zip(cached, anew, strict=False))
-    count = sum(1 for _ in alike)
-    last = anew[count - 1][1] if count else None
+    equal = takewhile(lambda both: both[0] == both[1], zip(cached, wanted, strict=False))
+    count = sum(1 for _ in equal)
+    last = wanted[count - 1].call if count else None
     return last.start if last is not None and last.stop > count else count
 
 
-def call_end(start: int, made: Sequence[Piece | None], short: int) -> int:
-    """Where the call ends that begins at `start`; a short one has at most `short` positions."""
-    piece = made[start]
-    if piece is not None:
-        return piece.stop
-    rest = takewhile(lambda piece: piece is None, made[start : start + short])
+def call_end(start: int, plan: Sequence[LongCall | None], max_short_rows: int) -> int:
+    """Where the call that begins at `start` ends; a short one has at most `max_short_rows` rows."""
+    call = plan[start]
+    if call is not None:
+        return call.stop
+    rest = takewhile(lambda call: call is None, plan[start : start + max_short_rows])
     return start + sum(1 for _ in rest)

@@ -1,7 +1,7 @@
-"""Which execution providers ONNX Runtime has on this machine, and what they are called here.
+"""The execution providers of ONNX Runtime on this machine, and edgespec's names for them.
 
 Some are built into the installed runtime. Others are plug-ins: packages such as
-`onnxruntime-ep-openvino`, which bring a library that the runtime loads.
+`onnxruntime-ep-openvino`, which contain a library that the runtime loads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import distributions
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import onnxruntime as ort
 
@@ -19,25 +19,27 @@ from edgespec.core.device import CPU, ProviderInfo
 from edgespec.core.kernels import installed_kernels
 from edgespec.errors import UsageError
 
-__all__ = ["TITLE", "Provider", "all_providers", "find_provider", "hindered_plugins"]
+__all__ = ["CPU_TITLE", "Provider", "all_providers", "find_provider", "unusable_plugins"]
 
-TITLE = "CPUExecutionProvider"  # the processor's
-SUFFIX = "executionprovider"  # of most titles
-LIBRARY = "library_path"  # in what the runtime knows of a plug-in's device
-REMOTE = "AzureExecutionProvider"  # hands its work to a server
+CPU_TITLE = "CPUExecutionProvider"
+TITLE_SUFFIX = "executionprovider"  # most titles end in it
+LIBRARY_KEY = "library_path"  # in the metadata of a plug-in's device
+REMOTE_TITLE = "AzureExecutionProvider"  # not on this machine: it sends its work to a server
 
 
 @dataclass(frozen=True)
 class Provider:
-    """Attributes:
-    info: its name, "cpu", "openvino", or "openvino:gpu" where it has several devices; and more.
-    device: the `OrtEpDevice` it runs on; None where the runtime does not tell, and for the
-        processor.
-    plugged_in: it is no part of the installed runtime.
+    """An execution provider with one of its devices.
+
+    Attributes:
+        info: its name ("cpu", "openvino", or "openvino:gpu" if it has several devices), title,
+            version and hardware.
+        device: the device it runs on; None if the runtime does not name one, and for the processor.
+        plugged_in: it is a plug-in, not part of the installed runtime.
     """
 
     info: ProviderInfo
-    device: Any = None
+    device: ort.OrtEpDevice | None = None
     plugged_in: bool = False
 
     @property
@@ -50,114 +52,125 @@ class Provider:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that it answers to."""
-        short = _short(self.title)
+        """All names that it can be asked for by."""
+        short = _short_name(self.title)
         return (short,) if self.device is None else (short, f"{short}:{_kind(self.device)}")
 
 
 def processor() -> Provider:
-    """ONNX Runtime's own provider, with edgespec's kernels where they are."""
+    """ONNX Runtime's own provider, with edgespec's kernels if they are installed."""
     kernels = installed_kernels()
-    return Provider(ProviderInfo(CPU, TITLE, kernels.name if kernels else "", ""))
+    return Provider(ProviderInfo(CPU, CPU_TITLE, kernels.name if kernels else "", ""))
 
 
 def find_provider(name: str) -> Provider:
-    """The provider of a name; of one with several devices, the first if none is named.
+    """The provider with this name; its first device, if the name does not say which.
 
     Raises:
-        UsageError: there is none here.
+        UsageError: there is none on this machine.
     """
     wanted = name.lower() if isinstance(name, str) else name
     if wanted == CPU:
-        return processor()  # without a look at what nobody asked for
-    here = all_providers()
-    fitting = [one for one in here if wanted in one.names]
+        return processor()  # without loading plug-ins
+    available = all_providers()
+    fitting = [provider for provider in available if wanted in provider.names]
     if not fitting:
-        names = ", ".join(one.name for one in here)
-        hindered = "".join(f"; {what}" for what in hindered_plugins())
+        names = ", ".join(provider.name for provider in available)
+        unusable = "".join(f"; {reason}" for reason in unusable_plugins())
         raise UsageError(
-            f"there is no provider {name!r} here; there is: {names}{hindered}. Others come with "
+            f"there is no provider {name!r} here; there is: {names}{unusable}. Others come with "
             "another build of onnxruntime, or with a plug-in such as onnxruntime-ep-openvino"
         )
     return fitting[0]
 
 
 def all_providers() -> list[Provider]:
-    """The processor's own first, then what else is built in, then plug-ins.
+    """The processor first, then other built-in providers, then plug-ins.
 
-    One with several kinds of devices is several, each with the first device of its kind.
+    A provider with several kinds of devices is listed once for each kind, with its first device.
     """
-    packages = _plugged_in().packages
-    found: dict[str, dict[str, Any]] = {}
+    versions = _load_plugins().versions
+    found: dict[str, dict[str, ort.OrtEpDevice | None]] = {}
     for device in ort.get_ep_devices():
         found.setdefault(device.ep_name, {}).setdefault(_kind(device), device)
     for title in ort.get_available_providers():
         found.setdefault(title, {"": None})
-    ours = [
-        _of_device(title, device, f":{kind}" if len(kinds) > 1 else "", packages)
+    others = [
+        _on_device(title, device, f":{kind}" if len(kinds) > 1 else "", versions)
         for title, kinds in found.items()
-        if title not in (TITLE, REMOTE)
+        if title not in (CPU_TITLE, REMOTE_TITLE)
         for kind, device in kinds.items()
     ]
-    return [processor(), *sorted(ours, key=lambda provider: provider.plugged_in)]
+    return [processor(), *sorted(others, key=lambda provider: provider.plugged_in)]
 
 
-def hindered_plugins() -> list[str]:
-    """Packages that could not be used, and why."""
-    return _plugged_in().hindered
+def unusable_plugins() -> list[str]:
+    """A line for each installed plug-in that cannot be used, with the reason."""
+    return _load_plugins().unusable
 
 
-def _of_device(title: str, device: Any, kind: str, packages: Mapping[str, str]) -> Provider:
-    """Args:
-    packages: versions of plug-ins' packages, by their libraries; they tell more than the library.
+def _on_device(
+    title: str, device: ort.OrtEpDevice | None, kind: str, versions: Mapping[str, str]
+) -> Provider:
+    """A provider with one of its devices.
+
+    Args:
+        kind: the end of its name that tells its devices apart; empty if it has one.
+        versions: of the plug-ins' packages, by library; more precise than the library's own.
     """
-    known = {} if device is None else device.ep_metadata
-    library = known.get(LIBRARY)
-    version = packages.get(library, known.get("version", "")) if library else ""
-    info = ProviderInfo(f"{_short(title)}{kind}", title, version, _hardware(device))
+    metadata = {} if device is None else device.ep_metadata
+    library = metadata.get(LIBRARY_KEY)
+    version = versions.get(library, metadata.get("version", "")) if library else ""
+    info = ProviderInfo(f"{_short_name(title)}{kind}", title, version, _hardware(device))
     return Provider(info, device, library is not None)
 
 
 class _Plugins(NamedTuple):
-    """Attributes:
-    packages: versions, by the library that each brings.
-    hindered: what could not be used, and why.
+    """The installed plug-ins.
+
+    Attributes:
+        versions: of the packages, by the library that each contains.
+        unusable: a line for each that cannot be used, with the reason.
     """
 
-    packages: dict[str, str]
-    hindered: list[str]
+    versions: dict[str, str]
+    unusable: list[str]
 
 
 @cache
-def _plugged_in() -> _Plugins:
-    """Has the runtime load the installed plug-ins, once a process.
+def _load_plugins() -> _Plugins:
+    """Registers the installed plug-ins with the runtime, once per process.
 
-    Their packages are named `…-ep-…`, and a function in them tells where the library is.
+    Their packages are named `…-ep-…`, and a function in them returns the library's path.
     """
     found = _Plugins({}, [])
-    here = {(one.metadata["Name"] or "").lower().replace("_", "-"): one for one in distributions()}
-    for name in sorted(name for name in here if "-ep-" in name):
+    packages = {
+        (package.metadata["Name"] or "").lower().replace("_", "-"): package
+        for package in distributions()
+    }
+    for name in sorted(name for name in packages if "-ep-" in name):
         try:
             library = import_module(name.replace("-", "_")).get_library_path()
             ort.register_execution_provider_library(name, library)
-            found.packages[library] = here[name].version
-        except (Exception, SystemExit) as error:  # whatever another's package does, it is not here
+            found.versions[library] = packages[name].version
+        except (Exception, SystemExit) as error:  # a foreign package may raise anything
             reason = str(error).partition("\n")[0][:200]
-            found.hindered.append(f"{name} cannot be used ({reason})")
+            found.unusable.append(f"{name} cannot be used ({reason})")
     return found
 
 
-def _short(title: str) -> str:
-    return title.lower().removesuffix(SUFFIX)
+def _short_name(title: str) -> str:
+    return title.lower().removesuffix(TITLE_SUFFIX)
 
 
-def _hardware(device: Any) -> str:
+def _hardware(device: ort.OrtEpDevice | None) -> str:
+    """Vendor, kind and numbers of a device; empty if there is none."""
     if device is None:
         return ""
     found = device.device
     return f"{found.vendor} {_kind(device)} {found.vendor_id:#06x}:{found.device_id:#06x}"
 
 
-def _kind(device: Any) -> str:
+def _kind(device: ort.OrtEpDevice) -> str:
     """cpu, gpu or npu."""
     return str(device.device.type.name).lower()

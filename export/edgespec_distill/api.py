@@ -1,0 +1,79 @@
+"""Distillation from a target's name and a file of prompts to a draft's checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgespec.artifact.staging import staged
+from edgespec_distill.card import RECORD, write_card
+from edgespec_distill.data.prompts import read_prompts
+from edgespec_distill.plan import Plan, check_plan, plan_for
+from edgespec_distill.result import Distillation
+from edgespec_distill.start import with_shape_of_start
+from edgespec_distill.work_folder import one_line_disk, recipe_of, work_folder
+from edgespec_export.checkpoint.checkpoint import open_checkpoint
+from edgespec_export.checkpoint.sources import resolve
+from edgespec_export.families import family_of
+from edgespec_export.write_pair import check_target
+
+if TYPE_CHECKING:
+    from edgespec_distill.training.training_loop import TrainingProgress
+
+__all__ = ["distill"]
+
+# Loading these takes seconds, so `distill` first checks the request. But a request that cannot be
+# trained should not download a target, so importing this module fails without them.
+for _package in ("torch", "transformers"):
+    if find_spec(_package) is None:
+        raise ModuleNotFoundError(f"No module named {_package!r}", name=_package)
+
+
+def distill(
+    target: str,
+    text: Path,
+    folder: Path,
+    plan: Plan,
+    *,
+    replace: bool = False,
+    report: Callable[[TrainingProgress], object] = lambda _: None,
+) -> Distillation:
+    """Trains a draft for `target` on what it generates after the prompts in `text`.
+
+    Steps are logged to the logger "edgespec".
+
+    Args:
+        target: a checkpoint folder, a GGUF file, a hub id or a short name.
+        text: a file with one prompt per line.
+        folder: of the draft's checkpoint; it appears when it is finished. An interrupted run keeps
+            its state in a folder next to it, and the same call continues it.
+        replace: replace a distilled draft in `folder`.
+        report: called every few seconds of the training.
+
+    Raises:
+        EdgespecError: one line that says what is wrong; `folder` is then unchanged.
+    """
+    plan = with_shape_of_start(plan)
+    check_plan(plan)
+    source = resolve(target)
+    checkpoint = open_checkpoint(source)
+    family = family_of(checkpoint.config, checkpoint.label)
+    check_target(checkpoint, family)
+    plan = plan_for(plan, family)
+    prompts = read_prompts(text, checkpoint, plan.chat)
+    recipe = recipe_of(source, prompts, plan)
+    staging = staged(folder, replace=replace, recipe=recipe, mark=RECORD, what="a distilled draft")
+    with staging as aside:
+        from edgespec_distill.run import train_draft
+
+        work = work_folder(folder, recipe)
+        with one_line_disk(work):
+            result = train_draft(
+                source, checkpoint, family.start_token, prompts, plan, work, aside, report
+            )
+            write_card(aside, source, plan, result)
+    shutil.rmtree(work)
+    return result

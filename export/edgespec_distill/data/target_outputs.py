@@ -1,0 +1,119 @@
+"""The target's texts after the prompts, generated once and stored in the work folder."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgespec.artifact.atomic_file import whole_file
+from edgespec_distill.data.examples import Example, Text, read_examples, write_examples
+from edgespec_distill.data.features import Features
+from edgespec_distill.data.text_generation import (
+    GenerationSettings,
+    generate_texts,
+    generate_with_distributions,
+)
+from edgespec_distill.models.trainable import GeneratingModel
+from edgespec_distill.plan import Plan
+
+__all__ = ["BLOCK", "FINISHED_SHARE", "TargetOutputs"]
+
+logger = logging.getLogger("edgespec")
+
+BLOCK = 512  # prompts whose outputs are stored in one file
+GENERATION_SHARE = 0.4  # of the plan's minutes at most
+FINISHED_SHARE = 0.9  # of the texts generated at once; the others are then cut
+MINUTES_FILE = "minutes-written.txt"
+
+
+class TargetOutputs:
+    """What the target generates. Every text is generated once, also across interrupted runs.
+
+    Args:
+        features: where the features of an EAGLE draft's texts are added; None: no EAGLE draft.
+        eos_token_ids: token ids that end a text.
+        work: the folder of the files.
+    """
+
+    def __init__(
+        self,
+        target: GeneratingModel,
+        features: Features | None,
+        eos_token_ids: Collection[int],
+        plan: Plan,
+        work: Path,
+    ) -> None:
+        self._target, self._features = target, features
+        self._eos_token_ids, self._plan, self._work = eos_token_ids, plan, work
+
+    def settings(self, temperature: float, finished_share: float = 1.0) -> GenerationSettings:
+        """How texts of this plan are generated."""
+        return GenerationSettings(
+            self._plan.max_new_tokens, self._eos_token_ids, temperature, finished_share
+        )
+
+    def held_out(self, prompts: Sequence[Sequence[int]], temperature: float) -> Sequence[Text]:
+        """Outputs after prompts that are not trained on, each generated to its end."""
+        file = self._work / f"held-out-{temperature:.0f}.pt"
+        if not file.exists():
+            with self._timed():
+                self._generate(prompts, self.settings(temperature), file)
+        return self._read(file)
+
+    def training(self, prompts: Sequence[Sequence[int]]) -> Iterator[Example]:
+        """Greedy and sampled outputs in turns, until `GENERATION_SHARE` of the time is used."""
+        plan = self._plan
+        blocks = [prompts[i : i + BLOCK] for i in range(0, len(prompts), BLOCK)]
+        tasks = [(r, i, (r + i) % 2) for r in range(plan.outputs) for i in range(len(blocks))]
+        for done, (round_, index, temperature) in enumerate(tasks):
+            file = self._work / f"outputs-{round_}-{index:05}.pt"
+            if not file.exists():
+                over = plan.minutes and self.minutes > GENERATION_SHARE * plan.minutes
+                if over and done:
+                    logger.info(
+                        f"the time for the target's outputs is over: {done} of {len(tasks)}"
+                    )
+                    return
+                with self._timed():
+                    settings = self.settings(float(temperature), FINISHED_SHARE)
+                    self._generate(blocks[index], settings, file)
+                logger.info(f"the target wrote block {done + 1} of {len(tasks)}")
+            yield from self._read(file)
+
+    def sample(self, prompts: Sequence[Sequence[int]]) -> list[Text]:
+        """Sampled outputs that are not stored."""
+        with self._timed():
+            return generate_texts(self._target, prompts, self.settings(1.0, FINISHED_SHARE))
+
+    @property
+    def minutes(self) -> float:
+        """The time that the generation took so far, including earlier runs."""
+        file = self._work / MINUTES_FILE
+        return float(file.read_text(encoding="utf-8")) if file.exists() else 0.0
+
+    def _generate(
+        self, prompts: Sequence[Sequence[int]], settings: GenerationSettings, file: Path
+    ) -> None:
+        """Generates outputs and stores them with distributions and features."""
+        examples, features = generate_with_distributions(self._target, prompts, settings)
+        write_examples(examples, file)
+        if self._features is not None:
+            self._features.write(features, file)
+
+    def _read(self, file: Path) -> list[Example]:
+        examples = read_examples(file)
+        if self._features is not None:
+            self._features.add(examples, file)
+        return examples
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Adds the time of the block to `minutes`."""
+        began = time.monotonic()
+        yield
+        spent = self.minutes + (time.monotonic() - began) / 60
+        with whole_file(self._work / MINUTES_FILE) as aside:
+            aside.write_text(f"{spent}\n", encoding="utf-8")

@@ -1,0 +1,86 @@
+"""The draft that a training starts with: from its target's weights, or from a finished draft."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edgespec_distill.data.draft_vocabulary import DraftVocabulary
+from edgespec_distill.data.examples import Text
+from edgespec_distill.data.features import Features
+from edgespec_distill.models.eagle_module import Eagle
+from edgespec_distill.models.eagle_student import EagleStudent
+from edgespec_distill.models.start_weights import copy_weights, vocabulary_of
+from edgespec_distill.models.trainable import GeneratingModel, ScoringModel
+from edgespec_distill.models.untrained_draft import last_layers, spread_layers, untrained_draft
+from edgespec_distill.plan import Plan
+
+__all__ = ["DraftBuilder"]
+
+
+class DraftBuilder:
+    """Builds drafts of a plan's shape.
+
+    Args:
+        features: the target's, which an EAGLE draft reads; None: another draft.
+    """
+
+    def __init__(self, target: GeneratingModel, features: Features | None, plan: Plan) -> None:
+        self._target, self._features, self._plan = target, features, plan
+
+    def from_finished(self, start: Path) -> ScoringModel:
+        """A draft with the weights of a finished one.
+
+        Raises:
+            UsageError: that one was distilled from another target.
+        """
+        target_size = len(self._target.model.get_input_embeddings().weight)
+        vocabulary = vocabulary_of(start, self._plan.vocabulary, target_size)
+        model = self._untrained(vocabulary)
+        copy_weights(model, start)
+        return self._draft(model, vocabulary)
+
+    def from_target(self, vocabulary: DraftVocabulary, texts: Sequence[Text]) -> ScoringModel:
+        """A draft with weights from its target.
+
+        Args:
+            texts: those that an EAGLE draft is initialised with.
+        """
+        draft = self._draft(self._untrained(vocabulary), vocabulary)
+        if isinstance(draft, EagleStudent):
+            draft.initialise(texts)
+        return draft
+
+    def _untrained(self, vocabulary: DraftVocabulary) -> Any:
+        plan, target = self._plan, self._target.model
+        model = untrained_draft(
+            target,
+            layers=plan.layers,
+            encoder_layers=plan.encoder_layers,
+            width=plan.width,
+            vocabulary=vocabulary,
+            seed=plan.seed,
+            keep=spread_layers if self._features is None else last_layers,
+        )
+        if self._features is None:
+            return model
+        return Eagle(model, self._features.layers, target.config.hidden_size)
+
+    def _draft(self, model: Any, vocabulary: DraftVocabulary) -> ScoringModel:
+        model = on_device_of(self._target.model, model)
+        if self._features is None:
+            return self._target.draft(model, vocabulary)
+        return EagleStudent(model, vocabulary, self._features)
+
+
+def on_device_of(target: Any, draft: Any) -> Any:
+    """The draft on its target's device, with parameters of the target's type.
+
+    Buffers keep their type: the RoPE frequencies are one, and in bf16 the angles of late positions
+    would differ from those in the exported graphs.
+    """
+    draft.to(target.device)
+    for parameter in draft.parameters():
+        parameter.data = parameter.data.to(target.dtype)
+    return draft

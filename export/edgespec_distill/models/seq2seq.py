@@ -1,0 +1,71 @@
+"""T5 as a model that scores and generates texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput
+
+from edgespec_distill.data.draft_vocabulary import DraftVocabulary
+from edgespec_distill.data.examples import Text
+from edgespec_distill.models import t5_forward as t5
+from edgespec_distill.models.trainable import DecodeState, GeneratingModel, Rows
+
+__all__ = ["Seq2Seq"]
+
+
+class Seq2Seq(GeneratingModel):
+    """An encoder-decoder; the encoder reads the prompt.
+
+    Args:
+        start_token: the token that the decoder starts with, in the model's own token ids. A config
+            need not name it.
+    """
+
+    def __init__(self, model: Any, vocabulary: DraftVocabulary, start_token: int) -> None:
+        super().__init__(model, vocabulary)
+        self._start = start_token
+
+    def draft(self, model: Any, vocabulary: DraftVocabulary) -> Seq2Seq:
+        return Seq2Seq(model, vocabulary, int(vocabulary.inputs[self._start]))
+
+    def hidden_states(self, texts: Sequence[Text]) -> Iterator[Tensor]:
+        source, read = self._inputs([text.prompt for text in texts])
+        outputs, real = self._inputs([text.output for text in texts])
+        mask = torch.zeros(read.shape, dtype=self.model.dtype, device=source.device)
+        mask = mask.masked_fill(~read, torch.finfo(self.model.dtype).min / 2)[:, None, None]
+        start = torch.full_like(outputs[:, :1], self._start)
+        previous = torch.cat([start, outputs[:, :-1]], 1)
+        hidden = t5.decode(self.model, t5.encode(self.model, source, mask), mask, previous)
+        yield t5.scaled(self.model, hidden[real])
+
+    def begin(self, prompts: Rows, max_new_tokens: int) -> DecodeState:
+        return _T5DecodeState(self.model, *self._inputs(prompts), self._start)
+
+
+class _T5DecodeState:
+    def __init__(self, model: Any, source: Tensor, read: Tensor, start: int) -> None:
+        self._model, self._read = model, read
+        self._encoded = model.encoder(input_ids=source, attention_mask=read).last_hidden_state
+        self._cache: EncoderDecoderCache | None = None
+        self.add(torch.full((len(source),), start).to(source))
+
+    def add(self, tokens: Tensor) -> None:
+        found = self._model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=self._encoded),
+            attention_mask=self._read,
+            decoder_input_ids=tokens[:, None],
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        self.logits, self._cache = found.logits[:, -1], found.past_key_values
+        self.features = self.logits.new_empty(len(tokens), 0, 0).unbind()
+
+    def keep_rows(self, rows: Tensor) -> None:
+        assert self._cache is not None
+        self._cache.batch_select_indices(rows)
+        self._encoded, self._read = self._encoded[rows], self._read[rows]

@@ -1,0 +1,44 @@
+"""The vocabulary and the weights of a finished draft whose training is continued."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from edgespec.artifact.manifest import VOCABULARY
+from edgespec.drafters.vocabulary_map import read_vocabulary
+from edgespec.errors import UsageError
+from edgespec_distill.data.draft_vocabulary import DraftVocabulary, full_vocabulary
+from edgespec_export.checkpoint.safetensors_file import Safetensors
+
+__all__ = ["copy_weights", "vocabulary_of"]
+
+WEIGHTS = "model.safetensors"
+
+
+def vocabulary_of(start: Path, draft_size: int | None, target_size: int) -> DraftVocabulary:
+    """The draft's vocabulary: `draft_size` of the target's `target_size` tokens; None: all."""
+    if draft_size is None or draft_size >= target_size:
+        return full_vocabulary(target_size)
+    maps = read_vocabulary(start / VOCABULARY, target_size, draft_size)
+    return DraftVocabulary(torch.from_numpy(maps.outputs), torch.from_numpy(maps.inputs))
+
+
+def copy_weights(model: nn.Module, start: Path) -> None:
+    """Copies the weights of the finished draft into a model of the same shape.
+
+    Raises:
+        UsageError: the shapes differ, because the draft was distilled from another target.
+    """
+    weights = Safetensors(start / WEIGHTS)
+    shapes = {name: weights.shape(name) for name in weights.names()}
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if shapes.get(name) != tuple(weight.shape):
+                raise UsageError(
+                    f"{start} has {name} of shape {shapes.get(name)}, a draft of this target has "
+                    f"{tuple(weight.shape)}; start from a draft of the same target"
+                )
+            weight.copy_(torch.from_numpy(weights.read(name)))

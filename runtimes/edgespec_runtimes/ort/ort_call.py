@@ -1,0 +1,140 @@
+"""The bindings of a decoder call: ONNX Runtime reads and writes numpy memory, without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from edgespec.artifact import graph_io
+from edgespec.artifact.graph_io import Buffer
+from edgespec.core.model import Candidate, TopTokens
+
+__all__ = ["Call", "CallMemory", "LogitsCall", "TopTokensCall"]
+
+DUMMY_TOKEN = 0
+
+
+@dataclass(frozen=True)
+class CallMemory:
+    """What all calls of one decoder share.
+
+    Attributes:
+        session: the decoder's.
+        cache: an array for each buffer, [1, kv_heads, positions, width].
+        state_widths: widths of the graph's hidden-state inputs and outputs, by their names.
+        logits: float32 [MAX_ROWS, vocab_size], the output of all calls with that few rows. What a
+            call returns is therefore valid until the next call.
+    """
+
+    session: ort.InferenceSession
+    cache: Mapping[Buffer, npt.NDArray[Any]]
+    state_widths: Mapping[str, int]
+    logits: npt.NDArray[np.float32]
+
+
+class Call:
+    """Buffers of decoder calls with a given number of rows, bound once. Subclasses bind the output.
+
+    Args:
+        rows: positions of a call, candidates and padding included.
+        candidates: how many of the last rows are candidates.
+        skip: leading rows without output.
+
+    Attributes:
+        tokens: int64 [rows], those of candidates last.
+        parents: int64 [candidates], the row that each candidate follows.
+        states: the hidden states by their names in the graph, float32 [rows, width] each.
+        binding: what the session runs.
+    """
+
+    def __init__(self, memory: CallMemory, rows: int, candidates: int, skip: int) -> None:
+        self.tokens = np.zeros(rows, np.int64)
+        self.parents = np.zeros(candidates, np.int64)
+        self.states = {
+            name: np.zeros((rows, width), np.float32) for name, width in memory.state_widths.items()
+        }
+        self.binding = memory.session.io_binding()
+        self._past_length = np.zeros(1, np.int64)
+        self._skip = np.array([skip], np.int64)
+        self._cross: Mapping[str, ort.OrtValue] = {}
+        self._bind_input(graph_io.TOKENS, self.tokens)
+        self._bind_input(graph_io.PAST_LENGTH, self._past_length)
+        self._bind_input(graph_io.SKIP, self._skip)
+        if candidates:
+            self._bind_input(graph_io.PARENTS, self.parents)
+        for buffer, array in memory.cache.items():
+            self._bind_input(buffer.past, array)
+            self._bind_output(buffer.present, array)
+        for name, array in self.states.items():
+            bind = self._bind_input if name == graph_io.FUSED_STATES else self._bind_output
+            bind(name, array)
+
+    def set_tokens(
+        self, tokens: Sequence[int], candidates: Sequence[Candidate], past_length: int
+    ) -> None:
+        """Sets the inputs; without candidates, the rows after the tokens are padding."""
+        self.tokens[: len(tokens)] = tokens
+        self.tokens[len(tokens) :] = DUMMY_TOKEN
+        self._past_length[0] = past_length
+        if candidates:
+            self.parents[:], self.tokens[-len(candidates) :] = zip(*candidates, strict=True)
+
+    def set_cross_attention(self, cross: Mapping[str, ort.OrtValue]) -> None:
+        """Binds a source's cross-attention keys and values, unless they are bound already."""
+        if cross is not self._cross:
+            for name, value in cross.items():
+                self.binding.bind_ortvalue_input(name, value)
+            self._cross = cross
+
+    def _bind_input(self, name: str, array: npt.NDArray[Any]) -> None:
+        self.binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def _bind_output(self, name: str, array: npt.NDArray[Any]) -> None:
+        self.binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+
+class LogitsCall(Call):
+    """A call that returns logits.
+
+    Attributes:
+        logits: float32 [rows - skip, vocab_size].
+    """
+
+    def __init__(self, memory: CallMemory, rows: int, candidates: int, skip: int) -> None:
+        super().__init__(memory, rows, candidates, skip)
+        count, (max_rows, vocab_size) = rows - skip, memory.logits.shape
+        self.logits = (
+            memory.logits[:count]
+            if count <= max_rows
+            else np.empty((count, vocab_size), np.float32)
+        )
+        self._bind_output(graph_io.LOGITS, self.logits)
+
+
+class TopTokensCall(Call):
+    """A call that returns each row's best token, or its `TOP_K` best with their probabilities."""
+
+    def __init__(
+        self, memory: CallMemory, rows: int, candidates: int, skip: int, probabilities: bool
+    ) -> None:
+        super().__init__(memory, rows, candidates, skip)
+        shape = rows - skip, graph_io.TOP_K if probabilities else 1
+        self._output_mode = np.array([2 if probabilities else 1], np.int64)
+        self._tokens = np.empty(shape, np.int64)
+        self._logits = np.empty(shape, np.float32)
+        self._probabilities = np.empty(shape, np.float32) if probabilities else None
+        self._bind_input(graph_io.OUTPUT_MODE, self._output_mode)
+        self._bind_output(graph_io.TOP_TOKENS, self._tokens)
+        self._bind_output(graph_io.TOP_LOGITS, self._logits)
+        if self._probabilities is not None:
+            self._bind_output(graph_io.TOP_PROBABILITIES, self._probabilities)
+
+    def first(self, count: int) -> TopTokens:
+        """The output of the first `count` rows; later ones are padding."""
+        probabilities = None if self._probabilities is None else self._probabilities[:count]
+        return TopTokens(self._tokens[:count], self._logits[:count], probabilities)
