@@ -5,7 +5,6 @@ The manifest and `edgespec inspect` show the count of each graph, so no family i
 
 from __future__ import annotations
 
-import json
 import logging
 
 import onnx
@@ -14,7 +13,9 @@ import pytest
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from command import run
 from edgespec.artifact.manifest import FusedBlocks, read_manifest
+from edgespec.errors import EdgespecError
 from edgespec_export.api import export_pair
+from manifests import edit_manifest
 
 SIZES = {
     "vocab_size": 272,
@@ -101,8 +102,15 @@ def test_inspect_shows_the_count(tmp_path):
 
 def test_a_manifest_from_before_the_count_still_loads(tmp_path):
     export(write_llama, {}, tmp_path, target_formats=["int8"])
-    path = tmp_path / "pair/edgespec.json"
-    manifest = json.loads(path.read_text())
-    del manifest["target"]["variants"]["int8"]["blocks"]
-    path.write_text(json.dumps(manifest))
-    assert read_manifest(tmp_path / "pair").target.variants["int8"].blocks == {}
+    folder = tmp_path / "pair"
+    edit_manifest(folder, lambda data: data["target"]["variants"]["int8"].pop("blocks"))
+    assert read_manifest(folder).target.variants["int8"].blocks == {}
+
+
+def test_more_fused_blocks_than_there_are_is_one_line(tmp_path):
+    export(write_llama, {}, tmp_path, target_formats=["int8"])
+    folder = tmp_path / "pair"
+    counts = {"decoder": {"fused": 7, "total": 6}}
+    edit_manifest(folder, lambda data: data["target"]["variants"]["int8"].update(blocks=counts))
+    with pytest.raises(EdgespecError, match="fused is 7, total 6"):
+        read_manifest(folder)
