@@ -21,7 +21,7 @@ from edgespec.core.device import Device
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import resolve
 from edgespec_export.components.attention import Attention, Fused, Standard
-from edgespec_export.components.blocks import FullPrecision
+from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.families.tensor_check import fitted
 from edgespec_export.write_pair import write_graphs
 from edgespec_runtimes.ort.ort_model import OrtModel
@@ -39,7 +39,7 @@ def build(source: str, folder: Path, attention: Attention, threads: int) -> OrtM
         checkpoint.weights,
         family,
         folder,
-        numbers=FullPrecision(),
+        number_format=FullPrecision(),
         attentions={DECODER: attention},
     )
     exported = Exported(

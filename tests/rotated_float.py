@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgespec_export.components.blocks import FullPrecision, rms_norm
-from edgespec_export.quantization.formats import Int8, turned_rows
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.quantization.hadamard import INNER_BLOCK, STREAM_BLOCK
+from edgespec_export.quantization.int8 import Int8, rotated_rows
 
 
-class Turned(Int8):
+class RotatedFloat(FullPrecision):
     """`int8` without its eight bits."""
 
-    table = FullPrecision.table
-    linear = FullPrecision.linear
-    linears = FullPrecision.linears
-    norm = FullPrecision.norm
+    transform_checkpoint = Int8.transform_checkpoint
+    unrotated = Int8.unrotated
 
-    def head(self, g, x, name, norm, epsilon, factor=1.0):
-        (width,) = g.weights.shape(norm)
-        rows = rms_norm(g, turned_rows(g, x, width, STREAM_BLOCK), norm, epsilon)
-        rows = g.op.Mul(turned_rows(g, rows, width, STREAM_BLOCK), g.constant(factor, np.float32))
-        return self.linear(g, rows, name)
+    def head(self, g, x, name, norm, factor=1.0):
+        (width,) = g.weights.shape(norm.weight)
+        rows = norm.emit(g, rotated_rows(g, x, width, STREAM_BLOCK))
+        rows = g.op.Mul(rotated_rows(g, rows, width, STREAM_BLOCK), g.constant(factor, np.float32))
+        (logits,) = self.linear(g, rows, Linear((name,)))
+        return logits
 
-    def inner(self, g, x, name, bias=None):
-        rows = turned_rows(g, x, g.weights.shape(name)[1], INNER_BLOCK)
-        return FullPrecision.linear(self, g, rows, name, bias)
+    def down_proj(self, g, x, linear):
+        (name,) = linear.weights
+        rows = rotated_rows(g, x, g.weights.shape(name)[1], INNER_BLOCK)
+        return super().down_proj(g, rows, linear)

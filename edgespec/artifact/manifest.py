@@ -29,6 +29,7 @@ __all__ = [
     "WEIGHTS",
     "Distance",
     "Exported",
+    "FusedBlocks",
     "Manifest",
     "RowInvariance",
     "Variant",
@@ -112,6 +113,24 @@ class Distance:
 
 
 @dataclass(frozen=True)
+class FusedBlocks:
+    """How many blocks of a graph's layers one operator each computes.
+
+    Attributes:
+        fused: blocks that are one operator.
+        total: blocks of the graph's layers. Those that are not fused run as several operators,
+            more slowly where kernels are installed.
+    """
+
+    fused: int
+    total: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fused <= self.total:
+            raise ValueError(f"fused is {self.fused}, total {self.total}")
+
+
+@dataclass(frozen=True)
 class Variant:
     """One set of graphs of a model: one number format for its weights and one for its cache.
 
@@ -123,6 +142,8 @@ class Variant:
         cache_format: of the self-attention's keys and values, one of `CACHE_FORMATS`.
         row_invariance: measured by the export; None until then.
         distance: from the "fp32" variant, where that was exported too.
+        blocks: graph name to the blocks that are fused, for number formats with operators that
+            compute whole blocks.
     """
 
     graphs: dict[str, str]
@@ -130,6 +151,7 @@ class Variant:
     cache_format: str
     row_invariance: RowInvariance | None = None
     distance: Distance | None = None
+    blocks: dict[str, FusedBlocks] = field(default_factory=dict, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from edgespec.artifact.manifest import Exported, Manifest, RowInvariance
+from edgespec.artifact.manifest import Exported, FusedBlocks, Manifest, RowInvariance
 from edgespec.core.device import ProviderInfo, drafter_title, variant_title
 from edgespec.core.stats import Stats
 from edgespec.measure.bench import BenchRow
@@ -157,7 +157,10 @@ def _describe_model(
         lines.append(
             f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB, {variant.cache_format} cache"
         )
-        lines += [f"    {graph}: {path}" for graph, path in variant.graphs.items()]
+        lines += [
+            f"    {graph}: {path}{_blocks(variant.blocks.get(graph))}"
+            for graph, path in variant.graphs.items()
+        ]
         if variant.distance is not None:
             lines.append(f"    {variant.distance}")
         if name in measured:
@@ -167,6 +170,10 @@ def _describe_model(
         elif role == "target":
             lines.append("    row invariance not measured yet; `generate` will measure it")
     return lines
+
+
+def _blocks(blocks: FusedBlocks | None) -> str:
+    return "" if blocks is None else f", {blocks.fused} of {blocks.total} blocks fused"
 
 
 def _row_invariance(measured: RowInvariance) -> str:

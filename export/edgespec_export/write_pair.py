@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -23,14 +24,14 @@ from edgespec_export.checkpoint.generation_config import generation_defaults
 from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention import Attention, attention_for
-from edgespec_export.components.blocks import NumberFormat
 from edgespec_export.components.kv_cache import CACHES
-from edgespec_export.families import Family
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.families import DecoderOnly, Family
 from edgespec_export.families.eagle import Eagle
-from edgespec_export.families.llama import Llama
 from edgespec_export.families.tensor_check import fitted
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.passes.fuse_blocks import Fusion, fuse_blocks
 from edgespec_export.progress import Advance, Progress
 from edgespec_export.quantization.formats import FORMATS
 
@@ -52,6 +53,9 @@ def _check_known(what: str, known: Collection[str], given: Sequence[str]) -> Non
             raise UsageError(f"no {what} {shortened(name)}; there is: {', '.join(known)}")
     if not given:
         raise UsageError(f"no {what} is given; there is: {', '.join(known)}")
+
+
+_log = logging.getLogger("edgespec")
 
 
 def write_pair(
@@ -141,7 +145,7 @@ def check_target(target: Checkpoint, family: Family) -> None:
 def _with_features(target: Family, draft: Eagle) -> Family:
     """The target that also outputs the hidden states of the layers its EAGLE head reads."""
     if (
-        not isinstance(target, Llama)
+        not isinstance(target, DecoderOnly)
         or target.width != draft.target_width
         or not all(1 <= layer <= target.layers for layer in draft.reads)
     ):
@@ -197,11 +201,11 @@ def _write_model(
         (folder / relative).mkdir(parents=True, exist_ok=True)
         done = progress(f"{role} {format_}", float32_bytes(checkpoint))
         decoders = {cache: _with_cache(DECODER, cache) for cache in caches}
-        write_graphs(
+        fusions = write_graphs(
             checkpoint.weights,
             family,
             folder / relative,
-            numbers=FORMATS[format_](),
+            number_format=FORMATS[format_](),
             attentions={
                 file: attention_for(family.heads, cache) for cache, file in decoders.items()
             },
@@ -210,7 +214,14 @@ def _write_model(
         for cache, decoder in decoders.items():
             files = {**{name: name for name in family.graphs}, DECODER: decoder}
             graphs = {name: (relative / f"{file}.onnx").as_posix() for name, file in files.items()}
-            variants[_with_cache(format_, cache)] = manifest.Variant(graphs, format_, cache)
+            blocks = {
+                name: _blocks(fusions[file]) for name, file in files.items() if file in fusions
+            }
+            variants[_with_cache(format_, cache)] = manifest.Variant(
+                graphs, format_, cache, blocks=blocks
+            )
+            for name in blocks:
+                _log.info("%s %s %s: %s", role, format_, files[name], fusions[files[name]])
     return manifest.Exported(
         family=family.family,
         source=checkpoint.label,
@@ -226,6 +237,10 @@ def _write_model(
     )
 
 
+def _blocks(fusion: Fusion) -> manifest.FusedBlocks:
+    return manifest.FusedBlocks(fusion.fused, fusion.fused + len(fusion.obstacles))
+
+
 def _with_cache(name: str, cache: str) -> str:
     """The name of a variant or a file; a cache format other than fp32 is part of it."""
     return name if cache == "fp32" else f"{name}-cache-{cache}"
@@ -236,11 +251,14 @@ def write_graphs(
     family: Family,
     folder: Path,
     *,
-    numbers: NumberFormat,
+    number_format: NumberFormat,
     attentions: Mapping[str, Attention],
     progress: Advance = lambda _: None,
-) -> None:
+) -> dict[str, Fusion]:
     """Writes every graph of a model and the weights they share into `folder`.
+
+    Returns:
+        What was fused in each file, if the format has operators for whole blocks.
 
     Args:
         attentions: the attention of each decoder file, by the file's name.
@@ -249,15 +267,19 @@ def write_graphs(
     models: dict[str, ir.Model] = {}
     decoders = [(DECODER, file, attention) for file, attention in attentions.items()]
     others = [(name, name, decoders[0][2]) for name in family.graphs if name != DECODER]
-    prepared = numbers.prepared(weights, family.residual())
-    with WeightFile(folder / WEIGHTS, prepared, progress) as weight_file:
+    fusions: dict[str, Fusion] = {}
+    transformed = number_format.transform_checkpoint(family.view(weights), family.residual_stream())
+    with WeightFile(folder / WEIGHTS, transformed, progress) as weight_file:
         for name, file, attention in others + decoders:
             graph = Graph(name, weight_file)
-            family.emit(graph, numbers, attention)
+            family.emit(graph, number_format, attention)
             models[file] = graph.model()
+            if number_format.has_block_operators and graph.blocks:
+                fusions[file] = fuse_blocks(models[file], graph.blocks)
         _check_all_read(weight_file, family)
     for name, model in models.items():
         ir.save(model, folder / f"{name}.onnx")
+    return fusions
 
 
 def _check_all_read(file: WeightFile, family: Family) -> None:

@@ -1,7 +1,7 @@
 """T5's relative positions: which bucket a distance falls into.
 
 Raffel et al. (2020, arXiv 1910.10683), section 2.1. Written from the paper and from transformers,
-independently of the exporter's `families/t5.py`; a test compares the two.
+independently of the exporter's `components/positions.py`; a test compares the two.
 """
 
 from __future__ import annotations

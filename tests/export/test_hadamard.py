@@ -1,7 +1,7 @@
-"""Claim: turned weights are the same function, and one whose activations fit eight bits better.
+"""Claim: rotated weights compute the same function, with activations that fit 8 bits better.
 
 Tiny random checkpoints with a few channels that are far larger than the others, as real models have
-them. The graphs of `int8` are run with float32 matrices, so that nothing but the turning is left.
+them. The graphs of `int8` are run with float32 matrices, so that only the rotation is left.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
 from edgespec.pair.runtime import open_model
 from edgespec_export.api import export_pair
-from edgespec_export.components.blocks import FullPrecision, rms_norm
+from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.families.llama import Llama
 from edgespec_export.operators.int8_ops import PRODUCT
-from edgespec_export.quantization.formats import FORMATS, Int8, per_channel
+from edgespec_export.quantization.formats import FORMATS
 from edgespec_export.quantization.hadamard import (
     block_size,
     hadamard,
-    turned,
+    rotated,
 )
-from rotated_float import Turned
+from edgespec_export.quantization.int8 import Int8
+from edgespec_export.quantization.rounding import per_channel
+from rotated_float import RotatedFloat
 
 SIZES = {
     "vocab_size": 272,
@@ -93,54 +95,54 @@ def logits_of(folder, *formats):
 
 
 @pytest.fixture
-def turned_format(monkeypatch):
-    monkeypatch.setitem(FORMATS, "turned", Turned)
+def rotated_format(monkeypatch):
+    monkeypatch.setitem(FORMATS, "rotated", RotatedFloat)
 
 
-def turning_changes(source, folder):
+def change_by_rotation(source, folder):
     """Largest |difference| of a logit, over the largest logit."""
     export_pair(
-        str(source), None, folder, target_formats=["fp32", "turned"], measure=False, threads=1
+        str(source), None, folder, target_formats=["fp32", "rotated"], measure=False, threads=1
     )
-    plain, turned_ = logits_of(folder, "fp32", "turned")
-    return np.abs(plain - turned_).max() / np.abs(plain).max()
+    plain, rotated_logits = logits_of(folder, "fp32", "rotated")
+    return np.abs(plain - rotated_logits).max() / np.abs(plain).max()
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_turned_weights_are_the_same_function(case, tmp_path, turned_format):
+def test_rotated_weights_are_the_same_function(case, tmp_path, rotated_format):
     source = CASES[case](tmp_path / "checkpoint")
-    assert turning_changes(source, tmp_path / "pair") <= 1e-5
+    assert change_by_rotation(source, tmp_path / "pair") <= 1e-5
 
 
 MISTAKES = {
     "a reader without its norm": lambda r: {"readers": dict(list(r.readers.items())[3:])},
-    "a writer that is not turned": lambda r: {"writers": r.writers - {min(r.writers)}},
-    "no inner matrix is turned": lambda r: {"inner": frozenset()},
+    "a writer that is not rotated": lambda r: {"writers": r.writers - {min(r.writers)}},
+    "no matrix after an activation is rotated": lambda r: {"down_projs": frozenset()},
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_tensor_that_was_forgotten_is_seen(mistake, tmp_path, turned_format, monkeypatch):
-    right = Llama.residual
+def test_a_forgotten_tensor_changes_the_logits(mistake, tmp_path, rotated_format, monkeypatch):
+    right = Llama.residual_stream
 
     def wrong(self):
-        residual = right(self)
-        return dataclasses.replace(residual, **MISTAKES[mistake](residual))
+        stream = right(self)
+        return dataclasses.replace(stream, **MISTAKES[mistake](stream))
 
-    monkeypatch.setattr(Llama, "residual", wrong)
+    monkeypatch.setattr(Llama, "residual_stream", wrong)
     source = llama(tmp_path / "checkpoint", mlp_bias=True, attention_bias=True)
-    assert turning_changes(source, tmp_path / "pair") > 1e-2
+    assert change_by_rotation(source, tmp_path / "pair") > 1e-2
 
 
-class Unturned(Int8):
-    """`int8` of the weights as they are."""
+class Unrotated(Int8):
+    """`int8` of the checkpoint's own weights."""
 
-    prepared = FullPrecision.prepared
-    inner = Int8.linear
-    norm = FullPrecision.norm
+    transform_checkpoint = FullPrecision.transform_checkpoint
+    down_proj = FullPrecision.down_proj
+    normed_linears = FullPrecision.normed_linears
 
-    def head(self, g, x, name, norm, epsilon, factor=1.0):
-        rows = g.op.Mul(rms_norm(g, x, norm, epsilon), g.constant(factor, np.float32))
+    def head(self, g, x, name, norm, factor=1.0):
+        rows = g.op.Mul(norm.emit(g, x), g.constant(factor, np.float32))
         matrix, scale = per_channel(g.weights.checkpoint_tensor(name))
         weights = g.stored(f"{name}.head", lambda: matrix), g.stored("head.scale", lambda: scale)
         (y,) = g.call(PRODUCT, rows, *weights)
@@ -148,13 +150,13 @@ class Unturned(Int8):
 
 
 @pytest.mark.parametrize("case", ["t5 v1.0", "t5 v1.1", "llama", "llama, tied head", "qwen2"])
-def test_int8_is_nearer_to_float32_when_turned(case, tmp_path, monkeypatch):
-    monkeypatch.setitem(FORMATS, "unturned", Unturned)
+def test_int8_is_nearer_to_float32_when_rotated(case, tmp_path, monkeypatch):
+    monkeypatch.setitem(FORMATS, "unrotated", Unrotated)
     source = CASES[case](tmp_path / "checkpoint", width=512)
-    formats = ["fp32", "int8", "unturned"]
+    formats = ["fp32", "int8", "unrotated"]
     export_pair(str(source), None, tmp_path / "pair", target_formats=formats, threads=1)
-    exact, int8, unturned = logits_of(tmp_path / "pair", *formats)
-    assert np.abs(int8 - exact).mean() < 0.75 * np.abs(unturned - exact).mean()
+    exact, int8, unrotated = logits_of(tmp_path / "pair", *formats)
+    assert np.abs(int8 - exact).mean() < 0.75 * np.abs(unrotated - exact).mean()
     variant = read_manifest(tmp_path / "pair").target.variants["int8"]
     assert variant.row_invariance.is_row_invariant
     assert variant.row_invariance.min_rows <= 2
@@ -176,10 +178,10 @@ def test_a_tied_table_is_stored_once_and_in_8_bits(case, table, tmp_path):
 
 
 @given(st.integers(1, 5), st.sampled_from([1, 7, 30, 48, 64, 576]))
-def test_turning_twice_changes_nothing(rows, width):
+def test_a_second_rotation_undoes_the_first(rows, width):
     matrix = np.random.default_rng(width).standard_normal((rows, width), np.float32)
-    assert np.allclose(turned(turned(matrix, 64), 64), matrix, atol=1e-5)
-    assert np.allclose((turned(matrix, 64) ** 2).sum(), (matrix**2).sum(), rtol=1e-5)
+    assert np.allclose(rotated(rotated(matrix, 64), 64), matrix, atol=1e-5)
+    assert np.allclose((rotated(matrix, 64) ** 2).sum(), (matrix**2).sum(), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

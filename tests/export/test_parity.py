@@ -21,8 +21,8 @@ from edgespec.pair.runtime import open_model
 from edgespec_export.api import export_pair
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
+from edgespec_export.components.positions import relative_buckets
 from edgespec_export.families import family_of, transformers_class
-from edgespec_export.families.t5 import relative_buckets
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -32,13 +32,13 @@ LINEAR = {"rope_type": "linear", "factor": 2.0}
 
 
 def tied_llama(folder, *, noise):
-    """It says that its head is tied, and has one all the same."""
+    """A checkpoint whose config ties the head, and which has a head all the same."""
     write_llama(folder, tie_word_embeddings=True)
     return add_tensor(folder, "lm_head.weight", LLAMA_TABLE, noise=noise)
 
 
-def saying(folder, **changes):
-    """The checkpoint with other words in its config."""
+def with_config(folder, **changes):
+    """The checkpoint with changes in its config."""
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | changes))
     return folder
@@ -79,13 +79,13 @@ CASES = {
     "llama, linear rope": lambda folder: write_llama(
         folder, rope_scaling={"rope_type": "linear", "factor": 2.0}
     ),
-    "llama, rope scaling beside empty parameters": lambda folder: write_llama(
+    "llama, rope scaling with empty parameters": lambda folder: write_llama(
         folder, rope_scaling=LINEAR, rope_parameters={}
     ),
-    "llama, rope parameters beside empty scaling": lambda folder: write_llama(
+    "llama, rope parameters with empty scaling": lambda folder: write_llama(
         folder, rope_scaling={}, rope_parameters={**LINEAR, "rope_theta": 5e3}
     ),
-    "llama, rope scaling beside other parameters": lambda folder: write_llama(
+    "llama, rope scaling and other parameters": lambda folder: write_llama(
         folder,
         rope_scaling=LINEAR,
         rope_theta=None,
@@ -109,13 +109,13 @@ CASES = {
     "mistral, a window of all positions": lambda folder: write_llama(
         folder, model_type="mistral", sliding_window=64, max_position_embeddings=64
     ),
-    "mistral, keys that mean something to Llama only": lambda folder: saying(
+    "mistral, keys that mean something to Llama only": lambda folder: with_config(
         write_llama(folder, model_type="mistral"), attention_bias=True, mlp_bias=True
     ),
     "qwen2": lambda folder: write_llama(
         folder, model_type="qwen2", use_sliding_window=False, sliding_window=4096, head_dim=None
     ),
-    "qwen2, a window that nobody asks for": lambda folder: write_llama(
+    "qwen2, a window that the config does not use": lambda folder: write_llama(
         folder, model_type="qwen2", sliding_window=8
     ),
     "qwen2, a window of all positions": lambda folder: write_llama(
@@ -198,7 +198,7 @@ def test_verify_fails_an_export_that_differs(tmp_path, monkeypatch):
 
 
 def test_a_family_that_transformers_does_not_have_is_named():
-    with pytest.raises(EdgespecError, match=r"family 'nosuch' .* \(known: llama, t5\)"):
+    with pytest.raises(EdgespecError, match=r"family 'nosuch' .* \(known: t5, llama,"):
         transformers_class("nosuch")
 
 
@@ -264,7 +264,7 @@ def test_a_config_that_is_not_understood_is_refused_by_name(settings, named):
 
 
 def test_a_config_with_fewer_layers_than_the_checkpoint_is_refused(tmp_path):
-    source = saying(write_llama(tmp_path / "checkpoint", layers=3), num_hidden_layers=2)
+    source = with_config(write_llama(tmp_path / "checkpoint", layers=3), num_hidden_layers=2)
     with pytest.raises(EdgespecError, match=r"does not account for, such as 'model\.layers\.2\."):
         export_pair(str(source), None, tmp_path / "pair")
 
@@ -277,7 +277,7 @@ def test_a_second_embedding_that_differs_from_the_first_is_refused_by_name(name,
 
 
 @pytest.mark.parametrize(
-    ("write", "changes", "said"),
+    ("write", "changes", "message"),
     [
         (write_llama, {"vocab_size": 9}, "'model.embed_tokens.weight' is [11, 30]"),
         (write_llama, {"hidden_size": 33}, "'model.embed_tokens.weight' is [11, 30]"),
@@ -292,18 +292,18 @@ def test_a_second_embedding_that_differs_from_the_first_is_refused_by_name(name,
     ],
 )
 def test_a_tensor_that_is_not_the_configs_is_refused_before_anything_is_written(
-    write, changes, said, tmp_path
+    write, changes, message, tmp_path
 ):
-    source = saying(write(tmp_path / "checkpoint"), **changes)
+    source = with_config(write(tmp_path / "checkpoint"), **changes)
     with pytest.raises(EdgespecError) as caught:
         export_pair(str(source), None, tmp_path / "pair", measure=False)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("write", [write_llama, write_t5])
 def test_a_config_with_a_value_of_any_wrong_kind_is_one_line(write, tmp_path):
-    """Whatever is accepted is a value that the key may have."""
+    """A value that is accepted must be one that the key may have."""
     source = write(tmp_path / "checkpoint", layers=1)
     right = json.loads((source / "config.json").read_text())
     sizes = {key for key, value in right.items() if type(value) is int and "token_id" not in key}
@@ -346,8 +346,8 @@ def test_the_generation_config_says_first_what_a_decoder_starts_with(
     generation, config, expected, tmp_path
 ):
     source = write_t5(tmp_path / "checkpoint", layers=1, decoder_start_token_id=config)
-    said = {} if generation is None else {"decoder_start_token_id": generation}
-    (source / "generation_config.json").write_text(json.dumps({"eos_token_id": 1, **said}))
+    stated = {} if generation is None else {"decoder_start_token_id": generation}
+    (source / "generation_config.json").write_text(json.dumps({"eos_token_id": 1, **stated}))
     assert start_token(source) == expected
     if generation is not None:
         from transformers import T5ForConditionalGeneration

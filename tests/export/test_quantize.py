@@ -20,7 +20,8 @@ from edgespec.core.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.runtime import open_model
 from edgespec_export.api import export_pair
-from edgespec_export.quantization.formats import FORMATS, per_block, per_channel
+from edgespec_export.quantization.formats import FORMATS
+from edgespec_export.quantization.rounding import per_block, per_channel
 
 matrices = arrays.arrays(
     np.float32,

@@ -16,7 +16,7 @@ positions = pytest.importorskip("edgespec_jax.jax_relative_positions")
 weights = pytest.importorskip("edgespec_jax.jax_weights")
 adapter = pytest.importorskip("edgespec.cli.jax_checkpoint")
 families = pytest.importorskip("edgespec_export.families")
-t5 = pytest.importorskip("edgespec_export.families.t5")
+exporter = pytest.importorskip("edgespec_export.components.positions")
 
 LLAMA3 = {
     "rope_type": "llama3",
@@ -54,10 +54,10 @@ def test_an_unknown_rope_scaling_is_refused():
 @pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (32, 20), (8, 64), (64, 1000)])
 def test_buckets_of_positions_are_the_exporters(buckets, max_distance):
     offsets = np.arange(-2000, 2001)
-    both = t5.relative_buckets(offsets, True, buckets, max_distance)
+    both = exporter.relative_buckets(offsets, True, buckets, max_distance)
     assert positions.bucket_of_offset(offsets, buckets, max_distance).tolist() == both.tolist()
     distances = np.arange(2001)
-    past = t5.relative_buckets(-distances, False, buckets, max_distance)
+    past = exporter.relative_buckets(-distances, False, buckets, max_distance)
     assert positions.bucket_of_distance(distances, buckets, max_distance).tolist() == past.tolist()
 
 

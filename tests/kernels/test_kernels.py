@@ -47,11 +47,11 @@ from edgespec_export.operators.int8_ops import (
     HEAD,
     NORMED_PRODUCT,
     PRODUCT,
+    ROTATED_PRODUCT,
+    ROTATED_ROWS,
     TABLE_ROWS,
-    TURNED_PRODUCT,
-    TURNED_ROWS,
 )
-from edgespec_export.passes.fuse_blocks import HALF_LAYERS
+from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
 from edgespec_runtimes.ort.session import open_session
 
@@ -166,12 +166,12 @@ def test_a_normed_product_is_near_that_of_the_standard_operators(called, rng, wi
 @pytest.mark.parametrize(
     ("width", "block"), [(64, 64), (1536, 64), (96, 32), (24, 8), (20, 4), (6, 2)]
 )
-def test_a_turned_product_is_near_that_of_the_standard_operators(called, rng, width, block):
+def test_a_rotated_product_is_near_that_of_the_standard_operators(called, rng, width, block):
     x = {"x": rows_of(rng, 9, width)}
     fixed = {"hadamard": hadamard(block)} | weights_of(rng, width, 70)
     attributes = {"blocks": [-1, block], "rows": [-1, width]}
-    (ours,) = called(TURNED_PRODUCT, x, fixed, **attributes)
-    (theirs,) = called(TURNED_PRODUCT, x, fixed, kernel=False, **attributes)
+    (ours,) = called(ROTATED_PRODUCT, x, fixed, **attributes)
+    (theirs,) = called(ROTATED_PRODUCT, x, fixed, kernel=False, **attributes)
     largest = np.abs(x["x"]).max(axis=1, keepdims=True) * np.sqrt(block)
     largest_step = largest / 127 * 128 * fixed["scale"]
     assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
@@ -179,11 +179,11 @@ def test_a_turned_product_is_near_that_of_the_standard_operators(called, rng, wi
 
 
 @pytest.mark.parametrize(("width", "block"), [(576, 64), (1024, 512), (96, 32), (4, 4), (3, 1)])
-def test_turned_rows_are_those_of_the_standard_operators(called, rng, width, block):
+def test_rotated_rows_are_those_of_the_standard_operators(called, rng, width, block):
     inputs, fixed = {"x": rows_of(rng, MANY, width)}, {"hadamard": hadamard(block)}
     attributes = {"blocks": [-1, block], "rows": [-1, width]}
-    (ours,) = called(TURNED_ROWS, inputs, fixed, **attributes)
-    (theirs,) = called(TURNED_ROWS, inputs, fixed, kernel=False, **attributes)
+    (ours,) = called(ROTATED_ROWS, inputs, fixed, **attributes)
+    (theirs,) = called(ROTATED_ROWS, inputs, fixed, kernel=False, **attributes)
     largest = np.abs(inputs["x"]).max(axis=1, keepdims=True)
     assert (np.abs(ours - theirs) <= 2e-6 * largest * np.sqrt(block)).all()
 
@@ -208,7 +208,7 @@ def test_a_rotation_that_is_none_is_refused(called, rng):
     other = np.eye(64, dtype=np.float32)
     fixed = {"hadamard": other} | weights_of(rng, 64, 8)
     with pytest.raises(EdgespecError, match="Hadamard"):
-        called(TURNED_PRODUCT, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64])
+        called(ROTATED_PRODUCT, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64])
 
 
 # --- The head ----------------------------------------------------------------------------------
@@ -591,7 +591,7 @@ def cached_parts(rng, count, shape, complete):
 
 def half_layer(rng, inner, count):
     """Inputs, constants and attributes of the fused block around an operator."""
-    half = HALF_LAYERS[inner]
+    half = FUSED_BLOCKS[inner]
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
     if half.closing is PRODUCT:
@@ -615,7 +615,7 @@ def half_layer(rng, inner, count):
     fixed = {"norm": rng.uniform(0.5, 2, STREAM).astype(np.float32)}
     fixed |= weights_of(rng, STREAM, sum(widths))
     closing = weights_of(rng, middle, STREAM)
-    if half.closing is TURNED_PRODUCT:
+    if half.closing is ROTATED_PRODUCT:
         closing = {"hadamard": hadamard(64)} | closing
     fixed |= {f"closing_{name}": value for name, value in closing.items()}
     return half, inputs, fixed, attributes
@@ -635,12 +635,13 @@ def by_parts(g, half, inner, values, attributes):
 
     ordered = [values[name] for name in half.whole.inputs]
     opening, rest = ordered[:4], ordered[4:]
-    (y,) = call(NORMED_PRODUCT, *opening)
-    parts = g.split(y, attributes["widths"]) if half.columns > 1 else [y]
-    split = len(half.closing.inputs) - 1
-    middle, *others = call(inner, *parts, *rest[:-split])
-    (closed,) = call(half.closing, middle, *rest[-split:])
-    return [g.op.Add(opening[0], closed), *others, middle]
+    with g.block("block"):
+        (y,) = call(NORMED_PRODUCT, *opening)
+        parts = g.split(y, attributes["widths"]) if half.columns > 1 else [y]
+        split = len(half.closing.inputs) - 1
+        middle, *others = call(inner, *parts, *rest[:-split])
+        (closed,) = call(half.closing, middle, *rest[-split:])
+        return [g.op.Add(opening[0], closed), *others, middle]
 
 
 def run_by_parts(folder, half, inner, inputs, fixed, attributes, *, seen):
@@ -661,6 +662,7 @@ def run_by_parts(folder, half, inner, inputs, fixed, attributes, *, seen):
             [None] * (4 if 0 < place < half.whole.outputs else 2),
         )
     model = g.model()
+    fuse_blocks(model, g.blocks)
     ir.save(model, folder / "parts.onnx")
     operators = [node.op_type for node in model.graph]
     outputs = open_session(folder / "parts.onnx", Device(2)).run(None, inputs)
@@ -735,7 +737,12 @@ def test_a_key_that_somebody_reads_before_the_end_is_no_part_of_a_whole(rng, tmp
     results = ((out, 2), (key, 4), (value, 4), (g.op.Identity(key), 4))
     for place, (result, rank) in enumerate(results):
         g.output(f"result {place}", result, np.float32, [None] * rank)
-    assert half.whole.name not in [node.op_type for node in g.model().graph]
+    model = g.model()
+    fusion = fuse_blocks(model, g.blocks)
+    assert half.whole.name not in [node.op_type for node in model.graph]
+    assert str(fusion) == (
+        "0 of 1 blocks fused; not 1 because other operators use the outputs of RotaryTreeAttention"
+    )
 
 
 def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
@@ -764,7 +771,7 @@ def test_a_row_of_a_product_does_not_depend_on_the_others(called, rng, name, thr
             {"epsilon": 1e-5, "step": 4 / 127},
         ),
         "turned": (
-            TURNED_PRODUCT,
+            ROTATED_PRODUCT,
             {"hadamard": hadamard(64)},
             {"blocks": [-1, 64], "rows": [-1, 576]},
         ),
@@ -1034,14 +1041,14 @@ BODIES = [
     (PRODUCT, {}, f"{ROUNDED} {SCALED}"),
     (NORMED_PRODUCT, {"epsilon": 1e-5, "step": 0.1}, f"RMSNormalization QuantizeLinear {SCALED}"),
     (
-        TURNED_PRODUCT,
+        ROTATED_PRODUCT,
         {"blocks": [-1, 2], "rows": [-1, 4]},
         f"Reshape MatMul Reshape {ROUNDED} {SCALED}",
     ),
     (FLOAT16_PRODUCT, {}, "Cast Gemm"),
     (BFLOAT16_PRODUCT, {}, "Cast Gemm"),
     (TABLE_ROWS, {}, "Gather Cast Gather Unsqueeze Mul"),
-    (TURNED_ROWS, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
+    (ROTATED_ROWS, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
     (
         HEAD,
         {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},
@@ -1070,7 +1077,7 @@ BODIES = [
             {n: [1] * half.columns if n == "widths" else 1.0 for n in half.whole.attributes},
             f"RMSNormInt8MatMul {'Split ' * (half.columns > 1)}{inner} {half.closing.name} Add",
         )
-        for inner, half in HALF_LAYERS.items()
+        for inner, half in FUSED_BLOCKS.items()
     ),
 ]
 

@@ -13,7 +13,7 @@ import pytest
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.onnx_graph.operator_schema import OPERATORS, check_call
 from edgespec_export.operators.int8_ops import NORMED_PRODUCT, PRODUCT
-from edgespec_export.passes.fuse_blocks import HALF_LAYERS
+from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS
 
 ROOT = Path(__file__).parent.parent.parent
 HEADER = ROOT / "runtimes/kernels/src/schema/operators.h"
@@ -30,9 +30,9 @@ def types(tensors):
     return [tensor.dtype for tensor in tensors]
 
 
-@pytest.mark.parametrize("inner", HALF_LAYERS)
+@pytest.mark.parametrize("inner", FUSED_BLOCKS)
 def test_a_fused_block_takes_what_its_operators_take(inner):
-    half, middle = HALF_LAYERS[inner], OPERATORS[inner]
+    half, middle = FUSED_BLOCKS[inner], OPERATORS[inner]
     block, opening, closing = (
         OPERATORS[function.name] for function in (half.whole, NORMED_PRODUCT, half.closing)
     )

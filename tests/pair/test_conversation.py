@@ -7,7 +7,6 @@ token by token, greedy and sampled, with and without a draft, and with whatever 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from contextlib import contextmanager
 
@@ -28,7 +27,6 @@ from edgespec.cli import chat_command as chat_cli
 from edgespec.cli import render
 from edgespec.cli.main import main
 from edgespec.core.device import Device
-from edgespec.errors import UsageError
 from edgespec.pair.runtime import open_model
 from edgespec_runtimes.ort import ort_model as ort
 from edgespec_runtimes.ort import prefill

@@ -24,11 +24,11 @@ from edgespec.pair.invariance_cache import INVARIANCE_FILE, known_invariance
 from edgespec.pair.profile import Profile, write_profile
 from edgespec.pair.runtime import machine_of, measure_row_invariance
 from edgespec_export.api import export_pair
-from edgespec_export.quantization.formats import Int8
+from edgespec_export.quantization.int8 import Int8
 from edgespec_runtimes.ort import providers
 from logged import logged_lines
 from profiles import profile
-from rotated_float import Turned
+from rotated_float import RotatedFloat
 
 PLUGIN = "cpu_ep"
 SUFFIX = "ExecutionProvider"
@@ -43,7 +43,7 @@ def exported(tiny_checkpoints, tmp_path_factory):
     folder = tmp_path_factory.mktemp("providers") / "pair"
     formats = {"target_formats": ["int8", "fp32"], "draft_formats": ["int8", "fp32"]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Int8, "head", Turned.head)
+        patch.setattr(Int8, "head", RotatedFloat.head)
         export_pair(str(target), str(draft), folder, threads=1, **formats)
     return folder
 

@@ -1,23 +1,23 @@
-"""Attention over a static cache, in ONNX Runtime's fused operators or in standard ones.
+"""Attention over a static cache, by ONNX Runtime's fused operators or by standard ones.
 
-A cache buffer is [1, heads, capacity, head_size]. It enters as `past` and leaves as `present`, and
-a runtime binds both to the same memory. A call writes its own positions and reads none behind
-them, so rewinding is a smaller `past_length`.
+A cache buffer is [1, kv_heads, capacity, head_size]. It enters as `past` and leaves as `present`,
+and a runtime binds both to the same memory. A call writes the positions of its rows and reads none
+after them, so a rewind is a smaller `past_length`.
 
-benchmarks/attention.py compares the two; docs/decisions/0002-attention.md says what was chosen.
+benchmarks/attention.py compares the two; docs/decisions/0002-attention.md records the choice.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.blocks import Positions
-from edgespec_export.components.kv_cache import CACHES, Buffer, Cache, FullCache, Kept
+from edgespec_export.components.kv_cache import CACHES, Buffer, Cache, CachedRows, FullCache
+from edgespec_export.components.positions import Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.attention_ops import (
     BIASED_ATTENTION,
@@ -26,24 +26,30 @@ from edgespec_export.operators.attention_ops import (
 )
 
 __all__ = [
-    "Angles",
     "Attention",
     "Fused",
     "Heads",
-    "Mixed",
+    "PositionEncoding",
+    "Projections",
     "Standard",
     "attention_for",
     "source_shape",
 ]
 
+# What tells attention the positions: rotary angles, or a bias [1, heads, m, keys] that is added to
+# the scores before the softmax.
+PositionEncoding = Angles | ir.Value
+
 
 @dataclass(frozen=True)
 class Heads:
-    """Attributes:
-    count: query heads.
-    kv_count: key and value heads; `count` is a multiple of it.
-    size: width of a head.
-    scale: factor on query · key.
+    """The heads of an attention.
+
+    Attributes:
+        count: query heads.
+        kv_count: key and value heads; `count` is a multiple of it.
+        size: width of a head.
+        scale: factor on query · key.
     """
 
     count: int
@@ -53,89 +59,91 @@ class Heads:
 
 
 @dataclass(frozen=True)
-class Angles:
-    """Rotary positions of a call: cosines and sines [1, m, size / 2]. Halves of a head are turned,
-    not neighbours."""
+class Projections:
+    """Queries [m, count · size], keys and values [m, kv_count · size] of a call's rows."""
 
-    cos: ir.Value
-    sin: ir.Value
+    q: ir.Value
+    k: ir.Value
+    v: ir.Value
+    heads: Heads
 
 
-class Attention(Protocol):
-    """Queries are [m, count · size], keys and values [m, kv_count · size]; so is the result [m, …].
-
-    A bias is [1, count, m, keys] and is added to the scores before the softmax.
+class Attention(ABC):
+    """Emits attention. Results are [m, count · size].
 
     Attributes:
-        trees: it knows candidates, where there are kernels for it (`Positions.parents`).
+        supports_candidates: alternatives to drafted tokens can be scored in the same call, where
+            there are kernels for it (`Positions.parents`).
     """
 
-    @property
-    def trees(self) -> bool: ...
+    supports_candidates: bool
 
+    @abstractmethod
     def cached(
         self,
         g: Graph,
-        q: ir.Value,
-        k: ir.Value,
-        v: ir.Value,
-        heads: Heads,
+        rows: Projections,
         layer: int,
         positions: Positions,
-        places: Angles | ir.Value,
+        encoding: PositionEncoding,
     ) -> ir.Value:
-        """Causal self-attention of a decoder layer; adds the layer's cache to the graph.
+        """Causal self-attention of a decoder layer; adds the layer's cache to the graph."""
 
-        Args:
-            places: what tells positions apart, angles or a bias.
-        """
-        ...
-
+    @abstractmethod
     def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
-        """Attention to the source; its keys and values are inputs of the graph."""
-        ...
+        """Attention of queries [m, count · size] to the source, whose keys and values are inputs
+        of the graph."""
 
-    def full(
-        self, g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, heads: Heads, bias: ir.Value
-    ) -> ir.Value:
-        """Every position attends to every other: the encoder."""
-        ...
+    @abstractmethod
+    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+        """Every row attends to every other: an encoder."""
 
 
 def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
     """The fused operators where they take this head size and this cache, and keep rows apart.
 
-    They work on blocks of 2 · head_size positions, and a block of one position is another kernel
-    with other last bits: a head must be wide enough for a whole verification to fit a block. They
-    take no cache with a scale for each position (docs/decisions/0007-cache-formats.md).
+    They take no cache with a scale for each position (docs/decisions/0007-cache-formats.md).
     """
-    widest = Fused() if heads.size % 8 == 0 and heads.size >= 16 else Standard()
-    return widest if cache == "fp32" else Mixed(Standard(CACHES[cache]()), widest)
+    widest = Fused() if _fused_is_row_invariant(heads) else Standard()
+    return widest if cache == "fp32" else CompressedCache(Standard(CACHES[cache]()), widest)
 
 
-class Fused:
+HEAD_MULTIPLE = 8  # ONNX Runtime's GroupQueryAttention takes only head sizes that are multiples
+BLOCK_PER_SIZE = 2  # positions that it computes as one block, for each number of a head
+
+
+def _fused_is_row_invariant(heads: Heads) -> bool:
+    """Whether the largest verification fits into one block of the fused operator.
+
+    A block of one position is computed by another kernel with other last bits, so a call that
+    spans several blocks could leave its last row alone in one.
+    """
+    fits = BLOCK_PER_SIZE * heads.size >= graph_io.MAX_ROWS
+    return heads.size % HEAD_MULTIPLE == 0 and fits
+
+
+class Fused(Attention):
     """Functions around `GroupQueryAttention` and `MultiHeadAttention` of ONNX Runtime."""
 
-    trees = True
+    supports_candidates = True
 
     def cached(
         self,
         g: Graph,
-        q: ir.Value,
-        k: ir.Value,
-        v: ir.Value,
-        heads: Heads,
+        rows: Projections,
         layer: int,
         positions: Positions,
-        places: Angles | ir.Value,
+        encoding: PositionEncoding,
     ) -> ir.Value:
+        heads = rows.heads
         last = g.op.Cast(g.op.Sub(positions.total, g.ints(1)), to=ir.DataType.INT32)  # [1]
         total = g.op.Cast(positions.end, to=ir.DataType.INT32)  # scalar
-        inputs = [q, k, v, *_past(g, heads, layer), last, total, positions.parents]
-        if isinstance(places, Angles):
-            function, inputs = ROTARY_ATTENTION, [*inputs, places.cos, places.sin]
+        cache = [*_past(g, heads, layer), last, total, positions.parents]
+        if isinstance(encoding, Angles):
+            function, encoded = ROTARY_ATTENTION, [encoding.cos, encoding.sin]
         else:
-            function, inputs = BIASED_ATTENTION, [*inputs, places]
+            function, encoded = BIASED_ATTENTION, [encoding]
+        inputs = [rows.q, rows.k, rows.v, *cache, *encoded]
         out, key, value = g.call(function, *inputs, **_attributes(heads))
         _present(g, key, value, heads, layer)
         return out
@@ -145,25 +153,23 @@ class Fused:
         (out,) = g.call(SOURCE_ATTENTION, q, keys, values, **_attributes(heads))
         return out
 
-    def full(
-        self, g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, heads: Heads, bias: ir.Value
-    ) -> ir.Value:
+    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
         no_biases = [None, None]  # of the projections, of the keys' padding
-        batch = [_batched(g, x) for x in (q, k, v)]
+        batch = [_batched(g, x) for x in (rows.q, rows.k, rows.v)]
         (out,) = g.contrib(
             "MultiHeadAttention",
             [*batch, *no_biases, bias],
             outputs=1,
-            num_heads=heads.count,
-            scale=heads.scale,
+            num_heads=rows.heads.count,
+            scale=rows.heads.scale,
         )
-        return _rows(g, out, heads)
+        return _unbatched(g, out, rows.heads)
 
 
-class Standard:
+class Standard(Attention):
     """Operators of the ONNX standard only: any head size, any cache, any execution provider."""
 
-    trees = False
+    supports_candidates = False
 
     def __init__(self, cache: Cache | None = None) -> None:
         self._cache = cache or FullCache()
@@ -171,55 +177,67 @@ class Standard:
     def cached(
         self,
         g: Graph,
-        q: ir.Value,
-        k: ir.Value,
-        v: ir.Value,
-        heads: Heads,
+        rows: Projections,
         layer: int,
         positions: Positions,
-        places: Angles | ir.Value,
+        encoding: PositionEncoding,
     ) -> ir.Value:
+        heads, q, k = rows.heads, rows.q, rows.k
         bias = _causal_mask(g, positions)
-        if isinstance(places, Angles):
-            q = _rotated(g, q, heads.count, places, heads)
-            k = _rotated(g, k, heads.kv_count, places, heads)
+        if isinstance(encoding, Angles):
+            q = _apply_rotary(g, q, heads.count, encoding, heads)
+            k = _apply_rotary(g, k, heads.kv_count, encoding, heads)
         else:
-            bias = g.op.Add(places, bias)
+            bias = g.op.Add(encoding, bias)
         names = zip(graph_io.past_names(layer), graph_io.present_names(layer), strict=True)
         buffers = [Buffer(past, present, _cache_shape(heads)) for past, present in names]
         keys, values = (
-            self._cache.extended(g, buffer, _split(g, new, heads.kv_count, heads), positions)
-            for buffer, new in zip(buffers, (k, v), strict=True)
+            self._cache.extended(g, buffer, _by_head(g, new, heads.kv_count, heads), positions)
+            for buffer, new in zip(buffers, (k, rows.v), strict=True)
         )
-        return _attend(g, _split(g, q, heads.count, heads), keys, values, heads, bias)
+        return _attend(g, _by_head(g, q, heads.count, heads), keys, values, heads, bias)
 
     def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
-        keys, values = (Kept(rows) for rows in _cross_inputs(g, heads, layer))
-        return _attend(g, _split(g, q, heads.count, heads), keys, values, heads, None)
+        keys, values = (CachedRows(rows) for rows in _cross_inputs(g, heads, layer))
+        return _attend(g, _by_head(g, q, heads.count, heads), keys, values, heads, None)
 
-    def full(
-        self, g: Graph, q: ir.Value, k: ir.Value, v: ir.Value, heads: Heads, bias: ir.Value
-    ) -> ir.Value:
-        q, k, v = (_split(g, x, heads.count, heads) for x in (q, k, v))
-        return _attend(g, q, Kept(k), Kept(v), heads, bias)
+    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+        heads = rows.heads
+        q, k, v = (_by_head(g, x, heads.count, heads) for x in (rows.q, rows.k, rows.v))
+        return _attend(g, q, CachedRows(k), CachedRows(v), heads, bias)
 
 
-class Mixed:
-    """One attention for what the decoder keeps, another for what the encoder made."""
+class CompressedCache(Attention):
+    """Self-attention of the decoder from a compressed cache, everything else from another."""
 
     def __init__(self, cached: Attention, others: Attention) -> None:
-        self.trees = cached.trees
-        self.cached = cached.cached
-        self.cross = others.cross
-        self.full = others.full
+        self.supports_candidates = cached.supports_candidates
+        self._cached = cached
+        self._others = others
+
+    def cached(
+        self,
+        g: Graph,
+        rows: Projections,
+        layer: int,
+        positions: Positions,
+        encoding: PositionEncoding,
+    ) -> ir.Value:
+        return self._cached.cached(g, rows, layer, positions, encoding)
+
+    def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
+        return self._others.cross(g, q, heads, layer)
+
+    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+        return self._others.full(g, rows, bias)
 
 
 def _attend(
-    g: Graph, q: ir.Value, k: Kept, v: Kept, heads: Heads, bias: ir.Value | None
+    g: Graph, q: ir.Value, k: CachedRows, v: CachedRows, heads: Heads, bias: ir.Value | None
 ) -> ir.Value:
     """softmax(q · kᵀ · scale + bias) · v; q [1, count, m, size], k and v [1, kv_count, keys, size].
 
-    The query heads that share a key head stand below each other in one matrix.
+    The query heads that share a key head are rows of one matrix.
     """
     grouped = g.op.Reshape(q, g.ints(1, heads.kv_count, -1, heads.size))
     scores = g.op.MatMul(grouped, g.op.Transpose(k.rows, perm=[0, 1, 3, 2]))
@@ -233,13 +251,13 @@ def _attend(
         weights = g.op.Mul(weights, v.factors)
     out = g.op.MatMul(weights, v.rows)
     out = g.op.Reshape(out, g.ints(1, heads.count, -1, heads.size))
-    return _rows(g, g.op.Transpose(out, perm=[0, 2, 1, 3]), heads)
+    return _unbatched(g, g.op.Transpose(out, perm=[0, 2, 1, 3]), heads)
 
 
 def _grouped(g: Graph, bias: ir.Value, heads: Heads) -> ir.Value:
     """[1, count or 1, m, keys] to [1, kv_count, count / kv_count · m, keys].
 
-    Nothing here is of one layer, so the optimizer computes it once a call.
+    Nothing here depends on a layer, so the optimizer computes it once a call.
     """
     every = g.op.Expand(bias, g.ints(1, heads.count, 1, 1))
     keys = g.op.Shape(bias, start=3, end=4)
@@ -247,7 +265,7 @@ def _grouped(g: Graph, bias: ir.Value, heads: Heads) -> ir.Value:
 
 
 def _causal_mask(g: Graph, positions: Positions) -> ir.Value:
-    """[1, 1, m, total]: 0 where a query may look, a number that softmax turns into 0 elsewhere."""
+    """[1, 1, m, total]: 0 for the keys up to a query, elsewhere a number that softmax makes 0."""
     keys = g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
     seen = g.op.LessOrEqual(keys, g.op.Unsqueeze(positions.queries, g.ints(1)))  # [m, total]
     mask = g.op.Where(seen, g.constant(0, np.float32), g.constant(-1e30, np.float32))
@@ -255,14 +273,14 @@ def _causal_mask(g: Graph, positions: Positions) -> ir.Value:
 
 
 def _attributes(heads: Heads) -> dict[str, int | float]:
-    """Of the functions that attend."""
+    """Attributes of the functions of attention."""
     return {"num_heads": heads.count, "kv_num_heads": heads.kv_count, "scale": heads.scale}
 
 
-def _rotated(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:
-    """Rotary positions on [m, count · size]."""
-    turned = g.op.RotaryEmbedding(_batched(g, x), angles.cos, angles.sin, num_heads=count)
-    return g.op.Reshape(turned, g.ints(-1, count * heads.size))
+def _apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:
+    """Applies rotary positions to [m, count · size]."""
+    rows = g.op.RotaryEmbedding(_batched(g, x), angles.cos, angles.sin, num_heads=count)
+    return g.op.Reshape(rows, g.ints(-1, count * heads.size))
 
 
 def _batched(g: Graph, x: ir.Value) -> ir.Value:
@@ -270,12 +288,12 @@ def _batched(g: Graph, x: ir.Value) -> ir.Value:
     return g.op.Unsqueeze(x, g.ints(0))
 
 
-def _rows(g: Graph, x: ir.Value, heads: Heads) -> ir.Value:
+def _unbatched(g: Graph, x: ir.Value, heads: Heads) -> ir.Value:
     """[1, m, …] to [m, count · size]."""
     return g.op.Reshape(x, g.ints(-1, heads.count * heads.size))
 
 
-def _split(g: Graph, x: ir.Value, count: int, heads: Heads) -> ir.Value:
+def _by_head(g: Graph, x: ir.Value, count: int, heads: Heads) -> ir.Value:
     """[m, count · size] to [1, count, m, size]."""
     return g.op.Transpose(g.op.Reshape(x, g.ints(1, -1, count, heads.size)), perm=[0, 2, 1, 3])
 
@@ -294,7 +312,7 @@ def _cross_inputs(g: Graph, heads: Heads, layer: int) -> list[ir.Value]:
 
 
 def source_shape(heads: Heads) -> tuple[int | str, ...]:
-    """Of cross-attention keys and values."""
+    """Shape of the keys and values of cross-attention."""
     return (1, heads.count, "source", heads.size)
 
 

@@ -1,157 +1,124 @@
-"""The parts that every family is made of. Positions are rows: x is [m, width] throughout."""
+"""The blocks of a layer: what attention and the feed-forward add to the residual stream.
+
+    x ──┬── norm ── reads ── middle ── writes ── + ── x'
+        └────────────────────────────────────────┘
+
+The norm comes before the block and the sum is not normalised ("pre-norm"; Xiong et al. 2020, arXiv
+2002.04745). A block is data: a family names its tensors, and graphs, checks and formats read them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import onnx_ir as ir
 
-from edgespec.artifact import graph_io
-from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.attention import Attention, PositionEncoding
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.norm import Norm
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.operators.activations import GATES, RELU, activation
-from edgespec_export.quantization.hadamard import Residual
 
-__all__ = [
-    "FullPrecision",
-    "NumberFormat",
-    "Positions",
-    "activated",
-    "asked_positions",
-    "decoder_positions",
-    "gated",
-    "rms_norm",
-]
+__all__ = ["AttentionBlock", "AttentionMiddle", "Block", "Call", "FeedForwardBlock", "Middle"]
 
 
-class NumberFormat(Protocol):
-    """A number format: how matrices are stored and multiplied. Models never ask which it is.
-
-    Models say what a matrix is for; formats to which that makes a difference override it.
-    """
-
-    def prepared(self, weights: Weights, residual: Residual) -> Weights:
-        """The checkpoint's tensors as this format wants them."""
-        return weights
-
-    def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
-        """Rows of the checkpoint's table `name`: tokens [m] to [m, width]."""
-        ...
-
-    def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
-        """x · Wᵀ (+ b) for the checkpoint's matrix `name` ([out, in]): [m, out]."""
-        ...
-
-    def linears(
-        self, g: Graph, x: ir.Value, names: Sequence[str], biases: Sequence[str] = ()
-    ) -> Sequence[ir.Value]:
-        """`linear` for several matrices with the same input; all of them have a bias, or none."""
-        if not biases:
-            return [self.linear(g, x, name) for name in names]
-        return [self.linear(g, x, *pair) for pair in zip(names, biases, strict=True)]
-
-    def inner(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
-        """`linear` for the matrix behind the feed-forward's activation."""
-        return self.linear(g, x, name, bias)
-
-    def norm(self, g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
-        """`rms_norm` of the residual stream, in front of its readers."""
-        return rms_norm(g, x, name, epsilon)
-
-    def unturned(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
-        """The residual stream [m, width] as the checkpoint's own model would have it."""
-        return x
-
-    def head(
-        self, g: Graph, x: ir.Value, name: str, norm: str, epsilon: float, factor: float = 1.0
-    ) -> ir.Value:
-        """factor · `rms_norm`, and `linear` for the head, which may be the embedding's `table`."""
-        normed = rms_norm(g, x, norm, epsilon)
-        if factor != 1:
-            normed = g.op.Mul(normed, g.constant(factor, np.float32))
-        return self.linear(g, normed, name)
-
-
-class FullPrecision(NumberFormat):
-    """float32. `Gemm` takes the matrix as checkpoints store it, so nothing is transposed."""
-
-    def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
-        return g.op.Gather(g.weight(name), tokens, axis=0)
-
-    def linear(self, g: Graph, x: ir.Value, name: str, bias: str | None = None) -> ir.Value:
-        inputs = [x, g.weight(name)] + ([g.weight(bias)] if bias else [])
-        return g.op.Gemm(*inputs, transB=1)
-
-
-def rms_norm(g: Graph, x: ir.Value, name: str, epsilon: float) -> ir.Value:
-    """x / √(mean(x²) + ε) · weight, over the last axis."""
-    return g.op.RMSNormalization(x, g.weight(name), axis=-1, epsilon=epsilon)
-
-
-def activated(g: Graph, x: ir.Value, name: str) -> ir.Value:
-    """activation(x)."""
-    if name == "relu":
-        (y,) = g.call(RELU, x)
-        return y
-    return activation(g, x, name)
-
-
-def gated(g: Graph, gate: ir.Value, up: ir.Value, name: str) -> ir.Value:
-    """activation(gate) · up, [m, width]."""
-    if name in GATES:
-        (y,) = g.call(GATES[name], gate, up)
-        return y
-    return g.op.Mul(activation(g, gate, name), up)
-
-
-class Positions:
-    """Where the positions of a decoder call stand in the text.
+@dataclass(frozen=True)
+class Call:
+    """The values and choices that all blocks of a graph share.
 
     Attributes:
-        past: int64 [1], valid positions in the cache.
-        total: int64 [1], the same after this call.
-        count: int64 [1], positions in this call (m).
-        parents: int64 [candidates]; the last positions of the call are candidates, each stands behind
-            an earlier one in place of the next.
-        queries: int64 [m], their places: past, past + 1 … and those of candidates.
+        positions: of the rows of this call; None in an encoder, which has no cache.
+        encoding: what tells attention the positions: rotary angles or a bias.
     """
 
-    def __init__(self, g: Graph, tokens: ir.Value, past: ir.Value, parents: ir.Value) -> None:
-        self.past = past
-        self.parents = parents
-        self.count = g.op.Shape(tokens)
-        self.total = g.op.Add(past, self.count)
-        line = g.op.Sub(self.total, g.op.Shape(parents))
-        scalar = g.constant([], np.int64)
-        start, line_end, self.end = (
-            g.op.Reshape(value, scalar) for value in (past, line, self.total)
-        )
-        in_line = g.op.Range(start, line_end, g.constant(1, np.int64))
-        worth_candidate = g.op.Add(parents, g.op.Add(past, g.ints(1)))
-        self.queries = g.op.Concat(in_line, worth_candidate, axis=0)
+    number_format: NumberFormat
+    attention: Attention
+    positions: Positions | None
+    encoding: PositionEncoding
 
 
-def decoder_positions(g: Graph, *, trees: bool) -> tuple[ir.Value, Positions]:
-    """The inputs every decoder graph has: the tokens of a call and where they stand.
+class Middle(Protocol):
+    """The part of a block between its two products."""
 
-    Args:
-        trees: the graph's attention knows candidates.
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+        """[m, …] from the outputs of the block's first product."""
+        ...
+
+
+class AttentionMiddle(Middle, Protocol):
+    """Attributes of attention that determine the shapes of its block's matrices.
+
+    Attributes:
+        widths: of its inputs; the first is also the width of its result.
     """
-    tokens = g.input(graph_io.TOKENS, np.int64, ["m"])
-    past = g.input(graph_io.PAST_LENGTH, np.int64, [1])
-    if trees:
-        parents = g.default_input(graph_io.PARENTS, [], np.int64, ["candidates"])
-    else:
-        parents = g.constant([], np.int64)
-    return tokens, Positions(g, tokens, past, parents)
+
+    @property
+    def widths(self) -> tuple[int, ...]: ...
 
 
-def asked_positions(g: Graph, x: ir.Value) -> ir.Value:
-    """The positions whose logits are asked for: [m, width] to [rows, width].
+@dataclass(frozen=True)
+class Block(ABC):
+    """x + writes(middle(reads(norm(x)))).
 
-    A prefill asks for one only: the widest product of the model is not made for the others.
+    Attributes:
+        name: of the block in the checkpoint, for messages: "model.layers.3.mlp".
+        norm: of the residual stream.
+        reads: the matrices that read the norm.
+        writes: the matrix whose output is added to the residual stream.
     """
-    skip = g.input(graph_io.SKIP, np.int64, [1])
-    return g.op.Slice(x, skip, g.ints(np.iinfo(np.int64).max), g.ints(0))
+
+    name: str
+    norm: Norm
+    reads: Linear
+    writes: Linear
+
+    def emit(self, g: Graph, x: ir.Value, call: Call) -> ir.Value:
+        """The residual stream [m, width] after this block."""
+        with g.block(self.name):
+            (inputs,) = call.number_format.normed_linears(g, x, self.norm, [self.reads])
+            return g.op.Add(x, self._added(g, inputs, call))
+
+    @abstractmethod
+    def _added(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+        """[m, width], from the outputs of `reads`."""
+
+    @abstractmethod
+    def shapes(self, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of the matrices whose shapes follow from a config."""
+
+
+@dataclass(frozen=True)
+class AttentionBlock(Block):
+    """A block with attention between its products."""
+
+    middle: AttentionMiddle
+
+    def _added(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+        y = self.middle.emit(g, inputs, call)
+        (y,) = call.number_format.linear(g, y, self.writes)
+        return y
+
+    def shapes(self, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        heads = self.middle.widths
+        outputs = (sum(heads),) if self.reads.widths else heads
+        for name, output in zip(self.reads.weights, outputs, strict=True):
+            yield name, (output, width)
+        yield self.writes.weights[0], (width, heads[0])
+
+
+@dataclass(frozen=True)
+class FeedForwardBlock(Block):
+    """A block with an activation between its products."""
+
+    middle: Middle
+
+    def _added(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+        return call.number_format.down_proj(g, self.middle.emit(g, inputs, call), self.writes)
+
+    def shapes(self, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """None: a product whose matrices do not fit each other fails when it is loaded."""
+        return iter(())

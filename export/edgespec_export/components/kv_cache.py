@@ -1,8 +1,8 @@
-"""How a layer's keys and values lie in the cache: in float32, or in fewer bits.
+"""The format of a layer's keys and values in the cache: float32, or fewer bits.
 
-A position is written as it was computed, whatever else is in the call: its bits are its own. A
-buffer enters as `past` and leaves as `present` in the same memory, so `TensorScatter` writes the
-call's positions and copies nothing; only valid positions are read.
+What is written for a position does not depend on the other rows of its call. A buffer enters as
+`past` and leaves as `present` in the same memory, so `TensorScatter` writes the call's positions
+and copies nothing; only valid positions are read.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.blocks import Positions
+from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["CACHES", "Buffer", "Cache", "FullCache", "HalfCache", "Int8Cache", "Kept"]
+__all__ = ["CACHES", "Buffer", "Cache", "CachedRows", "FullCache", "HalfCache", "Int8Cache"]
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Attributes:
-    past, present: names as input and as output.
-    shape: [1, kv_count, capacity, size].
+    """One array of a layer's cache.
+
+    Attributes:
+        past, present: its names as input and as output of the graph.
+        shape: [1, kv_count, capacity, size].
     """
 
     past: str
@@ -34,10 +36,13 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Valid positions: `rows` [1, kv_count, total, size], times a factor each if there are any.
+class CachedRows:
+    """Keys or values of all valid positions.
 
-    Factors are [1, kv_count, 1, total], as scores are: multiplying those is cheaper.
+    Attributes:
+        rows: [1, kv_count, total, size].
+        factors: [1, kv_count, 1, total], a factor for each row, or None. They have the shape of the
+            scores: multiplying those is cheaper than multiplying rows.
     """
 
     rows: ir.Value
@@ -45,31 +50,41 @@ class Kept:
 
 
 class Cache(Protocol):
-    def extended(self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions) -> Kept:
-        """Writes this call's rows [1, kv_count, m, size]; gives them and all before them."""
+    """A format of the cache."""
+
+    def extended(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
+    ) -> CachedRows:
+        """Writes this call's rows [1, kv_count, m, size]; returns them and all before them."""
         ...
 
 
 class FullCache:
     """float32."""
 
-    def extended(self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions) -> Kept:
-        return Kept(_written(g, buffer, np.float32, rows, positions))
+    def extended(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
+    ) -> CachedRows:
+        return CachedRows(_written(g, buffer, np.float32, rows, positions))
 
 
 class HalfCache:
     """float16."""
 
-    def extended(self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions) -> Kept:
+    def extended(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
+    ) -> CachedRows:
         narrow = g.op.Cast(rows, to=ir.DataType.FLOAT16)
         valid = _written(g, buffer, np.float16, narrow, positions)
-        return Kept(g.op.Cast(valid, to=ir.DataType.FLOAT))
+        return CachedRows(g.op.Cast(valid, to=ir.DataType.FLOAT))
 
 
 class Int8Cache:
     """8 bits, symmetric, with a scale for each position of each head."""
 
-    def extended(self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions) -> Kept:
+    def extended(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
+    ) -> CachedRows:
         scale = self._scale(g, rows)
         narrow = g.op.QuantizeLinear(
             rows, scale, axis=3, block_size=buffer.shape[-1], output_dtype=ir.DataType.INT8
@@ -81,12 +96,12 @@ class Int8Cache:
             (*buffer.shape[:-1], 1),
         )
         factors = _written(g, scales, np.float32, scale, positions)  # [1, kv_count, total, 1]
-        return Kept(
+        return CachedRows(
             g.op.Cast(valid, to=ir.DataType.FLOAT), g.op.Transpose(factors, perm=[0, 1, 3, 2])
         )
 
     def _scale(self, g: Graph, rows: ir.Value) -> ir.Value:
-        """[1, kv_count, m, 1]: the largest number of a row becomes ±127."""
+        """[1, kv_count, m, 1]: maps the largest number of a row to ±127."""
         largest = g.op.ReduceMax(g.op.Abs(rows), g.ints(-1), keepdims=1)
         scale = g.op.Mul(largest, g.constant(1 / 127, np.float32))
         return g.op.Max(scale, g.constant(1e-30, np.float32))  # a row may be all zeros
@@ -98,7 +113,7 @@ CACHES: dict[str, Callable[[], Cache]] = {"fp32": FullCache, "fp16": HalfCache, 
 def _written(
     g: Graph, buffer: Buffer, dtype: Any, rows: ir.Value, positions: Positions
 ) -> ir.Value:
-    """Adds a buffer to the graph, writes this call's rows into it and returns what is valid."""
+    """Adds a buffer to the graph, writes this call's rows into it, returns the valid rows."""
     past = g.input(buffer.past, dtype, buffer.shape)
     present = g.op.TensorScatter(past, rows, positions.past, axis=2)
     g.output(buffer.present, present, dtype, buffer.shape)

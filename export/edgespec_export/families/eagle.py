@@ -1,44 +1,49 @@
-"""A draft that reads what its target is thinking: the hidden states behind some of its layers.
+"""EAGLE heads: drafts that read the hidden states after some of their target's layers.
 
-A guess at a text is hard for a model of one layer; a guess at what a model of thirty will say next,
-after a look at its states, is not. Each position joins the token there with the target's states one
-position before it. Where the target has not been yet, the draft's own hidden state takes their
-place. Li et al. (2024, arXiv 2401.15077) and, for several layers, Li et al. (2025, arXiv
-2503.01840); docs/decisions/0013-eagle-drafts.md says what differs.
+A one-layer model predicts well when it sees the target's hidden states. Each position combines the
+token there with the target's states one position before. Where the target has not been yet, the
+head's own hidden state takes their place. Li et al. (2024, arXiv 2401.15077) and, for several
+layers, Li et al. (2025, arXiv 2503.01840); docs/decisions/0013-a-draft-that-reads.md says what
+differs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 
 from edgespec.artifact import graph_io
 from edgespec_export.components.attention import Attention
-from edgespec_export.components.blocks import NumberFormat, decoder_positions, rms_norm
-from edgespec_export.families.llama import EMBEDDING, KINDS, Llama
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.positions import decoder_positions
+from edgespec_export.components.residual_stream import ResidualStream
+from edgespec_export.families.llama import Llama
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.quantization.hadamard import Residual
 
 __all__ = ["Eagle"]
 
 TOKEN, STATE = "join.token", "join.state"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Eagle(Llama):
-    """A Llama of few layers whose first input is joined from a token and a state.
+    """A Llama of few layers whose residual stream starts from a token and a state.
 
     Attributes:
         reads: the target's layers whose output it reads, counted from 1.
-        target_width: of their outputs.
+        target_width: width of their outputs.
     """
 
-    reads: tuple[int, ...] = ()
-    target_width: int = 0
-
     family = "eagle"
+    model_types = ("eagle",)
+    transformers_class = None
+
+    reads: tuple[int, ...]
+    target_width: int
 
     @property
     def graphs(self) -> tuple[str, ...]:
@@ -49,11 +54,11 @@ class Eagle(Llama):
         return len(self.reads) * self.target_width
 
     @classmethod
-    def from_config(cls, values: dict[str, object], label: str) -> Eagle:
+    def from_config(cls, values: dict[str, object], label: str) -> Self:
         own = {"target_layers", "target_hidden_size", "layers_of"}
         rest = {name: value for name, value in values.items() if name not in own}
         config = Config(values, label)
-        config.must_be("layers_of", *KINDS)
+        config.must_be("layers_of", *Llama.model_types)
         kind = config.get("layers_of", "llama")
         llama = Llama.from_config({**rest, "model_type": kind}, label)
         layers = tuple(map(int, config.need("target_layers")))
@@ -65,52 +70,50 @@ class Eagle(Llama):
             target_width=int(config.need("target_hidden_size")),
         )
 
-    def emit(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
+    def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
         if g.name == graph_io.FEATURE_FUSION:
-            self._reader(g, numbers)
+            self._feature_fusion(g, number_format)
         else:
-            self._decoder(g, numbers, attention)
+            self._decoder(g, number_format, attention)
 
-    def _reader(self, g: Graph, numbers: NumberFormat) -> None:
-        """States from the target's features: each layer's are normalised and mapped, and added."""
+    def _feature_fusion(self, g: Graph, number_format: NumberFormat) -> None:
+        """States from the target's features: each layer's are normalised, multiplied and added."""
         features = g.input(graph_io.FEATURES, np.float32, ["m", self.features])
         parts = g.split(features, [self.target_width] * len(self.reads))
+        norms = [self._norm(f"reader.norms.{index}") for index in range(len(self.reads))]
         maps = [
-            numbers.inner(g, rms_norm(g, part, *self._norm(place)), _map(place))
-            for place, part in enumerate(parts)
+            number_format.down_proj(g, norm.emit(g, part), Linear((name,)))
+            for norm, part, name in zip(norms, parts, self._maps, strict=True)
         ]
         states = maps[0] if len(maps) == 1 else g.op.Sum(*maps)
         g.output(graph_io.FUSED_STATES, states, np.float32, ["m", self.width])
 
-    def _decoder(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
-        tokens, positions = decoder_positions(g, trees=attention.trees)
+    def _decoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
+        tokens, positions = decoder_positions(g, candidates=attention.supports_candidates)
         states = g.input(graph_io.FUSED_STATES, np.float32, ["m", self.width])
-        joined = [
-            numbers.linear(
-                g, numbers.norm(g, x, f"{part}_norm.weight", self.epsilon), f"{part}.weight"
+        joined = []
+        for part, x in ((TOKEN, number_format.table(g, tokens, self.table)), (STATE, states)):
+            ((y,),) = number_format.normed_linears(
+                g, x, self._norm(f"{part}_norm"), [Linear.named(part)]
             )
-            for part, x in ((TOKEN, numbers.table(g, tokens, EMBEDDING)), (STATE, states))
-        ]
-        x = self._through_layers(g, g.op.Add(*joined), positions, numbers, attention)[-1]
-        self._end(g, x, numbers)
+            joined.append(y)
+        x = self.through_layers(g, g.op.Add(*joined), positions, number_format, attention)[-1]
+        self.emit_logits(g, x, number_format)
         g.output(graph_io.HIDDEN, g.op.Identity(x), np.float32, ["m", self.width])
 
-    def residual(self) -> Residual:
-        """States are of the draft's own stream; features are not, so their maps turn them."""
-        llama = super().residual()
-        maps = {_map(place) for place in range(len(self.reads))}
+    def residual_stream(self) -> ResidualStream:
+        """States are in the head's own stream; features are not, so their matrices rotate them."""
+        llama = super().residual_stream()
         joins = {f"{part}.weight": f"{part}_norm.weight" for part in (TOKEN, STATE)}
-        return Residual(
+        return ResidualStream(
             llama.tables,
             {**llama.readers, **joins},
-            llama.writers | maps | joins.keys(),
-            llama.inner | maps,
+            llama.writers.union(self._maps, joins),
+            llama.down_projs.union(self._maps),
         )
 
-    def _norm(self, place: int) -> tuple[str, float]:
-        return f"reader.norms.{place}.weight", self.epsilon
-
-
-def _map(place: int) -> str:
-    return f"reader.maps.{place}.weight"
+    @property
+    def _maps(self) -> tuple[str, ...]:
+        """Names of the matrices of the feature fusion, one for each layer it reads."""
+        return tuple(f"reader.maps.{index}.weight" for index in range(len(self.reads)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from edgespec.errors import EdgespecError, shortened
@@ -15,7 +16,7 @@ HARMLESS = frozenset(
     _attn_implementation _name_or_path architectures attention_dropout auto_map bos_token_id
     chunk_size_feed_forward classifier_dropout decoder_start_token_id dropout_rate dtype
     eos_token_id finetuning_task gradient_checkpointing id2label initializer_factor
-    initializer_range label2id model_type n_positions output_attentions output_hidden_states
+    initializer_range label2id model_type output_attentions output_hidden_states
     output_past pad_token_id pretraining_tp problem_type return_dict task_specific_params
     tokenizer_class torch_dtype transformers_version transformers.js_config unk_token_id use_cache
     """.split()
@@ -25,7 +26,7 @@ HARMLESS = frozenset(
 class Config:
     """A config that remembers which of its keys were read.
 
-    `refuse_the_rest()` is the family's last word: what nobody read might change the numbers.
+    A family calls `refuse_the_rest()` last: a key that was not read might change the numbers.
     """
 
     def __init__(self, values: dict[str, Any], label: str) -> None:
@@ -47,7 +48,7 @@ class Config:
         return value
 
     def count(self, key: str, default: int | None = None) -> int:
-        """How many there are of something, at least one; without a default it must be said."""
+        """A whole number from 1; a key without a default must be there."""
         value = self.need(key) if default is None else self.get(key, default)
         if type(value) is not int or not 0 < value < 2**31:
             raise ValueError(f"{key} is {shortened(value)}")
@@ -67,7 +68,7 @@ class Config:
         return value
 
     def states(self, key: str) -> bool:
-        """Whether the config has the key, be it null: to some keys that is an answer."""
+        """Whether the config has the key, even with null: for some keys null is a value."""
         return key in self._values
 
     def must_be(self, key: str, *allowed: Any) -> None:
@@ -80,11 +81,17 @@ class Config:
                 f"only {expected or 'models without it'}"
             )
 
-    def refuse_the_rest(self) -> None:
+    def refuse_the_rest(self, harmless: Collection[str] = ()) -> None:
+        """Refuses keys that were not read.
+
+        Args:
+            harmless: keys of this family that change nothing that its models compute.
+        """
+        known = HARMLESS.union(self._read, harmless)
         unknown = {
             key: value
             for key, value in self._values.items()
-            if key not in self._read and key not in HARMLESS and value is not None
+            if key not in known and value is not None
         }
         if unknown:
             listed = ", ".join(

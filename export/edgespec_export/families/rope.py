@@ -1,4 +1,4 @@
-"""Rotary positions: which frequencies a config means."""
+"""Rotary positions: the frequencies that a config asks for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["inverse_frequencies"]
 def inverse_frequencies(config: Config, head_size: int, label: str) -> npt.NDArray[np.float32]:
     """Radians per position of each pair of a head's numbers: [head_size / 2].
 
-    Su et al. (2021), arXiv 2104.09864; "linear" and "llama3" stretch them for longer texts.
+    Su et al. (2021), arXiv 2104.09864; "linear" and "llama3" lower them for longer texts.
 
     Raises:
         ArithmeticError: a base or a factor that gives no frequencies.
@@ -59,9 +59,9 @@ def inverse_frequencies(config: Config, head_size: int, label: str) -> npt.NDArr
 
 
 def _settings(config: Config) -> dict[str, Any]:
-    """Of the two names of the same settings, the older one first, unless it is empty.
+    """The rope settings, which have two names; the older one counts unless it is empty.
 
-    So does transformers, which reads nothing of the other one then, not even its `rope_theta`.
+    Transformers does the same: it then ignores the other one, even its `rope_theta`.
     """
     older, newer = config.get("rope_scaling"), config.get("rope_parameters")
     return dict(older or newer or {})
@@ -70,7 +70,7 @@ def _settings(config: Config) -> dict[str, Any]:
 def _llama3(
     frequencies: npt.NDArray[np.float32], *, factor: float, low: float, high: float, trained: int
 ) -> npt.NDArray[np.float32]:
-    """Long waves are slowed by `factor`, short ones kept, those between blended."""
+    """Divides low frequencies by `factor`, keeps high ones and blends those between."""
     wavelength = 2 * math.pi / frequencies
     blend = np.clip((trained / wavelength - low) / (high - low), 0, 1)
     blended: npt.NDArray[Any] = (1 - blend) * frequencies / factor + blend * frequencies

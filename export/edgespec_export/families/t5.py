@@ -1,90 +1,86 @@
 """T5: v1.0 (relu, tied head), v1.1 and flan-t5 (gated gelu, own head), mT5, ByT5.
 
-An encoder graph turns the source into the cross-attention keys and values of every decoder layer;
-the decoder graph does the rest, for any number of positions. Raffel et al. (2020, arXiv
+The encoder graph computes the cross-attention keys and values of every decoder layer from the
+source; the decoder graph does the rest, for any number of positions. Raffel et al. (2020, arXiv
 1910.10683).
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.components.attention import Attention, Heads, source_shape
 from edgespec_export.components.blocks import (
-    NumberFormat,
-    activated,
-    asked_positions,
-    decoder_positions,
-    gated,
+    AttentionBlock,
+    AttentionMiddle,
+    Block,
+    Call,
+    FeedForwardBlock,
 )
+from edgespec_export.components.feed_forward import Gate, Ungated
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.positions import (
+    RelativeBias,
+    decoder_positions,
+    requested_rows,
+)
+from edgespec_export.components.residual_stream import ResidualStream
+from edgespec_export.components.self_attention import (
+    CrossAttention,
+    EncoderAttention,
+    SelfAttention,
+)
+from edgespec_export.families.family import Family
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.quantization.hadamard import Residual
 
-__all__ = ["T5", "relative_buckets"]
+__all__ = ["T5"]
 
-EMBEDDING = "shared.weight"
-LAST_NORM = "decoder.final_layer_norm.weight"
-HEAD = "lm_head.weight"
 ACTIVATIONS = ("relu", "gelu", "gelu_new", "silu")
 
 
-@dataclass(frozen=True)
-class T5:
-    """The shape of a T5 and where it differs from others; graphs come from `emit`.
+@dataclass(frozen=True, kw_only=True)
+class T5(Family):
+    """The shape of a T5 and how it differs from others.
 
     Attributes:
         gated: the feed-forward multiplies two projections.
         scale_outputs: decoder outputs are scaled by width^-½ before the head (v1.0).
-        tied_head: the head is the embedding.
+        buckets, max_distance: of the relative position bias.
     """
 
-    label: str
-    vocab_size: int
-    width: int
-    encoder_layers: int
-    layers: int
-    heads: Heads
-    epsilon: float
-    activation: str
-    gated: bool
-    scale_outputs: bool
-    tied_head: bool
-    buckets: int
-    max_distance: int
-    start_token: int
-
     family = "t5"
-    capacity = 512  # it was trained on 512 tokens
-    features = 0
-    positions = None  # but distances are bucketed, so there is no last position
-    graphs = (graph_io.ENCODER, graph_io.DECODER)
-    table, head = EMBEDDING, HEAD
+    model_types = ("t5", "mt5")
+    transformers_class = "AutoModelForSeq2SeqLM"
+    table, head = "shared.weight", "lm_head.weight"
     copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-    # Copies of the embedding, and a bias that old checkpoints keep and no attention reads.
+    # Copies of the embedding, and a bias that old checkpoints contain and no attention reads.
     redundant = re.compile(
         r"(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight"
         r"|decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
     )
+    capacity = 512  # the length of its training texts; distances are bucketed, so there is no limit
+    graphs = (graph_io.ENCODER, graph_io.DECODER)
 
-    @property
-    def kv_heads(self) -> int:
-        return self.heads.kv_count
-
-    @property
-    def head_size(self) -> int:
-        return self.heads.size
+    encoder_layers: int
+    activation: str
+    gated: bool
+    scale_outputs: bool
+    buckets: int
+    max_distance: int
+    start_token: int
 
     @classmethod
-    def from_config(cls, values: dict[str, object], label: str) -> T5:
+    def from_config(cls, values: dict[str, object], label: str) -> Self:
         config = Config(values, label)
         feed_forward = config.get("feed_forward_proj", "relu")
         gated = feed_forward.startswith("gated-")
@@ -115,177 +111,120 @@ class T5:
         )
         if type(shape.start_token) is not int or not 0 <= shape.start_token < shape.vocab_size:
             raise ValueError(f"decoder_start_token_id is {shape.start_token!r}")
-        config.get("d_ff")  # the matrices themselves say it
-        config.refuse_the_rest()
+        # The matrices themselves have d_ff, and distances are bucketed, however many positions.
+        config.refuse_the_rest(harmless={"d_ff", "n_positions"})
         return shape
 
-    def emit(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
+    def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
         {graph_io.ENCODER: self._encoder, graph_io.DECODER: self._decoder}[g.name](
-            g, numbers, attention
+            g, number_format, attention
         )
 
-    def _encoder(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
+    def _encoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         tokens = g.input(graph_io.TOKENS, np.int64, ["source"])
-        bias = self._encoder_bias(g, tokens)
-        x = numbers.table(g, tokens, EMBEDDING)
-        for layer in range(self.encoder_layers):
-            block = f"encoder.block.{layer}.layer"
-            at = f"{block}.0.SelfAttention"
-            h = numbers.norm(g, x, f"{block}.0.layer_norm.weight", self.epsilon)
-            q, k, v = numbers.linears(g, h, [f"{at}.{part}.weight" for part in "qkv"])
-            out = attention.full(g, q, k, v, self.heads, bias)
-            x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
-            x = self._feed_forward(g, x, f"{block}.1", numbers)
-        x = numbers.norm(g, x, "encoder.final_layer_norm.weight", self.epsilon)
-        for layer in range(self.layers):
-            at = f"decoder.block.{layer}.layer.1.EncDecAttention"
-            parts = numbers.linears(g, x, [f"{at}.{part}.weight" for part in "kv"])
-            for name, rows in zip(graph_io.cross_names(layer), parts, strict=True):
-                rows = g.op.Reshape(rows, g.ints(1, -1, self.heads.count, self.heads.size))
-                rows = g.op.Transpose(rows, perm=[0, 2, 1, 3])
-                g.output(name, rows, np.float32, source_shape(self.heads))
+        bias = self._bias("encoder").of_encoder(g, tokens)
+        x = number_format.table(g, tokens, self.table)
+        call = Call(number_format, attention, positions=None, encoding=bias)
+        for block in self._encoder_blocks():
+            x = block.emit(g, x, call)
+        norm = self._norm("encoder.final_layer_norm")
+        linears = [self._cross_projections(layer) for layer in range(self.layers)]
+        for layer, parts in enumerate(number_format.normed_linears(g, x, norm, linears)):
+            self._emit_cross(g, layer, parts)
 
-    def _decoder(self, g: Graph, numbers: NumberFormat, attention: Attention) -> None:
-        tokens, positions = decoder_positions(g, trees=attention.trees)
-        bias = self._decoder_bias(g, positions.queries, positions.end)
-        x = numbers.table(g, tokens, EMBEDDING)
-        for layer in range(self.layers):
-            block = f"decoder.block.{layer}.layer"
-            at = f"{block}.0.SelfAttention"
-            h = numbers.norm(g, x, f"{block}.0.layer_norm.weight", self.epsilon)
-            q, k, v = numbers.linears(g, h, [f"{at}.{part}.weight" for part in "qkv"])
-            out = attention.cached(g, q, k, v, self.heads, layer, positions, bias)
-            x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
-            at = f"{block}.1.EncDecAttention"
-            h = numbers.norm(g, x, f"{block}.1.layer_norm.weight", self.epsilon)
-            q = numbers.linear(g, h, f"{at}.q.weight")
-            out = attention.cross(g, q, self.heads, layer)
-            x = g.op.Add(x, numbers.linear(g, out, f"{at}.o.weight"))
-            x = self._feed_forward(g, x, f"{block}.2", numbers)
-        logits = self._head(g, asked_positions(g, x), numbers)
+    def _emit_cross(self, g: Graph, layer: int, parts: Sequence[ir.Value]) -> None:
+        """Emits the outputs of one layer's cross-attention keys and values."""
+        for name, rows in zip(graph_io.cross_names(layer), parts, strict=True):
+            rows = g.op.Reshape(rows, g.ints(1, -1, self.heads.count, self.heads.size))
+            rows = g.op.Transpose(rows, perm=[0, 2, 1, 3])
+            g.output(name, rows, np.float32, source_shape(self.heads))
+
+    def _decoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
+        tokens, positions = decoder_positions(g, candidates=attention.supports_candidates)
+        bias = self._bias("decoder").of_decoder(g, positions)
+        x = number_format.table(g, tokens, self.table)
+        call = Call(number_format, attention, positions, encoding=bias)
+        for block in self._decoder_blocks():
+            x = block.emit(g, x, call)
+        factor = self.width**-0.5 if self.scale_outputs else 1.0
+        norm = self._norm("decoder.final_layer_norm")
+        rows = requested_rows(g, x)
+        logits = number_format.head(g, rows, self.tables[-1], norm, factor)
         g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
 
-    def with_own_head(self) -> T5:
-        return replace(self, tied_head=False)
+    def blocks(self) -> Iterator[Block]:
+        yield from self._encoder_blocks()
+        yield from self._decoder_blocks()
+
+    def _encoder_blocks(self) -> Iterator[Block]:
+        attention = EncoderAttention(self.heads)
+        for layer in range(self.encoder_layers):
+            at = f"encoder.block.{layer}.layer"
+            yield self._attention_block(f"{at}.0", "SelfAttention", "qkv", attention)
+            yield self._feed_forward_block(f"{at}.1")
+
+    def _decoder_blocks(self) -> Iterator[Block]:
+        for layer in range(self.layers):
+            at = f"decoder.block.{layer}.layer"
+            attention = SelfAttention(layer, self.heads)
+            yield self._attention_block(f"{at}.0", "SelfAttention", "qkv", attention)
+            cross = CrossAttention(layer, self.heads)
+            yield self._attention_block(f"{at}.1", "EncDecAttention", "q", cross)
+            yield self._feed_forward_block(f"{at}.2")
+
+    def _attention_block(
+        self, at: str, kind: str, reads: str, middle: AttentionMiddle
+    ) -> AttentionBlock:
+        name = f"{at}.{kind}"
+        return AttentionBlock(
+            name=name,
+            norm=self._norm(f"{at}.layer_norm"),
+            reads=Linear.named(*(f"{name}.{part}" for part in reads)),
+            middle=middle,
+            writes=Linear.named(f"{name}.o"),
+        )
+
+    def _feed_forward_block(self, at: str) -> FeedForwardBlock:
+        name = f"{at}.DenseReluDense"
+        parts = ("wi_0", "wi_1") if self.gated else ("wi",)
+        return FeedForwardBlock(
+            name=name,
+            norm=self._norm(f"{at}.layer_norm"),
+            reads=Linear.named(*(f"{name}.{part}" for part in parts)),
+            middle=Gate(self.activation) if self.gated else Ungated(self.activation),
+            writes=Linear.named(f"{name}.wo"),
+        )
+
+    def _cross_projections(self, layer: int) -> Linear:
+        """The matrices of a decoder layer that read the encoder's result."""
+        at = f"decoder.block.{layer}.layer.1.EncDecAttention"
+        return Linear.named(f"{at}.k", f"{at}.v")
+
+    def _norm(self, name: str) -> RmsNorm:
+        return RmsNorm(f"{name}.weight", self.epsilon)
+
+    def _bias(self, stack: str) -> RelativeBias:
+        table = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        return RelativeBias(table, self.buckets, self.max_distance)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """What the tensors must be for this to be their model."""
-        inner = self.heads.count * self.heads.size
-        for name in self._tables:
-            yield name, (self.vocab_size, self.width)
         for stack in ("encoder", "decoder"):
-            yield _bias_table(stack), (self.buckets, self.heads.count)
-        for block, attentions in self._blocks():
-            for place, attention in enumerate(attentions):
-                at = f"{block}.{place}.{attention}"
-                for part in "qkv":
-                    yield f"{at}.{part}.weight", (inner, self.width)
-                yield f"{at}.o.weight", (self.width, inner)
-
-    def residual(self) -> Residual:
-        """Which tensors read and write the residual streams; both start from the same table."""
-        readers, writers, inner = dict[str, str](), set[str](), set[str]()
-        for block, attentions in self._blocks():
-            for place, attention in enumerate(attentions):
-                at, norm = f"{block}.{place}.{attention}", f"{block}.{place}.layer_norm.weight"
-                reading = "qkv" if attention == "SelfAttention" else "q"
-                readers |= {f"{at}.{part}.weight": norm for part in reading}
-                writers.add(f"{at}.o.weight")
-            dense = f"{block}.{len(attentions)}.DenseReluDense"
-            norm = f"{block}.{len(attentions)}.layer_norm.weight"
-            readers |= {f"{dense}.{wi}.weight": norm for wi in self._wi}
-            inner.add(f"{dense}.wo.weight")
+            yield self._bias(stack).table, (self.buckets, self.heads.count)
+        yield from super().shapes()
         for layer in range(self.layers):
-            at = f"decoder.block.{layer}.layer.1.EncDecAttention"
-            readers |= {f"{at}.{part}.weight": "encoder.final_layer_norm.weight" for part in "kv"}
-        tables = frozenset(self._tables)
-        return Residual(tables, readers, frozenset(writers | inner), frozenset(inner))
+            for name in self._cross_projections(layer).weights:
+                yield name, (self.heads.count * self.heads.size, self.width)
 
-    def _blocks(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Every block of both stacks and its attentions; a feed-forward comes behind them."""
-        for layer in range(self.encoder_layers):
-            yield f"encoder.block.{layer}.layer", ("SelfAttention",)
-        for layer in range(self.layers):
-            yield f"decoder.block.{layer}.layer", ("SelfAttention", "EncDecAttention")
-
-    @property
-    def _wi(self) -> tuple[str, ...]:
-        return ("wi_0", "wi_1") if self.gated else ("wi",)
-
-    def _head(self, g: Graph, x: ir.Value, numbers: NumberFormat) -> ir.Value:
-        factor = self.width**-0.5 if self.scale_outputs else 1.0
-        return numbers.head(g, x, self._tables[-1], LAST_NORM, self.epsilon, factor)
-
-    @property
-    def _tables(self) -> tuple[str, ...]:
-        """The embedding and the head, which may be one."""
-        return (EMBEDDING,) if self.tied_head else (EMBEDDING, HEAD)
-
-    def _feed_forward(self, g: Graph, x: ir.Value, block: str, numbers: NumberFormat) -> ir.Value:
-        h = numbers.norm(g, x, f"{block}.layer_norm.weight", self.epsilon)
-        dense = f"{block}.DenseReluDense"
-        if self.gated:
-            gate, up = numbers.linears(g, h, [f"{dense}.{wi}.weight" for wi in self._wi])
-            h = gated(g, gate, up, self.activation)
-        else:
-            h = activated(g, numbers.linear(g, h, f"{dense}.wi.weight"), self.activation)
-        return g.op.Add(x, numbers.inner(g, h, f"{dense}.wo.weight"))
-
-    def _encoder_bias(self, g: Graph, tokens: ir.Value) -> ir.Value:
-        scalar = g.constant([], np.int64)
-        length = g.op.Reshape(g.op.Shape(tokens), scalar)
-        places = g.op.Range(g.constant(0, np.int64), length, g.constant(1, np.int64))
-        far = self.max_distance
-        buckets = relative_buckets(np.arange(-far, far + 1), True, self.buckets, far)
-        ahead = g.op.Sub(places, g.op.Unsqueeze(places, g.ints(1)))  # key - query
-        ahead = g.op.Clip(ahead, g.constant(-far, np.int64), g.constant(far, np.int64))
-        places = g.op.Add(ahead, g.constant(far, np.int64))
-        return self._bias(g, buckets, places, "encoder")
-
-    def _decoder_bias(self, g: Graph, queries: ir.Value, end: ir.Value) -> ir.Value:
-        far = self.max_distance
-        keys = g.op.Range(g.constant(0, np.int64), end, g.constant(1, np.int64))
-        buckets = relative_buckets(-np.arange(far + 1), False, self.buckets, far)
-        behind = g.op.Sub(g.op.Unsqueeze(queries, g.ints(1)), keys)
-        behind = g.op.Clip(behind, g.constant(0, np.int64), g.constant(far, np.int64))
-        return self._bias(g, buckets, behind, "decoder")
-
-    def _bias(
-        self, g: Graph, buckets: npt.NDArray[np.int64], places: ir.Value, stack: str
-    ) -> ir.Value:
-        """The learned bias of each (query, key): [1, heads, queries, keys].
-
-        Buckets become distances at export, so that a call looks up one table.
-        """
-        name = _bias_table(stack)
-        by_distance = g.stored(
-            f"{name}.by_distance",
-            lambda: np.ascontiguousarray(g.weights.checkpoint_tensor(name)[buckets].T),
+    def residual_stream(self) -> ResidualStream:
+        """Both streams start from the same table; cross-attention reads the encoder's."""
+        stream = super().residual_stream()
+        norm = self._norm("encoder.final_layer_norm").weight
+        cross = {
+            name: norm
+            for layer in range(self.layers)
+            for name in self._cross_projections(layer).weights
+        }
+        return ResidualStream(
+            stream.tables, {**stream.readers, **cross}, stream.writers, stream.down_projs
         )
-        return g.op.Unsqueeze(g.op.Gather(by_distance, places, axis=1), g.ints(0))
-
-
-def _bias_table(stack: str) -> str:
-    return f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-
-
-def relative_buckets(
-    relative: npt.NDArray[np.int64], bidirectional: bool, buckets: int, max_distance: int
-) -> npt.NDArray[np.int64]:
-    """The bucket of each key position relative to its query (Raffel et al. 2020, section 2.1).
-
-    Half of the buckets are exact distances, the others grow logarithmically up to `max_distance`;
-    the encoder keeps a set for each direction. In float32, as the models were trained.
-    """
-    offset = np.zeros_like(relative)
-    if bidirectional:
-        buckets //= 2
-        offset = (relative > 0) * buckets
-    distance = np.abs(relative) if bidirectional else np.maximum(-relative, 0)
-    exact = buckets // 2
-    ratio = np.maximum(distance, 1).astype(np.float32) / np.float32(exact)
-    scale = np.float32(math.log(max_distance / exact))
-    logarithmic = np.log(ratio) / scale * np.float32(buckets - exact)
-    far = np.minimum(exact + logarithmic.astype(np.int64), buckets - 1)
-    return offset + np.where(distance < exact, distance, far)

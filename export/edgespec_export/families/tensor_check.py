@@ -1,4 +1,4 @@
-"""Whether a checkpoint's tensors are those of the model that its config describes."""
+"""Checks that a checkpoint's tensors belong to the model that its config describes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from edgespec_export.families import Family, family_of
 
 __all__ = ["fitted"]
 
-ROWS = 4096  # of a table, made float32 at once
+ROWS = 4096  # rows of a table that are converted to float32 at once
 
 
 def fitted(checkpoint: Checkpoint) -> Family:
-    """Its family as the tensors have it: a head that differs from a tied embedding is its own.
+    """The checkpoint's family. A head that differs from a tied embedding counts as an own head.
 
-    So transformers sees it, which ties two tensors only if they are equal or one is absent.
+    Transformers does the same: it ties two tensors only if they are equal or one is absent.
 
     Raises:
-        EdgespecError: it is of no known family, a tensor is missing or of another shape, or another
-            copy of the embedding differs from it, which would be a model that no family here has.
+        EdgespecError: the family is unknown, a tensor is missing or has another shape, or a copy of
+            the embedding differs from it; no family here has such a model.
     """
-    family, weights = family_of(checkpoint.config, checkpoint.label), checkpoint.weights
+    family = family_of(checkpoint.config, checkpoint.label)
+    weights = family.view(checkpoint.weights)
     heads = {family.head} if family.tied_head else set()
     differing = _differing(weights, family.table, heads.union(family.copies))
     for copy in sorted(differing - heads):
@@ -50,16 +51,16 @@ def _check_shapes(family: Family, weights: Weights) -> None:
 
 
 def _differing(weights: Weights, table: str, copies: set[str]) -> set[str]:
-    """Those of some tensors that are there and are not the table's equals."""
-    there = copies.intersection(weights.names())
-    if not there:
+    """The copies that exist and are not equal to the table."""
+    present = copies.intersection(weights.names())
+    if not present:
         return set()
     digest = _digest(weights, table)
-    return {name for name in there if _digest(weights, name) != digest}
+    return {name for name in present if _digest(weights, name) != digest}
 
 
 def _digest(weights: Weights, name: str) -> bytes:
-    """Of a table's numbers as float32: two tables are never in memory together."""
+    """A digest of a table's numbers as float32, so that two tables are never in memory together."""
     digest = hashlib.sha256(str(weights.shape(name)).encode())
     tensor = weights.read(name)
     for first in range(0, len(tensor), ROWS):

@@ -26,11 +26,11 @@ class WeightFile:
     """Writes each tensor once, however many graphs use it.
 
     At most one tensor is in memory, so a model larger than the machine's memory can be exported.
-    A journal beside the file names the tensors that are finished: an export that was interrupted
-    goes on behind the last of them.
+    A journal next to the file names the finished tensors: after an interruption an export resumes
+    after the last of them.
 
     Args:
-        path: the file to write; graphs beside it refer to it by its name.
+        path: the file to write; graphs in the same folder refer to it by its name.
         checkpoint: where the tensors are read from.
         progress: called for each tensor written, with the bytes (as float32) of the checkpoint's
             tensors that it was made of.
@@ -57,11 +57,11 @@ class WeightFile:
         return self
 
     def _finished(self) -> tuple[list[str], int]:
-        """Takes over what an interrupted export wrote.
+        """Takes over the tensors that an interrupted export wrote.
 
         Returns:
-            The journal's lines about it, and where it ends. After a power cut the journal may tell
-            of bytes that never came to the disk, or hold no lines at all.
+            The journal's lines about them, and the end of the last one in the file. After a power
+            cut the journal may name bytes that were never written, or have no lines at all.
         """
         journal = journal_of(self._path)
         lines: list[str] = []
@@ -98,7 +98,7 @@ class WeightFile:
         return name in self._names
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Of a tensor of the checkpoint."""
+        """Shape of a tensor of the checkpoint."""
         return self._checkpoint.shape(name)
 
     def checkpoint_tensor(self, name: str) -> npt.NDArray[np.float32]:
@@ -108,11 +108,11 @@ class WeightFile:
 
     @property
     def unread(self) -> frozenset[str]:
-        """Tensors of the checkpoint that nobody has asked for."""
+        """Tensors of the checkpoint that no graph has read."""
         return frozenset(self._unread)
 
     def tensor(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> ir.ExternalTensor:
-        """The tensor `name`; the first to ask has `make()` written to the file."""
+        """The tensor `name`; the first call writes `make()` to the file."""
         if name not in self._written:
             unread = self.unread
             array = make()
@@ -164,5 +164,5 @@ def _record(line: str) -> dict[str, Any] | None:
 
 
 def journal_of(path: Path) -> Path:
-    """Of a weight file; it is no part of an exported pair."""
+    """The journal of a weight file; it is not part of an exported pair."""
     return path.with_suffix(".journal")

@@ -1,9 +1,8 @@
-"""Operators of edgespec's own, each with a body of ordinary ones.
+"""edgespec's own operators, each with a body of standard ones (in ONNX: a model-local function).
 
-A graph that calls one is complete by itself: a runtime without a kernel for it executes the body,
-which ONNX calls a model-local function. Where the package `edgespec-kernels` is installed, ONNX
-Runtime finds a kernel under the name and never looks at the body (docs/decisions/0018-kernels.md).
-So a body that comes to mean something else takes another name.
+A runtime without a kernel for an operator executes its body. Where the package `edgespec-kernels`
+is installed, ONNX Runtime finds a kernel by the operator's name and never reads the body
+(docs/decisions/0018-kernels.md). So a body with a new meaning needs a new name.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["DOMAIN", "Body", "Function"]
 
 
 class Body(Nodes):
-    """What a function does. It knows of its caller only what it is given."""
+    """The body of a function under construction."""
 
     def __init__(self, attributes: Mapping[str, ir.Attr]) -> None:
         super().__init__()
@@ -33,7 +32,7 @@ class Body(Nodes):
         return self.op.Constant(value=ir.tensor(np.array(values, dtype)))
 
     def given(self, name: str, at: str | None = None) -> ir.Attr:
-        """An attribute of the call, as the attribute `at` of a node; of the same name if None."""
+        """An attribute of the call, for the attribute `at` of a node; the same name if None."""
         return ir.RefAttr(at or name, name, self._attributes[name].type)
 
     def number(self, name: str) -> ir.Value:
@@ -45,7 +44,7 @@ class Body(Nodes):
         return self.op.Constant(value_ints=self.given(name, "value_ints"))
 
     def call(self, function: Function, *inputs: ir.Value) -> Sequence[ir.Value]:
-        """Emits another of edgespec's operators, with the attributes that the call was given."""
+        """Emits another of edgespec's operators, with the attributes of this call."""
         check_call(function.name, inputs)
         given = {name: self.given(name) for name in function.attributes}
         return self._tape.op_multi_out(
@@ -83,7 +82,7 @@ class Function:
         return tuple(attribute.name for attribute in OPERATORS[self.name].attributes)
 
     def built(self, attributes: Mapping[str, Any]) -> ir.Function:
-        """Its body, for calls with these attributes and others of the same types."""
+        """The function's body, for calls with these attributes or others of the same types."""
         assert set(attributes) == set(self.attributes)
         typed = {
             name: ir.convenience.convert_attribute(name, attributes[name]) for name in attributes

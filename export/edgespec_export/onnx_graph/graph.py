@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,24 +18,39 @@ from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.functions import DOMAIN, Function
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
 from edgespec_export.onnx_graph.operator_schema import check_call
-from edgespec_export.passes.fuse_blocks import fuse_blocks
 
-__all__ = ["Graph"]
+__all__ = ["DeclaredBlock", "Graph"]
 
 IR_VERSION = 11
 
 
-class Graph(Nodes):
-    """One ONNX graph. Weights are initializers under the names their checkpoint gives them.
+@dataclass(frozen=True)
+class DeclaredBlock:
+    """One block of a layer, from the norm to the addition to the residual stream.
 
     Attributes:
-        weights: where tensors come from; graphs of one variant share it, and thereby the bytes.
+        name: of the block in the checkpoint: "model.layers.3.mlp".
+        nodes: everything that was emitted for it, in order; the last node makes its result.
+    """
+
+    name: str
+    nodes: tuple[ir.Node, ...]
+
+
+class Graph(Nodes):
+    """One ONNX graph. Weights are initializers with the names that their checkpoint gives them.
+
+    Attributes:
+        weights: the source of tensors; all graphs of a variant share it, and so each tensor is
+            stored once.
+        blocks: the blocks that the graph's components declared, in order.
     """
 
     def __init__(self, name: str, weights: WeightFile) -> None:
         super().__init__()
         self.name = name
         self.weights = weights
+        self.blocks: list[DeclaredBlock] = []
         self._inputs: list[ir.Value] = []
         self._outputs: list[ir.Value] = []
         self._initializers: dict[str, ir.Value] = {}
@@ -47,7 +64,7 @@ class Graph(Nodes):
     def default_input(
         self, name: str, values: npt.ArrayLike, dtype: Any, shape: Sequence[int | str]
     ) -> ir.Value:
-        """An input that callers may leave out: it has these values then."""
+        """An input with a default: callers that leave it out get these values."""
         array = np.array(values, dtype)
         value = self._tape.initializer(ir.tensor(array, name=name))
         value.shape = ir.Shape(shape)
@@ -61,7 +78,7 @@ class Graph(Nodes):
         self._outputs.append(value)
 
     def call(self, function: Function, *inputs: ir.Value, **attributes: Any) -> Sequence[ir.Value]:
-        """Emits one of edgespec's own operators; all calls in a graph name the same attributes."""
+        """Emits one of edgespec's own operators; all calls in a graph give the same attributes."""
         check_call(function.name, inputs)
         if function.name not in self._functions:
             self._functions[function.name] = function.built(attributes)
@@ -69,18 +86,28 @@ class Graph(Nodes):
             function.name, inputs, attributes, num_outputs=function.outputs, domain=DOMAIN
         )
 
+    @contextmanager
+    def block(self, name: str) -> Iterator[None]:
+        """Declares that the nodes emitted inside the `with` statement are one block of a layer.
+
+        The pass `fuse_blocks` replaces the nodes of such a block by one operator.
+        """
+        before = len(self._tape.nodes)
+        yield
+        self.blocks.append(DeclaredBlock(name, tuple(self._tape.nodes[before:])))
+
     def weight(self, name: str) -> ir.Value:
         """A tensor of the checkpoint: float32, in the checkpoint's own layout."""
         return self.stored(name, lambda: self.weights.checkpoint_tensor(name))
 
     def stored(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> ir.Value:
-        """An initializer whose bytes lie in the weight file; `make()` is called once a file."""
+        """An initializer in the weight file; `make()` is called once for all graphs of the file."""
         if name not in self._initializers:
             self._initializers[name] = self._tape.initializer(self.weights.tensor(name, make))
         return self._initializers[name]
 
     def constant(self, values: npt.ArrayLike, dtype: Any) -> ir.Value:
-        """A small tensor kept in the graph itself; equal ones are kept once."""
+        """A small tensor stored in the graph itself; equal tensors are stored once."""
         array = np.array(values, dtype)
         digest = hashlib.sha256(array.tobytes()).hexdigest()[:16]
         name = f"{array.dtype}{list(array.shape)}.{digest}"
@@ -89,6 +116,7 @@ class Graph(Nodes):
         return self._initializers[name]
 
     def model(self) -> ir.Model:
+        """The finished model, without nodes whose results nothing uses."""
         graph = ir.Graph(
             self._inputs,
             self._outputs,
@@ -97,7 +125,6 @@ class Graph(Nodes):
             opset_imports=OPSETS | {DOMAIN: 1},
             name=self.name,
         )
-        fuse_blocks(graph, self._functions)
         model = ir.Model(
             graph,
             ir_version=IR_VERSION,
@@ -105,7 +132,7 @@ class Graph(Nodes):
             producer_version=__version__,
             functions=list(self._functions.values()),
         )
-        RemoveUnusedNodesPass()(model)  # what a format computed and found no use for
+        RemoveUnusedNodesPass()(model)
         return model
 
 

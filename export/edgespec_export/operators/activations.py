@@ -1,4 +1,4 @@
-"""Activations by the names that checkpoints have for them, and functions made of them."""
+"""Activations by their names in checkpoints, and the ONNX functions made of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["GATES", "GELU_GATE", "RELU", "SILU_GATE", "activation"]
 
 
 def activation(g: Nodes, x: ir.Value, name: str) -> ir.Value:
-    """The activations that checkpoints name."""
+    """The activation with this name in checkpoints."""
     if name == "relu":
         return g.op.Relu(x)
     if name == "silu":

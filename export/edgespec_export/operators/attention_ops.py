@@ -1,9 +1,10 @@
-"""Attention by ONNX Runtime's fused operators, as functions of their own.
+"""Attention by ONNX Runtime's fused operators, as ONNX functions.
 
 Queries and results are [m, num_heads · size], keys and values [m, kv_num_heads · size]. Past and
 present are a layer's cache buffers; `last` is int32 [1], the last position of the call, and `total`
-int32, all positions until then; `parents` int64 [candidates], the rows behind which the last rows
-stand. ONNX Runtime's operators know no candidates: where there are any, a body fails.
+int32, the number of positions up to then; `parents` int64 [candidates]: the last rows are
+candidates, and candidate i follows row parents[i]. ONNX Runtime's operators support no candidates:
+a body fails where there are any.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ __all__ = ["BIASED_ATTENTION", "ROTARY_ATTENTION", "SOURCE_ATTENTION"]
 def _rotary_attention(
     f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
 ) -> Sequence[ir.Value]:
-    """Causal; queries and keys are turned by the angles of their positions, halves of a head and
-    not neighbours. Cosines and sines are [1, m, size / 2]."""
+    """Causal, with rotary positions on queries and keys. Cosines and sines are [1, m, size / 2];
+    number i of a head forms a pair with i + size / 2."""
     *cache, parents, cos, sin = rest
     q, k, v = (_batched(f, x) for x in (q, k, v))
     q = f.op.RotaryEmbedding(q, cos, sin, num_heads=f.given("num_heads"))
     k = f.op.RotaryEmbedding(k, cos, sin, num_heads=f.given("kv_num_heads", at="num_heads"))
-    return _cached(f, [q, k, v, *_of_a_line(f, cache, parents)])
+    return _cached(f, [q, k, v, *_without_candidates(f, cache, parents)])
 
 
 def _biased_attention(
@@ -34,13 +35,13 @@ def _biased_attention(
 ) -> Sequence[ir.Value]:
     """Causal; a bias [1, num_heads, m, total] is added to the scores."""
     *cache, parents, bias = rest
-    cache = _of_a_line(f, cache, parents)
+    cache = _without_candidates(f, cache, parents)
     no_rotary = [None, None, None]  # tables and position ids
     return _cached(f, [*(_batched(f, x) for x in (q, k, v)), *cache, *no_rotary, bias])
 
 
-def _of_a_line(f: Body, cache: Sequence[ir.Value], parents: ir.Value) -> list[ir.Value]:
-    """Past key and value, last, total; no runtime can compute them where there are candidates."""
+def _without_candidates(f: Body, cache: Sequence[ir.Value], parents: ir.Value) -> list[ir.Value]:
+    """Past key and value, last, total. Makes the call fail if there are candidates."""
     *past, last, total = cache
     none = f.op.Cast(f.op.Reshape(parents, f.ints(0), allowzero=1), to=ir.DataType.INT32)
     return [*past, f.op.Concat(last, none, axis=0), total]
@@ -59,7 +60,7 @@ def _cached(f: Body, inputs: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
 
 
 def _source_attention(f: Body, q: ir.Value, key: ir.Value, value: ir.Value) -> Sequence[ir.Value]:
-    """To keys and values [1, num_heads, source, size], all of them for each query."""
+    """Each query attends to all keys and values [1, num_heads, source, size]."""
     (out,) = f.contrib(
         "MultiHeadAttention",
         [_batched(f, q), key, value],

@@ -1,7 +1,7 @@
-"""Products of rows with weights of 16 bits, in float32, as functions of their own.
+"""Products of float32 rows with weights of 16 bits, as ONNX functions.
 
-A runtime widens the weights when it loads a graph; a kernel leaves them in 16 bits, and decoding
-reads half the bytes. Weights are [out, in], rows float32 [m, in].
+A runtime converts the weights to float32 when it loads a graph; a kernel leaves them in 16 bits, so
+that decoding reads half the bytes. Weights are [out, in], rows float32 [m, in].
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Products of rows rounded to 8 bits with weights in 8 bits, as functions of their own.
+"""Products of rows rounded to 8 bits with weights in 8 bits, as ONNX functions.
 
-A row's scale is its own, so rows do not mix, unlike with the per-tensor scale of dynamic
-quantization. Scales are applied behind the integer product as f · (s_a · s_b), the form that ONNX
-Runtime fuses. Weights are int8 [in, out], scales float32 [out]; rows [m, in].
+Each row has its own scale, so rows do not influence each other, as they do with the per-tensor
+scale of dynamic quantization. Scales are applied after the integer product as f · (s_a · s_b), the
+form that ONNX Runtime fuses. Weights are int8 [in, out], scales float32 [out], rows [m, in].
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ __all__ = [
     "HEAD",
     "NORMED_PRODUCT",
     "PRODUCT",
+    "ROTATED_PRODUCT",
+    "ROTATED_ROWS",
     "TABLE_ROWS",
-    "TURNED_PRODUCT",
-    "TURNED_ROWS",
 ]
 
 
 def _product(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
-    """Each row has the scale that makes its largest number ±127."""
+    """The scale of a row maps its largest number to ±127."""
     largest = f.op.ReduceMax(f.op.Abs(x), f.ints(-1), keepdims=1)
     row_scale = f.op.Mul(largest, f.constant(1 / 127, np.float32))
     row_scale = f.op.Max(row_scale, f.constant(1e-30, np.float32))  # a row may be all zeros
-    # Divided first: a scale for each row would want a zero point for each row.
+    # Division first: QuantizeLinear with a scale for each row needs a zero point for each row.
     rows = f.op.QuantizeLinear(
         f.op.Div(x, row_scale), f.constant(1, np.float32), f.constant(128, np.uint8)
     )
@@ -45,39 +45,44 @@ def _head(
     scale: ir.Value,
     choose: ir.Value,
 ) -> Sequence[ir.Value]:
-    """Logits behind a norm, or their arg-max; weights are as an embedding has them, [V, width].
+    """Logits after a norm, or the top tokens. The table is that of an embedding, [V, width].
 
-    The stream is turned back for the norm's weights, and forth again: other readers of a norm take
-    its weights into themselves, a table that is looked up in cannot. Where `choose` is 0 there are
-    all logits [rows, V], where it is 1 the token of the largest one and this [rows, 1], where it is
-    2 the three largest ones' [rows, 3] and their probabilities; what is not asked for has no rows.
+        x ─ rotate ─ RMS norm ─ rotate ─ product ─ logits [rows, V]     `choose`  outputs with rows
+                                             │                              0     logits
+                                             └─ TopK ─ tokens, logits       1     the top token
+                                                  └─ softmax ─ probabilities  2  three top tokens
+
+    The residual stream is rotated back for the norm's weights and then again: other matrices that
+    read a norm contain its weights, but a table that is also an embedding cannot. `choose` 1 gives
+    the token with the largest logit and this logit [rows, 1]; 2 gives the three tokens with the
+    largest logits [rows, 3], their logits and their probabilities. Other outputs have no rows.
     """
     normed = f.op.RMSNormalization(
-        _turned(f, x, hadamard), norm, axis=-1, epsilon=f.given("epsilon")
+        _rotated(f, x, hadamard), norm, axis=-1, epsilon=f.given("epsilon")
     )
     # ONNX Runtime transposes the table once, when it loads the graph.
     weights = f.op.Transpose(table, perm=[1, 0])
-    (logits,) = _product(f, _turned(f, normed, hadamard), weights, scale)
-    asked = f.op.Mul(f.op.Min(choose, f.ints(1)), f.op.Shape(logits))  # [rows, V], or 0 and 0
+    (logits,) = _product(f, _rotated(f, normed, hadamard), weights, scale)
+    asked = f.op.Mul(f.op.Min(choose, f.ints(1)), f.op.Shape(logits))  # [rows, V], or [0, 0]
     count = _first(f, asked, f.ints(1))
-    # Before 1.31 the largest of no rows ended the process.
+    # Before 1.31, ONNX Runtime's TopK of no rows ended the process.
     some = f.op.Slice(logits, f.ints(0, 0), f.op.Max(asked, f.ints(1)))
     best = f.op.Max(f.op.Sub(f.op.Mul(choose, f.ints(2)), f.ints(1)), f.ints(1))
     highest, tokens = (_first(f, x, count) for x in f.largest(some, best))
-    sure = f.op.Mul(f.op.Div(choose, f.ints(2)), count)
-    top, kept = _first(f, some, sure), _first(f, highest, sure)
+    with_probabilities = f.op.Mul(f.op.Div(choose, f.ints(2)), count)  # rows, or 0
+    top, best_logits = _first(f, some, with_probabilities), _first(f, highest, with_probabilities)
     largest = f.op.ReduceMax(top, f.ints(1))
     total = f.op.ReduceSum(f.op.Exp(f.op.Sub(top, largest)), f.ints(1))
     return [
         f.op.Slice(logits, count, f.ints(np.iinfo(np.int64).max), f.ints(0)),
         tokens,
         highest,
-        f.op.Div(f.op.Exp(f.op.Sub(kept, largest)), total),
+        f.op.Div(f.op.Exp(f.op.Sub(best_logits, largest)), total),
     ]
 
 
 def _first(f: Body, x: ir.Value, count: ir.Value) -> ir.Value:
-    """So many of its rows."""
+    """The first `count` rows of x."""
     return f.op.Slice(x, f.ints(0), count, f.ints(0))
 
 
@@ -87,8 +92,8 @@ def _table_rows(f: Body, tokens: ir.Value, table: ir.Value, scale: ir.Value) -> 
     return [f.op.Mul(rows, f.op.Unsqueeze(f.op.Gather(scale, tokens), f.ints(1)))]
 
 
-def _turned_rows(f: Body, x: ir.Value, hadamard: ir.Value) -> Sequence[ir.Value]:
-    return [_turned(f, x, hadamard)]
+def _rotated_rows(f: Body, x: ir.Value, hadamard: ir.Value) -> Sequence[ir.Value]:
+    return [_rotated(f, x, hadamard)]
 
 
 def _normed_product(
@@ -101,16 +106,16 @@ def _normed_product(
     return [_scaled(f, rows, step, weights, scale)]
 
 
-def _turned_product(
+def _rotated_product(
     f: Body, x: ir.Value, hadamard: ir.Value, weights: ir.Value, scale: ir.Value
 ) -> Sequence[ir.Value]:
-    """Rows are turned first."""
-    return _product(f, _turned(f, x, hadamard), weights, scale)
+    """The product of rotated rows."""
+    return _product(f, _rotated(f, x, hadamard), weights, scale)
 
 
-def _turned(f: Body, x: ir.Value, hadamard: ir.Value) -> ir.Value:
-    """Block by block (`rotation.turned`); `blocks` and `rows` are the shapes [-1, block] and
-    [-1, in]."""
+def _rotated(f: Body, x: ir.Value, hadamard: ir.Value) -> ir.Value:
+    """Rotates block by block (`hadamard.rotated`). The attributes `blocks` and `rows` are the
+    shapes [-1, block] and [-1, in]."""
     blocks = f.op.MatMul(f.op.Reshape(x, f.shape("blocks")), hadamard)
     return f.op.Reshape(blocks, f.shape("rows"))
 
@@ -118,7 +123,7 @@ def _turned(f: Body, x: ir.Value, hadamard: ir.Value) -> ir.Value:
 def _scaled(
     f: Body, rows: ir.Value, row_scale: ir.Value, weights: ir.Value, scale: ir.Value
 ) -> ir.Value:
-    """Rows are unsigned, around 128: products of these with signed weights are the fast ones."""
+    """Rows are unsigned with zero point 128: with signed weights this is the fast product."""
     product = f.op.MatMulInteger(rows, weights, f.constant(128, np.uint8))
     product = f.op.Cast(product, to=ir.DataType.FLOAT)
     return f.op.Mul(product, f.op.Mul(row_scale, scale))
@@ -128,5 +133,5 @@ PRODUCT = Function("Int8MatMul", _product)
 HEAD = Function("Int8Head", _head)
 NORMED_PRODUCT = Function("RMSNormInt8MatMul", _normed_product)
 TABLE_ROWS = Function("Int8Embedding", _table_rows)
-TURNED_ROWS = Function("HadamardRotation", _turned_rows)
-TURNED_PRODUCT = Function("HadamardInt8MatMul", _turned_product)
+ROTATED_ROWS = Function("HadamardRotation", _rotated_rows)
+ROTATED_PRODUCT = Function("HadamardInt8MatMul", _rotated_product)

@@ -1,27 +1,34 @@
-"""What a layer adds to its residual stream, from the norm to the sum, as one function.
+"""A pass that replaces each block of a layer, from the norm to the sum, by one operator.
 
-Kernels for its parts would each call the session's threads and wait for them; a kernel for the
-whole calls them once (docs/decisions/0018-kernels.md). Families and formats emit the parts, and
-where these stand behind each other they are joined here, whatever the model.
+A kernel for each part of a block would call the session's threads and wait for them; a kernel for
+the whole block calls them once (docs/decisions/0018-kernels.md). Components declare their blocks
+when they emit them (`Graph.block`); this pass fuses those that an operator computes, and gives the
+reason for each of the others.
+
+    x ─┬─ opening: RMS norm and product ─ Split ─ inner: attention or activation ─ closing ─ Add ─
+       └──────────────────────────────────────────────────────────────────────────────────────┘
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import DOMAIN, Body, Function
+from edgespec_export.onnx_graph.graph import DeclaredBlock
 from edgespec_export.operators.activations import GELU_GATE, RELU, SILU_GATE
 from edgespec_export.operators.attention_ops import (
     BIASED_ATTENTION,
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
-from edgespec_export.operators.int8_ops import NORMED_PRODUCT, PRODUCT, TURNED_PRODUCT
+from edgespec_export.operators.int8_ops import NORMED_PRODUCT, PRODUCT, ROTATED_PRODUCT
 
-__all__ = ["fuse_blocks"]
+__all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 
 
 @dataclass(frozen=True)
@@ -29,9 +36,9 @@ class FusedBlock:
     """x + closing(inner(opening(norm of x))).
 
     Attributes:
-        whole: the function that does it all.
-        columns: how many inputs of the inner one lie side by side in the opening product.
-        closing: the product behind it.
+        whole: the function that computes the block.
+        columns: how many inputs of the inner function are columns of the opening product.
+        closing: the product after the inner function.
     """
 
     whole: Function
@@ -54,30 +61,55 @@ def _fused_block(name: str, columns: int, inner: Function, closing: Function) ->
 
 
 # By the operator in the middle.
-HALF_LAYERS = {
+FUSED_BLOCKS = {
     inner.name: _fused_block(name, columns, inner, closing)
     for name, columns, inner, closing in (
         ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, PRODUCT),
         ("BiasedAttentionBlock", 3, BIASED_ATTENTION, PRODUCT),
         ("CrossAttentionBlock", 1, SOURCE_ATTENTION, PRODUCT),
-        ("SiluFeedForwardBlock", 2, SILU_GATE, TURNED_PRODUCT),
-        ("GeluFeedForwardBlock", 2, GELU_GATE, TURNED_PRODUCT),
-        ("ReluFeedForwardBlock", 1, RELU, TURNED_PRODUCT),
+        ("SiluFeedForwardBlock", 2, SILU_GATE, ROTATED_PRODUCT),
+        ("GeluFeedForwardBlock", 2, GELU_GATE, ROTATED_PRODUCT),
+        ("ReluFeedForwardBlock", 1, RELU, ROTATED_PRODUCT),
     )
 }
 
 
-def fuse_blocks(graph: ir.Graph, functions: dict[str, ir.Function]) -> None:
-    """Joins what can be joined; adds the functions of it to `functions`, which has the parts'."""
-    for node in list(graph):
-        half = HALF_LAYERS.get(node.op_type) if node.domain == DOMAIN else None
-        parts = half and _parts(node, half)
-        if half and parts:
-            _join(graph, half, parts, functions)
+def fuse_blocks(model: ir.Model, blocks: Sequence[DeclaredBlock]) -> Fusion:
+    """Replaces each declared block by one operator, where there is one that computes it."""
+    obstacles = {}
+    for block in blocks:
+        parts = _parts(block)
+        if isinstance(parts, str):
+            obstacles[block.name] = parts
+        else:
+            _replace(model, parts)
+    return Fusion(len(blocks) - len(obstacles), obstacles)
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """What `fuse_blocks` did.
+
+    Attributes:
+        fused: blocks that are one operator now.
+        obstacles: the other blocks by name, each with the reason.
+    """
+
+    fused: int
+    obstacles: Mapping[str, str]
+
+    def __str__(self) -> str:
+        count = self.fused + len(self.obstacles)
+        reasons = Counter(self.obstacles.values()).most_common()
+        listed = ", ".join(f"{blocks} because {reason}" for reason, blocks in reasons)
+        return f"{self.fused} of {count} blocks fused" + (f"; not {listed}" if listed else "")
 
 
 @dataclass(frozen=True)
 class _Parts:
+    """The nodes of a block that can be fused."""
+
+    fused: FusedBlock
     opening: ir.Node
     split: ir.Node | None
     inner: ir.Node
@@ -85,22 +117,37 @@ class _Parts:
     add: ir.Node
 
 
-def _parts(inner: ir.Node, half: FusedBlock) -> _Parts | None:
-    """What stands around an operator, if it is all that a fused block is made of."""
-    split = _maker(inner.inputs[: half.columns], "Split") if half.columns > 1 else None
-    opened = [split.inputs[0]] if split else inner.inputs[: half.columns]
+def _parts(block: DeclaredBlock) -> _Parts | str:
+    """The parts of a declared block, or the reason why they are not those of a fused one."""
+    inner = next((node for node in block.nodes if _fused_block_around(node)), None)
+    if inner is None:
+        return "no operator computes a block with their attention or activation"
+    fused = FUSED_BLOCKS[inner.op_type]
+    split = _maker(inner.inputs[: fused.columns], "Split") if fused.columns > 1 else None
+    opened = [split.inputs[0]] if split else inner.inputs[: fused.columns]
     opening = _maker(opened, NORMED_PRODUCT.name)
-    closing = _user(inner.outputs[0], half.closing.name)
+    if opening is None:
+        return f"{_operator(opened)} is between {NORMED_PRODUCT.name} and {inner.op_type}"
+    closing = _user(inner.outputs[0], fused.closing.name)
     add = closing and _user(closing.outputs[0], "Add")
-    if not (opening and closing and add and add.inputs[0] is opening.inputs[0]):
-        return None
-    if any(other.uses() for other in inner.outputs[1:]):  # it would come behind who uses them
-        return None
-    return _Parts(opening, split, inner, closing, add)
+    if closing is None or add is None or add.inputs[0] is not opening.inputs[0]:
+        return f"after {inner.op_type} come other operators than {fused.closing.name} and Add"
+    if any(other.uses() for other in inner.outputs[1:]):  # they would be used before they are made
+        return f"other operators use the outputs of {inner.op_type}"
+    return _Parts(fused, opening, split, inner, closing, add)
+
+
+def _fused_block_around(node: ir.Node) -> bool:
+    return node.domain == DOMAIN and node.op_type in FUSED_BLOCKS
+
+
+def _operator(values: Sequence[ir.Value | None]) -> str:
+    node = values[0].producer() if values[0] is not None else None
+    return node.op_type if node is not None else "an input"
 
 
 def _maker(values: Sequence[ir.Value | None], operator: str) -> ir.Node | None:
-    """The operator whose outputs are these values, if they have no other use."""
+    """The node whose outputs are these values, if it is this operator and they have one use."""
     node = values[0].producer() if values[0] is not None else None
     if node is None or node.op_type != operator or tuple(values) != node.outputs:
         return None
@@ -108,7 +155,7 @@ def _maker(values: Sequence[ir.Value | None], operator: str) -> ir.Node | None:
 
 
 def _user(value: ir.Value, operator: str) -> ir.Node | None:
-    """The operator that uses this value, if it has no other use."""
+    """The node that uses this value, if it is this operator and the value has one use."""
     node = _user_of(value)
     return node if node is not None and node.op_type == operator else None
 
@@ -118,13 +165,30 @@ def _user_of(value: ir.Value) -> ir.Node | None:
     return users[0] if len(users) == 1 and not value.is_graph_output() else None
 
 
-def _join(
-    graph: ir.Graph, half: FusedBlock, parts: _Parts, functions: dict[str, ir.Function]
-) -> None:
-    whole, inner = half.whole, parts.inner
+def _replace(model: ir.Model, parts: _Parts) -> None:
+    """Puts one node in the place of a block's parts, and its function into the model."""
+    whole, inner = parts.fused.whole, parts.inner
+    attributes = _attributes(parts)
+    key = (DOMAIN, whole.name, "")
+    if key not in model.functions:
+        model.functions[key] = whole.built(attributes)
+    inputs = [
+        *parts.opening.inputs,
+        *inner.inputs[parts.fused.columns :],
+        *parts.closing.inputs[1:],
+    ]
+    node = ir.node(whole.name, inputs, attributes, domain=DOMAIN, num_outputs=whole.outputs)
+    made = [parts.add.outputs[0], *inner.outputs[1:]]
+    old = [parts.add, parts.closing, inner, parts.split, parts.opening]
+    ir.convenience.replace_nodes_and_values(
+        model.graph, parts.add, [n for n in old if n], [node], made, node.outputs
+    )
+
+
+def _attributes(parts: _Parts) -> dict[str, Any]:
     attributes = {
         name: node.attributes[name].value
-        for node in (parts.opening, inner, parts.closing)
+        for node in (parts.opening, parts.inner, parts.closing)
         for name in node.attributes
     }
     if parts.split:
@@ -132,12 +196,4 @@ def _join(
         assert widths is not None
         assert widths.const_value is not None
         attributes["widths"] = widths.const_value.numpy().tolist()
-    if whole.name not in functions:
-        functions[whole.name] = whole.built(attributes)
-    inputs = [*parts.opening.inputs, *inner.inputs[half.columns :], *parts.closing.inputs[1:]]
-    node = ir.node(whole.name, inputs, attributes, domain=DOMAIN, num_outputs=whole.outputs)
-    made = [parts.add.outputs[0], *inner.outputs[1:]]
-    old = [parts.add, parts.closing, inner, parts.split, parts.opening]
-    ir.convenience.replace_nodes_and_values(
-        graph, parts.add, [n for n in old if n], [node], made, node.outputs
-    )
+    return attributes

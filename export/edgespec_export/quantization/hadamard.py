@@ -1,89 +1,62 @@
-"""The same function from turned weights: outliers are spread over their neighbours.
+"""The same function from Hadamard-rotated weights, which spread outliers over their neighbours.
 
-A few channels of the residual stream are tens of times as large as the others, and eight bits for a
-row are then eight bits for those. An orthogonal matrix Q = Qᵀ = Q⁻¹ on the stream changes nothing:
-what writes to it is multiplied by Q, what reads from it by Q once more, and norms do not see it
-once their weights are folded into their readers. Q is made of Hadamard blocks, so each of a block's
-numbers becomes a sum of all of them. Ashkboos et al. (2024, arXiv 2404.00456);
+A few channels of the residual stream are tens of times as large as the others, and take most of the
+range of a row's eight bits. An orthogonal matrix Q = Qᵀ = Q⁻¹ on the stream changes nothing: what
+writes to it is multiplied by Q, what reads from it by Q once more, and RMS norms commute with Q
+once their weights are folded into their readers. Q consists of Hadamard blocks, so each number of a
+block becomes a sum of all of them. Ashkboos et al. (2024, arXiv 2404.00456);
 docs/decisions/0010-rotated-int8.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.residual_stream import ResidualStream
 
-__all__ = [
-    "INNER_BLOCK",
-    "STREAM_BLOCK",
-    "Residual",
-    "Rotated",
-    "block_size",
-    "hadamard",
-    "turned",
-]
+__all__ = ["INNER_BLOCK", "STREAM_BLOCK", "RotatedWeights", "block_size", "hadamard", "rotated"]
 
-STREAM_BLOCK = 512  # at most: turned once, at export
-INNER_BLOCK = 64  # at most: turned at every call
+STREAM_BLOCK = 512  # largest block of the residual stream, which is rotated once, at export
+INNER_BLOCK = 64  # largest block of the feed-forward's activations, rotated at every call
 
 Float = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class Residual:
-    """What touches a model's residual stream: names of tensors.
+class RotatedWeights:
+    """A checkpoint's `Weights`, rotated one tensor at a time."""
 
-    Attributes:
-        tables: the embedding, whose rows are the stream's first values, and a head of its own.
-        readers: matrices that read the stream, each with the norm in front of it. Every reader of
-            these norms must be here; a head's norm keeps its weights.
-        writers: matrices whose output is added to the stream, and their biases.
-        inner: those writers that read the feed-forward's activations, whose outliers no weights
-            can turn away: a graph turns them when they come.
-    """
-
-    tables: frozenset[str]
-    readers: Mapping[str, str]
-    writers: frozenset[str]
-    inner: frozenset[str]
-
-
-class Rotated:
-    """A checkpoint's `Weights`, turned one tensor at a time."""
-
-    def __init__(self, weights: Weights, residual: Residual) -> None:
+    def __init__(self, weights: Weights, stream: ResidualStream) -> None:
         self._weights = weights
-        self._residual = residual
-        self._folded = frozenset(residual.readers.values())
+        self._stream = stream
+        self._folded = frozenset(stream.readers.values())
         self.names = weights.names
         self.shape = weights.shape
 
     def read(self, name: str) -> np.ndarray[Any, Any]:
-        residual = self._residual
+        stream = self._stream
         if name in self._folded:
             return np.ones(self.shape(name), np.float32)
         tensor = self._weights.read(name)
-        if name in residual.readers:
-            norm = self._weights.read(residual.readers[name]).astype(np.float32)
-            tensor = turned(tensor * norm, STREAM_BLOCK)
-        elif name in residual.tables:
-            tensor = turned(tensor, STREAM_BLOCK)
-        if name in residual.inner:
-            tensor = turned(tensor, INNER_BLOCK)
-        if name in residual.writers:
-            tensor = _turned_outputs(tensor)
+        if name in stream.readers:
+            norm = self._weights.read(stream.readers[name]).astype(np.float32)
+            tensor = rotated(tensor * norm, STREAM_BLOCK)
+        elif name in stream.tables:
+            tensor = rotated(tensor, STREAM_BLOCK)
+        if name in stream.down_projs:
+            tensor = rotated(tensor, INNER_BLOCK)
+        if name in stream.writers:
+            tensor = _rotated_outputs(tensor)
         return tensor
 
 
-def block_size(width: int, most: int) -> int:
-    """Of Hadamard blocks: the largest power of two in `width`, up to `most`. 1 turns nothing."""
-    return min(width & -width, most)
+def block_size(width: int, max_block: int) -> int:
+    """Size of the Hadamard blocks: the largest power of two that divides `width`, at most
+    `max_block`. Blocks of 1 rotate nothing."""
+    return min(width & -width, max_block)
 
 
 def hadamard(size: int) -> Float:
@@ -95,14 +68,14 @@ def hadamard(size: int) -> Float:
     return matrix
 
 
-def turned(rows: npt.NDArray[Any], most: int) -> Float:
-    """rows · Q over the last axis, in float32, Q of blocks of `most` numbers at most."""
-    size = block_size(rows.shape[-1], most)
+def rotated(rows: npt.NDArray[Any], max_block: int) -> Float:
+    """rows · Q over the last axis, in float32; the blocks of Q are `max_block` wide at most."""
+    size = block_size(rows.shape[-1], max_block)
     blocks = rows.astype(np.float32, copy=False).reshape(-1, size)
     return (blocks @ hadamard(size)).reshape(rows.shape)
 
 
-def _turned_outputs(matrix: npt.NDArray[Any]) -> Float:
+def _rotated_outputs(matrix: npt.NDArray[Any]) -> Float:
     """Q · matrix, or Q · bias: over the first axis, block by block."""
     size = block_size(matrix.shape[0], STREAM_BLOCK)
     blocks = matrix.astype(np.float32, copy=False).reshape(-1, size, matrix[0].size)

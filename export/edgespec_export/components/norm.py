@@ -1,0 +1,38 @@
+"""Norms of the rows of [m, width]. A norm is a small object that a family puts into its blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import onnx_ir as ir
+
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["Norm", "RmsNorm"]
+
+
+class Norm(Protocol):
+    """A norm of rows.
+
+    Attributes:
+        weight: name of its factors in the checkpoint, [width].
+    """
+
+    @property
+    def weight(self) -> str: ...
+
+    def emit(self, g: Graph, x: ir.Value) -> ir.Value:
+        """The norm of x over the last axis."""
+        ...
+
+
+@dataclass(frozen=True)
+class RmsNorm:
+    """x / √(mean(x²) + ε) · weight. Zhang and Sennrich (2019, arXiv 1910.07467)."""
+
+    weight: str
+    epsilon: float
+
+    def emit(self, g: Graph, x: ir.Value) -> ir.Value:
+        return g.op.RMSNormalization(x, g.weight(self.weight), axis=-1, epsilon=self.epsilon)

@@ -1,0 +1,179 @@
+"""Positions: the inputs that give them, rotary angles and the learned relative bias."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from edgespec.artifact import graph_io
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = [
+    "Angles",
+    "Positions",
+    "RelativeBias",
+    "Rotary",
+    "decoder_positions",
+    "relative_buckets",
+    "requested_rows",
+]
+
+
+class Positions:
+    """The positions in the text of the rows of a decoder call.
+
+    Attributes:
+        past: int64 [1], valid positions in the cache.
+        total: int64 [1], valid positions after this call.
+        end: the same as a scalar.
+        count: int64 [1], rows of this call (m).
+        parents: int64 [candidates]; the last rows of the call are candidates. Candidate i follows
+            row parents[i] in place of the next row.
+        queries: int64 [m], the position of each row: past, past + 1, … and those of candidates.
+    """
+
+    def __init__(self, g: Graph, tokens: ir.Value, past: ir.Value, parents: ir.Value) -> None:
+        self.past = past
+        self.parents = parents
+        self.count = g.op.Shape(tokens)
+        self.total = g.op.Add(past, self.count)
+        line = g.op.Sub(self.total, g.op.Shape(parents))
+        scalar = g.constant([], np.int64)
+        start, line_end, self.end = (
+            g.op.Reshape(value, scalar) for value in (past, line, self.total)
+        )
+        in_line = g.op.Range(start, line_end, g.constant(1, np.int64))
+        of_candidates = g.op.Add(parents, g.op.Add(past, g.ints(1)))
+        self.queries = g.op.Concat(in_line, of_candidates, axis=0)
+
+
+def decoder_positions(g: Graph, *, candidates: bool) -> tuple[ir.Value, Positions]:
+    """The inputs of every decoder graph: the tokens of a call and their positions.
+
+    Args:
+        candidates: the graph's attention supports candidates.
+    """
+    tokens = g.input(graph_io.TOKENS, np.int64, ["m"])
+    past = g.input(graph_io.PAST_LENGTH, np.int64, [1])
+    if candidates:
+        parents = g.default_input(graph_io.PARENTS, [], np.int64, ["candidates"])
+    else:
+        parents = g.constant([], np.int64)
+    return tokens, Positions(g, tokens, past, parents)
+
+
+def requested_rows(g: Graph, x: ir.Value) -> ir.Value:
+    """The rows whose logits the caller requests: [m, width] to [rows, width].
+
+    A prefill requests only the last row, which saves the model's widest product for the others.
+    """
+    skip = g.input(graph_io.SKIP, np.int64, [1])
+    return g.op.Slice(x, skip, g.ints(np.iinfo(np.int64).max), g.ints(0))
+
+
+@dataclass(frozen=True)
+class Angles:
+    """Cosines and sines of the rotary angles of a call's rows, [1, m, size / 2].
+
+    Number i of a head forms a pair with number i + size / 2, not with its neighbour.
+    """
+
+    cos: ir.Value
+    sin: ir.Value
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Rotary positions. Su et al. (2021), arXiv 2104.09864.
+
+    Attributes:
+        frequencies: radians per position of each pair of a head's numbers, [size / 2].
+        positions: how many positions the tables hold.
+    """
+
+    frequencies: npt.NDArray[np.float32]
+    positions: int
+
+    def emit(self, g: Graph, positions: Positions) -> Angles:
+        """The angles of this call's rows, from tables of all positions.
+
+        The tables have one position more: a padded call may read one after the last. `Cos` and
+        `Sin` of a call's own angles would round the last few of them differently, so that a
+        position's angle would depend on the other rows of the call. The tables follow from
+        constants, so a session computes them once, when it is loaded, and no file stores them.
+        """
+        ends = (g.constant(end, np.float32) for end in (0, self.positions + 1, 1))
+        every = g.op.Unsqueeze(g.op.Range(*ends), g.ints(1))
+        angles = g.op.Mul(every, g.constant(self.frequencies, np.float32))
+        rows = (
+            g.op.Gather(table, positions.queries) for table in (g.op.Cos(angles), g.op.Sin(angles))
+        )
+        return Angles(*(g.op.Unsqueeze(row, g.ints(0)) for row in rows))
+
+
+@dataclass(frozen=True)
+class RelativeBias:
+    """A learned bias for the distance between query and key. Raffel et al. (2020), section 2.1.
+
+    Attributes:
+        table: name of the biases in the checkpoint, [buckets, heads].
+        buckets: distances are grouped in so many buckets.
+        max_distance: all larger distances are in one bucket.
+    """
+
+    table: str
+    buckets: int
+    max_distance: int
+
+    def of_encoder(self, g: Graph, tokens: ir.Value) -> ir.Value:
+        """[1, heads, source, source]: every row attends to every other."""
+        scalar = g.constant([], np.int64)
+        length = g.op.Reshape(g.op.Shape(tokens), scalar)
+        rows = g.op.Range(g.constant(0, np.int64), length, g.constant(1, np.int64))
+        far = self.max_distance
+        buckets = relative_buckets(np.arange(-far, far + 1), True, self.buckets, far)
+        ahead = g.op.Sub(rows, g.op.Unsqueeze(rows, g.ints(1)))  # key - query
+        ahead = g.op.Clip(ahead, g.constant(-far, np.int64), g.constant(far, np.int64))
+        return self._bias(g, buckets, g.op.Add(ahead, g.constant(far, np.int64)))
+
+    def of_decoder(self, g: Graph, positions: Positions) -> ir.Value:
+        """[1, heads, m, total]: keys after a query have the bias of distance 0."""
+        far = self.max_distance
+        keys = g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
+        buckets = relative_buckets(-np.arange(far + 1), False, self.buckets, far)
+        distance = g.op.Sub(g.op.Unsqueeze(positions.queries, g.ints(1)), keys)
+        distance = g.op.Clip(distance, g.constant(0, np.int64), g.constant(far, np.int64))
+        return self._bias(g, buckets, distance)
+
+    def _bias(self, g: Graph, buckets: npt.NDArray[np.int64], distances: ir.Value) -> ir.Value:
+        """The export replaces buckets by distances, so a call reads only one table."""
+        by_distance = g.stored(
+            f"{self.table}.by_distance",
+            lambda: np.ascontiguousarray(g.weights.checkpoint_tensor(self.table)[buckets].T),
+        )
+        return g.op.Unsqueeze(g.op.Gather(by_distance, distances, axis=1), g.ints(0))
+
+
+def relative_buckets(
+    relative: npt.NDArray[np.int64], bidirectional: bool, buckets: int, max_distance: int
+) -> npt.NDArray[np.int64]:
+    """The bucket of each key position relative to its query (Raffel et al. 2020, section 2.1).
+
+    Half of the buckets are exact distances, the others grow logarithmically up to `max_distance`;
+    an encoder has separate buckets for each direction. In float32, as the models were trained.
+    """
+    offset = np.zeros_like(relative)
+    if bidirectional:
+        buckets //= 2
+        offset = (relative > 0) * buckets
+    distance = np.abs(relative) if bidirectional else np.maximum(-relative, 0)
+    exact = buckets // 2
+    ratio = np.maximum(distance, 1).astype(np.float32) / np.float32(exact)
+    scale = np.float32(math.log(max_distance / exact))
+    logarithmic = np.log(ratio) / scale * np.float32(buckets - exact)
+    far = np.minimum(exact + logarithmic.astype(np.int64), buckets - 1)
+    return offset + np.where(distance < exact, distance, far)

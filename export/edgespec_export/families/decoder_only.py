@@ -1,0 +1,109 @@
+"""Decoder-only models: an embedding, layers of blocks, a norm and a head."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from edgespec.artifact import graph_io
+from edgespec_export.components.attention import Attention, PositionEncoding
+from edgespec_export.components.blocks import Block, Call
+from edgespec_export.components.norm import Norm
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.positions import Positions, decoder_positions, requested_rows
+from edgespec_export.families.family import Family
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["MAX_POSITIONS", "DecoderOnly"]
+
+MAX_DEFAULT_CAPACITY = 8192
+# The tables of positions grow with their number, to 577 MB for the million that Mistral-Nemo's
+# config states. No cache of so many positions fits where edgespec runs: Nemo's would need 43 GB.
+MAX_POSITIONS = 131072
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderOnly(Family):
+    """A decoder-only model; a family of them says what its blocks are.
+
+    Attributes:
+        positions: how many the graphs can tell apart: the model's, up to `MAX_POSITIONS`.
+        read_layers: the layers whose output the graph shows to an EAGLE head, counted from 1.
+    """
+
+    transformers_class: ClassVar[str | None] = "AutoModelForCausalLM"
+
+    positions: int
+    read_layers: tuple[int, ...] = ()
+
+    @abstractmethod
+    def layer(self, index: int) -> tuple[Block, ...]:
+        """The blocks of one layer, in order."""
+
+    @property
+    @abstractmethod
+    def last_norm(self) -> Norm:
+        """The norm before the head."""
+
+    @abstractmethod
+    def encoding(self, g: Graph, positions: Positions) -> PositionEncoding:
+        """What tells attention the positions of a call's rows."""
+
+    def embedding(
+        self, g: Graph, tokens: ir.Value, positions: Positions, number_format: NumberFormat
+    ) -> ir.Value:
+        """The first values of the residual stream, [m, width]."""
+        return number_format.table(g, tokens, self.table)
+
+    @property
+    def capacity(self) -> int:
+        return min(self.positions, MAX_DEFAULT_CAPACITY)
+
+    @property
+    def features(self) -> int:
+        return len(self.read_layers) * self.width
+
+    def blocks(self) -> Iterator[Block]:
+        for index in range(self.layers):
+            yield from self.layer(index)
+
+    def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
+        """Emits the decoder graph."""
+        tokens, positions = decoder_positions(g, candidates=attention.supports_candidates)
+        x = self.embedding(g, tokens, positions, number_format)
+        after = self.through_layers(g, x, positions, number_format, attention)
+        self.emit_logits(g, after[-1], number_format)
+        if self.read_layers:
+            parts = [after[n - 1] for n in self.read_layers]
+            if self.is_rotatable:
+                parts = [number_format.unrotated(g, part, self.width) for part in parts]
+            features = g.op.Concat(*parts, axis=1)
+            g.output(graph_io.FEATURES, features, np.float32, ["m", self.features])
+
+    def through_layers(
+        self,
+        g: Graph,
+        x: ir.Value,
+        positions: Positions,
+        number_format: NumberFormat,
+        attention: Attention,
+    ) -> list[ir.Value]:
+        """The residual stream [m, width] after each layer."""
+        call = Call(number_format, attention, positions, self.encoding(g, positions))
+        after = []
+        for index in range(self.layers):
+            for block in self.layer(index):
+                x = block.emit(g, x, call)
+            after.append(x)
+        return after
+
+    def emit_logits(self, g: Graph, x: ir.Value, number_format: NumberFormat) -> None:
+        """Emits the graph's output of logits, from the residual stream after the last layer."""
+        rows = requested_rows(g, x)
+        logits = number_format.head(g, rows, self.tables[-1], self.last_norm)
+        g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])

@@ -1,0 +1,149 @@
+"""The base of all model families: what an export asks of one.
+
+A family is a dataclass that `from_config` makes of a checkpoint's config. Its blocks are data
+(components/blocks.py): graphs, the checks of tensors and the number formats all read the same
+description. families/__init__.py lists the families.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from edgespec.artifact import graph_io
+from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.attention import Attention, Heads
+from edgespec_export.components.blocks import Block, FeedForwardBlock
+from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.residual_stream import ResidualStream
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["Family"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family(ABC):
+    """The shape of one model.
+
+    Attributes:
+        family: name in the manifest.
+        model_types: values of `model_type` in the configs of its models.
+        transformers_class: name of the class of transformers that loads the original model; None
+            if transformers has none.
+        table, head: names of the embedding and, where the two are not tied, of the head.
+        copies: names under which checkpoints repeat the embedding.
+        redundant: names of tensors that checkpoints contain and no graph needs.
+        graphs: names of its graphs.
+        label: name of the model, for messages.
+        tied_head: the head is the embedding.
+        layers: of the decoder.
+        encoder_layers: None for decoder-only models.
+        capacity: positions that a cache holds by default.
+        positions: the most that a cache may hold; None if there is no limit.
+        start_token: first decoder token of an encoder-decoder; None for decoder-only models.
+        features: numbers of each position that a target shows or an EAGLE head reads; else 0.
+    """
+
+    family: ClassVar[str]
+    model_types: ClassVar[tuple[str, ...]]
+    transformers_class: ClassVar[str | None]
+    table: ClassVar[str]
+    head: ClassVar[str]
+    copies: ClassVar[Sequence[str]] = ()
+    redundant: ClassVar[re.Pattern[str]]
+
+    label: str
+    vocab_size: int
+    width: int
+    layers: int
+    heads: Heads
+    epsilon: float
+    tied_head: bool
+    positions: int | None = None
+    encoder_layers: int | None = None
+    start_token: int | None = None
+
+    @classmethod
+    @abstractmethod
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
+        """The family of a checkpoint's config.
+
+        Raises:
+            EdgespecError: the config has a key or a value that this family does not know.
+            ArithmeticError, AttributeError, KeyError, TypeError, ValueError: a value is of the
+                wrong kind.
+        """
+
+    @abstractmethod
+    def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
+        """Emits the graph named `g.name`."""
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Block]:
+        """Every block of every layer, of the encoder first."""
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int: ...
+
+    @property
+    def features(self) -> int:
+        return 0
+
+    @property
+    def graphs(self) -> tuple[str, ...]:
+        return (graph_io.DECODER,)
+
+    @property
+    def kv_heads(self) -> int:
+        return self.heads.kv_count
+
+    @property
+    def head_size(self) -> int:
+        return self.heads.size
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the embedding and the head, which may be one tensor."""
+        return (self.table,) if self.tied_head else (self.table, self.head)
+
+    def with_own_head(self) -> Self:
+        """The same model with a head that is not tied to the embedding."""
+        return replace(self, tied_head=False)
+
+    def view(self, weights: Weights) -> Weights:
+        """The checkpoint's tensors with matrices [out, in] and the layout that the graphs need."""
+        return weights
+
+    @property
+    def is_rotatable(self) -> bool:
+        """Whether formats may rotate the residual stream: RMS norms commute with a rotation."""
+        return all(isinstance(block.norm, RmsNorm) for block in self.blocks())
+
+    def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of tensors that show whether a config belongs to its checkpoint."""
+        for name in self.tables:
+            yield name, (self.vocab_size, self.width)
+        for block in self.blocks():
+            yield from block.shapes(self.width)
+
+    def residual_stream(self) -> ResidualStream:
+        """The tensors that read and write the residual stream; none if no format may rotate it."""
+        blocks = tuple(self.blocks())
+        down_projs = frozenset(
+            name
+            for block in blocks
+            if isinstance(block, FeedForwardBlock)
+            for name in block.writes.weights
+        )
+        if not self.is_rotatable:
+            return ResidualStream(frozenset(), {}, frozenset(), down_projs)
+        readers = {name: block.norm.weight for block in blocks for name in block.reads.weights}
+        writers = frozenset(
+            name for block in blocks for name in (*block.writes.weights, *block.writes.biases)
+        )
+        return ResidualStream(frozenset(self.tables), readers, writers, down_projs)

@@ -1,0 +1,154 @@
+"""Phi-3: a Llama whose projections are stored together and whose positions rotate part of a head.
+
+`qkv_proj` holds queries, keys and values, `gate_up_proj` both inputs of the feed-forward. Abdin et
+al. (2024, arXiv 2404.14219).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.attention import Heads
+from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
+from edgespec_export.components.feed_forward import Gate
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.positions import Angles, Positions, Rotary
+from edgespec_export.components.self_attention import SelfAttention
+from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
+from edgespec_export.families.model_config import Config
+from edgespec_export.families.rope import inverse_frequencies
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["Phi3"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phi3(DecoderOnly):
+    """The shape of a Phi-3.
+
+    Attributes:
+        frequencies: of the rotary positions, [head size / 2]; 0 for numbers that are not rotated.
+        rotated: how many numbers of a head are rotated, the first ones in the checkpoint.
+        activation: of the feed-forward's gate.
+        middle: width of the feed-forward's activations.
+    """
+
+    family = "phi3"
+    model_types = ("phi3",)
+    table, head = "model.embed_tokens.weight", "lm_head.weight"
+    redundant = re.compile(r"lm_head\.weight")  # a copy of a tied head
+
+    frequencies: npt.NDArray[np.float32]
+    rotated: int
+    activation: str
+    middle: int
+
+    @classmethod
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
+        values, fraction = _without_fraction(values)
+        config = Config(values, label)
+        heads, width = config.count("num_attention_heads"), config.count("hidden_size")
+        size = width // heads
+        rotated = int(size * fraction)
+        frequencies = np.zeros(size // 2, np.float32)
+        frequencies[: rotated // 2] = inverse_frequencies(config, rotated, label)
+        positions = config.count("max_position_embeddings")
+        # No text is longer than the window, so every position attends to all before it.
+        positions = min(positions, config.count("sliding_window", positions), MAX_POSITIONS)
+        shape = cls(
+            label=label,
+            vocab_size=config.count("vocab_size"),
+            width=width,
+            layers=config.count("num_hidden_layers"),
+            heads=Heads(heads, config.count("num_key_value_heads", heads), size, scale=size**-0.5),
+            epsilon=config.number("rms_norm_eps", 1e-5),
+            frequencies=frequencies,
+            rotated=rotated,
+            activation=config.get("hidden_act", "silu"),
+            middle=config.count("intermediate_size"),
+            tied_head=config.flag("tie_word_embeddings", False),
+            positions=positions,
+        )
+        config.must_be("hidden_act", "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
+        config.must_be("is_encoder_decoder", False)
+        config.must_be("attention_bias", False)
+        config.refuse_the_rest(
+            harmless={"embd_pdrop", "resid_pdrop", "original_max_position_embeddings"}
+        )
+        return shape
+
+    def view(self, weights: Weights) -> Weights:
+        return _Paired(weights, self)
+
+    def layer(self, index: int) -> tuple[Block, ...]:
+        at = f"model.layers.{index}"
+        attention = SelfAttention(index, self.heads)
+        return (
+            AttentionBlock(
+                name=f"{at}.self_attn",
+                norm=self._norm(f"{at}.input_layernorm"),
+                reads=Linear.named(f"{at}.self_attn.qkv_proj", widths=attention.widths),
+                middle=attention,
+                writes=Linear.named(f"{at}.self_attn.o_proj"),
+            ),
+            FeedForwardBlock(
+                name=f"{at}.mlp",
+                norm=self._norm(f"{at}.post_attention_layernorm"),
+                reads=Linear.named(f"{at}.mlp.gate_up_proj", widths=(self.middle, self.middle)),
+                middle=Gate(self.activation),
+                writes=Linear.named(f"{at}.mlp.down_proj"),
+            ),
+        )
+
+    @property
+    def last_norm(self) -> RmsNorm:
+        return self._norm("model.norm")
+
+    def encoding(self, g: Graph, positions: Positions) -> Angles:
+        return Rotary(self.frequencies, self.positions).emit(g, positions)
+
+    def _norm(self, name: str) -> RmsNorm:
+        return RmsNorm(f"{name}.weight", self.epsilon)
+
+
+def _without_fraction(values: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    """The config without `partial_rotary_factor`, and its value: the rotated share of a head."""
+    rope = dict(values.get("rope_parameters") or {})
+    top = values.get("partial_rotary_factor")
+    fraction = float(rope.pop("partial_rotary_factor", None) or top or 1.0)
+    if not 0 < fraction <= 1:
+        raise ValueError(f"partial_rotary_factor is {fraction}")
+    rest = {name: value for name, value in values.items() if name != "partial_rotary_factor"}
+    return {**rest, "rope_parameters": rope or None}, fraction
+
+
+class _Paired:
+    """The checkpoint with each head's numbers in the order of full rotary positions.
+
+    In the checkpoint number i of the rotated ones forms a pair with i + rotated / 2; here, as
+    everywhere else, with i + size / 2. Queries and keys have the same order, so scores stay.
+    """
+
+    def __init__(self, weights: Weights, shape: Phi3) -> None:
+        self._weights = weights
+        self.names = weights.names
+        self.shape = weights.shape
+        half, size = shape.rotated // 2, shape.heads.size
+        first, second, rest = np.split(np.arange(size), [half, shape.rotated])
+        left, right = np.split(rest, [size // 2 - half])
+        order = np.concatenate([first, left, second, right])
+        count = shape.heads.count + shape.heads.kv_count
+        heads = (size * np.arange(count)[:, None] + order).reshape(-1)
+        values = np.arange(count * size, (count + shape.heads.kv_count) * size)
+        self._rows = np.concatenate([heads, values])
+
+    def read(self, name: str) -> np.ndarray[Any, Any]:
+        tensor = self._weights.read(name)
+        return tensor[self._rows] if name.endswith("qkv_proj.weight") else tensor

@@ -1,0 +1,55 @@
+"""Weights in 16 bits, activations in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from edgespec.errors import EdgespecError
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.onnx_graph.functions import Function
+from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.quantization.side_by_side import add_biases, split_outputs
+
+__all__ = ["Half"]
+
+
+class Half(NumberFormat):
+    """float16 or bfloat16. ONNX Runtime converts the matrices to float32 when it loads a graph;
+    kernels read them as they are.
+
+    Args:
+        dtype: of the weights.
+        product: the function that multiplies rows with them.
+    """
+
+    def __init__(self, dtype: Any, product: Function) -> None:
+        self._dtype = np.dtype(dtype)
+        self._product = product
+
+    def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
+        rows = g.op.Gather(self._stored(g, [name]), tokens, axis=0)
+        return g.op.Cast(rows, to=ir.DataType.FLOAT)
+
+    def linear(self, g: Graph, x: ir.Value, linear: Linear) -> Sequence[ir.Value]:
+        (y,) = g.call(self._product, x, self._stored(g, linear.weights))
+        return split_outputs(g, add_biases(g, y, linear), linear)
+
+    def _stored(self, g: Graph, names: Sequence[str]) -> ir.Value:
+        """Matrices as one, [Σ out, in]."""
+        return g.stored(
+            f"{'+'.join(names)}.{self._dtype}",
+            lambda: np.concatenate([self._narrow(g, name) for name in names]),
+        )
+
+    def _narrow(self, g: Graph, name: str) -> npt.NDArray[Any]:
+        with np.errstate(over="ignore"):
+            narrow = g.weights.checkpoint_tensor(name).astype(self._dtype)
+        if not np.isfinite(narrow.astype(np.float32)).all():
+            raise EdgespecError(f"tensor {name!r} has numbers beyond {self._dtype}; use bf16")
+        return narrow

@@ -1,0 +1,116 @@
+"""Claim: every block of a layer is fused where an operator computes it, and each other is counted.
+
+The manifest and `edgespec inspect` show the count of each graph, so no family is slow unnoticed.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import onnx
+import pytest
+
+from checkpoints import byte_tokenizer, write_llama, write_t5
+from command import run
+from edgespec.artifact.manifest import FusedBlocks, read_manifest
+from edgespec.errors import EdgespecError
+from edgespec_export.api import export_pair
+from manifests import edit_manifest
+
+SIZES = {
+    "vocab_size": 272,
+    "tokenizer": byte_tokenizer(272),
+    "head_size": 16,
+    "width": 64,
+    "inner": 96,
+}
+
+# Families and options with the fused blocks of each graph, of 3 decoder layers and 1 encoder layer.
+CASES = {
+    "llama": (write_llama, {}, {"decoder": (6, 6)}),
+    "t5 v1.0": (write_t5, {}, {"decoder": (9, 9), "encoder": (1, 2)}),
+    "t5 v1.1": (write_t5, {"gated": True}, {"decoder": (9, 9), "encoder": (1, 2)}),
+    "qwen2, whose biases are separate": (
+        write_llama,
+        {"model_type": "qwen2"},
+        {"decoder": (3, 6)},
+    ),
+    "qwen3, whose heads are normalised": (
+        write_llama,
+        {"model_type": "qwen3"},
+        {"decoder": (3, 6)},
+    ),
+    "an activation without an operator": (
+        write_llama,
+        {"hidden_act": "gelu"},
+        {"decoder": (3, 6)},
+    ),
+    "a width without a factor of two": (
+        write_llama,
+        {"inner": 97},
+        {"decoder": (3, 6)},
+    ),
+    "heads too small for the fused attention": (
+        write_llama,
+        {"head_size": 8},
+        {"decoder": (3, 6)},
+    ),
+}
+
+
+def export(write, options, tmp_path, **settings):
+    source = write(tmp_path / "checkpoint", **{**SIZES, **options})
+    return export_pair(str(source), None, tmp_path / "pair", measure=False, threads=1, **settings)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_fused_blocks_of_each_graph_are_counted(case, tmp_path):
+    write, options, expected = CASES[case]
+    export(write, options, tmp_path, target_formats=["int8"])
+    variant = read_manifest(tmp_path / "pair").target.variants["int8"]
+    assert variant.blocks == {name: FusedBlocks(*counts) for name, counts in expected.items()}
+    for name, path in variant.graphs.items():
+        graph = onnx.load(tmp_path / "pair" / path, load_external_data=False).graph
+        fused = [node for node in graph.node if node.op_type.endswith("Block")]
+        assert len(fused) == variant.blocks[name].fused
+
+
+def test_a_format_without_operators_for_blocks_counts_none(tmp_path):
+    manifest = export(write_llama, {}, tmp_path, target_formats=["fp32", "fp16"])
+    assert [variant.blocks for variant in manifest.target.variants.values()] == [{}, {}]
+
+
+def test_a_compressed_cache_is_a_reason(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="edgespec"):
+        manifest = export(
+            write_llama, {}, tmp_path, target_formats=["int8"], cache_formats=["fp32", "fp16"]
+        )
+    counts = {name: variant.blocks["decoder"] for name, variant in manifest.target.variants.items()}
+    assert counts == {"int8": FusedBlocks(6, 6), "int8-cache-fp16": FusedBlocks(3, 6)}
+    assert (
+        "target int8 decoder-cache-fp16: 3 of 6 blocks fused; not 3 because no operator computes a "
+        "block with their attention or activation" in caplog.text
+    )
+
+
+def test_inspect_shows_the_count(tmp_path):
+    export(write_llama, {"model_type": "qwen2"}, tmp_path, target_formats=["fp32", "int8"])
+    lines = run("inspect", str(tmp_path / "pair")).output.splitlines()
+    assert "    decoder: target/int8/decoder.onnx, 3 of 6 blocks fused" in lines
+    assert "    decoder: target/fp32/decoder.onnx" in lines
+
+
+def test_a_manifest_from_before_the_count_still_loads(tmp_path):
+    export(write_llama, {}, tmp_path, target_formats=["int8"])
+    folder = tmp_path / "pair"
+    edit_manifest(folder, lambda data: data["target"]["variants"]["int8"].pop("blocks"))
+    assert read_manifest(folder).target.variants["int8"].blocks == {}
+
+
+def test_more_fused_blocks_than_there_are_is_one_line(tmp_path):
+    export(write_llama, {}, tmp_path, target_formats=["int8"])
+    folder = tmp_path / "pair"
+    counts = {"decoder": {"fused": 7, "total": 6}}
+    edit_manifest(folder, lambda data: data["target"]["variants"]["int8"].update(blocks=counts))
+    with pytest.raises(EdgespecError, match="fused is 7, total 6"):
+        read_manifest(folder)
