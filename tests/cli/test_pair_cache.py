@@ -220,7 +220,7 @@ def test_a_well_known_target_gets_its_draft_and_the_reason(name, hub, exports, h
 def test_a_proposed_draft_can_be_declined(hub, exports, tmp_path):
     folder = tmp_path / "pair"
     said = run("export", "smollm2-1.7b", "--no-draft", "-o", folder, *ONE).stderr
-    assert "because" not in said
+    assert "--no-draft declines" not in said
     assert hub == [HUB_TARGET]
     assert read_manifest(folder).draft is None
 
@@ -228,7 +228,7 @@ def test_a_proposed_draft_can_be_declined(hub, exports, tmp_path):
 def test_a_draft_that_was_named_is_taken(hub, own_checkpoints, tmp_path):
     _, draft = own_checkpoints
     said = run("export", "smollm2-1.7b", draft, "-o", tmp_path / "pair", *ONE).stderr
-    assert "because" not in said
+    assert "--no-draft declines" not in said
     assert hub == [HUB_TARGET]
 
 

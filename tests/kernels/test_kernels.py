@@ -812,8 +812,8 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
 # --- Candidates ----------------------------------------------------------------------------------
 
 
-# The rows that candidates stand behind, of a line of 9; more than one thread's work, or more than one
-# block of rows, in the last.
+# Parents of candidates in a call of 9 tokens. The last case is more than one thread's work, or more
+# than one block of rows.
 FAMILIES = {
     "one": [0],
     "some": [4, 0, 4, 7],

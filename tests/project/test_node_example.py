@@ -246,7 +246,7 @@ def test_a_target_that_is_not_row_invariant_does_not_verify(chat_folder, tmp_pat
         lambda manifest: manifest["files"].update({"../x.onnx": {"bytes": 1}}),
         lambda manifest: manifest["files"]["tokenizer.json"].update(bytes=1),
         lambda manifest: manifest["files"]["tokenizer.json"].update(sha256="0" * 64),
-        lambda manifest: manifest.update(version=2),
+        lambda manifest: manifest.update(version=3),
     ],
     ids=["leaves the folder", "size", "digest", "version"],
 )

@@ -108,8 +108,10 @@ def defined_in(tree: ast.Module) -> dict[str, ast.AST]:
     """What a module binds at its top level."""
     names: dict[str, ast.AST] = {}
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names[node.name] = node
+        elif isinstance(node, ast.If):
+            names |= defined_in(ast.Module(node.body, []))
         elif isinstance(node, ast.Assign):
             names |= {name.id: node for name in node.targets if isinstance(name, ast.Name)}
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

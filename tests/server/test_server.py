@@ -26,7 +26,7 @@ openai = pytest.importorskip("openai")
 from starlette.testclient import TestClient  # noqa: E402
 
 from edgespec.artifact.chat_format import user_message  # noqa: E402
-from edgespec.errors import shortened  # noqa: E402
+from edgespec.errors import EdgespecError, shortened  # noqa: E402
 from edgespec.server.app import application  # noqa: E402
 from edgespec.server.openai_fields import NEUTRAL, TYPES  # noqa: E402
 
@@ -419,25 +419,25 @@ def test_a_text_that_nobody_waits_for_ends(pair, monkeypatch, streams):
 def test_an_error_after_the_first_token_is_an_event_without_an_end_mark(client, pair, monkeypatch):
     stream = pair.stream
 
-    def overtaken(prompt, **options):
+    def failing(prompt, **options):
         result = stream(prompt, **options)
         chunks = result._chunks
 
         def until():
             yield next(chunks)
-            next(stream("another", max_new_tokens=1))
-            yield from chunks
+            chunks.close()
+            raise EdgespecError("the target cannot be run")
 
         result._chunks = until()
         return result
 
-    monkeypatch.setattr(pair, "stream", overtaken)
+    monkeypatch.setattr(pair, "stream", failing)
     lines = client.post(CHAT, json=chat(stream=True)).text.split("\n\n")
     assert "data: [DONE]" not in lines
     assert json.loads(lines[-2].removeprefix("data: "))["error"]["type"] == "server_error"
     response = client.post(CHAT, json=chat())
     assert response.status_code == 500
-    assert "another text was begun" in response.json()["error"]["message"]
+    assert "the target cannot be run" in response.json()["error"]["message"]
 
 
 # --- the command ---------------------------------------------------------------------------------

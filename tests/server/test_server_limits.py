@@ -334,7 +334,7 @@ def test_a_request_in_flight_is_told_that_the_server_stops(pair, gate):
     ("host", "line"),
     [
         ("", "the host is empty; give an address such as 127.0.0.1, or 0.0.0.0 to listen at every"),
-        ("\udcff", "the host is '\\udcff'; give a name or an IP address"),
+        ("\udcff", "argument 4 is '\\udcff', which is not UTF-8 text"),
         ("a" * 5000, "the host is 'aaaa"),
     ],
     ids=["empty", "byte FF", "long"],
