@@ -1,6 +1,6 @@
 """Claim: a checkpoint's own settings for generating text are read as transformers reads them.
 
-What is out of range, or not supported, is one line in the log, and the export goes on.
+A value out of range, or an unsupported one, is one line in the log; the export continues.
 """
 
 from __future__ import annotations

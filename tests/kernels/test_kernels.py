@@ -1,9 +1,9 @@
-"""Claim: a kernel computes what its function in the graph says, and a row's bits are its own.
+"""Claim: a kernel computes what its operator's body computes, and is row-invariant.
 
-Each operator runs twice, by its kernel and by its body of standard operators. Where both round rows
-to the same 8 bits, results differ by the last bit of a factor at most, for integer products are
-exact; elsewhere they are as near as rounding allows. A row's result never depends on the rows
-beside it.
+Each operator runs twice: by its kernel, and by its body of standard operators. If both round rows
+to the same 8 bits, their results differ by at most the last bit of a factor, because integer
+products are exact. Other results differ by rounding. The bits of a row's result do not depend on
+the other rows of the call.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SamplingKernels = type(vocab_ops_for(np.zeros(1, np.float32)))
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
-MANY = 40  # rows: more than one thread prepares alone, and no multiple of what is computed together
+MANY = 40  # rows: more than one thread prepares, and not a multiple of a tile
 SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
 
 
@@ -67,7 +67,7 @@ SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
 def called(tmp_path, monkeypatch):
     """Calls a function on inputs, by its kernel or by its body.
 
-    What is in `fixed` is a constant of the graph; the kernel packs it when the graph is loaded.
+    The arrays in `fixed` are constants of the graph; the kernel packs them when it is loaded.
     """
     sessions = {}
 
@@ -92,9 +92,9 @@ def one_call(function, inputs, fixed, attributes) -> ir.Model:
     results = g.call(function, *(values[name] for name in function.inputs), **attributes)
     types = [np.float32, np.int64, np.float32, np.float32]
     types = types if function is HEAD else [np.float32] * 3
-    for place, (result, dtype) in enumerate(zip(results, types, strict=False)):
-        width = 4 if place and function is not HEAD else 2
-        g.output(f"result {place}", result, dtype, [None] * width)
+    for index, (result, dtype) in enumerate(zip(results, types, strict=False)):
+        rank = 4 if index and function is not HEAD else 2
+        g.output(f"result {index}", result, dtype, [None] * rank)
     return g.model()
 
 
@@ -119,14 +119,14 @@ def weights_of(rng, width, out):
 
 @pytest.mark.parametrize(("width", "out"), SHAPES)
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 17, MANY])
-def test_a_product_is_the_standard_one_to_the_last_bit(called, rng, width, out, count):
+def test_an_int8_product_equals_that_of_the_standard_operators(called, rng, width, out, count):
     x, fixed = {"x": rows_of(rng, count, width)}, weights_of(rng, width, out)
     (ours,) = called(PRODUCT, x, fixed)
     (theirs,) = called(PRODUCT, x, fixed, kernel=False)
     np.testing.assert_allclose(ours, theirs, rtol=2.5e-7, atol=0)
 
 
-def test_no_rows_are_no_product(called, rng):
+def test_a_product_of_no_rows_has_no_rows(called, rng):
     (y,) = called(PRODUCT, {"x": np.zeros((0, 64), np.float32)}, weights_of(rng, 64, 48))
     assert y.shape == (0, 48)
 
@@ -245,11 +245,11 @@ HEAD_SHAPES = [(64, 48, 64), (512, 300, 512), (576, 200, 64), (100, 33, 4), (4, 
 
 
 @pytest.mark.parametrize(("width", "out", "block"), HEAD_SHAPES)
-def test_a_head_is_near_that_of_the_standard_operators(head, rng, width, out, block):
+def test_a_head_differs_from_the_standard_operators_by_rounding(head, rng, width, out, block):
     x, fixed = rows_of(rng, 9, width), head_of(rng, width, out, block)
     ours = head(x, fixed, choose=0)
     theirs = head(x, fixed, choose=0, kernel=False)
-    largest = 2 * np.sqrt(width)  # of a normed row, turned
+    largest = 2 * np.sqrt(width)  # number in a rotated row of the norm
     largest_step = largest / 127 * 128 * fixed["scale"]
     assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
     tokens, highest = head(x, fixed, choose=1, kernel=False)
@@ -258,25 +258,25 @@ def test_a_head_is_near_that_of_the_standard_operators(head, rng, width, out, bl
 
 
 def like_a_vocabulary(rng, fixed, x):
-    """Makes one output of each row stand out, as in a model that is sure of itself."""
+    """Gives each row one logit far above the others, as in a model with a confident prediction."""
     blocks = x.reshape(len(x), -1, len(fixed["hadamard"]))
     normed = (blocks @ fixed["hadamard"]).reshape(x.shape) * fixed["norm"]
-    turned = (normed.reshape(blocks.shape) @ fixed["hadamard"]).reshape(x.shape)
-    turned /= np.maximum(np.abs(turned).max(axis=1, keepdims=True), 1e-9)
+    rotated = (normed.reshape(blocks.shape) @ fixed["hadamard"]).reshape(x.shape)
+    rotated /= np.maximum(np.abs(rotated).max(axis=1, keepdims=True), 1e-9)
     table = np.clip(rng.normal(size=fixed["table"].shape) * 30, -128, 127)
-    places = rng.choice(len(table), len(x), replace=False)
-    table[places] = np.clip(turned * 90 + rng.normal(size=x.shape), -128, 127)
+    tokens = rng.choice(len(table), len(x), replace=False)
+    table[tokens] = np.clip(rotated * 90 + rng.normal(size=x.shape), -128, 127)
     return fixed | {"table": table.astype(np.int8)}
 
 
 def all_alike(rng, fixed, x):
-    """Outputs of which all but the last bits are the same."""
+    """Rows of the table that differ only in their last three bits."""
     table = np.repeat(fixed["table"][:1] & -8, len(fixed["table"]), axis=0)
     return fixed | {"table": table | rng.integers(0, 8, table.shape, np.int8)}
 
 
 def twins(rng, fixed, x):
-    """The first of equal numbers is the one that counts."""
+    """Each logit occurs twice: the first index is the arg max."""
     table, scale = like_a_vocabulary(rng, fixed, x)["table"], fixed["scale"].copy()
     half = len(table) // 2
     table[half:] = table[: len(table) - half]
@@ -285,7 +285,7 @@ def twins(rng, fixed, x):
 
 
 def strange_scales(rng, fixed, x):
-    """Negative ones, zeros and one that is too large."""
+    """Scales that are negative, zero, or too large for a finite logit."""
     scale = fixed["scale"] * rng.choice([-1, 0, 1], len(fixed["scale"]))
     scale[len(scale) // 3] = 3e38
     return fixed | {"scale": scale.astype(np.float32)}
@@ -297,13 +297,13 @@ TABLES = (lambda rng, fixed, x: fixed, like_a_vocabulary, all_alike, twins, stra
 @pytest.mark.parametrize("table", TABLES, ids=["any", *(table.__name__ for table in TABLES[1:])])
 @pytest.mark.parametrize("count", [1, 4, 9, 17])
 @pytest.mark.parametrize(("width", "out", "block"), [(192, 9001, 64), (100, 5003, 4)])
-def test_chosen_tokens_are_the_arg_max_to_the_last_bit(head, rng, table, count, width, out, block):
+def test_top_tokens_are_the_arg_max_of_the_logits(head, rng, table, count, width, out, block):
     x = rng.normal(size=(count, width)).astype(np.float32)
     if count == 17:
         x[7] = 0  # all logits are the same
     fixed = table(rng, head_of(rng, width, out, block), x)
     logits = head(x, fixed, choose=0)
-    for _ in range(2):  # behind a table that leaves too much open, the second call goes another way
+    for _ in range(2):  # if the bounds exclude too few tokens, the second call searches without
         tokens, highest = head(x, fixed, choose=1)
         np.testing.assert_array_equal(tokens[:, 0], logits.argmax(axis=1))
         np.testing.assert_array_equal(highest[:, 0], logits.max(axis=1))
@@ -311,8 +311,8 @@ def test_chosen_tokens_are_the_arg_max_to_the_last_bit(head, rng, table, count, 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_chosen_tokens_are_those_of_a_search_without_bounds(head, data):
-    """Whatever the numbers: tables whose rows differ in a bit are in here."""
+def test_top_tokens_are_those_of_a_search_without_bounds(head, data):
+    """For all tables, also those whose rows differ in one bit."""
     width, out, count = (data.draw(st.integers(1, most)) for most in (40, 80, 12))
     seed = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     spread = data.draw(st.sampled_from([1, 2, 8, 64, 256]))
@@ -406,47 +406,52 @@ def test_no_rows_have_no_tokens(head, rng):
 # --- Weights of 16 bits ------------------------------------------------------------------------
 
 
-HALVES = {"fp16": (FLOAT16_PRODUCT, np.float16), "bf16": (BFLOAT16_PRODUCT, ml_dtypes.bfloat16)}
-HALF_SHAPES = [(64, 48), (576, 1000), (100, 33), (1024, 17), (4, 1)]  # in, out
+FORMATS_16_BITS = {
+    "fp16": (FLOAT16_PRODUCT, np.float16),
+    "bf16": (BFLOAT16_PRODUCT, ml_dtypes.bfloat16),
+}
+SHAPES_16_BITS = [(64, 48), (576, 1000), (100, 33), (1024, 17), (4, 1)]  # in, out
 
 
-def halves_of(rng, width, out, dtype):
-    """All sizes of numbers that 16 bits have, those below the normal ones among them."""
+def weights_of_16_bits(rng, width, out, dtype):
+    """Weights of all magnitudes that 16 bits can represent, subnormal numbers included."""
     weights = rng.normal(size=(out, width)) * 10.0 ** rng.integers(-7, 3, (out, 1))
     return {"weights": weights.astype(dtype)}
 
 
-@pytest.mark.parametrize("kind", HALVES)
-@pytest.mark.parametrize(("width", "out"), HALF_SHAPES)
+@pytest.mark.parametrize("kind", FORMATS_16_BITS)
+@pytest.mark.parametrize(("width", "out"), SHAPES_16_BITS)
 @pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 17, MANY])
-def test_a_product_with_halves_is_the_standard_one(called, rng, kind, width, out, count):
-    function, dtype = HALVES[kind]
+def test_a_product_with_16_bit_weights_equals_that_of_the_standard_operators(
+    called, rng, kind, width, out, count
+):
+    function, dtype = FORMATS_16_BITS[kind]
     x = {"x": rng.normal(size=(count, width)).astype(np.float32)}
-    fixed = halves_of(rng, width, out, dtype)
+    fixed = weights_of_16_bits(rng, width, out, dtype)
     (ours,) = called(function, x, fixed)
     wide = fixed["weights"].astype(np.float64)
-    size = np.abs(x["x"]) @ np.abs(wide).T  # what rounding is relative to
+    size = np.abs(x["x"]) @ np.abs(wide).T  # rounding errors are relative to it
     assert (np.abs(ours - x["x"] @ wide.T) <= 1e-6 * np.sqrt(width) * size).all()
     if count:
         (theirs,) = called(function, x, fixed, kernel=False)
         assert (np.abs(ours - theirs) <= 2e-6 * np.sqrt(width) * size).all()
 
 
-@pytest.mark.parametrize("kind", HALVES)
-def test_a_product_of_small_integers_with_halves_is_exact(called, rng, kind):
-    """Each output has its own weights, none is lost and none counted twice."""
-    function, dtype = HALVES[kind]
+@pytest.mark.parametrize("kind", FORMATS_16_BITS)
+def test_a_product_of_small_integers_with_16_bit_weights_is_exact(called, rng, kind):
+    """So each weight is used for its own output, and once."""
+    function, dtype = FORMATS_16_BITS[kind]
     weights = rng.integers(-128, 129, (77, 203))
     x = rng.integers(-60, 61, (11, 203)).astype(np.float32)
     (y,) = called(function, {"x": x}, {"weights": weights.astype(dtype)})
     np.testing.assert_array_equal(y, x @ weights.T)
 
 
-@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize("kind", FORMATS_16_BITS)
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_a_row_of_a_product_with_halves_does_not_depend_on_the_others(called, rng, kind, threads):
-    function, dtype = HALVES[kind]
-    fixed = halves_of(rng, 576, 1500, dtype)
+def test_a_product_with_16_bit_weights_is_row_invariant(called, rng, kind, threads):
+    function, dtype = FORMATS_16_BITS[kind]
+    fixed = weights_of_16_bits(rng, 576, 1500, dtype)
     x = rows_of(rng, MANY, 576)
     x[20, 5] = np.nan
     (whole,) = called(function, {"x": x}, fixed)
@@ -457,8 +462,8 @@ def test_a_row_of_a_product_with_halves_does_not_depend_on_the_others(called, rn
         np.testing.assert_array_equal(part, whole[3 : 3 + count])
 
 
-def test_rows_that_do_not_fit_halves_are_refused(called, rng):
-    fixed = halves_of(rng, 64, 48, np.float16)
+def test_rows_that_do_not_fit_16_bit_weights_are_refused(called, rng):
+    fixed = weights_of_16_bits(rng, 64, 48, np.float16)
     with pytest.raises(Exception, match=r"x \[m=2, k=63\] and weights \[n=48, k=64\] differ in k"):
         called(FLOAT16_PRODUCT, {"x": np.zeros((2, 63), np.float32)}, fixed)
 
@@ -577,24 +582,24 @@ def test_attention_to_a_source_is_that_of_the_standard_operators(called, rng, sh
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
 
 
-# --- Half layers -------------------------------------------------------------------------------
+# --- Fused blocks ------------------------------------------------------------------------------
 
 
 STREAM = 96  # columns
 
 
 def cached_parts(rng, count, shape, complete):
-    """What self-attention needs behind its queries, keys and values."""
+    """The inputs of self-attention that follow queries, keys and values."""
     inputs = complete(rng, cached_inputs(rng, shape, count, 70, 70 + count + 3), shape)
     return {name: value for name, value in inputs.items() if name not in ("q", "k", "v")}
 
 
-def half_layer(rng, inner, count):
-    """Inputs, constants and attributes of the fused block around an operator."""
-    half = FUSED_BLOCKS[inner]
+def block_inputs(rng, inner, count):
+    """A fused block, found by its inner operator, with inputs, constants and attributes."""
+    fused = FUSED_BLOCKS[inner]
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
-    if half.closing is PRODUCT:
+    if fused.closing is PRODUCT:
         shape = (4, 2, 16) if inner == "RotaryTreeAttention" else (4, 4, 16)
         heads, kv_heads, size = shape
         attributes |= attributes_of(shape)
@@ -608,17 +613,17 @@ def half_layer(rng, inner, count):
             inputs |= cached_parts(rng, count, shape, complete)
     else:
         middle = 192
-        widths = [middle] * half.columns
+        widths = [middle] * fused.columns
         attributes |= {"blocks": [-1, 64], "rows": [-1, middle]}
     if len(widths) > 1:
         attributes["widths"] = widths
     fixed = {"norm": rng.uniform(0.5, 2, STREAM).astype(np.float32)}
     fixed |= weights_of(rng, STREAM, sum(widths))
     closing = weights_of(rng, middle, STREAM)
-    if half.closing is ROTATED_PRODUCT:
+    if fused.closing is ROTATED_PRODUCT:
         closing = {"hadamard": hadamard(64)} | closing
     fixed |= {f"closing_{name}": value for name, value in closing.items()}
-    return half, inputs, fixed, attributes
+    return fused, inputs, fixed, attributes
 
 
 INNER = {
@@ -627,85 +632,89 @@ INNER = {
 }
 
 
-def by_parts(g, half, inner, values, attributes):
-    """The fused block as a family and a format emit it; what stands between is an output, too."""
+def by_parts(g, fused, inner, values, attributes):
+    """Emits a block operator by operator: its outputs, and the inner operator's as the last."""
 
     def call(function, *given):
         return g.call(function, *given, **{name: attributes[name] for name in function.attributes})
 
-    ordered = [values[name] for name in half.whole.inputs]
+    ordered = [values[name] for name in fused.whole.inputs]
     opening, rest = ordered[:4], ordered[4:]
     with g.block("block"):
         (y,) = call(NORMED_PRODUCT, *opening)
-        parts = g.split(y, attributes["widths"]) if half.columns > 1 else [y]
-        split = len(half.closing.inputs) - 1
+        parts = g.split(y, attributes["widths"]) if fused.columns > 1 else [y]
+        split = len(fused.closing.inputs) - 1
         middle, *others = call(inner, *parts, *rest[:-split])
-        (closed,) = call(half.closing, middle, *rest[-split:])
+        (closed,) = call(fused.closing, middle, *rest[-split:])
         return [g.op.Add(opening[0], closed), *others, middle]
 
 
-def run_by_parts(folder, half, inner, inputs, fixed, attributes, *, seen):
-    """Outputs of the fused block, and the operators that its graph is made of.
+def run_by_parts(folder, fused, inner, inputs, fixed, attributes, *, seen):
+    """Outputs of a block after the pass, and the operators of its graph.
 
     Args:
-        seen: the graph has one more output: what stands in the middle.
+        seen: the inner operator's result is an output of the graph, which prevents the fusion.
     """
     g = Graph("by parts", None)
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
-    results = by_parts(g, half, inner, values, attributes)
-    for place, result in enumerate(results if seen else results[:-1]):
+    results = by_parts(g, fused, inner, values, attributes)
+    for index, result in enumerate(results if seen else results[:-1]):
         g.output(
-            f"result {place}",
+            f"result {index}",
             result,
             np.float32,
-            [None] * (4 if 0 < place < half.whole.outputs else 2),
+            [None] * (4 if 0 < index < fused.whole.outputs else 2),
         )
     model = g.model()
     fuse_blocks(model, g.blocks)
     ir.save(model, folder / "parts.onnx")
     operators = [node.op_type for node in model.graph]
     outputs = open_session(folder / "parts.onnx", Device(2)).run(None, inputs)
-    return outputs[: half.whole.outputs], operators
+    return outputs[: fused.whole.outputs], operators
 
 
 @pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("count", [1, 2, 5, 17, MANY])
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_half_a_layer_has_the_bits_of_its_parts(called, rng, tmp_path, inner, count, threads):
-    half, inputs, fixed, attributes = half_layer(rng, inner, count)
+def test_a_fused_block_has_the_bits_of_its_separate_operators(
+    called, rng, tmp_path, inner, count, threads
+):
+    fused, inputs, fixed, attributes = block_inputs(rng, inner, count)
     parts, operators = run_by_parts(
-        tmp_path, half, INNER[inner], inputs, fixed, attributes, seen=True
+        tmp_path, fused, INNER[inner], inputs, fixed, attributes, seen=True
     )
     assert inner in operators
     for _ in range(3):  # threads do not always meet in the same way
-        whole = called(half.whole, inputs, fixed, threads=threads, **attributes)
+        whole = called(fused.whole, inputs, fixed, threads=threads, **attributes)
         for ours, theirs in zip(whole, parts, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("inner", INNER)
-def test_half_a_layer_is_near_that_of_the_standard_operators(rng, tmp_path, inner, monkeypatch):
-    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
-    given = (tmp_path, half, INNER[inner], inputs, fixed, attributes)
+def test_a_fused_block_differs_from_the_standard_operators_by_rounding(
+    rng, tmp_path, inner, monkeypatch
+):
+    fused, inputs, fixed, attributes = block_inputs(rng, inner, 5)
+    given = (tmp_path, fused, INNER[inner], inputs, fixed, attributes)
     (ours, *_), _ = run_by_parts(*given, seen=False)
     monkeypatch.setenv(SWITCH, "0")
     (theirs, *_), _ = run_by_parts(*given, seen=False)
     added, expected = ours - inputs["x"], theirs - inputs["x"]
-    # A number between two of 8 bits may be rounded to either, and then is off by one in 127.
+    # A number halfway between two of 8 bits may be rounded to either: they differ by 1 of 127.
     assert np.abs(added - expected).max() < 0.03 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("inner", INNER)
-def test_a_block_that_kernels_do_not_know_runs_by_its_body(called, rng, tmp_path, inner):
+def test_a_fused_block_without_a_kernel_runs_by_its_body(called, rng, tmp_path, inner):
     """Graphs of older exports have other names; operators of the body may still have kernels."""
-    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
-    expected = called(half.whole, inputs, fixed, **attributes)
-    model = one_call(half.whole, inputs, fixed, attributes)
-    (node,) = (node for node in model.graph if node.op_type == half.whole.name)
-    node.op_type = f"{half.whole.name}OfBefore"
+    fused, inputs, fixed, attributes = block_inputs(rng, inner, 5)
+    expected = called(fused.whole, inputs, fixed, **attributes)
+    model = one_call(fused.whole, inputs, fixed, attributes)
+    (node,) = (node for node in model.graph if node.op_type == fused.whole.name)
+    node.op_type = f"{fused.whole.name}OfBefore"
     ((identifier, function),) = (
-        item for item in model.functions.items() if item[1].name == half.whole.name
+        item for item in model.functions.items() if item[1].name == fused.whole.name
     )
     del model.functions[identifier]
     function.name = node.op_type
@@ -718,50 +727,51 @@ def test_a_block_that_kernels_do_not_know_runs_by_its_body(called, rng, tmp_path
 
 
 @pytest.mark.parametrize("inner", INNER)
-def test_parts_after_each_other_become_half_a_layer(rng, tmp_path, inner):
-    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
-    given = (tmp_path, half, INNER[inner], inputs, fixed, attributes)
+def test_operators_of_a_declared_block_are_fused(rng, tmp_path, inner):
+    fused, inputs, fixed, attributes = block_inputs(rng, inner, 5)
+    given = (tmp_path, fused, INNER[inner], inputs, fixed, attributes)
     joined, operators = run_by_parts(*given, seen=False)
-    assert operators == [half.whole.name]
+    assert operators == [fused.whole.name]
     parts, _ = run_by_parts(*given, seen=True)
     for ours, theirs in zip(joined, parts, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_key_that_somebody_reads_before_the_end_is_no_part_of_a_whole(rng, tmp_path):
-    half, inputs, fixed, attributes = half_layer(rng, "RotaryTreeAttention", 5)
-    g = Graph("key seen", None)
+def test_a_block_whose_keys_have_another_use_is_not_fused(rng, tmp_path):
+    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryTreeAttention", 5)
+    g = Graph("key used", None)
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
-    out, key, value, _ = by_parts(g, half, INNER["RotaryTreeAttention"], values, attributes)
+    out, key, value, _ = by_parts(g, fused, INNER["RotaryTreeAttention"], values, attributes)
     results = ((out, 2), (key, 4), (value, 4), (g.op.Identity(key), 4))
-    for place, (result, rank) in enumerate(results):
-        g.output(f"result {place}", result, np.float32, [None] * rank)
+    for index, (result, rank) in enumerate(results):
+        g.output(f"result {index}", result, np.float32, [None] * rank)
     model = g.model()
     fusion = fuse_blocks(model, g.blocks)
-    assert half.whole.name not in [node.op_type for node in model.graph]
+    assert fused.whole.name not in [node.op_type for node in model.graph]
     assert str(fusion) == (
-        "0 of 1 blocks fused; not 1 because other operators use the outputs of RotaryTreeAttention"
+        "0 of 1 blocks fused; block (1) not fused: other operators use the outputs of "
+        "RotaryTreeAttention"
     )
 
 
 def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
-    half, inputs, fixed, attributes = half_layer(rng, "SiluGate", 5)
+    fused, inputs, fixed, attributes = block_inputs(rng, "SiluGate", 5)
     wrong = fixed | weights_of(rng, STREAM, 300)
     with pytest.raises(EdgespecError, match=r"weights make 300 columns; 2 \* 192 fit"):
-        called(half.whole, inputs, wrong, **attributes)
-    half, inputs, fixed, attributes = half_layer(rng, "RotaryTreeAttention", 5)
+        called(fused.whole, inputs, wrong, **attributes)
+    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryTreeAttention", 5)
     wrong = fixed | weights_of(rng, STREAM, 136)
     with pytest.raises(EdgespecError, match="weights make 136 columns; queries, keys and values"):
-        called(half.whole, inputs, wrong, **attributes)
+        called(fused.whole, inputs, wrong, **attributes)
 
 
-# --- Rows are apart ----------------------------------------------------------------------------
+# --- Row invariance ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("name", ["plain", "normed", "turned"])
-def test_a_row_of_a_product_does_not_depend_on_the_others(called, rng, name, threads):
+@pytest.mark.parametrize("name", ["plain", "normed", "rotated"])
+def test_an_int8_product_is_row_invariant(called, rng, name, threads):
     fixed = weights_of(rng, 576, 200)
     function, more, attributes = {
         "plain": (PRODUCT, {}, {}),
@@ -770,7 +780,7 @@ def test_a_row_of_a_product_does_not_depend_on_the_others(called, rng, name, thr
             {"norm": np.ones(576, np.float32)},
             {"epsilon": 1e-5, "step": 4 / 127},
         ),
-        "turned": (
+        "rotated": (
             ROTATED_PRODUCT,
             {"hadamard": hadamard(64)},
             {"blocks": [-1, 64], "rows": [-1, 576]},
@@ -788,12 +798,12 @@ def test_a_row_of_a_product_does_not_depend_on_the_others(called, rng, name, thr
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("past", [0, 500, 2000])
 def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, kind, past):
-    """One call of many, and the same positions in calls of 1, 2, 5, 9 and what is left."""
+    """One call, and the same positions in calls of 1, 2, 5, 9 and the remaining ones."""
     function, complete = KINDS[kind]
     whole = complete(rng, cached_inputs(rng, shape, MANY, past, past + MANY), shape)
     expected, *cache = called(function, whole, {}, **attributes_of(shape))
     keys, values = whole["past_key"], whole["past_value"]
-    for place, (start, end) in enumerate(pairwise([0, 1, 3, 8, 17, MANY])):
+    for call, (start, end) in enumerate(pairwise([0, 1, 3, 8, 17, MANY])):
         part = {name: whole[name][start:end] for name in "qkv"}
         part |= {"past_key": keys, "past_value": values}
         part |= {"last": np.array([past + end - 1], np.int32)}
@@ -802,7 +812,7 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
             part |= {name: whole[name][:, start:end] for name in ("cos", "sin")}
         else:
             part["bias"] = np.ascontiguousarray(whole["bias"][:, :, start:end, : past + end])
-        threads = 1 + place % 2
+        threads = 1 + call % 2
         out, keys, values = called(function, part, {}, threads=threads, **attributes_of(shape))
         np.testing.assert_array_equal(out, expected[start:end])
     np.testing.assert_array_equal(keys, cache[0])
@@ -812,20 +822,19 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
 # --- Candidates ----------------------------------------------------------------------------------
 
 
-# Parents of candidates in a call of 9 tokens. The last case is more than one thread's work, or more
-# than one block of rows.
+# Parents of candidates in a call of 9 tokens. The last case is the work of several threads.
 FAMILIES = {
     "one": [0],
     "some": [4, 0, 4, 7],
-    "more than in line": [3, 6, 1, 1, 0, 5, 7, 2, 2, 7] * 4,
+    "more than drafted tokens": [3, 6, 1, 1, 0, 5, 7, 2, 2, 7] * 4,
 }
 LINE = 9
 
 
 def with_candidates(rng, line, parents, kind):
-    """A call in which candidates follow a line; their angles are of the places where they stand."""
+    """A call of drafted tokens and candidates; a candidate's position is that after its parent."""
     count, past = len(parents), int(line["total"]) - LINE
-    places = np.array(parents) + 1
+    positions = np.array(parents) + 1
     tree = dict(line)
     for name in "qkv":
         new = rng.normal(size=(count, line[name].shape[1])).astype(np.float32)
@@ -835,7 +844,7 @@ def with_candidates(rng, line, parents, kind):
     tree["parents"] = np.array(parents, np.int64)
     if kind == "rotary":
         for name in ("cos", "sin"):
-            tree[name] = np.concatenate([line[name], line[name][:, places]], axis=1)
+            tree[name] = np.concatenate([line[name], line[name][:, positions]], axis=1)
     else:
         size = (1, line["bias"].shape[1], LINE + count, total)
         tree["bias"] = rng.normal(size=size).astype(np.float32)
@@ -843,9 +852,9 @@ def with_candidates(rng, line, parents, kind):
     return tree
 
 
-def alone_behind(tree, place, row, past, kind):
-    """The call in which a candidate stands where it would in a line: behind `place` rows of it."""
-    rows = [*range(place), row]
+def as_drafted(tree, position, row, past, kind):
+    """The call that has a candidate, row `row` of `tree`, as a drafted token at `position`."""
+    rows = [*range(position), row]
     part = {name: tree[name][rows] for name in "qkv"}
     part |= {name: tree[name] for name in PAST} | {"parents": np.zeros(0, np.int64)}
     total = past + len(rows)
@@ -858,9 +867,11 @@ def alone_behind(tree, place, row, past, kind):
 @pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("parents", FAMILIES.values(), ids=FAMILIES)
-# Tiles of 32 and 64 keys and chunks of 256 begin in or behind the line, and one in its middle.
+# Tiles of 32 and 64 keys and chunks of 256 begin inside the drafted tokens, and after them.
 @pytest.mark.parametrize("past", [0, 29, 60, 247, 251, 255, 1020])
-def test_a_candidate_has_the_bits_that_it_has_in_a_line(called, rng, shape, kind, parents, past):
+def test_a_candidate_has_the_bits_that_it_has_as_a_drafted_token(
+    called, rng, shape, kind, parents, past
+):
     function, complete = KINDS[kind]
     capacity = past + LINE + len(parents)
     line = complete(rng, cached_inputs(rng, shape, LINE, past, capacity), shape)
@@ -870,12 +881,12 @@ def test_a_candidate_has_the_bits_that_it_has_in_a_line(called, rng, shape, kind
         out, *cache = called(function, tree, {}, threads=threads, **attributes_of(shape))
         np.testing.assert_array_equal(out[:LINE], expected)
         for candidate, parent in enumerate(parents):
-            row, place = LINE + candidate, parent + 1
-            part = alone_behind(tree, place, row, past, kind)
+            row, position = LINE + candidate, parent + 1
+            part = as_drafted(tree, position, row, past, kind)
             alone, *its_cache = called(function, part, {}, **attributes_of(shape))
-            np.testing.assert_array_equal(out[row], alone[place])
+            np.testing.assert_array_equal(out[row], alone[position])
             for ours, theirs in zip(cache, its_cache, strict=True):
-                np.testing.assert_array_equal(ours[:, :, past + row], theirs[:, :, past + place])
+                np.testing.assert_array_equal(ours[:, :, past + row], theirs[:, :, past + position])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -906,20 +917,20 @@ ROWS = arrays.arrays(
 
 @needs_sampling
 @given(ROWS)
-def test_the_largest_number_is_the_first_of_them(row):
+def test_the_arg_max_is_the_first_of_equal_maxima(row):
     assert SamplingKernels().arg_max(row) == int(row.argmax())
 
 
 @needs_sampling
 @given(ROWS, st.integers(0, 699))
-def test_a_number_that_is_none_is_found(row, place):
-    row[place % len(row)] = np.nan
+def test_a_nan_is_the_arg_max(row, index):
+    row[index % len(row)] = np.nan
     assert SamplingKernels().arg_max(row) == int(row.argmax())
 
 
 @needs_sampling
 @given(ROWS.filter(lambda row: np.isfinite(row.max())), st.sampled_from([0.3, 1.0, 2.5]))
-def test_weights_are_numpys_but_for_rounding(row, temperature):
+def test_weights_differ_from_those_of_numpy_by_rounding(row, temperature):
     ours, theirs = np.empty_like(row), np.empty_like(row)
     totals = [
         arithmetic.exp_weights(row, float(row.max()), temperature, out)
@@ -935,20 +946,20 @@ WEIGHTS = arrays.arrays(
 ).filter(lambda row: row.any())
 
 
-HALVINGS = arrays.arrays(
+POWERS_OF_TWO = arrays.arrays(
     np.float32, st.integers(1, 700), elements=st.sampled_from([*range(-9, 1), -200, -np.inf])
 ).filter(lambda row: row.max() == 0)
 
 
 @needs_sampling
-@given(HALVINGS, st.sampled_from([0.05, 0.5, 0.9, 0.95, 0.999]))
+@given(POWERS_OF_TWO, st.sampled_from([0.05, 0.5, 0.9, 0.95, 0.999]))
 def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
-    """Of equal weights the first: the temperature makes weights of whole powers of two."""
+    """The temperature turns these rows into powers of two, so the sums are exact."""
     found = []
     for arithmetic in (SamplingKernels(), NumpyVocabOps()):
-        places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
-        count = arithmetic.nucleus(row, 0.0, 1 / np.log(2), share, places, weights)
-        found.append((places[:count], weights[:count]))
+        indices, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
+        count = arithmetic.nucleus(row, 0.0, 1 / np.log(2), share, indices, weights)
+        found.append((indices[:count], weights[:count]))
     (ours, our_weights), (theirs, their_weights) = found
     np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_allclose(our_weights, their_weights, rtol=2e-5, atol=1e-37)
@@ -957,20 +968,20 @@ def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
 @needs_sampling
 def test_a_flat_distribution_has_a_nucleus_of_almost_all_tokens():
     row = np.zeros(49152, np.float32)
-    places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
-    assert SamplingKernels().nucleus(row, 0.0, 1.0, 0.75, places, weights) == 36864
-    np.testing.assert_array_equal(places[:36864], np.arange(36864))
+    indices, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
+    assert SamplingKernels().nucleus(row, 0.0, 1.0, 0.75, indices, weights) == 36864
+    np.testing.assert_array_equal(indices[:36864], np.arange(36864))
 
 
 @needs_sampling
 @given(WEIGHTS, st.floats(0, 1, exclude_max=True))
 def test_a_draw_is_the_one_that_numpy_makes(weights, uniform):
-    """All of these sums are exact, so no draw falls between two roundings."""
+    """All sums of these weights are exact, so both find the same index."""
     assert SamplingKernels().draw(weights, uniform) == NumpyVocabOps().draw(weights, uniform)
 
 
 @needs_sampling
-def test_a_draw_at_the_very_end_is_the_last_place_with_weight():
+def test_a_draw_with_uniform_1_is_the_last_index_with_weight():
     weights = np.zeros(1000, np.float32)
     weights[[3, 600]] = [0.1, 0.2]
     assert SamplingKernels().draw(weights, float(np.nextafter(1.0, 0))) == 600
@@ -979,19 +990,20 @@ def test_a_draw_at_the_very_end_is_the_last_place_with_weight():
 
 @needs_sampling
 @given(WEIGHTS, WEIGHTS, st.sampled_from([1.0, 0.5]), st.randoms(use_true_random=False))
-def test_an_excess_is_numpys(p, q, factor, probability):
-    places = np.array(sorted(probability.sample(range(1400), len(q))), np.int64)
+def test_an_excess_equals_that_of_numpy(p, q, factor, random):
+    indices = np.array(sorted(random.sample(range(1400), len(q))), np.int64)
     np.testing.assert_array_equal(
-        SamplingKernels().excess(p, factor, q, places), NumpyVocabOps().excess(p, factor, q, places)
+        SamplingKernels().excess(p, factor, q, indices),
+        NumpyVocabOps().excess(p, factor, q, indices),
     )
 
 
 @needs_sampling
-def test_tokens_of_any_integers_have_an_excess():
+def test_an_excess_takes_indices_of_any_integer_type_and_stride():
     p, q = np.full(40, 0.025, np.float32), np.full(3, 0.1, np.float32)
-    for places in (np.array([1, 5, 9], np.int32), np.arange(6)[::2]):
-        expected = NumpyVocabOps().excess(p, 1, q, places)
-        np.testing.assert_array_equal(vocab_ops_for(p, q).excess(p, 1, q, places), expected)
+    for indices in (np.array([1, 5, 9], np.int32), np.arange(6)[::2]):
+        expected = NumpyVocabOps().excess(p, 1, q, indices)
+        np.testing.assert_array_equal(vocab_ops_for(p, q).excess(p, 1, q, indices), expected)
 
 
 @needs_sampling
@@ -1073,11 +1085,11 @@ BODIES = [
     (RELU, {}, "Relu"),
     *(
         (
-            half.whole,
-            {n: [1] * half.columns if n == "widths" else 1.0 for n in half.whole.attributes},
-            f"RMSNormInt8MatMul {'Split ' * (half.columns > 1)}{inner} {half.closing.name} Add",
+            fused.whole,
+            {n: [1] * fused.columns if n == "widths" else 1.0 for n in fused.whole.attributes},
+            f"RMSNormInt8MatMul {'Split ' * (fused.columns > 1)}{inner} {fused.closing.name} Add",
         )
-        for inner, half in FUSED_BLOCKS.items()
+        for inner, fused in FUSED_BLOCKS.items()
     ),
 ]
 

@@ -32,11 +32,11 @@ def types(tensors):
 
 @pytest.mark.parametrize("inner", FUSED_BLOCKS)
 def test_a_fused_block_takes_what_its_operators_take(inner):
-    half, middle = FUSED_BLOCKS[inner], OPERATORS[inner]
+    fused, middle = FUSED_BLOCKS[inner], OPERATORS[inner]
     block, opening, closing = (
-        OPERATORS[function.name] for function in (half.whole, NORMED_PRODUCT, half.closing)
+        OPERATORS[function.name] for function in (fused.whole, NORMED_PRODUCT, fused.closing)
     )
-    parts = (*opening.inputs, *middle.inputs[half.columns :], *closing.inputs[1:])
+    parts = (*opening.inputs, *middle.inputs[fused.columns :], *closing.inputs[1:])
     assert types(block.inputs) == types(parts)
     assert types(block.outputs) == types(middle.outputs)
     attributes = {*opening.attributes, *middle.attributes, *closing.attributes}

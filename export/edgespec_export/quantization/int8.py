@@ -85,6 +85,7 @@ class Int8(NumberFormat):
         return split_outputs(g, add_biases(g, y, linear), linear)
 
     def down_proj(self, g: Graph, x: ir.Value, linear: Linear) -> ir.Value:
+        """The graph rotates x. An odd width has no Hadamard matrix: x is then not rotated."""
         (name,) = linear.weights
         width = g.weights.shape(name)[1]
         size = block_size(width, INNER_BLOCK)
