@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 __all__ = ["RmsNorm", "rms_norm"]
@@ -13,7 +13,7 @@ __all__ = ["RmsNorm", "rms_norm"]
 class RmsNorm(Protocol):
     """A T5 or Llama norm module of transformers."""
 
-    weight: Tensor
+    weight: nn.Parameter
     variance_epsilon: float
 
 
