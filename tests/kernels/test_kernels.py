@@ -42,14 +42,14 @@ from edgespec_export.operators.attention_ops import (
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
-from edgespec_export.operators.half_ops import BFLOAT16_PRODUCT, FLOAT16_PRODUCT
+from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
 from edgespec_export.operators.int8_ops import (
-    HEAD,
-    NORMED_PRODUCT,
-    PRODUCT,
-    ROTATED_PRODUCT,
-    ROTATED_ROWS,
-    TABLE_ROWS,
+    HADAMARD_INT8_MATMUL,
+    HADAMARD_ROTATION,
+    INT8_EMBEDDING,
+    INT8_HEAD,
+    INT8_MATMUL,
+    RMS_NORM_INT8_MATMUL,
 )
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
@@ -91,9 +91,9 @@ def one_call(function, inputs, fixed, attributes) -> ir.Model:
     values |= {name: g.constant(value, value.dtype) for name, value in fixed.items()}
     results = g.call(function, *(values[name] for name in function.inputs), **attributes)
     types = [np.float32, np.int64, np.float32, np.float32]
-    types = types if function is HEAD else [np.float32] * 3
+    types = types if function is INT8_HEAD else [np.float32] * 3
     for index, (result, dtype) in enumerate(zip(results, types, strict=False)):
-        rank = 4 if index and function is not HEAD else 2
+        rank = 4 if index and function is not INT8_HEAD else 2
         g.output(f"result {index}", result, dtype, [None] * rank)
     return g.model()
 
@@ -121,20 +121,20 @@ def weights_of(rng, width, out):
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 17, MANY])
 def test_an_int8_product_equals_that_of_the_standard_operators(called, rng, width, out, count):
     x, fixed = {"x": rows_of(rng, count, width)}, weights_of(rng, width, out)
-    (ours,) = called(PRODUCT, x, fixed)
-    (theirs,) = called(PRODUCT, x, fixed, kernel=False)
+    (ours,) = called(INT8_MATMUL, x, fixed)
+    (theirs,) = called(INT8_MATMUL, x, fixed, kernel=False)
     np.testing.assert_allclose(ours, theirs, rtol=2.5e-7, atol=0)
 
 
 def test_a_product_of_no_rows_has_no_rows(called, rng):
-    (y,) = called(PRODUCT, {"x": np.zeros((0, 64), np.float32)}, weights_of(rng, 64, 48))
+    (y,) = called(INT8_MATMUL, {"x": np.zeros((0, 64), np.float32)}, weights_of(rng, 64, 48))
     assert y.shape == (0, 48)
 
 
 def test_a_row_that_is_no_numbers_stays_none(called, rng):
     x = rows_of(rng, 5, 64)
     x[3, 7] = np.nan
-    (y,) = called(PRODUCT, {"x": x}, weights_of(rng, 64, 48))
+    (y,) = called(INT8_MATMUL, {"x": x}, weights_of(rng, 64, 48))
     assert np.isnan(y[3]).all()
     assert np.isfinite(np.delete(y, 3, axis=0)).all()
 
@@ -144,7 +144,7 @@ def test_a_row_that_cannot_be_normed_is_none(called, rng, strange):
     x = rng.normal(size=(5, 64)).astype(np.float32)
     x[3, 7] = strange
     fixed = {"norm": np.ones(64, np.float32)} | weights_of(rng, 64, 48)
-    (y,) = called(NORMED_PRODUCT, {"x": x}, fixed, epsilon=1e-5, step=4 / 127)
+    (y,) = called(RMS_NORM_INT8_MATMUL, {"x": x}, fixed, epsilon=1e-5, step=4 / 127)
     assert np.isnan(y[3]).all()
     assert np.isfinite(np.delete(y, 3, axis=0)).all()
 
@@ -156,8 +156,8 @@ def test_a_normed_product_is_near_that_of_the_standard_operators(called, rng, wi
     norm = {"norm": rng.uniform(0.5, 2, width).astype(np.float32)}
     fixed = norm | weights_of(rng, width, out)
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
-    (ours,) = called(NORMED_PRODUCT, x, fixed, **attributes)
-    (theirs,) = called(NORMED_PRODUCT, x, fixed, kernel=False, **attributes)
+    (ours,) = called(RMS_NORM_INT8_MATMUL, x, fixed, **attributes)
+    (theirs,) = called(RMS_NORM_INT8_MATMUL, x, fixed, kernel=False, **attributes)
     largest_step = 4 / 127 * 128 * fixed["scale"]  # what one number rounded otherwise changes
     assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
     assert (ours == theirs).mean() > 0.8
@@ -170,8 +170,8 @@ def test_a_rotated_product_is_near_that_of_the_standard_operators(called, rng, w
     x = {"x": rows_of(rng, 9, width)}
     fixed = {"hadamard": hadamard(block)} | weights_of(rng, width, 70)
     attributes = {"blocks": [-1, block], "rows": [-1, width]}
-    (ours,) = called(ROTATED_PRODUCT, x, fixed, **attributes)
-    (theirs,) = called(ROTATED_PRODUCT, x, fixed, kernel=False, **attributes)
+    (ours,) = called(HADAMARD_INT8_MATMUL, x, fixed, **attributes)
+    (theirs,) = called(HADAMARD_INT8_MATMUL, x, fixed, kernel=False, **attributes)
     largest = np.abs(x["x"]).max(axis=1, keepdims=True) * np.sqrt(block)
     largest_step = largest / 127 * 128 * fixed["scale"]
     assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
@@ -182,8 +182,8 @@ def test_a_rotated_product_is_near_that_of_the_standard_operators(called, rng, w
 def test_rotated_rows_are_those_of_the_standard_operators(called, rng, width, block):
     inputs, fixed = {"x": rows_of(rng, MANY, width)}, {"hadamard": hadamard(block)}
     attributes = {"blocks": [-1, block], "rows": [-1, width]}
-    (ours,) = called(ROTATED_ROWS, inputs, fixed, **attributes)
-    (theirs,) = called(ROTATED_ROWS, inputs, fixed, kernel=False, **attributes)
+    (ours,) = called(HADAMARD_ROTATION, inputs, fixed, **attributes)
+    (theirs,) = called(HADAMARD_ROTATION, inputs, fixed, kernel=False, **attributes)
     largest = np.abs(inputs["x"]).max(axis=1, keepdims=True)
     assert (np.abs(ours - theirs) <= 2e-6 * largest * np.sqrt(block)).all()
 
@@ -191,8 +191,8 @@ def test_rotated_rows_are_those_of_the_standard_operators(called, rng, width, bl
 def test_rows_of_a_table_are_those_of_the_standard_operators(called, rng):
     fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
     tokens = {"tokens": np.array([32, 0, 7, 7], np.int64)}
-    (ours,) = called(TABLE_ROWS, tokens, fixed)
-    (theirs,) = called(TABLE_ROWS, tokens, fixed, kernel=False)
+    (ours,) = called(INT8_EMBEDDING, tokens, fixed)
+    (theirs,) = called(INT8_EMBEDDING, tokens, fixed, kernel=False)
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -200,7 +200,7 @@ def test_rows_of_a_table_are_those_of_the_standard_operators(called, rng):
 def test_a_token_that_a_table_lacks_is_refused(called, rng, token):
     fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
     with pytest.raises(Exception, match=rf"token {token} is not in the table of 33 tokens"):
-        called(TABLE_ROWS, {"tokens": np.array([token], np.int64)}, fixed)
+        called(INT8_EMBEDDING, {"tokens": np.array([token], np.int64)}, fixed)
 
 
 def test_a_rotation_that_is_none_is_refused(called, rng):
@@ -208,7 +208,9 @@ def test_a_rotation_that_is_none_is_refused(called, rng):
     other = np.eye(64, dtype=np.float32)
     fixed = {"hadamard": other} | weights_of(rng, 64, 8)
     with pytest.raises(EdgespecError, match="Hadamard"):
-        called(ROTATED_PRODUCT, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64])
+        called(
+            HADAMARD_INT8_MATMUL, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64]
+        )
 
 
 # --- The head ----------------------------------------------------------------------------------
@@ -231,7 +233,7 @@ def head(called):
         width, block = fixed["table"].shape[1], len(fixed["hadamard"])
         attributes = {"epsilon": 1e-5, "blocks": [-1, block], "rows": [-1, width]}
         inputs = {"x": x, "choose": np.array([choose], np.int64)}
-        results = called(HEAD, inputs, fixed, **attributes, **how)
+        results = called(INT8_HEAD, inputs, fixed, **attributes, **how)
         first, count = ((0, 1), (1, 2), (1, 3))[choose]
         wanted = results[first : first + count]
         rest = results[:first] + results[first + count :]
@@ -344,7 +346,7 @@ def test_how_probable_the_best_tokens_are_is_their_softmax(head, rng, count, ker
 def test_of_fewer_outputs_the_best_ones_are_refused(called, rng):
     inputs = {"x": rows_of(rng, 2, 4), "choose": np.array([2], np.int64)}
     with pytest.raises(Exception, match="3 tokens of a table of 2"):
-        called(HEAD, inputs, head_of(rng, 4, 2, 1), epsilon=1e-5, blocks=[-1, 1], rows=[-1, 4])
+        called(INT8_HEAD, inputs, head_of(rng, 4, 2, 1), epsilon=1e-5, blocks=[-1, 1], rows=[-1, 4])
 
 
 @pytest.mark.parametrize("wish", [-1, 3])
@@ -352,7 +354,7 @@ def test_who_asks_for_something_else_is_told(called, rng, wish):
     fixed = head_of(rng, 64, 48, 64)
     inputs = {"x": rows_of(rng, 2, 64), "choose": np.array([wish], np.int64)}
     with pytest.raises(Exception, match=f"choose is {wish}; give 0"):
-        called(HEAD, inputs, fixed, epsilon=1e-5, blocks=[-1, 64], rows=[-1, 64])
+        called(INT8_HEAD, inputs, fixed, epsilon=1e-5, blocks=[-1, 64], rows=[-1, 64])
 
 
 def test_a_token_is_chosen_alike_whatever_is_beside_it(head, rng):
@@ -407,8 +409,8 @@ def test_no_rows_have_no_tokens(head, rng):
 
 
 FORMATS_16_BITS = {
-    "fp16": (FLOAT16_PRODUCT, np.float16),
-    "bf16": (BFLOAT16_PRODUCT, ml_dtypes.bfloat16),
+    "fp16": (FLOAT16_MATMUL, np.float16),
+    "bf16": (BFLOAT16_MATMUL, ml_dtypes.bfloat16),
 }
 SHAPES_16_BITS = [(64, 48), (576, 1000), (100, 33), (1024, 17), (4, 1)]  # in, out
 
@@ -465,7 +467,7 @@ def test_a_product_with_16_bit_weights_is_row_invariant(called, rng, kind, threa
 def test_rows_that_do_not_fit_16_bit_weights_are_refused(called, rng):
     fixed = weights_of_16_bits(rng, 64, 48, np.float16)
     with pytest.raises(Exception, match=r"x \[m=2, k=63\] and weights \[n=48, k=64\] differ in k"):
-        called(FLOAT16_PRODUCT, {"x": np.zeros((2, 63), np.float32)}, fixed)
+        called(FLOAT16_MATMUL, {"x": np.zeros((2, 63), np.float32)}, fixed)
 
 
 # --- Gates -------------------------------------------------------------------------------------
@@ -599,7 +601,7 @@ def block_inputs(rng, inner, count):
     fused = FUSED_BLOCKS[inner]
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
-    if fused.closing is PRODUCT:
+    if fused.closing is INT8_MATMUL:
         shape = (4, 2, 16) if inner == "RotaryTreeAttention" else (4, 4, 16)
         heads, kv_heads, size = shape
         attributes |= attributes_of(shape)
@@ -620,7 +622,7 @@ def block_inputs(rng, inner, count):
     fixed = {"norm": rng.uniform(0.5, 2, STREAM).astype(np.float32)}
     fixed |= weights_of(rng, STREAM, sum(widths))
     closing = weights_of(rng, middle, STREAM)
-    if fused.closing is ROTATED_PRODUCT:
+    if fused.closing is HADAMARD_INT8_MATMUL:
         closing = {"hadamard": hadamard(64)} | closing
     fixed |= {f"closing_{name}": value for name, value in closing.items()}
     return fused, inputs, fixed, attributes
@@ -641,7 +643,7 @@ def by_parts(g, fused, inner, values, attributes):
     ordered = [values[name] for name in fused.whole.inputs]
     opening, rest = ordered[:4], ordered[4:]
     with g.block("block"):
-        (y,) = call(NORMED_PRODUCT, *opening)
+        (y,) = call(RMS_NORM_INT8_MATMUL, *opening)
         parts = g.split(y, attributes["widths"]) if fused.columns > 1 else [y]
         split = len(fused.closing.inputs) - 1
         middle, *others = call(inner, *parts, *rest[:-split])
@@ -774,14 +776,14 @@ def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
 def test_an_int8_product_is_row_invariant(called, rng, name, threads):
     fixed = weights_of(rng, 576, 200)
     function, more, attributes = {
-        "plain": (PRODUCT, {}, {}),
+        "plain": (INT8_MATMUL, {}, {}),
         "normed": (
-            NORMED_PRODUCT,
+            RMS_NORM_INT8_MATMUL,
             {"norm": np.ones(576, np.float32)},
             {"epsilon": 1e-5, "step": 4 / 127},
         ),
         "rotated": (
-            ROTATED_PRODUCT,
+            HADAMARD_INT8_MATMUL,
             {"hadamard": hadamard(64)},
             {"blocks": [-1, 64], "rows": [-1, 576]},
         ),
@@ -1050,19 +1052,23 @@ def test_other_numbers_than_floats_are_left_to_numpy(rng):
 ROUNDED = "Abs ReduceMax Mul Max Div QuantizeLinear"
 SCALED = "MatMulInteger Cast Mul Mul"
 BODIES = [
-    (PRODUCT, {}, f"{ROUNDED} {SCALED}"),
-    (NORMED_PRODUCT, {"epsilon": 1e-5, "step": 0.1}, f"RMSNormalization QuantizeLinear {SCALED}"),
+    (INT8_MATMUL, {}, f"{ROUNDED} {SCALED}"),
     (
-        ROTATED_PRODUCT,
+        RMS_NORM_INT8_MATMUL,
+        {"epsilon": 1e-5, "step": 0.1},
+        f"RMSNormalization QuantizeLinear {SCALED}",
+    ),
+    (
+        HADAMARD_INT8_MATMUL,
         {"blocks": [-1, 2], "rows": [-1, 4]},
         f"Reshape MatMul Reshape {ROUNDED} {SCALED}",
     ),
-    (FLOAT16_PRODUCT, {}, "Cast Gemm"),
-    (BFLOAT16_PRODUCT, {}, "Cast Gemm"),
-    (TABLE_ROWS, {}, "Gather Cast Gather Unsqueeze Mul"),
-    (ROTATED_ROWS, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
+    (FLOAT16_MATMUL, {}, "Cast Gemm"),
+    (BFLOAT16_MATMUL, {}, "Cast Gemm"),
+    (INT8_EMBEDDING, {}, "Gather Cast Gather Unsqueeze Mul"),
+    (HADAMARD_ROTATION, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
     (
-        HEAD,
+        INT8_HEAD,
         {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},
         "Reshape MatMul Reshape RMSNormalization Transpose Reshape MatMul Reshape "
         f"{ROUNDED} {SCALED} Min Shape Mul Slice Max Slice Mul Sub Max TopK Slice Slice Div Mul "

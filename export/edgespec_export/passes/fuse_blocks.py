@@ -34,7 +34,11 @@ from edgespec_export.operators.attention_ops import (
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
-from edgespec_export.operators.int8_ops import NORMED_PRODUCT, PRODUCT, ROTATED_PRODUCT
+from edgespec_export.operators.int8_ops import (
+    HADAMARD_INT8_MATMUL,
+    INT8_MATMUL,
+    RMS_NORM_INT8_MATMUL,
+)
 
 __all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 
@@ -55,7 +59,7 @@ class FusedBlock:
 
 
 def _fused_block(name: str, columns: int, inner: Function, closing: Function) -> FusedBlock:
-    opening = NORMED_PRODUCT
+    opening = RMS_NORM_INT8_MATMUL
     first, last = len(opening.inputs), len(closing.inputs) - 1
 
     def emit(f: Body, *inputs: ir.Value) -> Sequence[ir.Value]:
@@ -72,12 +76,12 @@ def _fused_block(name: str, columns: int, inner: Function, closing: Function) ->
 FUSED_BLOCKS = {
     inner.name: _fused_block(name, columns, inner, closing)
     for name, columns, inner, closing in (
-        ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, PRODUCT),
-        ("BiasedAttentionBlock", 3, BIASED_ATTENTION, PRODUCT),
-        ("CrossAttentionBlock", 1, SOURCE_ATTENTION, PRODUCT),
-        ("SiluFeedForwardBlock", 2, SILU_GATE, ROTATED_PRODUCT),
-        ("GeluFeedForwardBlock", 2, GELU_GATE, ROTATED_PRODUCT),
-        ("ReluFeedForwardBlock", 1, RELU, ROTATED_PRODUCT),
+        ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, INT8_MATMUL),
+        ("BiasedAttentionBlock", 3, BIASED_ATTENTION, INT8_MATMUL),
+        ("CrossAttentionBlock", 1, SOURCE_ATTENTION, INT8_MATMUL),
+        ("SiluFeedForwardBlock", 2, SILU_GATE, HADAMARD_INT8_MATMUL),
+        ("GeluFeedForwardBlock", 2, GELU_GATE, HADAMARD_INT8_MATMUL),
+        ("ReluFeedForwardBlock", 1, RELU, HADAMARD_INT8_MATMUL),
     )
 }
 
@@ -140,9 +144,9 @@ def _parts(block: DeclaredBlock) -> _Parts | str:
     fused = FUSED_BLOCKS[inner.op_type]
     split = _maker(inner.inputs[: fused.columns], "Split") if fused.columns > 1 else None
     opened = [split.inputs[0]] if split else inner.inputs[: fused.columns]
-    opening = _maker(opened, NORMED_PRODUCT.name)
+    opening = _maker(opened, RMS_NORM_INT8_MATMUL.name)
     if opening is None:
-        return f"{_producer(opened)}, not {NORMED_PRODUCT.name}, comes before {inner.op_type}"
+        return f"{_producer(opened)}, not {RMS_NORM_INT8_MATMUL.name}, comes before {inner.op_type}"
     closing = _user(inner.outputs[0], fused.closing.name)
     add = closing and _user(closing.outputs[0], "Add")
     if closing is None:
