@@ -131,7 +131,7 @@ def test_a_product_of_no_rows_has_no_rows(called, rng):
     assert y.shape == (0, 48)
 
 
-def test_a_row_that_is_no_numbers_stays_none(called, rng):
+def test_a_row_with_nan_gives_nan(called, rng):
     x = rows_of(rng, 5, 64)
     x[3, 7] = np.nan
     (y,) = called(INT8_MATMUL, {"x": x}, weights_of(rng, 64, 48))
@@ -139,10 +139,10 @@ def test_a_row_that_is_no_numbers_stays_none(called, rng):
     assert np.isfinite(np.delete(y, 3, axis=0)).all()
 
 
-@pytest.mark.parametrize("strange", [np.nan, np.inf, 1e30])
-def test_a_row_that_cannot_be_normed_is_none(called, rng, strange):
+@pytest.mark.parametrize("outlier", [np.nan, np.inf, 1e30])
+def test_a_row_without_a_finite_norm_gives_nan(called, rng, outlier):
     x = rng.normal(size=(5, 64)).astype(np.float32)
-    x[3, 7] = strange
+    x[3, 7] = outlier
     fixed = {"norm": np.ones(64, np.float32)} | weights_of(rng, 64, 48)
     (y,) = called(RMS_NORM_INT8_MATMUL, {"x": x}, fixed, epsilon=1e-5, step=4 / 127)
     assert np.isnan(y[3]).all()
@@ -150,7 +150,9 @@ def test_a_row_that_cannot_be_normed_is_none(called, rng, strange):
 
 
 @pytest.mark.parametrize(("width", "out"), SHAPES)
-def test_a_normed_product_is_near_that_of_the_standard_operators(called, rng, width, out):
+def test_a_product_with_a_norm_differs_from_the_standard_operators_by_rounding(
+    called, rng, width, out
+):
     """A number in the middle between two of 256 may be rounded either way; few are."""
     x = {"x": rows_of(rng, 9, width)}
     norm = {"norm": rng.uniform(0.5, 2, width).astype(np.float32)}
@@ -166,7 +168,9 @@ def test_a_normed_product_is_near_that_of_the_standard_operators(called, rng, wi
 @pytest.mark.parametrize(
     ("width", "block"), [(64, 64), (1536, 64), (96, 32), (24, 8), (20, 4), (6, 2)]
 )
-def test_a_rotated_product_is_near_that_of_the_standard_operators(called, rng, width, block):
+def test_a_rotated_product_differs_from_the_standard_operators_by_rounding(
+    called, rng, width, block
+):
     x = {"x": rows_of(rng, 9, width)}
     fixed = {"hadamard": hadamard(block)} | weights_of(rng, width, 70)
     attributes = {"blocks": [-1, block], "rows": [-1, width]}
@@ -179,7 +183,7 @@ def test_a_rotated_product_is_near_that_of_the_standard_operators(called, rng, w
 
 
 @pytest.mark.parametrize(("width", "block"), [(576, 64), (1024, 512), (96, 32), (4, 4), (3, 1)])
-def test_rotated_rows_are_those_of_the_standard_operators(called, rng, width, block):
+def test_a_rotation_equals_that_of_the_standard_operators(called, rng, width, block):
     inputs, fixed = {"x": rows_of(rng, MANY, width)}, {"hadamard": hadamard(block)}
     attributes = {"blocks": [-1, block], "rows": [-1, width]}
     (ours,) = called(HADAMARD_ROTATION, inputs, fixed, **attributes)
@@ -188,7 +192,7 @@ def test_rotated_rows_are_those_of_the_standard_operators(called, rng, width, bl
     assert (np.abs(ours - theirs) <= 2e-6 * largest * np.sqrt(block)).all()
 
 
-def test_rows_of_a_table_are_those_of_the_standard_operators(called, rng):
+def test_an_embedding_equals_that_of_the_standard_operators(called, rng):
     fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
     tokens = {"tokens": np.array([32, 0, 7, 7], np.int64)}
     (ours,) = called(INT8_EMBEDDING, tokens, fixed)
@@ -197,14 +201,14 @@ def test_rows_of_a_table_are_those_of_the_standard_operators(called, rng):
 
 
 @pytest.mark.parametrize("token", [-1, 33])
-def test_a_token_that_a_table_lacks_is_refused(called, rng, token):
+def test_a_token_id_outside_the_embedding_is_refused(called, rng, token):
     fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
     with pytest.raises(Exception, match=rf"token {token} is not in the table of 33 tokens"):
         called(INT8_EMBEDDING, {"tokens": np.array([token], np.int64)}, fixed)
 
 
-def test_a_rotation_that_is_none_is_refused(called, rng):
-    """The kernel knows the matrix and does not read it again."""
+def test_a_matrix_other_than_hadamards_is_refused(called, rng):
+    """The kernel computes the rotation without reading the matrix."""
     other = np.eye(64, dtype=np.float32)
     fixed = {"hadamard": other} | weights_of(rng, 64, 8)
     with pytest.raises(EdgespecError, match="Hadamard"):
@@ -330,9 +334,9 @@ def test_top_tokens_are_those_of_a_search_without_bounds(head, data):
 
 @pytest.mark.parametrize("kernel", [True, False])
 @pytest.mark.parametrize("count", [1, 9])
-def test_how_probable_the_best_tokens_are_is_their_softmax(head, rng, count, kernel):
+def test_probabilities_of_top_tokens_are_those_of_the_softmax(head, rng, count, kernel):
     x, fixed = rng.normal(size=(count, 64)).astype(np.float32), head_of(rng, 64, 500, 64)
-    fixed["table"][7], fixed["scale"][7] = fixed["table"][3], fixed["scale"][3]  # the first counts
+    fixed["table"][7], fixed["scale"][7] = fixed["table"][3], fixed["scale"][3]  # equal logits
     logits = head(x, fixed, choose=0, kernel=kernel)
     tokens, highest, probabilities = head(x, fixed, choose=2, kernel=kernel)
     best = np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K]
@@ -343,21 +347,21 @@ def test_how_probable_the_best_tokens_are_is_their_softmax(head, rng, count, ker
     np.testing.assert_allclose(probabilities, expected, rtol=1e-5)
 
 
-def test_of_fewer_outputs_the_best_ones_are_refused(called, rng):
+def test_a_vocabulary_smaller_than_the_top_tokens_is_refused(called, rng):
     inputs = {"x": rows_of(rng, 2, 4), "choose": np.array([2], np.int64)}
     with pytest.raises(Exception, match="3 tokens of a table of 2"):
         called(INT8_HEAD, inputs, head_of(rng, 4, 2, 1), epsilon=1e-5, blocks=[-1, 1], rows=[-1, 4])
 
 
-@pytest.mark.parametrize("wish", [-1, 3])
-def test_who_asks_for_something_else_is_told(called, rng, wish):
+@pytest.mark.parametrize("mode", [-1, 3])
+def test_an_unknown_output_mode_is_refused(called, rng, mode):
     fixed = head_of(rng, 64, 48, 64)
-    inputs = {"x": rows_of(rng, 2, 64), "choose": np.array([wish], np.int64)}
-    with pytest.raises(Exception, match=f"choose is {wish}; give 0"):
+    inputs = {"x": rows_of(rng, 2, 64), "choose": np.array([mode], np.int64)}
+    with pytest.raises(Exception, match=f"choose is {mode}; give 0"):
         called(INT8_HEAD, inputs, fixed, epsilon=1e-5, blocks=[-1, 64], rows=[-1, 64])
 
 
-def test_a_token_is_chosen_alike_whatever_is_beside_it(head, rng):
+def test_top_tokens_are_row_invariant(head, rng):
     x = rows_of(rng, MANY, 576)
     fixed = like_a_vocabulary(rng, head_of(rng, 576, 3001, 64), x)
     together, _ = head(x, fixed, choose=1)
@@ -365,7 +369,7 @@ def test_a_token_is_chosen_alike_whatever_is_beside_it(head, rng):
     np.testing.assert_array_equal(together, np.concatenate(alone))
 
 
-def test_of_a_row_that_is_no_numbers_the_largest_is_none(head, rng):
+def test_the_top_logit_of_a_row_with_nan_is_nan(head, rng):
     x = rows_of(rng, 5, 64)
     x[3, 7] = np.nan
     tokens, highest = head(x, head_of(rng, 64, 48, 64), choose=1)
@@ -374,8 +378,8 @@ def test_of_a_row_that_is_no_numbers_the_largest_is_none(head, rng):
     assert np.isfinite(np.delete(highest, 3)).all()
 
 
-def test_among_many_rows_one_that_is_no_numbers_changes_no_other(head, rng):
-    """Few enough are looked at that the upper bits decide."""
+def test_a_row_with_nan_does_not_change_the_top_tokens_of_others(head, rng):
+    """With few rows, bounds from the upper bits exclude most tokens."""
     x = rng.normal(size=(17, 192)).astype(np.float32)
     fixed = like_a_vocabulary(rng, head_of(rng, 192, 9001, 64), x)
     expected, _ = head(x, fixed, choose=1)
@@ -385,8 +389,8 @@ def test_among_many_rows_one_that_is_no_numbers_changes_no_other(head, rng):
     np.testing.assert_array_equal(np.delete(tokens, 7, 0), np.delete(expected, 7, 0))
 
 
-def test_wide_rows_whose_sums_floats_round_are_chosen_alike(head, rng):
-    """Sums beyond 2**24: different ones may be the same logit, and the first one counts."""
+def test_top_tokens_of_wide_rows_are_exact(head, rng):
+    """Integer sums above 2**24: different sums may round to one logit; the arg max is the first."""
     x = np.ones((3, 4096), np.float32)
     x[1, ::2] = -1
     fixed = head_of(rng, 4096, 600, 64) | {"scale": np.full(600, 1e-3, np.float32)}
@@ -398,7 +402,7 @@ def test_wide_rows_whose_sums_floats_round_are_chosen_alike(head, rng):
     np.testing.assert_array_equal(highest[:, 0], logits.max(axis=1))
 
 
-def test_no_rows_have_no_tokens(head, rng):
+def test_a_call_without_rows_returns_no_top_tokens(head, rng):
     nothing, fixed = np.zeros((0, 64), np.float32), head_of(rng, 64, 48, 64)
     assert head(nothing, fixed, choose=0).shape == (0, 48)
     for choose, best in ((1, 1), (2, TOP_K)):
@@ -475,7 +479,7 @@ def test_rows_that_do_not_fit_16_bit_weights_are_refused(called, rng):
 
 @pytest.mark.parametrize("activation", ["silu", "gelu_new"])
 @pytest.mark.parametrize("width", [3, 64, 1536])
-def test_a_gate_is_that_of_the_standard_operators(called, rng, activation, width):
+def test_a_gate_equals_that_of_the_standard_operators(called, rng, activation, width):
     gate = np.concatenate([rng.normal(size=(6, width)) * 5, np.full((2, width), 300)])
     gate[-1] *= -1  # e^300 is beyond float32
     x = {"gate": gate.astype(np.float32), "up": rng.normal(size=(8, width)).astype(np.float32)}
@@ -532,7 +536,9 @@ KINDS = {"rotary": (ROTARY_ATTENTION, with_angles), "biased": (BIASED_ATTENTION,
 @pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("count", "past"), [(1, 0), (2, 5), (5, 700), (MANY, 0), (MANY, 530)])
-def test_cached_attention_is_that_of_the_standard_operators(called, rng, shape, kind, count, past):
+def test_cached_attention_equals_that_of_the_standard_operators(
+    called, rng, shape, kind, count, past
+):
     function, complete = KINDS[kind]
     inputs = complete(rng, cached_inputs(rng, shape, count, past, past + count + 3), shape)
     ours, *our_cache = called(function, inputs, {}, **attributes_of(shape))
@@ -565,7 +571,7 @@ PAST = ("past_key", "past_value")
         ({"parents": np.array([0, 0, 0], np.int64)}, "of 2 rows with 3 candidates"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_touches_no_memory(called, rng, wrong, said):
+def test_inputs_with_wrong_shapes_are_refused_without_reading_them(called, rng, wrong, said):
     shape = HEADS["SmolLM2"]
     inputs = with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape) | wrong
     with pytest.raises(Exception, match=said):
@@ -574,7 +580,7 @@ def test_what_does_not_fit_is_refused_and_touches_no_memory(called, rng, wrong, 
 
 @pytest.mark.parametrize("shape", [(6, 6, 64), (2, 2, 24)])
 @pytest.mark.parametrize("source", [1, 17, 600])
-def test_attention_to_a_source_is_that_of_the_standard_operators(called, rng, shape, source):
+def test_cross_attention_equals_that_of_the_standard_operators(called, rng, shape, source):
     heads, _, size = shape
     inputs = {"q": rng.normal(size=(7, heads * size)).astype(np.float32)}
     for name in ("key", "value"):
@@ -1035,7 +1041,7 @@ def test_the_sampling_loop_reads_no_environment(monkeypatch):
 
 
 @needs_sampling
-def test_other_numbers_than_floats_are_left_to_numpy(rng):
+def test_numbers_other_than_float32_are_left_to_numpy(rng):
     row = rng.normal(size=64).astype(np.float32)
     assert isinstance(vocab_ops_for(row), SamplingKernels)
     for other in (row.astype(np.float64), row[::2], np.array([Fraction(1, 3)])):
@@ -1101,7 +1107,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("function", "attributes", "body"), BODIES, ids=lambda v: str(v)[:20])
-def test_a_body_that_changes_needs_another_name(function, attributes, body):
+def test_a_body_that_changes_needs_a_new_operator_name(function, attributes, body):
     """A kernel is found by its name alone, and an older one would go on with the old meaning: give
     the function another name, write its kernel, and then change this list."""
     nodes = (node.op_type for node in function.built(attributes))
@@ -1111,14 +1117,14 @@ def test_a_body_that_changes_needs_another_name(function, attributes, body):
 # --- Whole models ------------------------------------------------------------------------------
 
 
-def test_kernels_are_another_machine_to_a_invariance_result(monkeypatch):
+def test_row_invariance_is_measured_again_with_other_kernels(monkeypatch):
     with_kernels = machine_of(Device(1)).digest
     monkeypatch.setenv(SWITCH, "0")
     assert machine_of(Device(1)).digest != with_kernels
     assert installed_kernels() is None
 
 
-def test_a_library_of_another_system_is_none(monkeypatch):
+def test_a_library_for_another_system_is_not_used(monkeypatch):
     import edgespec_kernels
 
     def fail():
@@ -1128,7 +1134,7 @@ def test_a_library_of_another_system_is_none(monkeypatch):
     assert _installed.__wrapped__() is None
 
 
-def test_kernels_that_are_too_old_are_none(monkeypatch):
+def test_kernels_that_are_too_old_are_not_used(monkeypatch):
     import edgespec_kernels
 
     monkeypatch.setattr(edgespec_kernels, "__version__", "0.3.9")
@@ -1152,7 +1158,9 @@ def test_plain_steps_of_an_int8_target_need_no_padding(own_checkpoints, tmp_path
 
 
 @pytest.mark.parametrize("format_", ["fp32", "int8"])
-def test_a_model_is_the_same_but_for_rounding(own_checkpoints, tmp_path, monkeypatch, format_):
+def test_a_model_with_kernels_differs_from_one_without_by_rounding(
+    own_checkpoints, tmp_path, monkeypatch, format_
+):
     target, draft = own_checkpoints
     export_pair(str(target), str(draft), tmp_path / "pair", target_formats=[format_], measure=False)
     tokens = list(b"As near as rounding allows.")
