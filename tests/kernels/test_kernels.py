@@ -758,7 +758,7 @@ def test_a_block_whose_keys_have_another_use_is_not_fused(rng, tmp_path):
     fusion = fuse_blocks(model, g.blocks)
     assert fused.whole.name not in [node.op_type for node in model.graph]
     assert str(fusion) == (
-        "0 of 1 blocks fused; block (1) not fused: other operators use the outputs of "
+        "0 of 1 blocks fused; block (1 block) not fused: other operators use the outputs of "
         "RotaryTreeAttention"
     )
 

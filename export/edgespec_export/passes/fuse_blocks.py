@@ -114,9 +114,14 @@ class Fusion:
         """One line; the blocks of all layers are one entry: "model.layers.*.mlp"."""
         blocks = Counter((_in_any_layer(name), reason) for name, reason in self.obstacles.items())
         separate = "".join(
-            f"; {name} ({count}) not fused: {reason}" for (name, reason), count in blocks.items()
+            f"; {name} ({_blocks(count)}) not fused: {reason}"
+            for (name, reason), count in blocks.items()
         )
         return f"{self.fused} of {self.fused + len(self.obstacles)} blocks fused{separate}"
+
+
+def _blocks(count: int) -> str:
+    return "1 block" if count == 1 else f"{count} blocks"
 
 
 def _in_any_layer(name: str) -> str:
@@ -146,13 +151,15 @@ def _parts(block: DeclaredBlock) -> _Parts | str:
     opened = [split.inputs[0]] if split else inner.inputs[: fused.columns]
     opening = _maker(opened, RMS_NORM_INT8_MATMUL.name)
     if opening is None:
-        return f"{_producer(opened)}, not {RMS_NORM_INT8_MATMUL.name}, comes before {inner.op_type}"
+        return f"before {inner.op_type} is {_producer(opened)}, not {RMS_NORM_INT8_MATMUL.name}"
     closing = _user(inner.outputs[0], fused.closing.name)
     add = closing and _user(closing.outputs[0], "Add")
     if closing is None:
-        return f"{_users(inner)}, not {fused.closing.name}, comes after {inner.op_type}"
+        return f"after {inner.op_type} is {_users(inner)}, not {fused.closing.name}"
     if add is None or add.inputs[0] is not opening.inputs[0]:
-        return f"{_users(closing)} after {closing.op_type} does not add the block's input"
+        return (
+            f"after {closing.op_type} is {_users(closing)}, not the addition to the block's input"
+        )
     if any(other.uses() for other in inner.outputs[1:]):  # they would be used before they are made
         return f"other operators use the outputs of {inner.op_type}"
     return _Parts(fused, opening, split, inner, closing, add)

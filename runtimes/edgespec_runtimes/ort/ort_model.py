@@ -293,7 +293,7 @@ def _checked_capacity(exported: Exported, capacity: int | None) -> int:
     """The capacity asked for, or the exporter's.
 
     Raises:
-        UsageError: the model has no such many positions.
+        UsageError: the model has fewer positions.
     """
     capacity = exported.capacity if capacity is None else capacity
     if not 1 <= capacity <= (exported.positions or capacity):
