@@ -5,7 +5,7 @@ for the whole block does so once (docs/decisions/0018-kernels.md). The gated fee
 a Llama, as its int8 graph has it before and after the pass:
 
     x ─┬─ RMSNormInt8MatMul ─ Split ═ SiluGate ─ HadamardInt8MatMul ─ Add ─ y
-       └──────────────────────────────────────────────────────────────┘
+       └───────────────────────────────────────────────────────────────┘
           opening             split   inner      closing              add
 
     x ─── SiluFeedForwardBlock ─ y
