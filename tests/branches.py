@@ -35,8 +35,8 @@ class Scripted:
 
     def _branch(self, outcomes: list[tuple[Any, Fraction]]) -> Any:
         possible = [(outcome, probability) for outcome, probability in outcomes if probability > 0]
-        place = len(self.taken)
-        branch = self._script[place] if place < len(self._script) else 0
+        index = len(self.taken)
+        branch = self._script[index] if index < len(self._script) else 0
         self.taken.append((branch, len(possible)))
         outcome, probability = possible[branch]
         self.probability *= probability

@@ -24,7 +24,7 @@ PROMPT = (40, 41, 42, 50, 60, 61, 7)
 def write_eagle(
     target: Path, folder: Path, *, layers: int = 1, tokens: int = SIZE
 ) -> tuple[Eagle, DraftVocabulary]:
-    """An untrained draft that reads `target`, as a checkpoint and as it stands in training."""
+    """An untrained EAGLE draft of `target`: writes its checkpoint, returns the torch module."""
     model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
     embeddings = model.get_input_embeddings().weight.detach()
     vocabulary = full_vocabulary(SIZE)

@@ -1,4 +1,4 @@
-"""A `Model` that is a table of distributions, in place of a network."""
+"""A `Model` that computes its distributions with a function instead of a network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from edgespec.core.distribution import Distribution
 from edgespec.core.model import Candidate
 
-Law = Callable[[tuple[int, ...]], Sequence[Fraction]]
+NextToken = Callable[[tuple[int, ...]], Sequence[Fraction]]
 
 
 class TableModel:
@@ -18,7 +18,7 @@ class TableModel:
 
     seconds = 0.0
 
-    def __init__(self, distribution: Law, vocab_size: int = 3, capacity: int = 64) -> None:
+    def __init__(self, distribution: NextToken, vocab_size: int = 3, capacity: int = 64) -> None:
         self.distribution = distribution
         self.vocab_size = vocab_size
         self.capacity = capacity
@@ -56,12 +56,10 @@ class BranchingTable(TableModel):
 
     scores_candidates = True
 
-    def __init__(self, distribution: Law, most: int = 17, **options: int) -> None:
+    def __init__(self, distribution: NextToken, most: int = 17, **options: int) -> None:
         super().__init__(distribution, **options)
         self._most = most
-        self._candidates: list[
-            tuple[tuple[int, ...], int]
-        ] = []  # what each stands behind, and itself
+        self._candidates: list[tuple[tuple[int, ...], int]] = []  # the tokens before it, and it
 
     def candidate_room(self, count: int) -> int:
         return max(0, self._most - count)
@@ -71,11 +69,11 @@ class BranchingTable(TableModel):
         start = self.length
         rows = super().score(tokens)
         self._candidates = [
-            (tuple(self._cache[: start + place + 1]), token) for place, token in candidates
+            (tuple(self._cache[: start + parent + 1]), token) for parent, token in candidates
         ]
-        assert all(0 <= place < len(tokens) - 1 for place, _ in candidates)
-        beside = [self.distribution((*before, token)) for before, token in self._candidates]
-        return np.array([*rows, *beside], dtype=object)
+        assert all(0 <= parent < len(tokens) - 1 for parent, _ in candidates)
+        candidate_rows = [self.distribution((*before, token)) for before, token in self._candidates]
+        return np.array([*rows, *candidate_rows], dtype=object)
 
     def commit_candidate(self, candidate: int) -> None:
         before, token = self._candidates[candidate]
@@ -86,7 +84,7 @@ class BranchingTable(TableModel):
 class ReadingTable(TableModel):
     """An EAGLE-like draft: its distributions depend on whether the target has scored a position."""
 
-    def __init__(self, distribution: Law, target: TableModel) -> None:
+    def __init__(self, distribution: NextToken, target: TableModel) -> None:
         super().__init__(distribution)
         self._target = target
         self._settled = 0
@@ -116,13 +114,13 @@ def fractions(*weights: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(weight, sum(weights)) for weight in weights)
 
 
-def varying(distributions: Sequence[Sequence[Fraction]], stride: int = 1) -> Law:
+def varying(distributions: Sequence[Sequence[Fraction]], stride: int = 1) -> NextToken:
     """A distribution that depends on the context: each context picks one of `distributions`."""
 
     def distribution(context: tuple[int, ...]) -> Sequence[Fraction]:
-        place = 0
+        code = 0  # of the tokens of the context
         for token in context:
-            place = 5 * place + token + 1
-        return distributions[(stride * place + len(context)) % len(distributions)]
+            code = 5 * code + token + 1
+        return distributions[(stride * code + len(context)) % len(distributions)]
 
     return distribution

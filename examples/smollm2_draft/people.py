@@ -132,7 +132,7 @@ class Maker:
             "gloss": self._words.explanations,
             "code": self._code,
         }
-        # A kind without its noun, such as {animals}, stands for itself.
+        # A kind without its noun, such as {animals}, is itself the noun.
         return pick(of[slot]) if slot in of else slot
 
 

@@ -49,7 +49,7 @@ def rope_frequencies(values: Mapping[str, Any], head_size: int) -> Frequencies:
 
 
 def _llama3(frequencies: Frequencies, settings: Mapping[str, Any]) -> Frequencies:
-    """Llama 3.1: long wavelengths are stretched by `factor`, short ones kept, others blended."""
+    """Llama 3.1: stretches long wavelengths by `factor`, leaves short ones, blends the others."""
     factor, trained = settings["factor"], settings["original_max_position_embeddings"]
     low, high = settings["low_freq_factor"], settings["high_freq_factor"]
     wavelengths = 2 * math.pi / frequencies

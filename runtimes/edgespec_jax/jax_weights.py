@@ -44,7 +44,7 @@ class JaxCheckpoint(Protocol):
         """The names of all tensors."""
         ...
 
-    def tensor(self, name: str) -> npt.NDArray[Any]:
+    def tensor(self, name: str) -> npt.NDArray[np.generic]:
         """A tensor as stored; it may be mapped from the file."""
         ...
 
@@ -103,7 +103,7 @@ def _network(checkpoint: JaxCheckpoint) -> JaxLlama | JaxT5:
     return network
 
 
-def _parameter(name: str, tensor: npt.NDArray[Any], dtype: DTypeLike) -> Array:
+def _parameter(name: str, tensor: npt.NDArray[np.generic], dtype: DTypeLike) -> Array:
     """A tensor as `jax_blocks.Params` has it: a matrix that multiplies is transposed.
 
     It is a copy on the device, because the file may be unmapped.

@@ -65,8 +65,8 @@ def test_missing_memory_is_one_line(llama_folder, prompts, tmp_path, monkeypatch
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's malloc")
-@pytest.mark.parametrize(("call", "kept"), [("keep_freed_memory()", True), ("", False)])
-def test_freed_memory_stays_in_the_process(call, kept):
+@pytest.mark.parametrize(("call", "stays"), [("keep_freed_memory()", True), ("", False)])
+def test_freed_memory_stays_in_the_process(call, stays):
     """Memory that is returned to the system costs page faults in the next step."""
     script = f"""
 from edgespec_distill.training.memory import keep_freed_memory
@@ -82,4 +82,4 @@ libc.free(piece)
 print((pages() - before) * 4096)
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert (int(ran.stdout) > 2**27) == kept
+    assert (int(ran.stdout) > 2**27) == stays

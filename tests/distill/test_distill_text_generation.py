@@ -38,7 +38,7 @@ def test_a_text_does_not_depend_on_the_others_of_its_group(learner):
     assert all(t.output[-1] in ends for t in together if len(t.output) < 12)
 
 
-def test_when_enough_texts_have_ended_the_others_are_cut(llama_folder):
+def test_when_enough_texts_have_ended_the_others_are_truncated(llama_folder):
     writer = causal(llama_folder)
     prompts = [[n] for n in range(20, 40)]
     free = generate_texts(writer, prompts, greedily(12, []))

@@ -1,4 +1,4 @@
-"""Claim: a draft starts from its target's weights, whatever its shape."""
+"""Claim: a draft starts from its target's weights, in every shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claim: without --target-format a target is int8 where that costs little; the cost is said."""
+"""Claim: without --target-format a target is int8 if that changes it little; a line says so."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_int8_is_taken_where_it_is_near_fp32(exported):
     assert edgespec.load(folder, threads=1).generate("abc", max_new_tokens=3).token_ids
 
 
-def test_fp32_is_kept_where_int8_is_too_far(exported, monkeypatch):
+def test_fp32_is_the_default_where_int8_is_too_far(exported, monkeypatch):
     monkeypatch.setattr(default_format, "MAX_KL", 0.0)
     folder, manifest, lines = exported()
     assert list(manifest.target.variants) == ["fp32"]
@@ -59,7 +59,7 @@ def test_fp32_is_kept_where_int8_is_too_far(exported, monkeypatch):
     assert edgespec.load(folder, threads=1).generate("abc", max_new_tokens=3).token_ids
 
 
-def test_fp32_is_kept_where_int8_cannot_verify(exported, monkeypatch):
+def test_fp32_is_the_default_where_int8_cannot_verify(exported, monkeypatch):
     original = export_module.measure_row_invariance
 
     def measured(folder, model, variant, device):
@@ -72,7 +72,7 @@ def test_fp32_is_kept_where_int8_cannot_verify(exported, monkeypatch):
     assert "target format: fp32, because int8 is not row-invariant here" in lines
 
 
-def test_every_cache_of_the_chosen_format_is_kept(exported):
+def test_the_chosen_format_has_all_cache_formats(exported):
     folder, manifest, _ = exported(cache_formats=["fp32", "int8"])
     assert list(manifest.target.variants) == ["int8", "int8-cache-int8"]
     check_files(folder, manifest)

@@ -1,4 +1,4 @@
-"""Claim: the recipe of the shipped pair can be interrupted anywhere; a finished step is kept."""
+"""Claim: an interrupted recipe of the shipped pair resumes after its last finished step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECIPE = Path(__file__).parents[2] / "examples" / "en_de"
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the recipe is for bash")
 
-# Stands for every program of the recipe: notes its arguments and leaves the files it would.
+# Replaces every program of the recipe: logs its arguments and creates empty output files.
 STUB = """#!/usr/bin/env bash
 echo "$(basename "$0") $*" >> calls
 case "$*" in
@@ -36,14 +36,14 @@ esac
 
 
 def forget_modules(folder: Path) -> None:
-    """Their names are short, and others' may be the same."""
+    """Unloads them: other folders may have modules of the same names."""
     for file in folder.glob("*.py"):
         sys.modules.pop(file.stem, None)
 
 
 @pytest.fixture
 def recipe(tmp_path, monkeypatch):
-    """Runs the recipe with stubs; returns what was called, in a word each."""
+    """The recipe's folder, and a function that runs it with stubs and returns the steps called."""
     (tmp_path / "examples" / "en_de").mkdir(parents=True)
     shutil.copy(RECIPE / "run", tmp_path / "examples" / "en_de" / "run")
     (tmp_path / "bin").mkdir()
@@ -63,23 +63,23 @@ def recipe(tmp_path, monkeypatch):
     return tmp_path, run
 
 
-def test_a_finished_recipe_makes_no_corpus_and_no_draft_again(recipe):
+def test_a_finished_recipe_does_not_make_the_corpus_and_the_draft_again(recipe):
     _, run = recipe
     assert run() == ["venv", "en_de/corpus", "train_target", "distill", "export", "judge"]
     assert run() == ["train_target", "export", "judge"]
 
 
-def test_half_a_corpus_and_half_an_environment_are_not_taken_for_whole(recipe):
-    place, run = recipe
+def test_an_incomplete_corpus_or_environment_is_made_again(recipe):
+    folder, run = recipe
     run()
-    (place / "work" / "corpus" / "complete").unlink()
-    (place / "work" / "corpus" / "messages.tsv").touch()
+    (folder / "work" / "corpus" / "complete").unlink()
+    (folder / "work" / "corpus" / "messages.tsv").touch()
     assert "en_de/corpus" in run()
-    (place / ".venv-recipe" / "created").unlink()
+    (folder / ".venv-recipe" / "created").unlink()
     assert run()[0] == "venv"
 
 
-def test_a_corpus_is_marked_when_its_last_source_is_in(tmp_path, monkeypatch):
+def test_a_corpus_is_complete_after_its_last_source(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(RECIPE / "corpus"))
     monkeypatch.setitem(sys.modules, "polib", SimpleNamespace(POEntry=int, MOEntry=str))
     corpus = SimpleNamespace(**runpy.run_path(str(RECIPE / "corpus" / "__main__.py")))
@@ -105,11 +105,11 @@ def test_a_corpus_is_marked_when_its_last_source_is_in(tmp_path, monkeypatch):
     assert (tmp_path / "complete").exists()
 
 
-def test_another_target_gets_another_draft(recipe):
-    place, run = recipe
+def test_a_new_target_needs_a_new_draft(recipe):
+    folder, run = recipe
     run()
-    weights = place / "work" / "target" / "model.safetensors"
-    later = (place / "work" / "draft" / "model.safetensors").stat().st_mtime_ns + 10**9
+    weights = folder / "work" / "target" / "model.safetensors"
+    later = (folder / "work" / "draft" / "model.safetensors").stat().st_mtime_ns + 10**9
     os.utime(weights, ns=(later, later))
     assert "distill" in run()
 
@@ -170,7 +170,7 @@ def trainer(tmp_path, monkeypatch):
     forget_modules(RECIPE)
 
 
-def test_a_finished_training_takes_no_step_and_leaves_the_weights(trainer, tmp_path):
+def test_a_finished_training_takes_no_step_and_does_not_change_the_weights(trainer, tmp_path):
     train, _ = trainer
     assert train(3) == 3
     weights = tmp_path / "target" / "model.safetensors"

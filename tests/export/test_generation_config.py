@@ -1,6 +1,6 @@
 """Claim: a checkpoint's own settings for generating text are read as transformers reads them.
 
-What is out of range, or not supported, is one line in the log, and the export goes on.
+A value out of range, or an unsupported one, is one line in the log; the export continues.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def read(caplog):
     ],
     ids=str,
 )
-def test_settings_that_are_applied_are_read_without_a_word(read, settings, expected):
+def test_settings_that_are_applied_are_not_logged(read, settings, expected):
     assert read(**settings) == (expected, [])
 
 
-def test_a_temperature_without_do_sample_is_greedy_and_said(read):
+def test_a_temperature_without_do_sample_is_greedy_and_logged(read):
     found, lines = read(temperature=0.7)
     assert found == GenerationDefaults()
     assert lines == ["a model: its temperature is not applied, because do_sample is not true"]
@@ -78,7 +78,7 @@ def test_a_value_out_of_range_is_ignored_with_one_line(read, name, value):
     ("name", "value"),
     [("repetition_penalty", 1.05), ("num_beams", 4), ("no_repeat_ngram_size", 3)],
 )
-def test_a_setting_that_is_not_supported_is_said_in_one_line(read, name, value):
+def test_an_unsupported_setting_is_one_line(read, name, value):
     found, lines = read(**{name: value})
     assert found == GenerationDefaults()
     assert lines == [f"a model: {name} {value} is not applied"]

@@ -22,7 +22,7 @@ from edgespec.pair.runtime import open_model
 from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families.llama import Llama
-from edgespec_export.operators.int8_ops import PRODUCT
+from edgespec_export.operators.int8_ops import INT8_MATMUL
 from edgespec_export.quantization.formats import FORMATS
 from edgespec_export.quantization.hadamard import (
     block_size,
@@ -145,7 +145,7 @@ class Unrotated(Int8):
         rows = g.op.Mul(norm.emit(g, x), g.constant(factor, np.float32))
         matrix, scale = per_channel(g.weights.checkpoint_tensor(name))
         weights = g.stored(f"{name}.head", lambda: matrix), g.stored("head.scale", lambda: scale)
-        (y,) = g.call(PRODUCT, rows, *weights)
+        (y,) = g.call(INT8_MATMUL, rows, *weights)
         return y
 
 

@@ -18,22 +18,22 @@ def x(graph):
     return graph.input("x", np.float32, ["m", 4])
 
 
-def test_an_operator_that_onnx_does_not_have(graph):
+def test_an_operator_that_onnx_does_not_have_is_an_error(graph):
     with pytest.raises(AttributeError, match="has no operator 'MatMull'"):
         _ = graph.op.MatMull
 
 
-def test_an_attribute_that_the_operator_does_not_have(graph, x):
+def test_an_attribute_that_the_operator_does_not_have_is_an_error(graph, x):
     with pytest.raises(TypeError, match="Gather has no attribute 'axes'"):
         graph.op.Gather(x, graph.ints(0), axes=0)
 
 
-def test_too_few_inputs(graph, x):
+def test_too_few_inputs_are_an_error(graph, x):
     with pytest.raises(TypeError, match="MatMul takes 2 to 2 inputs, not 1"):
         graph.op.MatMul(x)
 
 
-def test_an_attribute_that_a_contrib_operator_does_not_have(graph, x):
+def test_an_attribute_that_a_contrib_operator_does_not_have_is_an_error(graph, x):
     with pytest.raises(TypeError, match="MultiHeadAttention has no attribute 'heads'"):
         graph.contrib("MultiHeadAttention", [x, x, x], outputs=1, heads=2)
 

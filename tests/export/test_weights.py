@@ -100,7 +100,7 @@ def test_every_bad_header_is_one_line(tmp_path, content):
 
 @pytest.mark.parametrize("second", ["a.weight", "a\\u002eweight"])
 def test_a_tensor_that_a_header_names_twice_is_refused(tmp_path, second):
-    """The library reads the second one without a word."""
+    """The library would read the second one without an error."""
     path = tmp_path / "model.safetensors"
     write_safetensors(path, {"a.weight": TENSORS["a.weight"]})
     whole = path.read_bytes()

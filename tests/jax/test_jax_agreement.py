@@ -1,4 +1,4 @@
-"""Claim: with the same random numbers, the JAX loop and the ONNX Runtime loop decide alike.
+"""Claim: with the same random numbers, the JAX loop and the ONNX Runtime loop decide the same.
 
 200 prompts on the shipped pair in float32, greedy and sampled, token rule and block rule. Every
 round of both is compared: the drafted tokens, how many were evaluated and accepted, the emitted

@@ -1,4 +1,4 @@
-"""Claim: with the same uniforms, both implementations of the verification rules decide alike.
+"""Claim: with the same uniforms, both implementations of the verification rules decide the same.
 
 numpy's works on supports in float64, JAX's on dense rows in float32. The random distributions are
 of several kinds and are multiples of 1/64, which both formats represent exactly. Decisions closer
@@ -97,7 +97,7 @@ def differences(rule, reference):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_both_implementations_decide_alike(name):
+def test_both_implementations_decide_the_same(name):
     assert differences(verification.RULES[name], RULES[name]) == []
 
 
@@ -117,7 +117,7 @@ def drafted_is_ignored(tokens, q, p, drafted, uniforms):
 
 
 @pytest.mark.parametrize("mutant", [residual_is_p, drafted_is_ignored, verification.block_rule])
-def test_another_rule_is_caught(mutant):
+def test_a_different_rule_gives_different_decisions(mutant):
     assert differences(mutant, RULES["token"])
 
 

@@ -41,7 +41,7 @@ def test_the_expected_speedups_of_table_4_follow_from_the_formula(row):
     assert abs(theory.speedup(row.alpha, row.gamma, row.c) - row.expected_speedup) <= 0.1
 
 
-def test_the_formulas_at_extreme_values():
+def test_the_formulas_hold_at_extreme_values():
     assert theory.speedup(0.5, 0, c=1) == 1
     assert theory.operations(1, 3) == 1
     assert theory.best_gamma(0.5, c=1) == 0
@@ -141,7 +141,7 @@ def test_a_target_as_its_own_draft_shares_everything(tiny_folder, tmp_path):
 # --- the command line --------------------------------------------------------------------------
 
 
-def test_table_1_prints_and_writes(tmp_path):
+def test_table_1_is_printed_and_written(tmp_path):
     code, output = run("table1", "-o", tmp_path)
     assert code == 0
     assert "| 0.9 | 10 | 1.60 | 1.60 | 6.86 | 6.86 |" in output
@@ -155,7 +155,7 @@ def test_table_2_notes_the_contradictions():
     assert output.count("even with a free draft") == 3
 
 
-def test_tables_3_and_5_and_their_pictures(tiny_folder, tmp_path):
+def test_tables_3_and_5_are_printed_and_plotted(tiny_folder, tmp_path):
     data = tmp_path / "data.tsv"
     data.write_text("".join(f"source {i}\treference {i}\n" for i in range(12)))
     options = ["--task", "ende", "--data", data, "--pair", tiny_folder, "--tokens", 100]

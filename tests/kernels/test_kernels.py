@@ -1,9 +1,9 @@
-"""Claim: a kernel computes what its function in the graph says, and a row's bits are its own.
+"""Claim: a kernel computes what its operator's body computes, and is row-invariant.
 
-Each operator runs twice, by its kernel and by its body of standard operators. Where both round rows
-to the same 8 bits, results differ by the last bit of a factor at most, for integer products are
-exact; elsewhere they are as near as rounding allows. A row's result never depends on the rows
-beside it.
+Each operator runs twice: by its kernel, and by its body of standard operators. If both round rows
+to the same 8 bits, their results differ by at most the last bit of a factor, because integer
+products are exact. Other results differ by rounding. The bits of a row's result do not depend on
+the other rows of the call.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from edgespec_export.operators.attention_ops import (
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
-from edgespec_export.operators.half_ops import BFLOAT16_PRODUCT, FLOAT16_PRODUCT
+from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
 from edgespec_export.operators.int8_ops import (
-    HEAD,
-    NORMED_PRODUCT,
-    PRODUCT,
-    ROTATED_PRODUCT,
-    ROTATED_ROWS,
-    TABLE_ROWS,
+    HADAMARD_INT8_MATMUL,
+    HADAMARD_ROTATION,
+    INT8_EMBEDDING,
+    INT8_HEAD,
+    INT8_MATMUL,
+    RMS_NORM_INT8_MATMUL,
 )
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
@@ -59,7 +59,7 @@ SamplingKernels = type(vocab_ops_for(np.zeros(1, np.float32)))
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
-MANY = 40  # rows: more than one thread prepares alone, and no multiple of what is computed together
+MANY = 40  # rows: more than one thread prepares, and not a multiple of a tile
 SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
 
 
@@ -67,7 +67,7 @@ SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
 def called(tmp_path, monkeypatch):
     """Calls a function on inputs, by its kernel or by its body.
 
-    What is in `fixed` is a constant of the graph; the kernel packs it when the graph is loaded.
+    The arrays in `fixed` are constants of the graph; the kernel packs them when it is loaded.
     """
     sessions = {}
 
@@ -91,10 +91,10 @@ def one_call(function, inputs, fixed, attributes) -> ir.Model:
     values |= {name: g.constant(value, value.dtype) for name, value in fixed.items()}
     results = g.call(function, *(values[name] for name in function.inputs), **attributes)
     types = [np.float32, np.int64, np.float32, np.float32]
-    types = types if function is HEAD else [np.float32] * 3
-    for place, (result, dtype) in enumerate(zip(results, types, strict=False)):
-        width = 4 if place and function is not HEAD else 2
-        g.output(f"result {place}", result, dtype, [None] * width)
+    types = types if function is INT8_HEAD else [np.float32] * 3
+    for index, (result, dtype) in enumerate(zip(results, types, strict=False)):
+        rank = 4 if index and function is not INT8_HEAD else 2
+        g.output(f"result {index}", result, dtype, [None] * rank)
     return g.model()
 
 
@@ -119,45 +119,47 @@ def weights_of(rng, width, out):
 
 @pytest.mark.parametrize(("width", "out"), SHAPES)
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 17, MANY])
-def test_a_product_is_the_standard_one_to_the_last_bit(called, rng, width, out, count):
+def test_an_int8_product_equals_that_of_the_standard_operators(called, rng, width, out, count):
     x, fixed = {"x": rows_of(rng, count, width)}, weights_of(rng, width, out)
-    (ours,) = called(PRODUCT, x, fixed)
-    (theirs,) = called(PRODUCT, x, fixed, kernel=False)
+    (ours,) = called(INT8_MATMUL, x, fixed)
+    (theirs,) = called(INT8_MATMUL, x, fixed, kernel=False)
     np.testing.assert_allclose(ours, theirs, rtol=2.5e-7, atol=0)
 
 
-def test_no_rows_are_no_product(called, rng):
-    (y,) = called(PRODUCT, {"x": np.zeros((0, 64), np.float32)}, weights_of(rng, 64, 48))
+def test_a_product_of_no_rows_has_no_rows(called, rng):
+    (y,) = called(INT8_MATMUL, {"x": np.zeros((0, 64), np.float32)}, weights_of(rng, 64, 48))
     assert y.shape == (0, 48)
 
 
-def test_a_row_that_is_no_numbers_stays_none(called, rng):
+def test_a_row_with_nan_gives_nan(called, rng):
     x = rows_of(rng, 5, 64)
     x[3, 7] = np.nan
-    (y,) = called(PRODUCT, {"x": x}, weights_of(rng, 64, 48))
+    (y,) = called(INT8_MATMUL, {"x": x}, weights_of(rng, 64, 48))
     assert np.isnan(y[3]).all()
     assert np.isfinite(np.delete(y, 3, axis=0)).all()
 
 
-@pytest.mark.parametrize("strange", [np.nan, np.inf, 1e30])
-def test_a_row_that_cannot_be_normed_is_none(called, rng, strange):
+@pytest.mark.parametrize("outlier", [np.nan, np.inf, 1e30])
+def test_a_row_without_a_finite_norm_gives_nan(called, rng, outlier):
     x = rng.normal(size=(5, 64)).astype(np.float32)
-    x[3, 7] = strange
+    x[3, 7] = outlier
     fixed = {"norm": np.ones(64, np.float32)} | weights_of(rng, 64, 48)
-    (y,) = called(NORMED_PRODUCT, {"x": x}, fixed, epsilon=1e-5, step=4 / 127)
+    (y,) = called(RMS_NORM_INT8_MATMUL, {"x": x}, fixed, epsilon=1e-5, step=4 / 127)
     assert np.isnan(y[3]).all()
     assert np.isfinite(np.delete(y, 3, axis=0)).all()
 
 
 @pytest.mark.parametrize(("width", "out"), SHAPES)
-def test_a_normed_product_is_near_that_of_the_standard_operators(called, rng, width, out):
+def test_a_product_with_a_norm_differs_from_the_standard_operators_by_rounding(
+    called, rng, width, out
+):
     """A number in the middle between two of 256 may be rounded either way; few are."""
     x = {"x": rows_of(rng, 9, width)}
     norm = {"norm": rng.uniform(0.5, 2, width).astype(np.float32)}
     fixed = norm | weights_of(rng, width, out)
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
-    (ours,) = called(NORMED_PRODUCT, x, fixed, **attributes)
-    (theirs,) = called(NORMED_PRODUCT, x, fixed, kernel=False, **attributes)
+    (ours,) = called(RMS_NORM_INT8_MATMUL, x, fixed, **attributes)
+    (theirs,) = called(RMS_NORM_INT8_MATMUL, x, fixed, kernel=False, **attributes)
     largest_step = 4 / 127 * 128 * fixed["scale"]  # what one number rounded otherwise changes
     assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
     assert (ours == theirs).mean() > 0.8
@@ -166,12 +168,14 @@ def test_a_normed_product_is_near_that_of_the_standard_operators(called, rng, wi
 @pytest.mark.parametrize(
     ("width", "block"), [(64, 64), (1536, 64), (96, 32), (24, 8), (20, 4), (6, 2)]
 )
-def test_a_rotated_product_is_near_that_of_the_standard_operators(called, rng, width, block):
+def test_a_rotated_product_differs_from_the_standard_operators_by_rounding(
+    called, rng, width, block
+):
     x = {"x": rows_of(rng, 9, width)}
     fixed = {"hadamard": hadamard(block)} | weights_of(rng, width, 70)
     attributes = {"blocks": [-1, block], "rows": [-1, width]}
-    (ours,) = called(ROTATED_PRODUCT, x, fixed, **attributes)
-    (theirs,) = called(ROTATED_PRODUCT, x, fixed, kernel=False, **attributes)
+    (ours,) = called(HADAMARD_INT8_MATMUL, x, fixed, **attributes)
+    (theirs,) = called(HADAMARD_INT8_MATMUL, x, fixed, kernel=False, **attributes)
     largest = np.abs(x["x"]).max(axis=1, keepdims=True) * np.sqrt(block)
     largest_step = largest / 127 * 128 * fixed["scale"]
     assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
@@ -179,36 +183,38 @@ def test_a_rotated_product_is_near_that_of_the_standard_operators(called, rng, w
 
 
 @pytest.mark.parametrize(("width", "block"), [(576, 64), (1024, 512), (96, 32), (4, 4), (3, 1)])
-def test_rotated_rows_are_those_of_the_standard_operators(called, rng, width, block):
+def test_a_rotation_equals_that_of_the_standard_operators(called, rng, width, block):
     inputs, fixed = {"x": rows_of(rng, MANY, width)}, {"hadamard": hadamard(block)}
     attributes = {"blocks": [-1, block], "rows": [-1, width]}
-    (ours,) = called(ROTATED_ROWS, inputs, fixed, **attributes)
-    (theirs,) = called(ROTATED_ROWS, inputs, fixed, kernel=False, **attributes)
+    (ours,) = called(HADAMARD_ROTATION, inputs, fixed, **attributes)
+    (theirs,) = called(HADAMARD_ROTATION, inputs, fixed, kernel=False, **attributes)
     largest = np.abs(inputs["x"]).max(axis=1, keepdims=True)
     assert (np.abs(ours - theirs) <= 2e-6 * largest * np.sqrt(block)).all()
 
 
-def test_rows_of_a_table_are_those_of_the_standard_operators(called, rng):
+def test_an_embedding_equals_that_of_the_standard_operators(called, rng):
     fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
     tokens = {"tokens": np.array([32, 0, 7, 7], np.int64)}
-    (ours,) = called(TABLE_ROWS, tokens, fixed)
-    (theirs,) = called(TABLE_ROWS, tokens, fixed, kernel=False)
+    (ours,) = called(INT8_EMBEDDING, tokens, fixed)
+    (theirs,) = called(INT8_EMBEDDING, tokens, fixed, kernel=False)
     np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("token", [-1, 33])
-def test_a_token_that_a_table_lacks_is_refused(called, rng, token):
+def test_a_token_id_outside_the_embedding_is_refused(called, rng, token):
     fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
     with pytest.raises(Exception, match=rf"token {token} is not in the table of 33 tokens"):
-        called(TABLE_ROWS, {"tokens": np.array([token], np.int64)}, fixed)
+        called(INT8_EMBEDDING, {"tokens": np.array([token], np.int64)}, fixed)
 
 
-def test_a_rotation_that_is_none_is_refused(called, rng):
-    """The kernel knows the matrix and does not read it again."""
+def test_a_matrix_other_than_hadamards_is_refused(called, rng):
+    """The kernel computes the rotation without reading the matrix."""
     other = np.eye(64, dtype=np.float32)
     fixed = {"hadamard": other} | weights_of(rng, 64, 8)
     with pytest.raises(EdgespecError, match="Hadamard"):
-        called(ROTATED_PRODUCT, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64])
+        called(
+            HADAMARD_INT8_MATMUL, {"x": rows_of(rng, 2, 64)}, fixed, blocks=[-1, 64], rows=[-1, 64]
+        )
 
 
 # --- The head ----------------------------------------------------------------------------------
@@ -231,7 +237,7 @@ def head(called):
         width, block = fixed["table"].shape[1], len(fixed["hadamard"])
         attributes = {"epsilon": 1e-5, "blocks": [-1, block], "rows": [-1, width]}
         inputs = {"x": x, "choose": np.array([choose], np.int64)}
-        results = called(HEAD, inputs, fixed, **attributes, **how)
+        results = called(INT8_HEAD, inputs, fixed, **attributes, **how)
         first, count = ((0, 1), (1, 2), (1, 3))[choose]
         wanted = results[first : first + count]
         rest = results[:first] + results[first + count :]
@@ -245,11 +251,11 @@ HEAD_SHAPES = [(64, 48, 64), (512, 300, 512), (576, 200, 64), (100, 33, 4), (4, 
 
 
 @pytest.mark.parametrize(("width", "out", "block"), HEAD_SHAPES)
-def test_a_head_is_near_that_of_the_standard_operators(head, rng, width, out, block):
+def test_a_head_differs_from_the_standard_operators_by_rounding(head, rng, width, out, block):
     x, fixed = rows_of(rng, 9, width), head_of(rng, width, out, block)
     ours = head(x, fixed, choose=0)
     theirs = head(x, fixed, choose=0, kernel=False)
-    largest = 2 * np.sqrt(width)  # of a normed row, turned
+    largest = 2 * np.sqrt(width)  # number in a rotated row of the norm
     largest_step = largest / 127 * 128 * fixed["scale"]
     assert (np.abs(ours - theirs) <= 2.001 * largest_step).all()
     tokens, highest = head(x, fixed, choose=1, kernel=False)
@@ -258,25 +264,25 @@ def test_a_head_is_near_that_of_the_standard_operators(head, rng, width, out, bl
 
 
 def like_a_vocabulary(rng, fixed, x):
-    """Makes one output of each row stand out, as in a model that is sure of itself."""
+    """Gives each row one logit far above the others, as in a model with a confident prediction."""
     blocks = x.reshape(len(x), -1, len(fixed["hadamard"]))
     normed = (blocks @ fixed["hadamard"]).reshape(x.shape) * fixed["norm"]
-    turned = (normed.reshape(blocks.shape) @ fixed["hadamard"]).reshape(x.shape)
-    turned /= np.maximum(np.abs(turned).max(axis=1, keepdims=True), 1e-9)
+    rotated = (normed.reshape(blocks.shape) @ fixed["hadamard"]).reshape(x.shape)
+    rotated /= np.maximum(np.abs(rotated).max(axis=1, keepdims=True), 1e-9)
     table = np.clip(rng.normal(size=fixed["table"].shape) * 30, -128, 127)
-    places = rng.choice(len(table), len(x), replace=False)
-    table[places] = np.clip(turned * 90 + rng.normal(size=x.shape), -128, 127)
+    tokens = rng.choice(len(table), len(x), replace=False)
+    table[tokens] = np.clip(rotated * 90 + rng.normal(size=x.shape), -128, 127)
     return fixed | {"table": table.astype(np.int8)}
 
 
 def all_alike(rng, fixed, x):
-    """Outputs of which all but the last bits are the same."""
+    """Rows of the table that differ only in their last three bits."""
     table = np.repeat(fixed["table"][:1] & -8, len(fixed["table"]), axis=0)
     return fixed | {"table": table | rng.integers(0, 8, table.shape, np.int8)}
 
 
 def twins(rng, fixed, x):
-    """The first of equal numbers is the one that counts."""
+    """Each logit occurs twice: the first index is the arg max."""
     table, scale = like_a_vocabulary(rng, fixed, x)["table"], fixed["scale"].copy()
     half = len(table) // 2
     table[half:] = table[: len(table) - half]
@@ -285,7 +291,7 @@ def twins(rng, fixed, x):
 
 
 def strange_scales(rng, fixed, x):
-    """Negative ones, zeros and one that is too large."""
+    """Scales that are negative, zero, or too large for a finite logit."""
     scale = fixed["scale"] * rng.choice([-1, 0, 1], len(fixed["scale"]))
     scale[len(scale) // 3] = 3e38
     return fixed | {"scale": scale.astype(np.float32)}
@@ -297,13 +303,13 @@ TABLES = (lambda rng, fixed, x: fixed, like_a_vocabulary, all_alike, twins, stra
 @pytest.mark.parametrize("table", TABLES, ids=["any", *(table.__name__ for table in TABLES[1:])])
 @pytest.mark.parametrize("count", [1, 4, 9, 17])
 @pytest.mark.parametrize(("width", "out", "block"), [(192, 9001, 64), (100, 5003, 4)])
-def test_chosen_tokens_are_the_arg_max_to_the_last_bit(head, rng, table, count, width, out, block):
+def test_top_tokens_are_the_arg_max_of_the_logits(head, rng, table, count, width, out, block):
     x = rng.normal(size=(count, width)).astype(np.float32)
     if count == 17:
         x[7] = 0  # all logits are the same
     fixed = table(rng, head_of(rng, width, out, block), x)
     logits = head(x, fixed, choose=0)
-    for _ in range(2):  # behind a table that leaves too much open, the second call goes another way
+    for _ in range(2):  # if the bounds exclude too few tokens, the second call searches without
         tokens, highest = head(x, fixed, choose=1)
         np.testing.assert_array_equal(tokens[:, 0], logits.argmax(axis=1))
         np.testing.assert_array_equal(highest[:, 0], logits.max(axis=1))
@@ -311,8 +317,8 @@ def test_chosen_tokens_are_the_arg_max_to_the_last_bit(head, rng, table, count, 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_chosen_tokens_are_those_of_a_search_without_bounds(head, data):
-    """Whatever the numbers: tables whose rows differ in a bit are in here."""
+def test_top_tokens_are_those_of_a_search_without_bounds(head, data):
+    """For all tables, also those whose rows differ in one bit."""
     width, out, count = (data.draw(st.integers(1, most)) for most in (40, 80, 12))
     seed = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     spread = data.draw(st.sampled_from([1, 2, 8, 64, 256]))
@@ -328,9 +334,9 @@ def test_chosen_tokens_are_those_of_a_search_without_bounds(head, data):
 
 @pytest.mark.parametrize("kernel", [True, False])
 @pytest.mark.parametrize("count", [1, 9])
-def test_how_probable_the_best_tokens_are_is_their_softmax(head, rng, count, kernel):
+def test_probabilities_of_top_tokens_are_those_of_the_softmax(head, rng, count, kernel):
     x, fixed = rng.normal(size=(count, 64)).astype(np.float32), head_of(rng, 64, 500, 64)
-    fixed["table"][7], fixed["scale"][7] = fixed["table"][3], fixed["scale"][3]  # the first counts
+    fixed["table"][7], fixed["scale"][7] = fixed["table"][3], fixed["scale"][3]  # equal logits
     logits = head(x, fixed, choose=0, kernel=kernel)
     tokens, highest, probabilities = head(x, fixed, choose=2, kernel=kernel)
     best = np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K]
@@ -341,21 +347,21 @@ def test_how_probable_the_best_tokens_are_is_their_softmax(head, rng, count, ker
     np.testing.assert_allclose(probabilities, expected, rtol=1e-5)
 
 
-def test_of_fewer_outputs_the_best_ones_are_refused(called, rng):
+def test_a_vocabulary_smaller_than_the_top_tokens_is_refused(called, rng):
     inputs = {"x": rows_of(rng, 2, 4), "choose": np.array([2], np.int64)}
     with pytest.raises(Exception, match="3 tokens of a table of 2"):
-        called(HEAD, inputs, head_of(rng, 4, 2, 1), epsilon=1e-5, blocks=[-1, 1], rows=[-1, 4])
+        called(INT8_HEAD, inputs, head_of(rng, 4, 2, 1), epsilon=1e-5, blocks=[-1, 1], rows=[-1, 4])
 
 
-@pytest.mark.parametrize("wish", [-1, 3])
-def test_who_asks_for_something_else_is_told(called, rng, wish):
+@pytest.mark.parametrize("mode", [-1, 3])
+def test_an_unknown_output_mode_is_refused(called, rng, mode):
     fixed = head_of(rng, 64, 48, 64)
-    inputs = {"x": rows_of(rng, 2, 64), "choose": np.array([wish], np.int64)}
-    with pytest.raises(Exception, match=f"choose is {wish}; give 0"):
-        called(HEAD, inputs, fixed, epsilon=1e-5, blocks=[-1, 64], rows=[-1, 64])
+    inputs = {"x": rows_of(rng, 2, 64), "choose": np.array([mode], np.int64)}
+    with pytest.raises(Exception, match=f"choose is {mode}; give 0"):
+        called(INT8_HEAD, inputs, fixed, epsilon=1e-5, blocks=[-1, 64], rows=[-1, 64])
 
 
-def test_a_token_is_chosen_alike_whatever_is_beside_it(head, rng):
+def test_top_tokens_are_row_invariant(head, rng):
     x = rows_of(rng, MANY, 576)
     fixed = like_a_vocabulary(rng, head_of(rng, 576, 3001, 64), x)
     together, _ = head(x, fixed, choose=1)
@@ -363,7 +369,7 @@ def test_a_token_is_chosen_alike_whatever_is_beside_it(head, rng):
     np.testing.assert_array_equal(together, np.concatenate(alone))
 
 
-def test_of_a_row_that_is_no_numbers_the_largest_is_none(head, rng):
+def test_the_top_logit_of_a_row_with_nan_is_nan(head, rng):
     x = rows_of(rng, 5, 64)
     x[3, 7] = np.nan
     tokens, highest = head(x, head_of(rng, 64, 48, 64), choose=1)
@@ -372,8 +378,8 @@ def test_of_a_row_that_is_no_numbers_the_largest_is_none(head, rng):
     assert np.isfinite(np.delete(highest, 3)).all()
 
 
-def test_among_many_rows_one_that_is_no_numbers_changes_no_other(head, rng):
-    """Few enough are looked at that the upper bits decide."""
+def test_a_row_with_nan_does_not_change_the_top_tokens_of_others(head, rng):
+    """With few rows, bounds from the upper bits exclude most tokens."""
     x = rng.normal(size=(17, 192)).astype(np.float32)
     fixed = like_a_vocabulary(rng, head_of(rng, 192, 9001, 64), x)
     expected, _ = head(x, fixed, choose=1)
@@ -383,8 +389,8 @@ def test_among_many_rows_one_that_is_no_numbers_changes_no_other(head, rng):
     np.testing.assert_array_equal(np.delete(tokens, 7, 0), np.delete(expected, 7, 0))
 
 
-def test_wide_rows_whose_sums_floats_round_are_chosen_alike(head, rng):
-    """Sums beyond 2**24: different ones may be the same logit, and the first one counts."""
+def test_top_tokens_of_wide_rows_are_exact(head, rng):
+    """Integer sums above 2**24: different sums may round to one logit; the arg max is the first."""
     x = np.ones((3, 4096), np.float32)
     x[1, ::2] = -1
     fixed = head_of(rng, 4096, 600, 64) | {"scale": np.full(600, 1e-3, np.float32)}
@@ -396,7 +402,7 @@ def test_wide_rows_whose_sums_floats_round_are_chosen_alike(head, rng):
     np.testing.assert_array_equal(highest[:, 0], logits.max(axis=1))
 
 
-def test_no_rows_have_no_tokens(head, rng):
+def test_a_call_without_rows_returns_no_top_tokens(head, rng):
     nothing, fixed = np.zeros((0, 64), np.float32), head_of(rng, 64, 48, 64)
     assert head(nothing, fixed, choose=0).shape == (0, 48)
     for choose, best in ((1, 1), (2, TOP_K)):
@@ -406,47 +412,52 @@ def test_no_rows_have_no_tokens(head, rng):
 # --- Weights of 16 bits ------------------------------------------------------------------------
 
 
-HALVES = {"fp16": (FLOAT16_PRODUCT, np.float16), "bf16": (BFLOAT16_PRODUCT, ml_dtypes.bfloat16)}
-HALF_SHAPES = [(64, 48), (576, 1000), (100, 33), (1024, 17), (4, 1)]  # in, out
+FORMATS_16_BITS = {
+    "fp16": (FLOAT16_MATMUL, np.float16),
+    "bf16": (BFLOAT16_MATMUL, ml_dtypes.bfloat16),
+}
+SHAPES_16_BITS = [(64, 48), (576, 1000), (100, 33), (1024, 17), (4, 1)]  # in, out
 
 
-def halves_of(rng, width, out, dtype):
-    """All sizes of numbers that 16 bits have, those below the normal ones among them."""
+def weights_of_16_bits(rng, width, out, dtype):
+    """Weights of all magnitudes that 16 bits can represent, subnormal numbers included."""
     weights = rng.normal(size=(out, width)) * 10.0 ** rng.integers(-7, 3, (out, 1))
     return {"weights": weights.astype(dtype)}
 
 
-@pytest.mark.parametrize("kind", HALVES)
-@pytest.mark.parametrize(("width", "out"), HALF_SHAPES)
+@pytest.mark.parametrize("kind", FORMATS_16_BITS)
+@pytest.mark.parametrize(("width", "out"), SHAPES_16_BITS)
 @pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 17, MANY])
-def test_a_product_with_halves_is_the_standard_one(called, rng, kind, width, out, count):
-    function, dtype = HALVES[kind]
+def test_a_product_with_16_bit_weights_equals_that_of_the_standard_operators(
+    called, rng, kind, width, out, count
+):
+    function, dtype = FORMATS_16_BITS[kind]
     x = {"x": rng.normal(size=(count, width)).astype(np.float32)}
-    fixed = halves_of(rng, width, out, dtype)
+    fixed = weights_of_16_bits(rng, width, out, dtype)
     (ours,) = called(function, x, fixed)
     wide = fixed["weights"].astype(np.float64)
-    size = np.abs(x["x"]) @ np.abs(wide).T  # what rounding is relative to
+    size = np.abs(x["x"]) @ np.abs(wide).T  # rounding errors are relative to it
     assert (np.abs(ours - x["x"] @ wide.T) <= 1e-6 * np.sqrt(width) * size).all()
     if count:
         (theirs,) = called(function, x, fixed, kernel=False)
         assert (np.abs(ours - theirs) <= 2e-6 * np.sqrt(width) * size).all()
 
 
-@pytest.mark.parametrize("kind", HALVES)
-def test_a_product_of_small_integers_with_halves_is_exact(called, rng, kind):
-    """Each output has its own weights, none is lost and none counted twice."""
-    function, dtype = HALVES[kind]
+@pytest.mark.parametrize("kind", FORMATS_16_BITS)
+def test_a_product_of_small_integers_with_16_bit_weights_is_exact(called, rng, kind):
+    """So each weight is used for its own output, and once."""
+    function, dtype = FORMATS_16_BITS[kind]
     weights = rng.integers(-128, 129, (77, 203))
     x = rng.integers(-60, 61, (11, 203)).astype(np.float32)
     (y,) = called(function, {"x": x}, {"weights": weights.astype(dtype)})
     np.testing.assert_array_equal(y, x @ weights.T)
 
 
-@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize("kind", FORMATS_16_BITS)
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_a_row_of_a_product_with_halves_does_not_depend_on_the_others(called, rng, kind, threads):
-    function, dtype = HALVES[kind]
-    fixed = halves_of(rng, 576, 1500, dtype)
+def test_a_product_with_16_bit_weights_is_row_invariant(called, rng, kind, threads):
+    function, dtype = FORMATS_16_BITS[kind]
+    fixed = weights_of_16_bits(rng, 576, 1500, dtype)
     x = rows_of(rng, MANY, 576)
     x[20, 5] = np.nan
     (whole,) = called(function, {"x": x}, fixed)
@@ -457,10 +468,10 @@ def test_a_row_of_a_product_with_halves_does_not_depend_on_the_others(called, rn
         np.testing.assert_array_equal(part, whole[3 : 3 + count])
 
 
-def test_rows_that_do_not_fit_halves_are_refused(called, rng):
-    fixed = halves_of(rng, 64, 48, np.float16)
+def test_rows_that_do_not_fit_16_bit_weights_are_refused(called, rng):
+    fixed = weights_of_16_bits(rng, 64, 48, np.float16)
     with pytest.raises(Exception, match=r"x \[m=2, k=63\] and weights \[n=48, k=64\] differ in k"):
-        called(FLOAT16_PRODUCT, {"x": np.zeros((2, 63), np.float32)}, fixed)
+        called(FLOAT16_MATMUL, {"x": np.zeros((2, 63), np.float32)}, fixed)
 
 
 # --- Gates -------------------------------------------------------------------------------------
@@ -468,7 +479,7 @@ def test_rows_that_do_not_fit_halves_are_refused(called, rng):
 
 @pytest.mark.parametrize("activation", ["silu", "gelu_new"])
 @pytest.mark.parametrize("width", [3, 64, 1536])
-def test_a_gate_is_that_of_the_standard_operators(called, rng, activation, width):
+def test_a_gate_equals_that_of_the_standard_operators(called, rng, activation, width):
     gate = np.concatenate([rng.normal(size=(6, width)) * 5, np.full((2, width), 300)])
     gate[-1] *= -1  # e^300 is beyond float32
     x = {"gate": gate.astype(np.float32), "up": rng.normal(size=(8, width)).astype(np.float32)}
@@ -525,7 +536,9 @@ KINDS = {"rotary": (ROTARY_ATTENTION, with_angles), "biased": (BIASED_ATTENTION,
 @pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("count", "past"), [(1, 0), (2, 5), (5, 700), (MANY, 0), (MANY, 530)])
-def test_cached_attention_is_that_of_the_standard_operators(called, rng, shape, kind, count, past):
+def test_cached_attention_equals_that_of_the_standard_operators(
+    called, rng, shape, kind, count, past
+):
     function, complete = KINDS[kind]
     inputs = complete(rng, cached_inputs(rng, shape, count, past, past + count + 3), shape)
     ours, *our_cache = called(function, inputs, {}, **attributes_of(shape))
@@ -558,7 +571,7 @@ PAST = ("past_key", "past_value")
         ({"parents": np.array([0, 0, 0], np.int64)}, "of 2 rows with 3 candidates"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_touches_no_memory(called, rng, wrong, said):
+def test_inputs_with_wrong_shapes_are_refused_without_reading_them(called, rng, wrong, said):
     shape = HEADS["SmolLM2"]
     inputs = with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape) | wrong
     with pytest.raises(Exception, match=said):
@@ -567,7 +580,7 @@ def test_what_does_not_fit_is_refused_and_touches_no_memory(called, rng, wrong, 
 
 @pytest.mark.parametrize("shape", [(6, 6, 64), (2, 2, 24)])
 @pytest.mark.parametrize("source", [1, 17, 600])
-def test_attention_to_a_source_is_that_of_the_standard_operators(called, rng, shape, source):
+def test_cross_attention_equals_that_of_the_standard_operators(called, rng, shape, source):
     heads, _, size = shape
     inputs = {"q": rng.normal(size=(7, heads * size)).astype(np.float32)}
     for name in ("key", "value"):
@@ -577,24 +590,24 @@ def test_attention_to_a_source_is_that_of_the_standard_operators(called, rng, sh
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
 
 
-# --- Half layers -------------------------------------------------------------------------------
+# --- Fused blocks ------------------------------------------------------------------------------
 
 
 STREAM = 96  # columns
 
 
 def cached_parts(rng, count, shape, complete):
-    """What self-attention needs behind its queries, keys and values."""
+    """The inputs of self-attention that follow queries, keys and values."""
     inputs = complete(rng, cached_inputs(rng, shape, count, 70, 70 + count + 3), shape)
     return {name: value for name, value in inputs.items() if name not in ("q", "k", "v")}
 
 
-def half_layer(rng, inner, count):
-    """Inputs, constants and attributes of the fused block around an operator."""
-    half = FUSED_BLOCKS[inner]
+def block_inputs(rng, inner, count):
+    """A fused block, found by its inner operator, with inputs, constants and attributes."""
+    fused = FUSED_BLOCKS[inner]
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
-    if half.closing is PRODUCT:
+    if fused.closing is INT8_MATMUL:
         shape = (4, 2, 16) if inner == "RotaryTreeAttention" else (4, 4, 16)
         heads, kv_heads, size = shape
         attributes |= attributes_of(shape)
@@ -608,17 +621,17 @@ def half_layer(rng, inner, count):
             inputs |= cached_parts(rng, count, shape, complete)
     else:
         middle = 192
-        widths = [middle] * half.columns
+        widths = [middle] * fused.columns
         attributes |= {"blocks": [-1, 64], "rows": [-1, middle]}
     if len(widths) > 1:
         attributes["widths"] = widths
     fixed = {"norm": rng.uniform(0.5, 2, STREAM).astype(np.float32)}
     fixed |= weights_of(rng, STREAM, sum(widths))
     closing = weights_of(rng, middle, STREAM)
-    if half.closing is ROTATED_PRODUCT:
+    if fused.closing is HADAMARD_INT8_MATMUL:
         closing = {"hadamard": hadamard(64)} | closing
     fixed |= {f"closing_{name}": value for name, value in closing.items()}
-    return half, inputs, fixed, attributes
+    return fused, inputs, fixed, attributes
 
 
 INNER = {
@@ -627,85 +640,89 @@ INNER = {
 }
 
 
-def by_parts(g, half, inner, values, attributes):
-    """The fused block as a family and a format emit it; what stands between is an output, too."""
+def by_parts(g, fused, inner, values, attributes):
+    """Emits a block operator by operator: its outputs, and the inner operator's as the last."""
 
     def call(function, *given):
         return g.call(function, *given, **{name: attributes[name] for name in function.attributes})
 
-    ordered = [values[name] for name in half.whole.inputs]
+    ordered = [values[name] for name in fused.whole.inputs]
     opening, rest = ordered[:4], ordered[4:]
     with g.block("block"):
-        (y,) = call(NORMED_PRODUCT, *opening)
-        parts = g.split(y, attributes["widths"]) if half.columns > 1 else [y]
-        split = len(half.closing.inputs) - 1
+        (y,) = call(RMS_NORM_INT8_MATMUL, *opening)
+        parts = g.split(y, attributes["widths"]) if fused.columns > 1 else [y]
+        split = len(fused.closing.inputs) - 1
         middle, *others = call(inner, *parts, *rest[:-split])
-        (closed,) = call(half.closing, middle, *rest[-split:])
+        (closed,) = call(fused.closing, middle, *rest[-split:])
         return [g.op.Add(opening[0], closed), *others, middle]
 
 
-def run_by_parts(folder, half, inner, inputs, fixed, attributes, *, seen):
-    """Outputs of the fused block, and the operators that its graph is made of.
+def run_by_parts(folder, fused, inner, inputs, fixed, attributes, *, seen):
+    """Outputs of a block after the pass, and the operators of its graph.
 
     Args:
-        seen: the graph has one more output: what stands in the middle.
+        seen: the inner operator's result is an output of the graph, which prevents the fusion.
     """
     g = Graph("by parts", None)
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
-    results = by_parts(g, half, inner, values, attributes)
-    for place, result in enumerate(results if seen else results[:-1]):
+    results = by_parts(g, fused, inner, values, attributes)
+    for index, result in enumerate(results if seen else results[:-1]):
         g.output(
-            f"result {place}",
+            f"result {index}",
             result,
             np.float32,
-            [None] * (4 if 0 < place < half.whole.outputs else 2),
+            [None] * (4 if 0 < index < fused.whole.outputs else 2),
         )
     model = g.model()
     fuse_blocks(model, g.blocks)
     ir.save(model, folder / "parts.onnx")
     operators = [node.op_type for node in model.graph]
     outputs = open_session(folder / "parts.onnx", Device(2)).run(None, inputs)
-    return outputs[: half.whole.outputs], operators
+    return outputs[: fused.whole.outputs], operators
 
 
 @pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("count", [1, 2, 5, 17, MANY])
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_half_a_layer_has_the_bits_of_its_parts(called, rng, tmp_path, inner, count, threads):
-    half, inputs, fixed, attributes = half_layer(rng, inner, count)
+def test_a_fused_block_has_the_bits_of_its_separate_operators(
+    called, rng, tmp_path, inner, count, threads
+):
+    fused, inputs, fixed, attributes = block_inputs(rng, inner, count)
     parts, operators = run_by_parts(
-        tmp_path, half, INNER[inner], inputs, fixed, attributes, seen=True
+        tmp_path, fused, INNER[inner], inputs, fixed, attributes, seen=True
     )
     assert inner in operators
     for _ in range(3):  # threads do not always meet in the same way
-        whole = called(half.whole, inputs, fixed, threads=threads, **attributes)
+        whole = called(fused.whole, inputs, fixed, threads=threads, **attributes)
         for ours, theirs in zip(whole, parts, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("inner", INNER)
-def test_half_a_layer_is_near_that_of_the_standard_operators(rng, tmp_path, inner, monkeypatch):
-    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
-    given = (tmp_path, half, INNER[inner], inputs, fixed, attributes)
+def test_a_fused_block_differs_from_the_standard_operators_by_rounding(
+    rng, tmp_path, inner, monkeypatch
+):
+    fused, inputs, fixed, attributes = block_inputs(rng, inner, 5)
+    given = (tmp_path, fused, INNER[inner], inputs, fixed, attributes)
     (ours, *_), _ = run_by_parts(*given, seen=False)
     monkeypatch.setenv(SWITCH, "0")
     (theirs, *_), _ = run_by_parts(*given, seen=False)
     added, expected = ours - inputs["x"], theirs - inputs["x"]
-    # A number between two of 8 bits may be rounded to either, and then is off by one in 127.
+    # A number halfway between two of 8 bits may be rounded to either: they differ by 1 of 127.
     assert np.abs(added - expected).max() < 0.03 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("inner", INNER)
-def test_a_block_that_kernels_do_not_know_runs_by_its_body(called, rng, tmp_path, inner):
+def test_a_fused_block_without_a_kernel_runs_by_its_body(called, rng, tmp_path, inner):
     """Graphs of older exports have other names; operators of the body may still have kernels."""
-    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
-    expected = called(half.whole, inputs, fixed, **attributes)
-    model = one_call(half.whole, inputs, fixed, attributes)
-    (node,) = (node for node in model.graph if node.op_type == half.whole.name)
-    node.op_type = f"{half.whole.name}OfBefore"
+    fused, inputs, fixed, attributes = block_inputs(rng, inner, 5)
+    expected = called(fused.whole, inputs, fixed, **attributes)
+    model = one_call(fused.whole, inputs, fixed, attributes)
+    (node,) = (node for node in model.graph if node.op_type == fused.whole.name)
+    node.op_type = f"{fused.whole.name}OfBefore"
     ((identifier, function),) = (
-        item for item in model.functions.items() if item[1].name == half.whole.name
+        item for item in model.functions.items() if item[1].name == fused.whole.name
     )
     del model.functions[identifier]
     function.name = node.op_type
@@ -718,60 +735,61 @@ def test_a_block_that_kernels_do_not_know_runs_by_its_body(called, rng, tmp_path
 
 
 @pytest.mark.parametrize("inner", INNER)
-def test_parts_after_each_other_become_half_a_layer(rng, tmp_path, inner):
-    half, inputs, fixed, attributes = half_layer(rng, inner, 5)
-    given = (tmp_path, half, INNER[inner], inputs, fixed, attributes)
+def test_operators_of_a_declared_block_are_fused(rng, tmp_path, inner):
+    fused, inputs, fixed, attributes = block_inputs(rng, inner, 5)
+    given = (tmp_path, fused, INNER[inner], inputs, fixed, attributes)
     joined, operators = run_by_parts(*given, seen=False)
-    assert operators == [half.whole.name]
+    assert operators == [fused.whole.name]
     parts, _ = run_by_parts(*given, seen=True)
     for ours, theirs in zip(joined, parts, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_key_that_somebody_reads_before_the_end_is_no_part_of_a_whole(rng, tmp_path):
-    half, inputs, fixed, attributes = half_layer(rng, "RotaryTreeAttention", 5)
-    g = Graph("key seen", None)
+def test_a_block_whose_keys_have_another_use_is_not_fused(rng, tmp_path):
+    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryTreeAttention", 5)
+    g = Graph("key used", None)
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
-    out, key, value, _ = by_parts(g, half, INNER["RotaryTreeAttention"], values, attributes)
+    out, key, value, _ = by_parts(g, fused, INNER["RotaryTreeAttention"], values, attributes)
     results = ((out, 2), (key, 4), (value, 4), (g.op.Identity(key), 4))
-    for place, (result, rank) in enumerate(results):
-        g.output(f"result {place}", result, np.float32, [None] * rank)
+    for index, (result, rank) in enumerate(results):
+        g.output(f"result {index}", result, np.float32, [None] * rank)
     model = g.model()
     fusion = fuse_blocks(model, g.blocks)
-    assert half.whole.name not in [node.op_type for node in model.graph]
+    assert fused.whole.name not in [node.op_type for node in model.graph]
     assert str(fusion) == (
-        "0 of 1 blocks fused; not 1 because other operators use the outputs of RotaryTreeAttention"
+        "0 of 1 blocks fused; block (1 block) not fused: other operators use the outputs of "
+        "RotaryTreeAttention"
     )
 
 
 def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
-    half, inputs, fixed, attributes = half_layer(rng, "SiluGate", 5)
+    fused, inputs, fixed, attributes = block_inputs(rng, "SiluGate", 5)
     wrong = fixed | weights_of(rng, STREAM, 300)
     with pytest.raises(EdgespecError, match=r"weights make 300 columns; 2 \* 192 fit"):
-        called(half.whole, inputs, wrong, **attributes)
-    half, inputs, fixed, attributes = half_layer(rng, "RotaryTreeAttention", 5)
+        called(fused.whole, inputs, wrong, **attributes)
+    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryTreeAttention", 5)
     wrong = fixed | weights_of(rng, STREAM, 136)
     with pytest.raises(EdgespecError, match="weights make 136 columns; queries, keys and values"):
-        called(half.whole, inputs, wrong, **attributes)
+        called(fused.whole, inputs, wrong, **attributes)
 
 
-# --- Rows are apart ----------------------------------------------------------------------------
+# --- Row invariance ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("name", ["plain", "normed", "turned"])
-def test_a_row_of_a_product_does_not_depend_on_the_others(called, rng, name, threads):
+@pytest.mark.parametrize("name", ["plain", "normed", "rotated"])
+def test_an_int8_product_is_row_invariant(called, rng, name, threads):
     fixed = weights_of(rng, 576, 200)
     function, more, attributes = {
-        "plain": (PRODUCT, {}, {}),
+        "plain": (INT8_MATMUL, {}, {}),
         "normed": (
-            NORMED_PRODUCT,
+            RMS_NORM_INT8_MATMUL,
             {"norm": np.ones(576, np.float32)},
             {"epsilon": 1e-5, "step": 4 / 127},
         ),
-        "turned": (
-            ROTATED_PRODUCT,
+        "rotated": (
+            HADAMARD_INT8_MATMUL,
             {"hadamard": hadamard(64)},
             {"blocks": [-1, 64], "rows": [-1, 576]},
         ),
@@ -788,12 +806,12 @@ def test_a_row_of_a_product_does_not_depend_on_the_others(called, rng, name, thr
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("past", [0, 500, 2000])
 def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, kind, past):
-    """One call of many, and the same positions in calls of 1, 2, 5, 9 and what is left."""
+    """One call, and the same positions in calls of 1, 2, 5, 9 and the remaining ones."""
     function, complete = KINDS[kind]
     whole = complete(rng, cached_inputs(rng, shape, MANY, past, past + MANY), shape)
     expected, *cache = called(function, whole, {}, **attributes_of(shape))
     keys, values = whole["past_key"], whole["past_value"]
-    for place, (start, end) in enumerate(pairwise([0, 1, 3, 8, 17, MANY])):
+    for call, (start, end) in enumerate(pairwise([0, 1, 3, 8, 17, MANY])):
         part = {name: whole[name][start:end] for name in "qkv"}
         part |= {"past_key": keys, "past_value": values}
         part |= {"last": np.array([past + end - 1], np.int32)}
@@ -802,7 +820,7 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
             part |= {name: whole[name][:, start:end] for name in ("cos", "sin")}
         else:
             part["bias"] = np.ascontiguousarray(whole["bias"][:, :, start:end, : past + end])
-        threads = 1 + place % 2
+        threads = 1 + call % 2
         out, keys, values = called(function, part, {}, threads=threads, **attributes_of(shape))
         np.testing.assert_array_equal(out, expected[start:end])
     np.testing.assert_array_equal(keys, cache[0])
@@ -812,20 +830,19 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
 # --- Candidates ----------------------------------------------------------------------------------
 
 
-# Parents of candidates in a call of 9 tokens. The last case is more than one thread's work, or more
-# than one block of rows.
+# Parents of candidates in a call of 9 tokens. The last case is the work of several threads.
 FAMILIES = {
     "one": [0],
     "some": [4, 0, 4, 7],
-    "more than in line": [3, 6, 1, 1, 0, 5, 7, 2, 2, 7] * 4,
+    "more than drafted tokens": [3, 6, 1, 1, 0, 5, 7, 2, 2, 7] * 4,
 }
 LINE = 9
 
 
 def with_candidates(rng, line, parents, kind):
-    """A call in which candidates follow a line; their angles are of the places where they stand."""
+    """A call of drafted tokens and candidates; a candidate's position is that after its parent."""
     count, past = len(parents), int(line["total"]) - LINE
-    places = np.array(parents) + 1
+    positions = np.array(parents) + 1
     tree = dict(line)
     for name in "qkv":
         new = rng.normal(size=(count, line[name].shape[1])).astype(np.float32)
@@ -835,7 +852,7 @@ def with_candidates(rng, line, parents, kind):
     tree["parents"] = np.array(parents, np.int64)
     if kind == "rotary":
         for name in ("cos", "sin"):
-            tree[name] = np.concatenate([line[name], line[name][:, places]], axis=1)
+            tree[name] = np.concatenate([line[name], line[name][:, positions]], axis=1)
     else:
         size = (1, line["bias"].shape[1], LINE + count, total)
         tree["bias"] = rng.normal(size=size).astype(np.float32)
@@ -843,9 +860,9 @@ def with_candidates(rng, line, parents, kind):
     return tree
 
 
-def alone_behind(tree, place, row, past, kind):
-    """The call in which a candidate stands where it would in a line: behind `place` rows of it."""
-    rows = [*range(place), row]
+def as_drafted(tree, position, row, past, kind):
+    """The call that has a candidate, row `row` of `tree`, as a drafted token at `position`."""
+    rows = [*range(position), row]
     part = {name: tree[name][rows] for name in "qkv"}
     part |= {name: tree[name] for name in PAST} | {"parents": np.zeros(0, np.int64)}
     total = past + len(rows)
@@ -858,9 +875,11 @@ def alone_behind(tree, place, row, past, kind):
 @pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("parents", FAMILIES.values(), ids=FAMILIES)
-# Tiles of 32 and 64 keys and chunks of 256 begin in or behind the line, and one in its middle.
+# Tiles of 32 and 64 keys and chunks of 256 begin inside the drafted tokens, and after them.
 @pytest.mark.parametrize("past", [0, 29, 60, 247, 251, 255, 1020])
-def test_a_candidate_has_the_bits_that_it_has_in_a_line(called, rng, shape, kind, parents, past):
+def test_a_candidate_has_the_bits_that_it_has_as_a_drafted_token(
+    called, rng, shape, kind, parents, past
+):
     function, complete = KINDS[kind]
     capacity = past + LINE + len(parents)
     line = complete(rng, cached_inputs(rng, shape, LINE, past, capacity), shape)
@@ -870,12 +889,12 @@ def test_a_candidate_has_the_bits_that_it_has_in_a_line(called, rng, shape, kind
         out, *cache = called(function, tree, {}, threads=threads, **attributes_of(shape))
         np.testing.assert_array_equal(out[:LINE], expected)
         for candidate, parent in enumerate(parents):
-            row, place = LINE + candidate, parent + 1
-            part = alone_behind(tree, place, row, past, kind)
+            row, position = LINE + candidate, parent + 1
+            part = as_drafted(tree, position, row, past, kind)
             alone, *its_cache = called(function, part, {}, **attributes_of(shape))
-            np.testing.assert_array_equal(out[row], alone[place])
+            np.testing.assert_array_equal(out[row], alone[position])
             for ours, theirs in zip(cache, its_cache, strict=True):
-                np.testing.assert_array_equal(ours[:, :, past + row], theirs[:, :, past + place])
+                np.testing.assert_array_equal(ours[:, :, past + row], theirs[:, :, past + position])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -906,20 +925,20 @@ ROWS = arrays.arrays(
 
 @needs_sampling
 @given(ROWS)
-def test_the_largest_number_is_the_first_of_them(row):
+def test_the_arg_max_is_the_first_of_equal_maxima(row):
     assert SamplingKernels().arg_max(row) == int(row.argmax())
 
 
 @needs_sampling
 @given(ROWS, st.integers(0, 699))
-def test_a_number_that_is_none_is_found(row, place):
-    row[place % len(row)] = np.nan
+def test_a_nan_is_the_arg_max(row, index):
+    row[index % len(row)] = np.nan
     assert SamplingKernels().arg_max(row) == int(row.argmax())
 
 
 @needs_sampling
 @given(ROWS.filter(lambda row: np.isfinite(row.max())), st.sampled_from([0.3, 1.0, 2.5]))
-def test_weights_are_numpys_but_for_rounding(row, temperature):
+def test_weights_differ_from_those_of_numpy_by_rounding(row, temperature):
     ours, theirs = np.empty_like(row), np.empty_like(row)
     totals = [
         arithmetic.exp_weights(row, float(row.max()), temperature, out)
@@ -935,20 +954,20 @@ WEIGHTS = arrays.arrays(
 ).filter(lambda row: row.any())
 
 
-HALVINGS = arrays.arrays(
+POWERS_OF_TWO = arrays.arrays(
     np.float32, st.integers(1, 700), elements=st.sampled_from([*range(-9, 1), -200, -np.inf])
 ).filter(lambda row: row.max() == 0)
 
 
 @needs_sampling
-@given(HALVINGS, st.sampled_from([0.05, 0.5, 0.9, 0.95, 0.999]))
+@given(POWERS_OF_TWO, st.sampled_from([0.05, 0.5, 0.9, 0.95, 0.999]))
 def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
-    """Of equal weights the first: the temperature makes weights of whole powers of two."""
+    """The temperature turns these rows into powers of two, so the sums are exact."""
     found = []
     for arithmetic in (SamplingKernels(), NumpyVocabOps()):
-        places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
-        count = arithmetic.nucleus(row, 0.0, 1 / np.log(2), share, places, weights)
-        found.append((places[:count], weights[:count]))
+        indices, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
+        count = arithmetic.nucleus(row, 0.0, 1 / np.log(2), share, indices, weights)
+        found.append((indices[:count], weights[:count]))
     (ours, our_weights), (theirs, their_weights) = found
     np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_allclose(our_weights, their_weights, rtol=2e-5, atol=1e-37)
@@ -957,20 +976,20 @@ def test_a_nucleus_is_the_one_that_numpy_finds(row, share):
 @needs_sampling
 def test_a_flat_distribution_has_a_nucleus_of_almost_all_tokens():
     row = np.zeros(49152, np.float32)
-    places, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
-    assert SamplingKernels().nucleus(row, 0.0, 1.0, 0.75, places, weights) == 36864
-    np.testing.assert_array_equal(places[:36864], np.arange(36864))
+    indices, weights = np.empty(len(row), np.int64), np.empty(len(row), np.float32)
+    assert SamplingKernels().nucleus(row, 0.0, 1.0, 0.75, indices, weights) == 36864
+    np.testing.assert_array_equal(indices[:36864], np.arange(36864))
 
 
 @needs_sampling
 @given(WEIGHTS, st.floats(0, 1, exclude_max=True))
 def test_a_draw_is_the_one_that_numpy_makes(weights, uniform):
-    """All of these sums are exact, so no draw falls between two roundings."""
+    """All sums of these weights are exact, so both find the same index."""
     assert SamplingKernels().draw(weights, uniform) == NumpyVocabOps().draw(weights, uniform)
 
 
 @needs_sampling
-def test_a_draw_at_the_very_end_is_the_last_place_with_weight():
+def test_a_draw_with_uniform_1_is_the_last_index_with_weight():
     weights = np.zeros(1000, np.float32)
     weights[[3, 600]] = [0.1, 0.2]
     assert SamplingKernels().draw(weights, float(np.nextafter(1.0, 0))) == 600
@@ -979,19 +998,20 @@ def test_a_draw_at_the_very_end_is_the_last_place_with_weight():
 
 @needs_sampling
 @given(WEIGHTS, WEIGHTS, st.sampled_from([1.0, 0.5]), st.randoms(use_true_random=False))
-def test_an_excess_is_numpys(p, q, factor, probability):
-    places = np.array(sorted(probability.sample(range(1400), len(q))), np.int64)
+def test_an_excess_equals_that_of_numpy(p, q, factor, random):
+    indices = np.array(sorted(random.sample(range(1400), len(q))), np.int64)
     np.testing.assert_array_equal(
-        SamplingKernels().excess(p, factor, q, places), NumpyVocabOps().excess(p, factor, q, places)
+        SamplingKernels().excess(p, factor, q, indices),
+        NumpyVocabOps().excess(p, factor, q, indices),
     )
 
 
 @needs_sampling
-def test_tokens_of_any_integers_have_an_excess():
+def test_an_excess_takes_indices_of_any_integer_type_and_stride():
     p, q = np.full(40, 0.025, np.float32), np.full(3, 0.1, np.float32)
-    for places in (np.array([1, 5, 9], np.int32), np.arange(6)[::2]):
-        expected = NumpyVocabOps().excess(p, 1, q, places)
-        np.testing.assert_array_equal(vocab_ops_for(p, q).excess(p, 1, q, places), expected)
+    for indices in (np.array([1, 5, 9], np.int32), np.arange(6)[::2]):
+        expected = NumpyVocabOps().excess(p, 1, q, indices)
+        np.testing.assert_array_equal(vocab_ops_for(p, q).excess(p, 1, q, indices), expected)
 
 
 @needs_sampling
@@ -1021,7 +1041,7 @@ def test_the_sampling_loop_reads_no_environment(monkeypatch):
 
 
 @needs_sampling
-def test_other_numbers_than_floats_are_left_to_numpy(rng):
+def test_numbers_other_than_float32_are_left_to_numpy(rng):
     row = rng.normal(size=64).astype(np.float32)
     assert isinstance(vocab_ops_for(row), SamplingKernels)
     for other in (row.astype(np.float64), row[::2], np.array([Fraction(1, 3)])):
@@ -1038,19 +1058,23 @@ def test_other_numbers_than_floats_are_left_to_numpy(rng):
 ROUNDED = "Abs ReduceMax Mul Max Div QuantizeLinear"
 SCALED = "MatMulInteger Cast Mul Mul"
 BODIES = [
-    (PRODUCT, {}, f"{ROUNDED} {SCALED}"),
-    (NORMED_PRODUCT, {"epsilon": 1e-5, "step": 0.1}, f"RMSNormalization QuantizeLinear {SCALED}"),
+    (INT8_MATMUL, {}, f"{ROUNDED} {SCALED}"),
     (
-        ROTATED_PRODUCT,
+        RMS_NORM_INT8_MATMUL,
+        {"epsilon": 1e-5, "step": 0.1},
+        f"RMSNormalization QuantizeLinear {SCALED}",
+    ),
+    (
+        HADAMARD_INT8_MATMUL,
         {"blocks": [-1, 2], "rows": [-1, 4]},
         f"Reshape MatMul Reshape {ROUNDED} {SCALED}",
     ),
-    (FLOAT16_PRODUCT, {}, "Cast Gemm"),
-    (BFLOAT16_PRODUCT, {}, "Cast Gemm"),
-    (TABLE_ROWS, {}, "Gather Cast Gather Unsqueeze Mul"),
-    (ROTATED_ROWS, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
+    (FLOAT16_MATMUL, {}, "Cast Gemm"),
+    (BFLOAT16_MATMUL, {}, "Cast Gemm"),
+    (INT8_EMBEDDING, {}, "Gather Cast Gather Unsqueeze Mul"),
+    (HADAMARD_ROTATION, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
     (
-        HEAD,
+        INT8_HEAD,
         {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},
         "Reshape MatMul Reshape RMSNormalization Transpose Reshape MatMul Reshape "
         f"{ROUNDED} {SCALED} Min Shape Mul Slice Max Slice Mul Sub Max TopK Slice Slice Div Mul "
@@ -1073,17 +1097,17 @@ BODIES = [
     (RELU, {}, "Relu"),
     *(
         (
-            half.whole,
-            {n: [1] * half.columns if n == "widths" else 1.0 for n in half.whole.attributes},
-            f"RMSNormInt8MatMul {'Split ' * (half.columns > 1)}{inner} {half.closing.name} Add",
+            fused.whole,
+            {n: [1] * fused.columns if n == "widths" else 1.0 for n in fused.whole.attributes},
+            f"RMSNormInt8MatMul {'Split ' * (fused.columns > 1)}{inner} {fused.closing.name} Add",
         )
-        for inner, half in FUSED_BLOCKS.items()
+        for inner, fused in FUSED_BLOCKS.items()
     ),
 ]
 
 
 @pytest.mark.parametrize(("function", "attributes", "body"), BODIES, ids=lambda v: str(v)[:20])
-def test_a_body_that_changes_needs_another_name(function, attributes, body):
+def test_a_body_that_changes_needs_a_new_operator_name(function, attributes, body):
     """A kernel is found by its name alone, and an older one would go on with the old meaning: give
     the function another name, write its kernel, and then change this list."""
     nodes = (node.op_type for node in function.built(attributes))
@@ -1093,14 +1117,14 @@ def test_a_body_that_changes_needs_another_name(function, attributes, body):
 # --- Whole models ------------------------------------------------------------------------------
 
 
-def test_kernels_are_another_machine_to_a_invariance_result(monkeypatch):
+def test_row_invariance_is_measured_again_with_other_kernels(monkeypatch):
     with_kernels = machine_of(Device(1)).digest
     monkeypatch.setenv(SWITCH, "0")
     assert machine_of(Device(1)).digest != with_kernels
     assert installed_kernels() is None
 
 
-def test_a_library_of_another_system_is_none(monkeypatch):
+def test_a_library_for_another_system_is_not_used(monkeypatch):
     import edgespec_kernels
 
     def fail():
@@ -1110,7 +1134,7 @@ def test_a_library_of_another_system_is_none(monkeypatch):
     assert _installed.__wrapped__() is None
 
 
-def test_kernels_that_are_too_old_are_none(monkeypatch):
+def test_kernels_that_are_too_old_are_not_used(monkeypatch):
     import edgespec_kernels
 
     monkeypatch.setattr(edgespec_kernels, "__version__", "0.3.9")
@@ -1134,7 +1158,9 @@ def test_plain_steps_of_an_int8_target_need_no_padding(own_checkpoints, tmp_path
 
 
 @pytest.mark.parametrize("format_", ["fp32", "int8"])
-def test_a_model_is_the_same_but_for_rounding(own_checkpoints, tmp_path, monkeypatch, format_):
+def test_a_model_with_kernels_differs_from_one_without_by_rounding(
+    own_checkpoints, tmp_path, monkeypatch, format_
+):
     target, draft = own_checkpoints
     export_pair(str(target), str(draft), tmp_path / "pair", target_formats=[format_], measure=False)
     tokens = list(b"As near as rounding allows.")

@@ -12,7 +12,7 @@ import pytest
 
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.onnx_graph.operator_schema import OPERATORS, check_call
-from edgespec_export.operators.int8_ops import NORMED_PRODUCT, PRODUCT
+from edgespec_export.operators.int8_ops import INT8_MATMUL, RMS_NORM_INT8_MATMUL
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -32,11 +32,11 @@ def types(tensors):
 
 @pytest.mark.parametrize("inner", FUSED_BLOCKS)
 def test_a_fused_block_takes_what_its_operators_take(inner):
-    half, middle = FUSED_BLOCKS[inner], OPERATORS[inner]
+    fused, middle = FUSED_BLOCKS[inner], OPERATORS[inner]
     block, opening, closing = (
-        OPERATORS[function.name] for function in (half.whole, NORMED_PRODUCT, half.closing)
+        OPERATORS[function.name] for function in (fused.whole, RMS_NORM_INT8_MATMUL, fused.closing)
     )
-    parts = (*opening.inputs, *middle.inputs[half.columns :], *closing.inputs[1:])
+    parts = (*opening.inputs, *middle.inputs[fused.columns :], *closing.inputs[1:])
     assert types(block.inputs) == types(parts)
     assert types(block.outputs) == types(middle.outputs)
     attributes = {*opening.attributes, *middle.attributes, *closing.attributes}
@@ -89,4 +89,4 @@ def test_the_graph_builder_checks_its_calls():
     g = Graph("one call", None)
     x = g.input("x", np.float32, ["rows", 64])
     with pytest.raises(ValueError, match="takes 3 inputs and is given 1"):
-        g.call(PRODUCT, x)
+        g.call(INT8_MATMUL, x)

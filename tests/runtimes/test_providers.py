@@ -63,7 +63,7 @@ def load(folder, **options):
 # --- names and devices ---------------------------------------------------------------------------
 
 
-def test_the_processor_comes_first_and_plug_ins_are_found_by_package(exported):
+def test_the_cpu_comes_first_and_plug_ins_are_found_by_package(exported):
     first, *others = run("providers").stdout.splitlines()
     assert first.split()[:2] == [CPU, "CPUExecutionProvider"]
     assert any(line.startswith(f"{PLUGIN} ") for line in others)
@@ -316,7 +316,7 @@ def tuned(folder, tmp_path):
     return tune
 
 
-def test_tuning_tries_every_provider_and_leaves_out_what_cannot_run_there(tuned):
+def test_tuning_tries_every_provider_and_leaves_out_models_that_cannot_run_there(tuned):
     result = tuned("--json", "--provider", CPU, "--provider", PLUGIN, "--provider", "CPU")
     rows = json.loads(result.stdout)["trials"]
     named = ("target_format", "kind", "draft_format", "draft_provider")

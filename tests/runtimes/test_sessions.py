@@ -1,4 +1,4 @@
-"""How sessions are configured: huge pages, idle threads, the oldest ONNX Runtime."""
+"""Claim: sessions use huge pages, let idle threads sleep, and name an ONNX Runtime too old."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_error_inside_is_raised():
         ("2.0.0", "session.intra_op.spin_duration_us", "100"),
     ],
 )
-def test_idle_threads_soon_sleep(version, setting, value, monkeypatch):
+def test_idle_threads_sleep_after_a_short_time(version, setting, value, monkeypatch):
     """Otherwise they use the cores of the model that works: drafting was three times slower."""
     options_seen = []
     monkeypatch.setattr(ort, "__version__", version)

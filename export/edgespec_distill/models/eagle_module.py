@@ -8,10 +8,10 @@ read the draft's own hidden states instead, and attend to the earlier prediction
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import save_file
@@ -20,7 +20,7 @@ from torch.nn import functional
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from edgespec_distill.models import llama_forward as llama
-from edgespec_distill.models.rms_norm import rms_norm
+from edgespec_distill.models.rms_norm import RmsNorm, rms_norm
 
 __all__ = ["Eagle", "embedded", "feature_layers", "fused", "hidden_states"]
 
@@ -44,7 +44,7 @@ class Eagle(nn.Module):
         self.model, self.lm_head = body.model, body.lm_head
         self.reads = tuple(reads)
         self.target_width = target_width
-        self.reader = _Reader(len(self.reads), target_width, width, epsilon)
+        self.reader = _FeatureFusion(len(self.reads), target_width, width, epsilon)
         self.join = _Join(width, epsilon)
 
     @property
@@ -79,7 +79,7 @@ def feature_layers(count: int) -> tuple[int, ...]:
     return tuple(sorted({min(2, count), (count + 1) // 2, count}))
 
 
-class _Reader(nn.Module):
+class _FeatureFusion(nn.Module):
     """Feature fusion; before training, its output is the last of the layers that it reads."""
 
     def __init__(self, layers: int, target_width: int, width: int, epsilon: float) -> None:
@@ -138,7 +138,8 @@ def embedded(draft: Eagle, ids: Tensor) -> Tensor:
 def fused(draft: Eagle, features: Tensor) -> Tensor:
     """Feature fusion: features [rows, m, F] to states [rows, m, width]."""
     parts = torch.split(features, draft.target_width, -1)
-    layers = zip(draft.reader.norms, draft.reader.maps, parts, strict=True)
+    norms = cast("Iterable[RmsNorm]", draft.reader.norms)
+    layers = zip(norms, draft.reader.maps, parts, strict=True)
     return torch.stack([mapped(rms_norm(norm, part)) for norm, mapped, part in layers]).sum(0)
 
 

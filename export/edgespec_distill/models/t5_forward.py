@@ -7,13 +7,13 @@ training step on a CPU in elementwise operations.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from edgespec_distill.models.rms_norm import rms_norm
+from edgespec_distill.models.rms_norm import RmsNorm, rms_norm
 
 __all__ = [
     "attention_output",
@@ -26,6 +26,38 @@ __all__ = [
     "self_attention",
     "source_bias",
 ]
+
+
+class T5Attention(Protocol):
+    """transformers' `T5Attention`: `n_heads` heads of `key_value_proj_dim` columns."""
+
+    n_heads: int
+    key_value_proj_dim: int
+    q: nn.Linear
+    k: nn.Linear
+    v: nn.Linear
+    o: nn.Linear
+
+
+class SelfAttentionLayer(Protocol):
+    """transformers' `T5LayerSelfAttention`."""
+
+    layer_norm: RmsNorm
+    SelfAttention: T5Attention
+
+
+class CrossAttentionLayer(Protocol):
+    """transformers' `T5LayerCrossAttention`."""
+
+    layer_norm: RmsNorm
+    EncDecAttention: T5Attention
+
+
+class FeedForwardLayer(Protocol):
+    """transformers' `T5LayerFF`; the matrices of `DenseReluDense` depend on the config."""
+
+    layer_norm: RmsNorm
+    DenseReluDense: Any
 
 
 def encode(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
@@ -79,14 +111,14 @@ def causal_bias(model: Any, ids: Tensor, dtype: torch.dtype) -> Tensor:
     return bias.masked_fill(later, torch.finfo(dtype).min / 2)
 
 
-def self_attention(layer: Any, hidden: Tensor, bias: Tensor) -> Tensor:
+def self_attention(layer: SelfAttentionLayer, hidden: Tensor, bias: Tensor) -> Tensor:
     """The block's output, without the residual stream."""
     x = rms_norm(layer.layer_norm, hidden)
     scores, values = attention_scores(layer.SelfAttention, x, x)
     return attention_output(layer.SelfAttention, scores + bias, values)
 
 
-def attention_scores(attention: Any, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+def attention_scores(attention: T5Attention, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
     """Scores [batch, heads, x, memory], which T5 does not scale, and values of each head."""
     heads, size = attention.n_heads, attention.key_value_proj_dim
 
@@ -97,14 +129,14 @@ def attention_scores(attention: Any, x: Tensor, memory: Tensor) -> tuple[Tensor,
     return query @ key.transpose(-1, -2), split(attention.v(memory))
 
 
-def attention_output(attention: Any, scores: Tensor, values: Tensor) -> Tensor:
+def attention_output(attention: T5Attention, scores: Tensor, values: Tensor) -> Tensor:
     """The values weighted by the softmax of the scores, after the output projection."""
     mixed = torch.softmax(scores, -1) @ values
     output: Tensor = attention.o(mixed.transpose(1, 2).flatten(2))
     return output
 
 
-def feed_forward_hidden(layer: Any, hidden: Tensor) -> Tensor:
+def feed_forward_hidden(layer: FeedForwardLayer, hidden: Tensor) -> Tensor:
     """The feed-forward block's activations before its last projection."""
     x, dense = rms_norm(layer.layer_norm, hidden), layer.DenseReluDense
     if hasattr(dense, "wi"):
@@ -114,12 +146,14 @@ def feed_forward_hidden(layer: Any, hidden: Tensor) -> Tensor:
     return activations
 
 
-def _cross_attention(layer: Any, hidden: Tensor, source: Tensor, mask: Tensor) -> Tensor:
+def _cross_attention(
+    layer: CrossAttentionLayer, hidden: Tensor, source: Tensor, mask: Tensor
+) -> Tensor:
     x = rms_norm(layer.layer_norm, hidden)
     scores, values = attention_scores(layer.EncDecAttention, x, source)
     return attention_output(layer.EncDecAttention, scores + mask, values)
 
 
-def _feed_forward(layer: Any, hidden: Tensor) -> Tensor:
+def _feed_forward(layer: FeedForwardLayer, hidden: Tensor) -> Tensor:
     output: Tensor = layer.DenseReluDense.wo(feed_forward_hidden(layer, hidden))
     return output

@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Reference:
-    """What a name stands for, before anything is downloaded.
+    """The checkpoint that a name refers to, before anything is downloaded.
 
     Attributes:
         path: a checkpoint on this machine; None for a model on the hub.
@@ -67,7 +67,7 @@ class Reference:
 
 
 def look_up(name: str) -> Reference:
-    """What a name stands for; nothing is downloaded.
+    """The checkpoint that a name refers to; nothing is downloaded.
 
     An existing path comes first, but a folder without `config.json` does not hide a short name or
     a hub id. Short names and hub ids take `@revision`: a branch, tag or commit.

@@ -5,16 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from edgespec.errors import EdgespecError, shortened
 
 __all__ = ["Tensor", "Weights", "missing_tensor"]
 
-# float32, float16 or `ml_dtypes.bfloat16`; numpy has no common type for the three.
-Tensor: TypeAlias = npt.NDArray[Any]
+# float32, float16 or `ml_dtypes.bfloat16`: numpy has no narrower type for the three.
+Tensor: TypeAlias = npt.NDArray[np.generic]
 
 
 class Weights(Protocol):

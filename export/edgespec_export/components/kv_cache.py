@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
@@ -111,7 +112,7 @@ CACHES: dict[str, Callable[[], Cache]] = {"fp32": FullCache, "fp16": HalfCache, 
 
 
 def _written(
-    g: Graph, buffer: Buffer, dtype: Any, rows: ir.Value, positions: Positions
+    g: Graph, buffer: Buffer, dtype: npt.DTypeLike, rows: ir.Value, positions: Positions
 ) -> ir.Value:
     """Adds a buffer to the graph, writes this call's rows into it, returns the valid rows."""
     past = g.input(buffer.past, dtype, buffer.shape)

@@ -32,7 +32,7 @@ class Positions:
         end: the same as a scalar.
         count: int64 [1], rows of this call (m).
         parents: int64 [candidates]; the last rows of the call are candidates. Candidate i follows
-            row parents[i] in place of the next row.
+            row parents[i] instead of the next row.
         queries: int64 [m], the position of each row: past, past + 1, … and those of candidates.
     """
 
@@ -121,7 +121,7 @@ class RelativeBias:
 
     Attributes:
         table: name of the biases in the checkpoint, [buckets, heads].
-        buckets: distances are grouped in so many buckets.
+        buckets: number of groups of distances.
         max_distance: all larger distances are in one bucket.
     """
 

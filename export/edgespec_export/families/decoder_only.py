@@ -23,7 +23,7 @@ __all__ = ["MAX_POSITIONS", "DecoderOnly"]
 
 MAX_DEFAULT_CAPACITY = 8192
 # The tables of positions grow with their number, to 577 MB for the million that Mistral-Nemo's
-# config states. No cache of so many positions fits where edgespec runs: Nemo's would need 43 GB.
+# config states. A cache for a million positions is too large for any device: Nemo's needs 43 GB.
 MAX_POSITIONS = 131072
 
 

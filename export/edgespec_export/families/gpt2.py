@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights
@@ -148,7 +149,7 @@ class _Transposed:
         shape = self._weights.shape(self._stored.get(name, name))
         return shape[::-1] if _is_transposed(name) else shape
 
-    def read(self, name: str) -> np.ndarray[Any, Any]:
+    def read(self, name: str) -> npt.NDArray[np.generic]:
         tensor = self._weights.read(self._stored.get(name, name))
         return tensor.T if _is_transposed(name) else tensor
 

@@ -149,6 +149,6 @@ class _Paired:
         values = np.arange(count * size, (count + shape.heads.kv_count) * size)
         self._rows = np.concatenate([heads, values])
 
-    def read(self, name: str) -> np.ndarray[Any, Any]:
+    def read(self, name: str) -> npt.NDArray[np.generic]:
         tensor = self._weights.read(name)
         return tensor[self._rows] if name.endswith("qkv_proj.weight") else tensor

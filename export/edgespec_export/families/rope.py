@@ -73,5 +73,5 @@ def _llama3(
     """Divides low frequencies by `factor`, keeps high ones and blends those between."""
     wavelength = 2 * math.pi / frequencies
     blend = np.clip((trained / wavelength - low) / (high - low), 0, 1)
-    blended: npt.NDArray[Any] = (1 - blend) * frequencies / factor + blend * frequencies
+    blended: npt.NDArray[np.generic] = (1 - blend) * frequencies / factor + blend * frequencies
     return blended.astype(np.float32)

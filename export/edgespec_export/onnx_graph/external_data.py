@@ -16,7 +16,9 @@ import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights
 
-__all__ = ["WeightFile", "journal_of"]
+__all__ = ["Array", "WeightFile", "journal_of"]
+
+Array = npt.NDArray[np.generic]
 
 # Offsets a memory map can start at; ONNX Runtime maps external data instead of copying it.
 PAGE = 4096
@@ -111,7 +113,7 @@ class WeightFile:
         """Tensors of the checkpoint that no graph has read."""
         return frozenset(self._unread)
 
-    def tensor(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> ir.ExternalTensor:
+    def tensor(self, name: str, make: Callable[[], Array]) -> ir.ExternalTensor:
         """The tensor `name`; the first call writes `make()` to the file."""
         if name not in self._written:
             unread = self.unread
@@ -119,7 +121,7 @@ class WeightFile:
             self._written[name] = self._write(name, array, sorted(unread - self._unread))
         return self._written[name]
 
-    def _write(self, name: str, array: npt.NDArray[Any], read: list[str]) -> ir.ExternalTensor:
+    def _write(self, name: str, array: Array, read: list[str]) -> ir.ExternalTensor:
         self._file.seek(-self._file.tell() % PAGE, 1)
         offset = self._file.tell()
         self._file.write(array.reshape(-1).view(np.uint8).data)
@@ -142,7 +144,7 @@ class WeightFile:
         return 4 * sum(math.prod(self._checkpoint.shape(name)) for name in names)
 
     def _tensor(
-        self, name: str, offset: int, dtype: np.dtype[Any], shape: Sequence[int]
+        self, name: str, offset: int, dtype: np.dtype[np.generic], shape: Sequence[int]
     ) -> ir.ExternalTensor:
         return ir.ExternalTensor(
             self._path.name,

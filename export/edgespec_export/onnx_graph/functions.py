@@ -28,7 +28,7 @@ class Body(Nodes):
         super().__init__()
         self._attributes = attributes
 
-    def constant(self, values: npt.ArrayLike, dtype: Any) -> ir.Value:
+    def constant(self, values: npt.ArrayLike, dtype: npt.DTypeLike) -> ir.Value:
         return self.op.Constant(value=ir.tensor(np.array(values, dtype)))
 
     def given(self, name: str, at: str | None = None) -> ir.Attr:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from edgespec import __version__
-from edgespec_export.onnx_graph.external_data import WeightFile
+from edgespec_export.onnx_graph.external_data import Array, WeightFile
 from edgespec_export.onnx_graph.functions import DOMAIN, Function
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
 from edgespec_export.onnx_graph.operator_schema import check_call
@@ -56,13 +56,13 @@ class Graph(Nodes):
         self._initializers: dict[str, ir.Value] = {}
         self._functions: dict[str, ir.Function] = {}
 
-    def input(self, name: str, dtype: Any, shape: Sequence[int | str]) -> ir.Value:
+    def input(self, name: str, dtype: npt.DTypeLike, shape: Sequence[int | str]) -> ir.Value:
         value = ir.val(name, dtype=_dtype(dtype), shape=shape)
         self._inputs.append(value)
         return value
 
     def default_input(
-        self, name: str, values: npt.ArrayLike, dtype: Any, shape: Sequence[int | str]
+        self, name: str, values: npt.ArrayLike, dtype: npt.DTypeLike, shape: Sequence[int | str]
     ) -> ir.Value:
         """An input with a default: callers that leave it out get these values."""
         array = np.array(values, dtype)
@@ -71,7 +71,9 @@ class Graph(Nodes):
         self._inputs.append(value)
         return value
 
-    def output(self, name: str, value: ir.Value, dtype: Any, shape: Sequence[int | str]) -> None:
+    def output(
+        self, name: str, value: ir.Value, dtype: npt.DTypeLike, shape: Sequence[int | str]
+    ) -> None:
         value.name = name
         value.dtype = _dtype(dtype)
         value.shape = ir.Shape(shape)
@@ -100,13 +102,13 @@ class Graph(Nodes):
         """A tensor of the checkpoint: float32, in the checkpoint's own layout."""
         return self.stored(name, lambda: self.weights.checkpoint_tensor(name))
 
-    def stored(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> ir.Value:
+    def stored(self, name: str, make: Callable[[], Array]) -> ir.Value:
         """An initializer in the weight file; `make()` is called once for all graphs of the file."""
         if name not in self._initializers:
             self._initializers[name] = self._tape.initializer(self.weights.tensor(name, make))
         return self._initializers[name]
 
-    def constant(self, values: npt.ArrayLike, dtype: Any) -> ir.Value:
+    def constant(self, values: npt.ArrayLike, dtype: npt.DTypeLike) -> ir.Value:
         """A small tensor stored in the graph itself; equal tensors are stored once."""
         array = np.array(values, dtype)
         digest = hashlib.sha256(array.tobytes()).hexdigest()[:16]
@@ -136,5 +138,5 @@ class Graph(Nodes):
         return model
 
 
-def _dtype(dtype: Any) -> ir.DataType:
+def _dtype(dtype: npt.DTypeLike) -> ir.DataType:
     return ir.DataType.from_numpy(np.dtype(dtype))

@@ -56,7 +56,7 @@ class Nodes(ABC):
         self.op = Operators(self._standard)
 
     @abstractmethod
-    def constant(self, values: npt.ArrayLike, dtype: Any) -> ir.Value:
+    def constant(self, values: npt.ArrayLike, dtype: npt.DTypeLike) -> ir.Value:
         """A small tensor."""
 
     def ints(self, *values: int) -> ir.Value:

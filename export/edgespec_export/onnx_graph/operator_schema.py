@@ -1,13 +1,20 @@
 """The operators of the ONNX domain "edgespec": inputs, outputs, types, shapes and attributes.
 
-This table is the only place that names them. The exporter reads its functions' signatures here and
-checks each call; `scripts/generate_operator_header` writes the table as C++ for the kernels
-(`runtimes/kernels/src/schema/operators.h`).
+This table is the only place that lists them; three places read it:
+
+    operator_schema ─┬─ functions.py: signatures of the ONNX functions, which hold the bodies
+                     ├─ check_call: refuses a call with wrong inputs during the export
+                     └─ scripts/generate_operator_header.py: the table as C++ for the kernels
+                        (runtimes/kernels/src/schema/operators.h)
+
+For example, one entry is:
+
+    Int8MatMul: x float32 [m, k], weights int8 [k, n], scale float32 [n] → y float32 [m, n]
 
 A shape is a tuple of sizes: 1, or a symbol. Tensors of one call that share a symbol have the same
 size there. The symbols:
 
-    m: rows of a call (positions); candidates: how many of the last rows are alternatives
+    m: rows of a call (positions); candidates: how many of the last rows are candidates
     k, n: columns before and after a matrix product; inner: columns between the two of a fused block
     block: rows of the Hadamard matrix; vocabulary: token ids
     heads, kv_heads: query heads, key/value heads; size: numbers of a head; half_size: size / 2
@@ -41,13 +48,15 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Attribute:
+    """An attribute of an operator; every call has to give it."""
+
     name: str
     type: ir.AttributeType
 
 
 @dataclass(frozen=True)
 class Operator:
-    """`has_kernel` is False where only the body of standard operators exists."""
+    """One operator; `has_kernel` is False if it has only a body of standard operators."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -69,7 +78,7 @@ def _constant(name: str, dtype: ir.DataType, *shape: int | str) -> Tensor:
 
 
 def _closing(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Of a fused block's second product, [inner, k] instead of [k, n]."""
+    """These inputs for a fused block's second product, which is [inner, k] instead of [k, n]."""
     other: dict[int | str, int | str] = {"k": "inner", "n": "k"}
     return tuple(
         replace(
@@ -121,7 +130,7 @@ ATTENTION_CLOSING = _closing(WEIGHTS)
 FEED_FORWARD_CLOSING = _closing((HADAMARD, *WEIGHTS))
 
 
-def _half(name: str, dtype: ir.DataType) -> Operator:
+def _float_matmul(name: str, dtype: ir.DataType) -> Operator:
     return Operator(name, (X, _constant("weights", dtype, "n", "k")), (Y,))
 
 
@@ -138,16 +147,16 @@ def _self_attention_block(name: str, positions: Sequence[Tensor]) -> Operator:
     return Operator(name, inputs, (BLOCK_OUTPUT, *PRESENT), (*STATIC_SCALE, *HEADS, *WIDTHS))
 
 
-def _feed_forward_block(name: str, further: tuple[Attribute, ...] = WIDTHS) -> Operator:
+def _feed_forward_block(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
     inputs = (*BLOCK_INPUTS, *FEED_FORWARD_CLOSING)
-    return Operator(name, inputs, (BLOCK_OUTPUT,), (*STATIC_SCALE, *ROTATION, *further))
+    return Operator(name, inputs, (BLOCK_OUTPUT,), (*STATIC_SCALE, *ROTATION, *more))
 
 
 OPERATORS = {
     operator.name: operator
     for operator in (
-        _half("Float16MatMul", ir.DataType.FLOAT16),
-        _half("BFloat16MatMul", ir.DataType.BFLOAT16),
+        _float_matmul("Float16MatMul", ir.DataType.FLOAT16),
+        _float_matmul("BFloat16MatMul", ir.DataType.BFLOAT16),
         Operator("Int8MatMul", (X, *WEIGHTS), (Y,)),
         Operator("RMSNormInt8MatMul", (X, NORM, *WEIGHTS), (Y,), STATIC_SCALE),
         Operator("HadamardInt8MatMul", (X, HADAMARD, *WEIGHTS), (Y,), ROTATION),
@@ -180,7 +189,7 @@ OPERATORS = {
         ),
         _feed_forward_block("SiluFeedForwardBlock"),
         _feed_forward_block("GeluFeedForwardBlock"),
-        _feed_forward_block("ReluFeedForwardBlock", further=()),
+        _feed_forward_block("ReluFeedForwardBlock", more=()),
     )
 }
 

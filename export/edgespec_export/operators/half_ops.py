@@ -12,12 +12,12 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
 
-__all__ = ["BFLOAT16_PRODUCT", "FLOAT16_PRODUCT"]
+__all__ = ["BFLOAT16_MATMUL", "FLOAT16_MATMUL"]
 
 
-def _product(f: Body, x: ir.Value, weights: ir.Value) -> Sequence[ir.Value]:
+def _float_matmul(f: Body, x: ir.Value, weights: ir.Value) -> Sequence[ir.Value]:
     return [f.op.Gemm(x, f.op.Cast(weights, to=ir.DataType.FLOAT), transB=1)]
 
 
-FLOAT16_PRODUCT = Function("Float16MatMul", _product)
-BFLOAT16_PRODUCT = Function("BFloat16MatMul", _product)
+FLOAT16_MATMUL = Function("Float16MatMul", _float_matmul)
+BFLOAT16_MATMUL = Function("BFloat16MatMul", _float_matmul)

@@ -15,17 +15,17 @@ import onnx_ir as ir
 from edgespec_export.onnx_graph.functions import Body, Function
 
 __all__ = [
-    "HEAD",
-    "NORMED_PRODUCT",
-    "PRODUCT",
-    "ROTATED_PRODUCT",
-    "ROTATED_ROWS",
-    "TABLE_ROWS",
+    "HADAMARD_INT8_MATMUL",
+    "HADAMARD_ROTATION",
+    "INT8_EMBEDDING",
+    "INT8_HEAD",
+    "INT8_MATMUL",
+    "RMS_NORM_INT8_MATMUL",
 ]
 
 
-def _product(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
-    """The scale of a row maps its largest number to ±127."""
+def _int8_matmul(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
+    """x · weights; each row of x is rounded with a scale that maps its largest number to ±127."""
     largest = f.op.ReduceMax(f.op.Abs(x), f.ints(-1), keepdims=1)
     row_scale = f.op.Mul(largest, f.constant(1 / 127, np.float32))
     row_scale = f.op.Max(row_scale, f.constant(1e-30, np.float32))  # a row may be all zeros
@@ -36,7 +36,7 @@ def _product(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequen
     return [_scaled(f, rows, row_scale, weights, scale)]
 
 
-def _head(
+def _int8_head(
     f: Body,
     x: ir.Value,
     norm: ir.Value,
@@ -62,7 +62,7 @@ def _head(
     )
     # ONNX Runtime transposes the table once, when it loads the graph.
     weights = f.op.Transpose(table, perm=[1, 0])
-    (logits,) = _product(f, _rotated(f, normed, hadamard), weights, scale)
+    (logits,) = _int8_matmul(f, _rotated(f, normed, hadamard), weights, scale)
     asked = f.op.Mul(f.op.Min(choose, f.ints(1)), f.op.Shape(logits))  # [rows, V], or [0, 0]
     count = _first(f, asked, f.ints(1))
     # Before 1.31, ONNX Runtime's TopK of no rows ended the process.
@@ -86,17 +86,19 @@ def _first(f: Body, x: ir.Value, count: ir.Value) -> ir.Value:
     return f.op.Slice(x, f.ints(0), count, f.ints(0))
 
 
-def _table_rows(f: Body, tokens: ir.Value, table: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
+def _int8_embedding(
+    f: Body, tokens: ir.Value, table: ir.Value, scale: ir.Value
+) -> Sequence[ir.Value]:
     """Rows [m, width] of a table [V, width], each times its scale."""
     rows = f.op.Cast(f.op.Gather(table, tokens, axis=0), to=ir.DataType.FLOAT)
     return [f.op.Mul(rows, f.op.Unsqueeze(f.op.Gather(scale, tokens), f.ints(1)))]
 
 
-def _rotated_rows(f: Body, x: ir.Value, hadamard: ir.Value) -> Sequence[ir.Value]:
+def _hadamard_rotation(f: Body, x: ir.Value, hadamard: ir.Value) -> Sequence[ir.Value]:
     return [_rotated(f, x, hadamard)]
 
 
-def _normed_product(
+def _rms_norm_int8_matmul(
     f: Body, x: ir.Value, norm: ir.Value, weights: ir.Value, scale: ir.Value
 ) -> Sequence[ir.Value]:
     """x / √(mean(x²) + ε) · norm, rounded with one scale, `step`, for all rows."""
@@ -106,11 +108,11 @@ def _normed_product(
     return [_scaled(f, rows, step, weights, scale)]
 
 
-def _rotated_product(
+def _hadamard_int8_matmul(
     f: Body, x: ir.Value, hadamard: ir.Value, weights: ir.Value, scale: ir.Value
 ) -> Sequence[ir.Value]:
-    """The product of rotated rows."""
-    return _product(f, _rotated(f, x, hadamard), weights, scale)
+    """`_int8_matmul` of rotated rows."""
+    return _int8_matmul(f, _rotated(f, x, hadamard), weights, scale)
 
 
 def _rotated(f: Body, x: ir.Value, hadamard: ir.Value) -> ir.Value:
@@ -129,9 +131,9 @@ def _scaled(
     return f.op.Mul(product, f.op.Mul(row_scale, scale))
 
 
-PRODUCT = Function("Int8MatMul", _product)
-HEAD = Function("Int8Head", _head)
-NORMED_PRODUCT = Function("RMSNormInt8MatMul", _normed_product)
-TABLE_ROWS = Function("Int8Embedding", _table_rows)
-ROTATED_ROWS = Function("HadamardRotation", _rotated_rows)
-ROTATED_PRODUCT = Function("HadamardInt8MatMul", _rotated_product)
+INT8_MATMUL = Function("Int8MatMul", _int8_matmul)
+INT8_HEAD = Function("Int8Head", _int8_head)
+RMS_NORM_INT8_MATMUL = Function("RMSNormInt8MatMul", _rms_norm_int8_matmul)
+INT8_EMBEDDING = Function("Int8Embedding", _int8_embedding)
+HADAMARD_ROTATION = Function("HadamardRotation", _hadamard_rotation)
+HADAMARD_INT8_MATMUL = Function("HadamardInt8MatMul", _hadamard_int8_matmul)

@@ -1,16 +1,24 @@
-"""A pass that replaces each block of a layer, from the norm to the sum, by one operator.
+"""A pass that replaces each block of a layer, from the norm to the addition, by one operator.
 
-A kernel for each part of a block would call the session's threads and wait for them; a kernel for
-the whole block calls them once (docs/decisions/0018-kernels.md). Components declare their blocks
-when they emit them (`Graph.block`); this pass fuses those that an operator computes, and gives the
-reason for each of the others.
+A kernel for each operator of a block would start the session's threads and wait for them; a kernel
+for the whole block does so once (docs/decisions/0018-kernels.md). The gated feed-forward block of
+a Llama, as its int8 graph has it before and after the pass:
 
-    x ─┬─ opening: RMS norm and product ─ Split ─ inner: attention or activation ─ closing ─ Add ─
-       └──────────────────────────────────────────────────────────────────────────────────────┘
+    x ─┬─ RMSNormInt8MatMul ─ Split ═ SiluGate ─ HadamardInt8MatMul ─ Add ─ y
+       └───────────────────────────────────────────────────────────────┘
+          opening             split   inner      closing              add
+
+    x ─── SiluFeedForwardBlock ─ y
+
+Components declare their blocks when they emit them (`Graph.block`). The pass looks for the operator
+in the middle (`FUSED_BLOCKS` has one entry for each) and checks the operators around it. A block
+with other operators stays as it is: a bias, an activation or a cache format that no fused block
+has, or a width that cannot be rotated. `Fusion` says why; the export logs it.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,14 +34,18 @@ from edgespec_export.operators.attention_ops import (
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
-from edgespec_export.operators.int8_ops import NORMED_PRODUCT, PRODUCT, ROTATED_PRODUCT
+from edgespec_export.operators.int8_ops import (
+    HADAMARD_INT8_MATMUL,
+    INT8_MATMUL,
+    RMS_NORM_INT8_MATMUL,
+)
 
 __all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 
 
 @dataclass(frozen=True)
 class FusedBlock:
-    """x + closing(inner(opening(norm of x))).
+    """How the block with one inner operator is fused: x + closing(inner(opening(norm of x))).
 
     Attributes:
         whole: the function that computes the block.
@@ -47,7 +59,7 @@ class FusedBlock:
 
 
 def _fused_block(name: str, columns: int, inner: Function, closing: Function) -> FusedBlock:
-    opening = NORMED_PRODUCT
+    opening = RMS_NORM_INT8_MATMUL
     first, last = len(opening.inputs), len(closing.inputs) - 1
 
     def emit(f: Body, *inputs: ir.Value) -> Sequence[ir.Value]:
@@ -64,12 +76,12 @@ def _fused_block(name: str, columns: int, inner: Function, closing: Function) ->
 FUSED_BLOCKS = {
     inner.name: _fused_block(name, columns, inner, closing)
     for name, columns, inner, closing in (
-        ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, PRODUCT),
-        ("BiasedAttentionBlock", 3, BIASED_ATTENTION, PRODUCT),
-        ("CrossAttentionBlock", 1, SOURCE_ATTENTION, PRODUCT),
-        ("SiluFeedForwardBlock", 2, SILU_GATE, ROTATED_PRODUCT),
-        ("GeluFeedForwardBlock", 2, GELU_GATE, ROTATED_PRODUCT),
-        ("ReluFeedForwardBlock", 1, RELU, ROTATED_PRODUCT),
+        ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, INT8_MATMUL),
+        ("BiasedAttentionBlock", 3, BIASED_ATTENTION, INT8_MATMUL),
+        ("CrossAttentionBlock", 1, SOURCE_ATTENTION, INT8_MATMUL),
+        ("SiluFeedForwardBlock", 2, SILU_GATE, HADAMARD_INT8_MATMUL),
+        ("GeluFeedForwardBlock", 2, GELU_GATE, HADAMARD_INT8_MATMUL),
+        ("ReluFeedForwardBlock", 1, RELU, HADAMARD_INT8_MATMUL),
     )
 }
 
@@ -99,15 +111,27 @@ class Fusion:
     obstacles: Mapping[str, str]
 
     def __str__(self) -> str:
-        count = self.fused + len(self.obstacles)
-        reasons = Counter(self.obstacles.values()).most_common()
-        listed = ", ".join(f"{blocks} because {reason}" for reason, blocks in reasons)
-        return f"{self.fused} of {count} blocks fused" + (f"; not {listed}" if listed else "")
+        """One line; the blocks of all layers are one entry: "model.layers.*.mlp"."""
+        blocks = Counter((_in_any_layer(name), reason) for name, reason in self.obstacles.items())
+        separate = "".join(
+            f"; {name} ({_blocks(count)}) not fused: {reason}"
+            for (name, reason), count in blocks.items()
+        )
+        return f"{self.fused} of {self.fused + len(self.obstacles)} blocks fused{separate}"
+
+
+def _blocks(count: int) -> str:
+    return "1 block" if count == 1 else f"{count} blocks"
+
+
+def _in_any_layer(name: str) -> str:
+    """A block's name with * for the index of its layer, which is the first number in it."""
+    return re.sub(r"\b\d+\b", "*", name, count=1)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """The nodes of a block that can be fused."""
+    """The nodes that one operator replaces; `split` is None if `inner` has one input from them."""
 
     fused: FusedBlock
     opening: ir.Node
@@ -121,17 +145,21 @@ def _parts(block: DeclaredBlock) -> _Parts | str:
     """The parts of a declared block, or the reason why they are not those of a fused one."""
     inner = next((node for node in block.nodes if _fused_block_around(node)), None)
     if inner is None:
-        return "no operator computes a block with their attention or activation"
+        return "no operator computes a whole block with this attention or activation"
     fused = FUSED_BLOCKS[inner.op_type]
     split = _maker(inner.inputs[: fused.columns], "Split") if fused.columns > 1 else None
     opened = [split.inputs[0]] if split else inner.inputs[: fused.columns]
-    opening = _maker(opened, NORMED_PRODUCT.name)
+    opening = _maker(opened, RMS_NORM_INT8_MATMUL.name)
     if opening is None:
-        return f"{_operator(opened)} is between {NORMED_PRODUCT.name} and {inner.op_type}"
+        return f"before {inner.op_type} is {_producer(opened)}, not {RMS_NORM_INT8_MATMUL.name}"
     closing = _user(inner.outputs[0], fused.closing.name)
     add = closing and _user(closing.outputs[0], "Add")
-    if closing is None or add is None or add.inputs[0] is not opening.inputs[0]:
-        return f"after {inner.op_type} come other operators than {fused.closing.name} and Add"
+    if closing is None:
+        return f"after {inner.op_type} is {_users(inner)}, not {fused.closing.name}"
+    if add is None or add.inputs[0] is not opening.inputs[0]:
+        return (
+            f"after {closing.op_type} is {_users(closing)}, not the addition to the block's input"
+        )
     if any(other.uses() for other in inner.outputs[1:]):  # they would be used before they are made
         return f"other operators use the outputs of {inner.op_type}"
     return _Parts(fused, opening, split, inner, closing, add)
@@ -141,9 +169,14 @@ def _fused_block_around(node: ir.Node) -> bool:
     return node.domain == DOMAIN and node.op_type in FUSED_BLOCKS
 
 
-def _operator(values: Sequence[ir.Value | None]) -> str:
+def _producer(values: Sequence[ir.Value | None]) -> str:
     node = values[0].producer() if values[0] is not None else None
     return node.op_type if node is not None else "an input"
+
+
+def _users(node: ir.Node) -> str:
+    users = sorted({use.node.op_type for use in node.outputs[0].uses()})
+    return " and ".join(users) or "an output"
 
 
 def _maker(values: Sequence[ir.Value | None], operator: str) -> ir.Node | None:
@@ -166,7 +199,7 @@ def _user_of(value: ir.Value) -> ir.Node | None:
 
 
 def _replace(model: ir.Model, parts: _Parts) -> None:
-    """Puts one node in the place of a block's parts, and its function into the model."""
+    """Replaces the nodes of a block by one node, and adds its function to the model."""
     whole, inner = parts.fused.whole, parts.inner
     attributes = _attributes(parts)
     key = (DOMAIN, whole.name, "")
@@ -186,6 +219,7 @@ def _replace(model: ir.Model, parts: _Parts) -> None:
 
 
 def _attributes(parts: _Parts) -> dict[str, Any]:
+    """The attributes of all parts, and the widths that `Split` has as an input."""
     attributes = {
         name: node.attributes[name].value
         for node in (parts.opening, parts.inner, parts.closing)

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from edgespec_export.components.number_format import FullPrecision, NumberFormat
-from edgespec_export.operators.half_ops import BFLOAT16_PRODUCT, FLOAT16_PRODUCT
+from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
 from edgespec_export.quantization.half import Half
 from edgespec_export.quantization.int8 import Int8
 from edgespec_export.quantization.weight_only import WeightOnly
@@ -22,8 +22,8 @@ __all__ = ["FORMATS"]
 
 FORMATS: dict[str, Callable[[], NumberFormat]] = {
     "fp32": FullPrecision,
-    "fp16": lambda: Half(np.float16, FLOAT16_PRODUCT),
-    "bf16": lambda: Half(ml_dtypes.bfloat16, BFLOAT16_PRODUCT),
+    "fp16": lambda: Half(np.float16, FLOAT16_MATMUL),
+    "bf16": lambda: Half(ml_dtypes.bfloat16, BFLOAT16_MATMUL),
     "int8": Int8,
     "int8-weights": lambda: WeightOnly(8),
     "int4-weights": lambda: WeightOnly(4),

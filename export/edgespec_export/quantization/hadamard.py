@@ -10,8 +10,6 @@ docs/decisions/0010-rotated-int8.md.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -36,14 +34,14 @@ class RotatedWeights:
         self.names = weights.names
         self.shape = weights.shape
 
-    def read(self, name: str) -> np.ndarray[Any, Any]:
+    def read(self, name: str) -> npt.NDArray[np.generic]:
         stream = self._stream
         if name in self._folded:
             return np.ones(self.shape(name), np.float32)
         tensor = self._weights.read(name)
         if name in stream.readers:
             norm = self._weights.read(stream.readers[name]).astype(np.float32)
-            tensor = rotated(tensor * norm, STREAM_BLOCK)
+            tensor = rotated(tensor.astype(np.float32, copy=False) * norm, STREAM_BLOCK)
         elif name in stream.tables:
             tensor = rotated(tensor, STREAM_BLOCK)
         if name in stream.down_projs:
@@ -68,14 +66,14 @@ def hadamard(size: int) -> Float:
     return matrix
 
 
-def rotated(rows: npt.NDArray[Any], max_block: int) -> Float:
+def rotated(rows: npt.NDArray[np.generic], max_block: int) -> Float:
     """rows · Q over the last axis, in float32; the blocks of Q are `max_block` wide at most."""
     size = block_size(rows.shape[-1], max_block)
     blocks = rows.astype(np.float32, copy=False).reshape(-1, size)
     return (blocks @ hadamard(size)).reshape(rows.shape)
 
 
-def _rotated_outputs(matrix: npt.NDArray[Any]) -> Float:
+def _rotated_outputs(matrix: npt.NDArray[np.generic]) -> Float:
     """Q · matrix, or Q · bias: over the first axis, block by block."""
     size = block_size(matrix.shape[0], STREAM_BLOCK)
     blocks = matrix.astype(np.float32, copy=False).reshape(-1, size, matrix[0].size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,7 @@ class Half(NumberFormat):
         product: the function that multiplies rows with them.
     """
 
-    def __init__(self, dtype: Any, product: Function) -> None:
+    def __init__(self, dtype: npt.DTypeLike, product: Function) -> None:
         self._dtype = np.dtype(dtype)
         self._product = product
 
@@ -47,7 +46,7 @@ class Half(NumberFormat):
             lambda: np.concatenate([self._narrow(g, name) for name in names]),
         )
 
-    def _narrow(self, g: Graph, name: str) -> npt.NDArray[Any]:
+    def _narrow(self, g: Graph, name: str) -> npt.NDArray[np.generic]:
         with np.errstate(over="ignore"):
             narrow = g.weights.checkpoint_tensor(name).astype(self._dtype)
         if not np.isfinite(narrow.astype(np.float32)).all():

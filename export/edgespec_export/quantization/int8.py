@@ -16,12 +16,12 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.int8_ops import (
-    HEAD,
-    NORMED_PRODUCT,
-    PRODUCT,
-    ROTATED_PRODUCT,
-    ROTATED_ROWS,
-    TABLE_ROWS,
+    HADAMARD_INT8_MATMUL,
+    HADAMARD_ROTATION,
+    INT8_EMBEDDING,
+    INT8_HEAD,
+    INT8_MATMUL,
+    RMS_NORM_INT8_MATMUL,
 )
 from edgespec_export.quantization.hadamard import (
     INNER_BLOCK,
@@ -55,11 +55,11 @@ class Int8(NumberFormat):
         return RotatedWeights(weights, stream)
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
-        (rows,) = g.call(TABLE_ROWS, tokens, *self._table(g, name))
+        (rows,) = g.call(INT8_EMBEDDING, tokens, *self._table(g, name))
         return rows
 
     def linear(self, g: Graph, x: ir.Value, linear: Linear) -> Sequence[ir.Value]:
-        (y,) = g.call(PRODUCT, x, *self._weights(g, linear.weights))
+        (y,) = g.call(INT8_MATMUL, x, *self._weights(g, linear.weights))
         return split_outputs(g, add_biases(g, y, linear), linear)
 
     def normed_linears(
@@ -75,7 +75,7 @@ class Int8(NumberFormat):
         self, g: Graph, x: ir.Value, norm: RmsNorm, linear: Linear
     ) -> Sequence[ir.Value]:
         (y,) = g.call(
-            NORMED_PRODUCT,
+            RMS_NORM_INT8_MATMUL,
             x,
             g.weight(norm.weight),
             *self._weights(g, linear.weights),
@@ -85,13 +85,14 @@ class Int8(NumberFormat):
         return split_outputs(g, add_biases(g, y, linear), linear)
 
     def down_proj(self, g: Graph, x: ir.Value, linear: Linear) -> ir.Value:
+        """The graph rotates x. An odd width has no Hadamard matrix: x is then not rotated."""
         (name,) = linear.weights
         width = g.weights.shape(name)[1]
         size = block_size(width, INNER_BLOCK)
         if size == 1:
             return super().down_proj(g, x, linear)
         (y,) = g.call(
-            ROTATED_PRODUCT,
+            HADAMARD_INT8_MATMUL,
             x,
             g.constant(hadamard(size), np.float32),
             *self._weights(g, [name]),
@@ -110,7 +111,7 @@ class Int8(NumberFormat):
         (width,) = g.weights.shape(norm.weight)
         size = block_size(width, STREAM_BLOCK)
         logits, tokens, highest, probabilities = g.call(
-            HEAD,
+            INT8_HEAD,
             x,
             _scaled_norm(g, norm.weight, factor),
             g.constant(hadamard(size), np.float32),
@@ -128,7 +129,7 @@ class Int8(NumberFormat):
     def _head_without_norm(self, g: Graph, x: ir.Value, name: str, factor: float) -> ir.Value:
         """The head after another norm. A tied table is stored twice: as rows and as columns."""
         rows = x if factor == 1 else g.op.Mul(x, g.constant(factor, np.float32))
-        (logits,) = g.call(PRODUCT, rows, *self._weights(g, [name], stored=f"{name}.head"))
+        (logits,) = g.call(INT8_MATMUL, rows, *self._weights(g, [name], stored=f"{name}.head"))
         return logits
 
     def _table(self, g: Graph, name: str) -> tuple[ir.Value, ir.Value]:
@@ -164,5 +165,5 @@ def rotated_rows(g: Graph, x: ir.Value, width: int, max_block: int) -> ir.Value:
     if size == 1:
         return x
     matrix = g.constant(hadamard(size), np.float32)
-    (y,) = g.call(ROTATED_ROWS, x, matrix, blocks=[-1, size], rows=[-1, width])
+    (y,) = g.call(HADAMARD_ROTATION, x, matrix, blocks=[-1, size], rows=[-1, width])
     return y

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from edgespec_export.components.number_format import MatrixByMatrix
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.operators.half_ops import FLOAT16_PRODUCT
+from edgespec_export.operators.half_ops import FLOAT16_MATMUL
 from edgespec_export.quantization.half import Half
 from edgespec_export.quantization.rounding import per_block
 
@@ -27,7 +27,7 @@ class WeightOnly(MatrixByMatrix):
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
-        self._half = Half(np.float16, FLOAT16_PRODUCT)
+        self._half = Half(np.float16, FLOAT16_MATMUL)
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
         return self._half.table(g, tokens, name)

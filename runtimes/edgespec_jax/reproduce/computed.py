@@ -9,7 +9,7 @@ from edgespec_jax.reproduce.theory import best_gamma, operations, speedup
 
 __all__ = ["contradictions", "table1", "table2"]
 
-HALF_ALPHA, HALF_SPEEDUP = 0.005, 0.05  # half of the last printed digit
+ALPHA_ROUNDING, SPEEDUP_ROUNDING = 0.005, 0.05  # half of the last printed digit
 
 
 def table1(paper: Paper) -> Report:
@@ -55,8 +55,8 @@ def contradictions(rows: list[SpeedRow]) -> list[str]:
     """Notes on printed figures that contradict each other by more than rounding explains."""
     notes = []
     for row in rows:
-        most = expected_tokens(row.alpha + HALF_ALPHA, row.gamma)
-        if row.measured_speedup - HALF_SPEEDUP > most:
+        most = expected_tokens(row.alpha + ALPHA_ROUNDING, row.gamma)
+        if row.measured_speedup - SPEEDUP_ROUNDING > most:
             notes.append(
                 f"{row.task}, {row.draft}, T={row.temperature}: the measured speed-up "
                 f"{row.measured_speedup} is more than the tokens of a round at α = {row.alpha}, "

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,8 @@ class CacheMemory:
             [buffers, 1, kv_heads, positions, width].
     """
 
-    arrays: dict[Buffer, npt.NDArray[Any]]
-    blocks: list[npt.NDArray[Any]]
+    arrays: dict[Buffer, npt.NDArray[np.generic]]
+    blocks: list[npt.NDArray[np.generic]]
 
     def copy_position(self, source: int, destination: int) -> None:
         """Copies the keys and values of one position over those of another."""

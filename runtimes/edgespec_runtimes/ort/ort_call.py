@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,7 @@ class CallMemory:
     """
 
     session: ort.InferenceSession
-    cache: Mapping[Buffer, npt.NDArray[Any]]
+    cache: Mapping[Buffer, npt.NDArray[np.generic]]
     state_widths: Mapping[str, int]
     logits: npt.NDArray[np.float32]
 
@@ -91,10 +90,10 @@ class Call:
                 self.binding.bind_ortvalue_input(name, value)
             self._cross = cross
 
-    def _bind_input(self, name: str, array: npt.NDArray[Any]) -> None:
+    def _bind_input(self, name: str, array: npt.NDArray[np.generic]) -> None:
         self.binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
-    def _bind_output(self, name: str, array: npt.NDArray[Any]) -> None:
+    def _bind_output(self, name: str, array: npt.NDArray[np.generic]) -> None:
         self.binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
 

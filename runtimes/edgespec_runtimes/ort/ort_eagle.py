@@ -23,9 +23,9 @@ __all__ = ["OrtEagle"]
 class OrtEagle(OrtModel):
     """An EAGLE head: a position takes the target's features of the position before it, fused.
 
-    Where the target has not been yet, a position takes the head's own hidden state instead. Such
+    Until the target has computed them, a position takes the head's own hidden state. Such
     positions are scored one at a time and are not part of `valid_length`: they should be scored
-    again once the target has been there.
+    again after the target has computed its features.
 
     Args:
         target: whose features it takes; both hold the same text.

@@ -6,7 +6,6 @@ import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -126,7 +125,7 @@ class OrtModel:
         return self.length
 
     @property
-    def cache(self) -> Mapping[Buffer, npt.NDArray[Any]]:
+    def cache(self) -> Mapping[Buffer, npt.NDArray[np.generic]]:
         """The cache's memory: [1, kv_heads, positions, width] for each buffer."""
         return self._decoder.cache.arrays
 
@@ -294,7 +293,7 @@ def _checked_capacity(exported: Exported, capacity: int | None) -> int:
     """The capacity asked for, or the exporter's.
 
     Raises:
-        UsageError: the model has no such many positions.
+        UsageError: the model has fewer positions.
     """
     capacity = exported.capacity if capacity is None else capacity
     if not 1 <= capacity <= (exported.positions or capacity):

@@ -37,24 +37,26 @@ class SamplingKernels:
         highest: float,
         temperature: float,
         share: float,
-        places: Indices,
+        indices: Indices,
         weights: Floats,
     ) -> int:
         """Top-p: the smallest set of the most probable indices that holds `share` of all weight.
 
-        Writes the set to `places`, in increasing order, and its weights to `weights`; both are as
+        Writes the set to `indices`, in increasing order, and its weights to `weights`; both are as
         long as the row. Returns the size of the set.
         """
-        return _sampling.nucleus(row, highest, 1 / temperature, share, places, weights)
+        return _sampling.nucleus(row, highest, 1 / temperature, share, indices, weights)
 
     def draw(self, weights: Floats, uniform: float) -> int:
         """The first index whose cumulative weight exceeds `uniform` of the total weight."""
         return _sampling.draw(weights, uniform)
 
-    def excess(self, p: Floats, factor: Any, q: npt.NDArray[Any], places: Indices) -> Floats:
-        """max(0, factor · p - q), where q[i] belongs to index places[i] of p; indices outside p
-        are ignored."""
-        left = np.empty_like(p)
-        some, where = np.ascontiguousarray(q, np.float32), np.ascontiguousarray(places, np.int64)
-        _sampling.excess(p, factor, some, where, left)
-        return left
+    def excess(self, p: Floats, factor: Any, q: npt.NDArray[Any], indices: Indices) -> Floats:
+        """max(0, factor · p - q): q[i] belongs to p[indices[i]], or to none if that is ≥ len(p)."""
+        out = np.empty_like(p)
+        q_row, q_indices = (
+            np.ascontiguousarray(q, np.float32),
+            np.ascontiguousarray(indices, np.int64),
+        )
+        _sampling.excess(p, factor, q_row, q_indices, out)
+        return out
