@@ -29,7 +29,7 @@ def staged(
     Until then `folder` is unchanged. If it exists and holds the file `mark`, it is replaced where
     `replace` is true; a folder without that file is never replaced. After an error the temporary
     folder is removed. After an interruption (Ctrl-C, a kill) it stays, and the next block with the
-    same `recipe` goes on with it.
+    same `recipe` continues in it.
 
     Args:
         recipe: everything that the content is made from, as text.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -20,6 +20,9 @@ from edgespec.cli.options import (
     in_chat_format,
 )
 from edgespec.cli.sample_texts import texts_of
+
+if TYPE_CHECKING:
+    from edgespec.pair.loading import LoadOptions
 
 __all__ = ["bench"]
 
@@ -48,7 +51,7 @@ def bench(
     top_k: int,
     top_p: float,
     min_p: float,
-    **loading: Any,
+    **loading: Unpack[LoadOptions],
 ) -> None:
     """Time PAIR and plain decoding of the same target, on your texts or built-in prompts."""
     from edgespec import load
@@ -60,7 +63,8 @@ def bench(
     from edgespec.pair.runtime import machine_of
 
     # Drafted tokens that are accepted by a coin make no exact text anyway.
-    loaded = load(pair_folder(pair), allow_inexact=acceptance is not None, **loading)
+    loading["allow_inexact"] = acceptance is not None
+    loaded = load(pair_folder(pair), **loading)
     if acceptance is None:
         rows = time_texts(
             loaded,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from edgespec.errors import UsageError, needs_extra, shortened
+
+if TYPE_CHECKING:
+    from edgespec.core.sampling import SamplingOptions
 
 __all__ = [
     "check_cache_formats",
@@ -20,12 +23,12 @@ __all__ = [
 ]
 
 
-def check_sampling(_: click.Context, option: click.Parameter, value: Any) -> Any:
+def check_sampling(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
     """One field of `Sampling`."""
     from edgespec.core.sampling import Sampling
 
     if value is not None:
-        Sampling(**{option.name or "": value})
+        Sampling(**cast("SamplingOptions", {option.name: value}))
     return value
 
 

@@ -78,7 +78,7 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
     """Train a small draft for TARGET on what TARGET writes after your prompts.
 
     TARGET is a checkpoint folder, a GGUF file, a hub id or a short name. The result is an ordinary
-    checkpoint for `edgespec export`. An interrupted run goes on when it is called again.
+    checkpoint for `edgespec export`. An interrupted run continues when it is called again.
     """
     if plan["start"] is not None:
         _check_no_shape()

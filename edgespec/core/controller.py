@@ -98,8 +98,8 @@ class Adaptive:
             return
         was_probe = self._idle_rounds >= self._pause
         self._idle_rounds = 0
-        kept = self._memory**evaluated
-        self._update(kept * self._accepted + accepted, kept * self._evaluated + evaluated)
+        decay = self._memory**evaluated
+        self._update(decay * self._accepted + accepted, decay * self._evaluated + evaluated)
         if self._best:
             self._failed_probes = 0
         elif was_probe:
@@ -158,7 +158,7 @@ def controller(
     Args:
         gamma: tokens to draft per round, or "auto".
         costs: of the models in use, up to the largest γ that the target verifies exactly.
-        adaptive: the class that "auto" stands for.
+        adaptive: the class of the controller for "auto".
 
     Raises:
         UsageError: γ is no whole number, or larger than the target verifies exactly.

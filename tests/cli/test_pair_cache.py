@@ -185,7 +185,7 @@ def test_an_export_into_the_cache_is_replaced_only_when_asked(own_checkpoints):
     run("export", target, "--force", *ONE)
 
 
-def test_every_choice_is_a_folder_of_its_own(own_checkpoints):
+def test_every_request_has_a_folder_of_its_own(own_checkpoints):
     target, draft = map(str, own_checkpoints)
     requests = [
         export_request(target),

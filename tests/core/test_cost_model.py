@@ -40,7 +40,7 @@ FREE = Costs([1.0] * 11, draft=0.0)
         (0.9, 10, 6.86),
     ],
 )
-def test_the_papers_table_1(alpha, gamma, speedup):
+def test_expected_tokens_are_those_of_the_papers_table_1(alpha, gamma, speedup):
     assert expected_tokens(alpha, gamma) == pytest.approx(speedup, abs=0.006)
     assert FREE.speedup(alpha, gamma) == pytest.approx(speedup, abs=0.006)
 

@@ -88,7 +88,7 @@ def forget(pair):
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-def test_what_is_kept_changes_no_answer(pair, way):
+def test_reusing_the_cache_changes_no_answer(pair, way):
     assert talk(pair, **way) == talk(pair, between=lambda: forget(pair), **way)
 
 
@@ -164,7 +164,7 @@ def test_answers_do_not_depend_on_how_a_long_call_rounds(pair, monkeypatch, muta
     assert same == (mutant is None)
 
 
-def test_of_a_target_that_is_not_exact_nothing_is_kept(pair, monkeypatch):
+def test_a_target_that_is_not_exact_reuses_no_cache(pair, monkeypatch):
     """Its calls of one position, which decode plainly, are not those of several."""
     monkeypatch.setattr(pair, "_exact", False)
     messages = [user_message("a" * 60)]
@@ -208,7 +208,7 @@ def test_a_prompt_that_is_no_conversation_is_computed_whole(pair, monkeypatch):
     assert sum(calls) == len(pair.encode(prompt)) - 1
 
 
-def test_a_call_that_would_hold_other_tokens_is_made_anew(folder, monkeypatch):
+def test_a_call_with_other_tokens_is_computed_again(folder, monkeypatch):
     """A long call may round otherwise than a shorter one: none is kept in part."""
     monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 20)
     target = read_manifest(folder).target
@@ -240,7 +240,7 @@ def test_a_draft_reads_the_newest_answer_and_message_only(pair, monkeypatch):
     assert sum(calls) == len(pair.encode(messages)) - len(pair.encode(system_messages))
 
 
-def test_any_history_leaves_what_a_fresh_model_computes(folder, monkeypatch):
+def test_after_any_history_logits_are_those_of_a_fresh_model(folder, monkeypatch):
     """The logits behind a conversation, bit by bit, after any calls before it."""
     monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 20)
     exported = read_manifest(folder).target
@@ -313,7 +313,7 @@ def test_seeds_draw_the_same_conversation_again_and_each_answer_anew(folder):
     [["-n", "0"], ["--gamma", "x"], ["--json", "--show-draft"], ["--no-draft", "--draft", "both"]],
     ids=str,
 )
-def test_options_that_cannot_be_are_refused_before_anything_is_said(folder, options):
+def test_impossible_options_are_refused_before_the_first_message(folder, options):
     result = run("chat", folder, *options, code=2)
     assert result.stderr.startswith("edgespec: ")
     assert len(result.stderr.splitlines()) == 1
@@ -378,7 +378,7 @@ def spoken(folder, monkeypatch):
     return talked
 
 
-def test_at_a_terminal_a_conversation_goes_on_until_it_is_left(spoken):
+def test_at_a_terminal_a_conversation_lasts_until_the_user_leaves(spoken):
     asked, result = spoken("one", "  ", KeyboardInterrupt(), "two", "/help", "/clear", "three")
     assert [messages[::2] for messages in asked] == [["one"], ["one", "two"], ["three"]]
     assert "Ctrl-D" in result.stderr
@@ -386,7 +386,7 @@ def test_at_a_terminal_a_conversation_goes_on_until_it_is_left(spoken):
     assert spoken("one", "/exit", "two")[0] == [["one"]]
 
 
-def test_a_conversation_that_has_grown_too_long_is_one_line_and_goes_on(spoken):
+def test_a_conversation_that_is_too_long_is_one_line_and_does_not_end(spoken):
     asked, result = spoken("x" * 2000, "short")
     assert [messages[-1] for messages in asked] == ["x" * 2000, "short"]
     assert asked[1] == ["short"], "what was not answered is not part of it"
@@ -403,7 +403,7 @@ def test_bytes_that_are_no_text_do_not_end_a_conversation(spoken):
     assert not any("/clear" in line for line in lines)
 
 
-def test_ctrl_c_ends_an_answer_which_stays_as_far_as_it_went(spoken, monkeypatch):
+def test_ctrl_c_ends_an_answer_and_its_text_so_far_stays_in_the_conversation(spoken, monkeypatch):
     shown = render.show_generation
     stops = iter([True, False])
 

@@ -201,7 +201,7 @@ OTHERWISE = {
 }
 
 
-def test_every_field_with_a_neutral_value_is_tried():
+def test_every_field_with_a_neutral_value_has_a_case():
     assert OTHERWISE.keys() == NEUTRAL.keys()
 
 
@@ -282,7 +282,7 @@ WRONG_TYPES = {
 NEARLY_NEUTRAL = {"n": True, "best_of": True, "echo": 0, "logprobs": 0, "frequency_penalty": False}
 
 
-def test_every_field_with_a_type_is_tried():
+def test_every_field_with_a_type_has_a_case():
     assert WRONG_TYPES.keys() == TYPES.keys()
 
 

@@ -339,7 +339,7 @@ def test_a_request_in_flight_is_told_that_the_server_stops(pair, gate):
     ],
     ids=["empty", "byte FF", "long"],
 )
-def test_a_host_that_is_none_is_one_line(chat_folder, host, line):
+def test_an_impossible_host_is_one_line(chat_folder, host, line):
     error = run("serve", chat_folder, "--host", host, code=2).stderr
     assert error.startswith(f"edgespec: {line}")
     assert len(error.splitlines()) == 1
