@@ -95,7 +95,7 @@ def _alone(folder: Path, final: Path) -> Iterator[None]:
 
 def _unwritable(folder: Path, error: OSError) -> EdgespecError:
     reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
-    return EdgespecError(f"{folder} could not be written: {reason}; nothing was kept")
+    return EdgespecError(f"{folder} could not be written: {reason}; nothing was written there")
 
 
 def _sync(folder: Path) -> None:

@@ -46,7 +46,7 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 )
 @click.option(
     "--start",
-    help="Go on from a finished draft, whose shape is kept, with new prompts (your own).",
+    help="Train a finished draft further, in its shape, on new prompts (your own).",
 )
 @click.option(
     "--encoder-layers", type=LEAST_1, help="Of its encoder, if it has one; default: as many."
@@ -125,7 +125,9 @@ def _check_no_shape() -> None:
     for name in SHAPE:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             option = "--" + name.replace("_", "-")
-            raise UsageError(f"{option} is given with --start, whose shape is kept; leave it out")
+            raise UsageError(
+                f"{option} is given with --start, whose draft has a shape already; leave it out"
+            )
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from edgespec.errors import UsageError
 
 __all__ = ["Randomness", "Seeded"]
 
-SEED_BITS = 53  # a JSON reader that knows only doubles keeps this many
+SEED_BITS = 53  # a JSON reader that has only doubles reads no more
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 A `UsageError` (exit code 2) is what the caller can mend by asking differently; any other
 `EdgespecError` (exit code 1) is about a file, a model or a machine. Neither shows a traceback. A
-pair appears whole or not at all, and what was in its place stays until the new one is complete.
+pair appears whole or not at all, and the old one stays until the new one is complete.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def export(target, draft, folder, **options) -> Manifest:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, hidden ones too; but what machines found out there later."""
+    """Every file below a folder, hidden ones too, but for results of later measurements."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
@@ -774,7 +774,7 @@ def test_a_file_that_cannot_grow_any_further_is_one_line(tiny_checkpoints, tmp_p
     ids=str,
 )
 def test_options_are_checked_before_a_model_is_looked_up(tmp_path, monkeypatch, options, said):
-    """Otherwise a wrong format is found after a download of 44 GB."""
+    """Otherwise a wrong format would be found only after a download of 44 GB."""
     looked_up = []
     monkeypatch.setattr("edgespec_export.checkpoint.sources.resolve", looked_up.append)
     folder = tmp_path / "pair"
@@ -816,7 +816,7 @@ def test_missing_parent_folders_are_made(tiny_checkpoints, tmp_path):
 
 def test_a_pair_is_replaced_only_when_asked(tiny_checkpoints, own_pair):
     before = contents(own_pair)
-    (own_pair / "mine.txt").write_text("kept until it is replaced")
+    (own_pair / "mine.txt").write_text("there until it is replaced")
     assert "--force" in usage(export, tiny_checkpoints[0], None, own_pair)
     assert contents(own_pair).keys() - before.keys() == {"mine.txt"}
     export(tiny_checkpoints[0], None, own_pair, replace=True)

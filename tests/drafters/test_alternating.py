@@ -37,7 +37,7 @@ class Source:
 def drive(
     mixed: AlternatingDrafter, sources: list[Source], rounds: int, seed: int = 0
 ) -> list[int]:
-    """Runs rounds with each source's acceptance rate; returns who drafted (-1: nobody)."""
+    """Runs rounds with each drafter's acceptance rate; returns which one drafted (-1: none)."""
     generator = np.random.default_rng(seed)
     drafted = []
     for _ in range(rounds):

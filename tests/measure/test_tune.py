@@ -343,7 +343,7 @@ def test_statistics_leave_out_what_the_consumer_takes(monkeypatch):
 
 
 def test_the_synthetic_rule_is_not_the_shipped_one():
-    """It ignores p and q, so it must never be reachable by name."""
+    """The synthetic rule ignores p and q, so no user may reach it by a name."""
     from edgespec.core.verification import RULES
 
     assert synthetic_rule(0.5) not in RULES.values()

@@ -240,7 +240,7 @@ def test_a_stream_of_emoji_shows_emoji(tmp_path):
 @pytest.mark.parametrize("draft", DRAFTS)
 @pytest.mark.parametrize("gamma", [1, 4, 8, "auto"])
 def test_a_stop_string_cuts_wherever_it_comes(words, draft, gamma):
-    """Every place in a text once: at the ends of accepted runs and inside them."""
+    """Stop strings from all over a text: at the ends of accepted runs and inside them."""
     whole = words.generate(WORDS, max_new_tokens=40, ignore_eos=True, draft=False).text
     for start in range(0, len(whole) - 5, 3):
         stop = whole[start : start + 5]
@@ -250,7 +250,7 @@ def test_a_stop_string_cuts_wherever_it_comes(words, draft, gamma):
         assert result.finish_reason == "stop"
         assert result.text == whole.partition(stop)[0]
         assert "".join(chunk.text for chunk in chunks) == result.text
-        # It goes on to the token that completes the stop string, and not further.
+        # The last token is the one that completes the stop string.
         decoded = words.tokenizer.decode(result.token_ids)
         assert stop in decoded
         assert stop not in words.tokenizer.decode(result.token_ids[:-1])
@@ -334,7 +334,7 @@ def test_a_full_cache_ends_the_text(tiny, prompt_length, draft):
     capacity = tiny.manifest.target.capacity
     result = tiny.generate([20] * prompt_length, ignore_eos=True, draft=draft)
     assert result.finish_reason == "capacity"
-    assert len(result.token_ids) == capacity - prompt_length + 1  # the last one needs no place
+    assert len(result.token_ids) == capacity - prompt_length + 1  # the last one is not cached
 
 
 @pytest.mark.parametrize("draft", DRAFTS)

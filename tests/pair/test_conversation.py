@@ -120,9 +120,9 @@ def test_a_first_message_is_the_text_in_chat_format(pair):
 
 def test_an_empty_answer_changes_no_answer(pair):
     messages = [user_message("a"), {"role": "assistant", "content": ""}, user_message("b")]
-    kept = pair.generate(messages, max_new_tokens=9).token_ids
+    reused = pair.generate(messages, max_new_tokens=9).token_ids
     forget(pair)
-    assert pair.generate(messages, max_new_tokens=9).token_ids == kept
+    assert pair.generate(messages, max_new_tokens=9).token_ids == reused
 
 
 def rough(model, monkeypatch):
@@ -209,7 +209,7 @@ def test_a_prompt_that_is_no_conversation_is_computed_whole(pair, monkeypatch):
 
 
 def test_a_call_with_other_tokens_is_computed_again(folder, monkeypatch):
-    """A long call may round otherwise than a shorter one: none is kept in part."""
+    """A long call may round otherwise than a shorter one, so its positions are reused together."""
     monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 20)
     target = read_manifest(folder).target
     model = open_model(folder, target, "fp32", device=Device(1), min_rows=2, max_rows=17)
@@ -226,7 +226,7 @@ def test_a_call_with_other_tokens_is_computed_again(folder, monkeypatch):
     assert prefilled([*prompt[:30], 4]) == [10]
     assert prefilled(prompt[:10]) == [9], "and the first one fewer"
     assert prefilled(prompt, [range(10, 50)]) == [10, 17, 17, 6, 4], "an answer: short calls"
-    assert prefilled([*prompt[:30], 4, 4, 4], [range(10, 32)]) == [2], "which are kept in part"
+    assert prefilled([*prompt[:30], 4, 4, 4], [range(10, 32)]) == [2], "which are reused one by one"
     assert prefilled(prompt, [range(10, 50)]) == [17, 3, 4]
     assert prefilled(prompt) == [20, 20, 14], "but not for what is no answer"
 
@@ -241,7 +241,7 @@ def test_a_draft_reads_the_newest_answer_and_message_only(pair, monkeypatch):
 
 
 def test_after_any_history_logits_are_those_of_a_fresh_model(folder, monkeypatch):
-    """The logits behind a conversation, bit by bit, after any calls before it."""
+    """The logits after a conversation are compared bit by bit, after any calls before it."""
     monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 20)
     exported = read_manifest(folder).target
     used, fresh = (
@@ -363,7 +363,7 @@ def spoken(folder, monkeypatch):
         monkeypatch.setattr(edgespec, "load", lambda *_, **__: pair)
 
         class Terminal(CliRunner):
-            """`CliRunner` puts its own stdin in place when it runs."""
+            """`CliRunner` sets its own stdin when it runs."""
 
             @contextmanager
             def isolation(self, *arguments, **options):

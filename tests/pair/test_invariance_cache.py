@@ -1,7 +1,7 @@
 """Claim: a target speculates only where it was found exact on this very machine.
 
 What was measured elsewhere, with another number of threads or for another graph is measured again,
-once, and the result is kept in the pair's folder.
+once, and the result is written into the pair's folder.
 """
 
 from __future__ import annotations
