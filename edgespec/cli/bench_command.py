@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from edgespec.cli.checks import check_gammas
 from edgespec.cli.options import (
     CHAT,
     JSON,
@@ -32,7 +33,13 @@ __all__ = ["bench"]
 @TEXT
 @SAMPLING
 @LENGTH
-@click.option("--gamma", multiple=True, default=["2", "4", "auto"], show_default=True)
+@click.option(
+    "--gamma",
+    multiple=True,
+    default=["2", "4", "auto"],
+    show_default=True,
+    callback=check_gammas,
+)
 @click.option("--acceptance", type=float, help="Set α: machine cost without model agreement.")
 @CHAT
 @VARIANTS
@@ -75,7 +82,7 @@ def bench(
             chat=in_chat_format(chat, loaded.manifest),
         )
     else:
-        fixed = [int(g) for g in gamma if g.isdecimal()]
+        fixed = [int(g) for g in gamma if g != "auto"]
         rows = bench_synthetic(loaded, acceptance, max_new_tokens=max_new_tokens, gammas=fixed)
     device, draft_device = loaded.devices
     measured_on = str(machine_of(device, draft_device if loaded.draft else None))

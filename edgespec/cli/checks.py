@@ -16,6 +16,7 @@ __all__ = [
     "check_cache_formats",
     "check_formats",
     "check_gamma",
+    "check_gammas",
     "check_length",
     "check_sampling",
     "check_seed",
@@ -46,9 +47,22 @@ def check_length(_: click.Context, __: click.Parameter, value: int | None) -> in
 
 
 def check_gamma(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    if value not in (None, "auto") and not value.isdecimal():
-        raise UsageError(f"gamma is {shortened(value)}; give a whole number from 0, or 'auto'")
+    if value is not None:
+        _check_gamma(value)
     return value
+
+
+def check_gammas(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    for gamma in value:
+        _check_gamma(gamma)
+    return value
+
+
+def _check_gamma(gamma: str) -> None:
+    from edgespec.core.controller import MAX_DIGITS
+
+    if gamma != "auto" and not (gamma.isdecimal() and len(gamma) <= MAX_DIGITS):
+        raise UsageError(f"gamma is {shortened(gamma)}; give a whole number from 0, or 'auto'")
 
 
 def check_stops(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
