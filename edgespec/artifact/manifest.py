@@ -45,7 +45,7 @@ VOCABULARY = "draft_vocabulary.json"
 WEIGHTS = "weights.data"  # in the folder of the graphs that read it
 EAGLE = "eagle"  # the family of EAGLE heads
 
-# The largest numbers of a model that are taken seriously: what a reader allocates grows with them.
+# The largest numbers of a model that are accepted: what a reader allocates grows with them.
 LIMITS = {
     "vocab_size": 10**8,
     "layers": 10_000,

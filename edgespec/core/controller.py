@@ -182,7 +182,8 @@ def controller(
 def _whole_number(gamma: object) -> int | None:
     """A number from 0, also from its digits; None for everything else."""
     if isinstance(gamma, Integral) and not isinstance(gamma, bool):
-        return int(gamma) if gamma >= 0 else None
+        number = int(gamma)
+        return number if number >= 0 else None
     if isinstance(gamma, str) and gamma.isdecimal() and len(gamma) <= MAX_DIGITS:
         return int(gamma)
     return None

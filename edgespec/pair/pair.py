@@ -253,7 +253,7 @@ class Pair:
         last_tokens: Sequence[int],
         answers: Sequence[range] | None,
     ) -> tuple[Drafter | None, Controller]:
-        """What drafts, and what says how much."""
+        """The drafter of a text, None without one, and the controller of its γ."""
         if isinstance(kind, str):
             return self.drafter(kind, gamma, process, last_tokens, answers)
         costs = self.costs["lookup"]  # of rounds whose drafter runs no model
