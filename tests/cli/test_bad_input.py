@@ -34,6 +34,7 @@ from edgespec.artifact.manifest import (
     Variant,
 )
 from edgespec.cli.main import main
+from edgespec.errors import shortened
 from edgespec.pair.invariance_cache import INVARIANCE_FILE
 from edgespec_export.api import export_pair
 from manifests import edit_manifest
@@ -439,7 +440,7 @@ def test_a_target_that_is_not_row_invariant_decodes_plainly_and_speculates_with_
         ({"draft": 1}, "draft is 1"),
         ({"chat": True}, "no chat format"),
     ],
-    ids=str,
+    ids=shortened,
 )
 def test_an_option_out_of_range_is_refused_before_anything_is_computed(tiny, options, said):
     assert said in usage(tiny.stream, PROMPT, **options)
@@ -899,7 +900,7 @@ def stderr_line(result, code: int) -> str:
         ["--capacity", "10000000000000"],
         ["--file", "x"],
     ],
-    ids=" ".join,
+    ids=lambda options: shortened(" ".join(options)),
 )
 def test_a_bad_option_is_one_line_and_exit_code_2(tiny_folder, options):
     stderr_line(run("generate", tiny_folder, PROMPT, *options), 2)
