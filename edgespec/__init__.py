@@ -7,7 +7,7 @@ print(pair.generate("GNU C compiler").text)
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgespec.core.distribution import Distribution as Distribution
@@ -65,7 +65,7 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'edgespec' has no attribute {name!r}")
     value = getattr(import_module(_MODULES[name]), name)

@@ -19,8 +19,8 @@ def main() -> None:
 def _ctrl_c_ends_the_process() -> Iterator[None]:
     """A KeyboardInterrupt in the middle of an import would be a traceback.
 
-    A process that was started with Ctrl-C ignored (nohup, a shell's background job) goes on
-    ignoring it.
+    A process that was started with Ctrl-C ignored (nohup, a shell's background job) still
+    ignores it.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield

@@ -24,7 +24,10 @@ def shortened(value: object, limit: int = 60) -> str:
     if isinstance(value, (str, bytes)) and len(value) > limit:
         text = repr(value[:limit])
         return text[: limit - 1] + "…"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write out an integer of thousands of digits
+        return f"{type(value).__name__} too long to show"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

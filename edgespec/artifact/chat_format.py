@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from edgespec.artifact.typed_json import ADDED_LATER
 from edgespec.errors import UsageError, shortened
 
 __all__ = ["ChatFormat", "ChatText", "Message", "check_text", "system_messages", "user_message"]
@@ -51,7 +50,7 @@ class ChatFormat:
             known for one message only.
         between: between an answer and the user's next message; None likewise.
         system, after_system: around a system prompt, instead of `before`; None if the template
-            takes none, or its place in the template is not known.
+            takes none, or it is not known where it would be.
         trims: roles whose messages lose the white space around them.
         hides: of an earlier answer, the model reads only what follows the last occurrence of this
             text, which ends its thinking. Empty if it reads the whole answer.
@@ -60,13 +59,13 @@ class ChatFormat:
 
     before: str
     after: str
-    before_answer: str | None = field(default=None, metadata=ADDED_LATER)
-    between: str | None = field(default=None, metadata=ADDED_LATER)
-    system: str | None = field(default=None, metadata=ADDED_LATER)
-    after_system: str | None = field(default=None, metadata=ADDED_LATER)
-    trims: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
-    hides: str = field(default="", metadata=ADDED_LATER)
-    hides_newlines: bool = field(default=False, metadata=ADDED_LATER)
+    before_answer: str | None = None
+    between: str | None = None
+    system: str | None = None
+    after_system: str | None = None
+    trims: tuple[str, ...] = ()
+    hides: str = ""
+    hides_newlines: bool = False
 
     def text(self, messages: Sequence[Message]) -> ChatText:
         """The text of a conversation that a model is to continue.

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from edgespec.errors import EdgespecError
 
-__all__ = ["check_file", "check_weights", "record"]
+__all__ = ["FileRecord", "check_file", "check_weights", "record"]
 
 
-def record(path: Path) -> dict[str, Any]:
-    """What a manifest keeps of a file: its size and digest."""
-    return {"bytes": path.stat().st_size, "sha256": _digest(path)}
+@dataclass(frozen=True)
+class FileRecord:
+    """What a manifest says of a file.
+
+    Attributes:
+        bytes: its size.
+        sha256: its digest, in hexadecimal digits.
+    """
+
+    bytes: int
+    sha256: str
 
 
-def check_file(folder: Path, name: str, recorded: Mapping[str, Any]) -> None:
-    """Graphs and tables by their content, weights by their size.
+def record(path: Path) -> FileRecord:
+    """The record of a file as it is now."""
+    return FileRecord(path.stat().st_size, _digest(path))
+
+
+def check_file(folder: Path, name: str, recorded: FileRecord) -> None:
+    """Compares a file with its record: graphs and tables by content, weights by size.
 
     Args:
         name: relative to the folder, as in the manifest.
@@ -35,32 +48,27 @@ def check_file(folder: Path, name: str, recorded: Mapping[str, Any]) -> None:
     if not path.is_file():
         raise EdgespecError(f"{path} is missing; export the pair again")
     size = path.stat().st_size
-    if size != recorded.get("bytes"):
+    if size != recorded.bytes:
         raise EdgespecError(
-            f"{path} has {size} bytes where the manifest says {recorded.get('bytes')}; "
+            f"{path} has {size} bytes where the manifest says {recorded.bytes}; "
             "it is damaged or half-copied: copy or export the pair again"
         )
-    if _is_small(name) and "sha256" in recorded:
+    if _is_small(name):
         _check_digest(path, recorded)
 
 
-def check_weights(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Reads what `check_file` does not: weights, which takes about as long as loading them.
+def check_weights(folder: Path, files: Mapping[str, FileRecord]) -> None:
+    """Compares the content of the weights, which takes about as long as loading them.
 
     Args:
-        files: `Manifest.files`.
-
-    Returns:
-        Those that have no digest: of an earlier export.
+        files: `Manifest.files`; the others are compared by `check_file`.
 
     Raises:
         EdgespecError: a file is not the one that was exported.
     """
-    weights = {name: recorded for name, recorded in files.items() if not _is_small(name)}
-    for name, recorded in weights.items():
-        if "sha256" in recorded:
+    for name, recorded in files.items():
+        if not _is_small(name):
             _check_digest(folder / name, recorded)
-    return [name for name, recorded in weights.items() if "sha256" not in recorded]
 
 
 def _is_small(name: str) -> bool:
@@ -73,6 +81,6 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _check_digest(path: Path, recorded: Mapping[str, Any]) -> None:
-    if recorded["sha256"] != _digest(path):
+def _check_digest(path: Path, recorded: FileRecord) -> None:
+    if recorded.sha256 != _digest(path):
         raise EdgespecError(f"{path} is not the file that was exported; copy or export it again")

@@ -12,13 +12,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, MAX_ROWS
-from edgespec.artifact.integrity import check_file
-from edgespec.artifact.typed_json import ADDED_LATER, parsed, write_json
+from edgespec.artifact.integrity import FileRecord, check_file
+from edgespec.artifact.typed_json import parsed, write_json
 from edgespec.errors import EdgespecError, shortened
 
 __all__ = [
@@ -46,7 +45,7 @@ VOCABULARY = "draft_vocabulary.json"
 WEIGHTS = "weights.data"  # in the folder of the graphs that read it
 EAGLE = "eagle"  # the family of EAGLE heads
 
-# The largest numbers of a model that are taken seriously: what a reader allocates grows with them.
+# The largest numbers of a model that are accepted: what a reader allocates grows with them.
 LIMITS = {
     "vocab_size": 10**8,
     "layers": 10_000,
@@ -151,7 +150,7 @@ class Variant:
     cache_format: str
     row_invariance: RowInvariance | None = None
     distance: Distance | None = None
-    blocks: dict[str, FusedBlocks] = field(default_factory=dict, metadata=ADDED_LATER)
+    blocks: dict[str, FusedBlocks] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -185,8 +184,8 @@ class Exported:
     positions: int | None
     start_token: int | None
     variants: dict[str, Variant]
-    vocabulary: str | None = field(default=None, metadata=ADDED_LATER)
-    features: int = field(default=0, metadata=ADDED_LATER)
+    vocabulary: str | None = None
+    features: int = 0
 
     @property
     def is_encoder_decoder(self) -> bool:
@@ -207,8 +206,7 @@ class Manifest:
         eos_token_ids: tokens that end a text.
         chat: the texts around messages; None for models that do not chat.
         target, draft: the models; without a draft the pair can still use prompt lookup.
-        files: every file of the folder but the manifest, relative path to {"bytes": size,
-            "sha256": digest}.
+        files: every file of the folder but the manifest: relative path to record.
         created_by: the exporter and its version.
         version: of this format.
         generation: the target's own settings for generating text.
@@ -218,20 +216,20 @@ class Manifest:
     chat: ChatFormat | None
     target: Exported
     draft: Exported | None
-    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    files: dict[str, FileRecord] = field(default_factory=dict)
     created_by: str = ""
     version: int = FORMAT_VERSION
-    generation: GenerationDefaults = field(default_factory=GenerationDefaults, metadata=ADDED_LATER)
+    generation: GenerationDefaults = field(default_factory=GenerationDefaults)
 
     def bytes(self, role: str, variant: str) -> int:
         """Size of a variant of the "target" or the "draft": its graphs and their weights."""
         model = self.target if role == "target" else self.draft
         graphs = set(model.variants[variant].graphs.values()) if model else set()
         weights = {str(PurePosixPath(graph).with_name(WEIGHTS)) for graph in graphs}
-        return sum(self.files[name]["bytes"] for name in (graphs | weights) & self.files.keys())
+        return sum(self.files[name].bytes for name in (graphs | weights) & self.files.keys())
 
 
-def manifest_digest(data: Mapping[str, Any]) -> str:
+def manifest_digest(data: Mapping[str, object]) -> str:
     """SHA-256 of a manifest's JSON without "digest": keys sorted, no white space, UTF-8."""
     signed = {key: value for key, value in data.items() if key != "digest"}
     text = json.dumps(signed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -284,10 +282,10 @@ def _check_version(version: object, folder: Path) -> None:
     )
 
 
-def _manifest(data: dict[str, Any]) -> Manifest:
+def _manifest(data: Mapping[str, object]) -> Manifest:
     """Raises ValueError where a field is missing, of another type or out of range."""
     fields = {key: value for key, value in data.items() if key != "digest"}
-    manifest: Manifest = parsed(Manifest, fields, "manifest")
+    manifest = parsed(Manifest, fields, "manifest")
     for model in (manifest.target, manifest.draft):
         if model is not None:
             _check_model(model)

@@ -29,7 +29,7 @@ def staged(
     Until then `folder` is unchanged. If it exists and holds the file `mark`, it is replaced where
     `replace` is true; a folder without that file is never replaced. After an error the temporary
     folder is removed. After an interruption (Ctrl-C, a kill) it stays, and the next block with the
-    same `recipe` goes on with it.
+    same `recipe` continues in it.
 
     Args:
         recipe: everything that the content is made from, as text.
@@ -95,7 +95,7 @@ def _alone(folder: Path, final: Path) -> Iterator[None]:
 
 def _unwritable(folder: Path, error: OSError) -> EdgespecError:
     reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
-    return EdgespecError(f"{folder} could not be written: {reason}; nothing was kept")
+    return EdgespecError(f"{folder} could not be written: {reason}; nothing was written there")
 
 
 def _sync(folder: Path) -> None:

@@ -6,24 +6,23 @@ import dataclasses
 import json
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from edgespec.artifact.atomic_file import whole_file
 from edgespec.errors import shortened
 
-__all__ = ["ADDED_LATER", "parsed", "read_json", "write_json"]
+__all__ = ["parsed", "read_json", "write_json"]
 
-# Metadata of a dataclass field that a file may leave out; it then has its default.
-ADDED_LATER = {"added later": True}
+T = TypeVar("T")
 
 
-def write_json(data: Any, path: Path) -> None:
+def write_json(data: object, path: Path) -> None:
     """Raises OSError where it cannot be written; `path` is then as it was."""
     with whole_file(path) as aside:
         aside.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def read_json(kind: Any, path: Path) -> Any:
+def read_json(kind: type[T], path: Path) -> T:
     """The content of a file as a value of type `kind`, see `parsed`.
 
     Raises:
@@ -36,7 +35,7 @@ def read_json(kind: Any, path: Path) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def parsed(kind: Any, value: Any, where: str) -> Any:
+def parsed(kind: type[T], value: object, where: str) -> T:
     """A JSON value as the type that an annotation names; values of other types are refused.
 
     Args:
@@ -46,36 +45,41 @@ def parsed(kind: Any, value: Any, where: str) -> Any:
     Raises:
         ValueError: it has another type, or a field is missing or unknown.
     """
+    return cast(T, _parsed(kind, value, where))
+
+
+def _parsed(kind: object, value: object, where: str) -> object:
     parts = get_args(kind)
     origin = get_origin(kind)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _object(kind, value, where)
     if origin in (Union, UnionType):
         fitting = [part for part in parts if _fits(part, value)]
-        return parsed(fitting[0] if fitting else parts[0], value, where)
+        return _parsed(fitting[0] if fitting else parts[0], value, where)
     if origin is dict and isinstance(value, dict):
-        return {key: parsed(parts[1], part, key) for key, part in value.items()}
+        return {key: _parsed(parts[1], part, key) for key, part in value.items()}
     if origin in (tuple, list) and isinstance(value, list):
-        return origin(parsed(parts[0], part, where) for part in value)
-    if kind is Any or _fits(kind, value):
+        items = [_parsed(parts[0], part, where) for part in value]
+        return tuple(items) if origin is tuple else items
+    if _fits(kind, value):
         return value
     raise ValueError(f"{where:.60} is {shortened(value)}")
 
 
-def _fits(kind: Any, value: Any) -> bool:
+def _fits(kind: object, value: object) -> bool:
     """Whether a value is of a plain type; JSON does not tell 1.0 from 1."""
     return type(value) is kind or (kind is float and type(value) is int)
 
 
-def _object(kind: Any, value: Any, where: str) -> Any:
+def _object(kind: type, value: object, where: str) -> object:
+    """An instance of a dataclass; every field must be there."""
     fields = get_type_hints(kind)
-    later = {item.name for item in dataclasses.fields(kind) if item.metadata == ADDED_LATER}
     if not isinstance(value, dict):
         raise ValueError(f"{where:.60} is {shortened(value)}, not an object")
-    missing = sorted(fields.keys() - later - value.keys())
+    missing = sorted(fields.keys() - value.keys())
     if missing:
         raise ValueError(f"{where:.60} lacks {missing[0]}")
     unknown = sorted(value.keys() - fields.keys())
     if unknown:
         raise ValueError(f"{where:.60} has the unknown field {shortened(unknown[0])}")
-    return kind(**{key: parsed(fields[key], value[key], key) for key in value})
+    return kind(**{key: _parsed(fields[key], value[key], key) for key in value})

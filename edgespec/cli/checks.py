@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from edgespec.errors import UsageError, needs_extra, shortened
 
+if TYPE_CHECKING:
+    from edgespec.core.sampling import SamplingOptions
+
 __all__ = [
     "check_cache_formats",
     "check_formats",
     "check_gamma",
+    "check_gammas",
     "check_length",
     "check_sampling",
     "check_seed",
@@ -20,12 +24,12 @@ __all__ = [
 ]
 
 
-def check_sampling(_: click.Context, option: click.Parameter, value: Any) -> Any:
+def check_sampling(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
     """One field of `Sampling`."""
     from edgespec.core.sampling import Sampling
 
     if value is not None:
-        Sampling(**{option.name or "": value})
+        Sampling(**cast("SamplingOptions", {option.name: value}))
     return value
 
 
@@ -43,9 +47,22 @@ def check_length(_: click.Context, __: click.Parameter, value: int | None) -> in
 
 
 def check_gamma(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    if value not in (None, "auto") and not value.isdecimal():
-        raise UsageError(f"gamma is {shortened(value)}; give a whole number from 0, or 'auto'")
+    if value is not None:
+        _check_gamma(value)
     return value
+
+
+def check_gammas(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    for gamma in value:
+        _check_gamma(gamma)
+    return value
+
+
+def _check_gamma(gamma: str) -> None:
+    from edgespec.core.controller import MAX_DIGITS
+
+    if gamma != "auto" and not (gamma.isdecimal() and len(gamma) <= MAX_DIGITS):
+        raise UsageError(f"gamma is {shortened(gamma)}; give a whole number from 0, or 'auto'")
 
 
 def check_stops(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -30,13 +30,17 @@ class CommandLine(click.Group):
     """A group whose errors are one line, in parsing and in every command."""
 
     def make_context(
-        self, info_name: str | None, args: list[str], *given: Any, **extra: Any
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
     ) -> click.Context:
         with cli_errors():
             check_decodable(args)
-            return super().make_context(info_name, args, *given, **extra)
+            return super().make_context(info_name, args, parent, **extra)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         with cli_errors():
             return super().invoke(ctx)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -15,6 +15,7 @@ from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
     from edgespec.artifact.manifest import Manifest
+    from edgespec.pair.loading import LoadOptions
     from edgespec.pair.pair import Pair
 
 __all__ = [
@@ -39,7 +40,7 @@ __all__ = [
     "say",
 ]
 
-Command = Callable[..., Any]
+Command = Callable[..., object]
 
 MAX_THREADS = 1024
 
@@ -49,8 +50,10 @@ class DrafterName(click.ParamType):  # type: ignore[type-arg]  # older versions 
 
     name = "drafter"
 
-    def convert(self, *given: Any, **named: Any) -> Any:
-        return _drafter_names().convert(*given, **named)
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        return _drafter_names().convert(value, param, ctx)
 
     def get_metavar(self, *given: Any, **named: Any) -> str | None:
         return _drafter_names().get_metavar(*given, **named)
@@ -186,7 +189,7 @@ class Loading:
     """A pair that a command was given by name or path, and the options of `edgespec.load`."""
 
     name: str
-    options: dict[str, Any]
+    options: LoadOptions
 
     @cached_property
     def folder(self) -> Path:
@@ -206,7 +209,8 @@ class Loading:
         of row invariance."""
         from edgespec import load
 
-        options = {**self.options, "allow_inexact": self.options["allow_inexact"] or plainly}
+        options = self.options.copy()
+        options["allow_inexact"] = plainly or options.get("allow_inexact", False)
         return load(self.folder, **options)
 
 
@@ -218,9 +222,9 @@ def LOADING(command: Command) -> Command:  # noqa: N802
     )
 
     @wraps(command)
-    def with_loading(pair: str, **options: Any) -> Any:
-        loading = Loading(pair, {name: options.pop(name) for name in names})
-        return command(loading=loading, **options)
+    def with_loading(pair: str, **options: object) -> object:
+        for_load = cast("LoadOptions", {name: options.pop(name) for name in names})
+        return command(loading=Loading(pair, for_load), **options)
 
     return _with(
         THREADS,

@@ -1,4 +1,4 @@
-"""Exported pairs in the user's cache: where they are, and which one a name stands for."""
+"""Exported pairs in the user's cache: where they are, and which one a name means."""
 
 from __future__ import annotations
 

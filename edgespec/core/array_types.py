@@ -10,6 +10,7 @@ every call of the core is checked against them. Elsewhere they are plain numpy a
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ __all__ = [
     "AnyArray",
     "LogitRows",
     "Logits",
+    "Number",
     "Probabilities",
     "QIndices",
     "QProbabilities",
@@ -33,14 +35,15 @@ if TYPE_CHECKING:
     Logits = npt.NDArray[np.float32]
     LogitRows = npt.NDArray[np.float32]
     TokenIds = npt.NDArray[np.int64]
-    Probabilities = npt.NDArray[Any]
+    AnyArray = npt.NDArray[Any]
+    Probabilities = AnyArray
     TopTokenIds = npt.NDArray[np.int64]
     TopRows = npt.NDArray[np.float32]
     VocabIndices = npt.NDArray[np.int64]
-    QProbabilities = npt.NDArray[Any]
+    QProbabilities = AnyArray
     QIndices = npt.NDArray[np.int64]
-    AnyArray = npt.NDArray[Any]
-    VocabRow = npt.NDArray[Any]
+    VocabRow = AnyArray
+    Number = float | Fraction
 elif "jaxtyping" in sys.modules:  # loaded by the tests that check shapes, before this package
     from jaxtyping import Float32, Int, Int64, Shaped
 
@@ -53,10 +56,12 @@ elif "jaxtyping" in sys.modules:  # loaded by the tests that check shapes, befor
     VocabIndices = Int64[np.ndarray, "vocab"]
     QProbabilities = Shaped[np.ndarray, "n"]
     QIndices = Int[np.ndarray, "n"]
-    VocabRow = Shaped[np.ndarray, "vocab"]  # logits, or what a test uses in their place
+    VocabRow = Shaped[np.ndarray, "vocab"]  # logits, or what a test uses instead of them
     AnyArray = Shaped[np.ndarray, "..."]
+    Number = object  # a float of Python or numpy, or a test's `Fraction`
 else:
     Logits = LogitRows = TokenIds = Probabilities = np.ndarray
     TopTokenIds = TopRows = VocabIndices = QProbabilities = QIndices = AnyArray = VocabRow = (
         np.ndarray
     )
+    Number = object

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Protocol, runtime_checkable
 
 from edgespec.core.cost_model import Costs
-from edgespec.errors import UsageError
+from edgespec.errors import UsageError, shortened
 
-__all__ = ["Adaptive", "Confident", "Controller", "Fixed", "controller"]
+__all__ = ["MAX_DIGITS", "Adaptive", "Confident", "Controller", "Fixed", "controller"]
+
+MAX_DIGITS = 9  # of a γ that is given as text; Python refuses to convert thousands
 
 
 @runtime_checkable
@@ -98,8 +101,8 @@ class Adaptive:
             return
         was_probe = self._idle_rounds >= self._pause
         self._idle_rounds = 0
-        kept = self._memory**evaluated
-        self._update(kept * self._accepted + accepted, kept * self._evaluated + evaluated)
+        decay = self._memory**evaluated
+        self._update(decay * self._accepted + accepted, decay * self._evaluated + evaluated)
         if self._best:
             self._failed_probes = 0
         elif was_probe:
@@ -158,18 +161,29 @@ def controller(
     Args:
         gamma: tokens to draft per round, or "auto".
         costs: of the models in use, up to the largest γ that the target verifies exactly.
-        adaptive: the class that "auto" stands for.
+        adaptive: the class of the controller for "auto".
 
     Raises:
         UsageError: γ is no whole number, or larger than the target verifies exactly.
     """
-    longest = costs.longest
     if gamma == "auto":
         return adaptive(costs)
-    if isinstance(gamma, float) or not str(gamma).isdecimal():
-        raise UsageError(f"gamma is {gamma!r}; give a whole number from 0, or 'auto'")
-    if int(gamma) > longest:
+    number = _whole_number(gamma)
+    if number is None:
+        raise UsageError(f"gamma is {shortened(gamma)}; give a whole number from 0, or 'auto'")
+    if number > costs.longest:
         raise UsageError(
-            f"gamma is {gamma}; this target was found exact for at most {longest} drafted tokens"
+            f"gamma is {shortened(number)}; this target was found exact for at most "
+            f"{costs.longest} drafted tokens"
         )
-    return Fixed(int(gamma))
+    return Fixed(number)
+
+
+def _whole_number(gamma: object) -> int | None:
+    """A number from 0, also from its digits; None for everything else."""
+    if isinstance(gamma, Integral) and not isinstance(gamma, bool):
+        number = int(gamma)
+        return number if number >= 0 else None
+    if isinstance(gamma, str) and gamma.isdecimal() and len(gamma) <= MAX_DIGITS:
+        return int(gamma)
+    return None

@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from edgespec.core.array_types import Probabilities, QIndices, TokenIds, VocabRow
+from edgespec.core.array_types import Number, Probabilities, QIndices, TokenIds, VocabRow
 from edgespec.errors import EdgespecError
 
 __all__ = ["Distribution", "Processor", "arg_max_distribution", "one_hot"]
@@ -34,13 +33,17 @@ class Distribution:
     tokens: TokenIds
     probabilities: Probabilities
 
-    def of(self, token: int) -> Any:
+    def of(self, token: int) -> Number:
         """The probability of one token; 0 outside the support."""
         last = len(self.tokens) - 1
         if token <= last and self._is_prefix:
-            return self.probabilities.item(token)
-        index = min(int(self.tokens.searchsorted(token)), last) if last else 0
-        return self.probabilities.item(index) if self.tokens[index] == token else 0
+            index = token
+        else:
+            index = min(int(self.tokens.searchsorted(token)), last) if last else 0
+            if self.tokens[index] != token:
+                return 0
+        probability: Number = self.probabilities.item(index)
+        return probability
 
     def indices_of(self, tokens: QIndices) -> QIndices:
         """The index of each of `tokens` ([n]) in the support: [n]; k or more where it is absent."""

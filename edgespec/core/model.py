@@ -134,7 +134,7 @@ class TopTokens:
 
 @runtime_checkable
 class TopTokensModel(Protocol):
-    """A model that can return the best tokens of each row in place of all logits.
+    """A model that can return the best tokens of each row instead of all logits.
 
     Attributes:
         returns_top_tokens: whether that is faster here.

@@ -13,11 +13,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from edgespec.core.distribution import Distribution
 from edgespec.core.vocab_ops import vocab_ops_for
-from edgespec.errors import UsageError
+from edgespec.errors import UsageError, shortened
 
 __all__ = ["Randomness", "Seeded"]
 
-SEED_BITS = 53  # a JSON reader that knows only doubles keeps this many
+SEED_BITS = 53  # a JSON reader that has only doubles reads no more
 
 
 @runtime_checkable
@@ -51,8 +51,8 @@ class Seeded:
 
     def __init__(self, seed: int | None = None) -> None:
         if seed is not None and (not isinstance(seed, Integral) or seed < 0):
-            raise UsageError(f"seed is {seed!r}; give a whole number from 0")
-        self.seed = secrets.randbits(SEED_BITS) if seed is None else seed
+            raise UsageError(f"seed is {shortened(seed)}; give a whole number from 0")
+        self.seed = secrets.randbits(SEED_BITS) if seed is None else int(seed)
         self._emitted = 0
         self._draws = 0
 

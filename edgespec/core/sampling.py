@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import TypedDict
 
 import numpy as np
 
@@ -18,9 +19,18 @@ from edgespec.core.distribution import (
 from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.errors import UsageError
 
-__all__ = ["Sampling", "SamplingProcessor", "is_greedy"]
+__all__ = ["Sampling", "SamplingOptions", "SamplingProcessor", "is_greedy"]
 
 MIN_TEMPERATURE = 1e-6  # below it, logits / temperature would leave float32's range
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The keyword arguments of `Sampling`."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,7 @@ class Sampling:
 
     Attributes:
         temperature: 0 is greedy; otherwise logits are divided by it.
-        top_k: keep the k largest logits (ties with the k-th are kept); 0 keeps all.
+        top_k: keep the k largest logits (and those equal to the k-th); 0 keeps all.
         top_p: keep the smallest set of most probable tokens whose mass reaches it; 1 keeps all.
         min_p: keep tokens at least this fraction as probable as the most probable; 0 keeps all.
 
@@ -45,7 +55,7 @@ class Sampling:
     min_p: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in self.options.items():
+        for name, value in vars(self).items():
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise UsageError(f"{name} is {value!r}; give a number")
         if not (self.temperature == 0 or MIN_TEMPERATURE <= self.temperature < math.inf):
@@ -62,12 +72,6 @@ class Sampling:
     @property
     def greedy(self) -> bool:
         return self.temperature == 0
-
-    @property
-    def options(self) -> dict[str, float]:
-        """As keyword arguments of `edgespec.Pair.stream`."""
-        names = ("temperature", "top_k", "top_p", "min_p")
-        return {name: getattr(self, name) for name in names}
 
     def processor(self) -> SamplingProcessor:
         """A processor with these options, for one generation."""
@@ -110,19 +114,19 @@ class SamplingProcessor:
         """The tokens that top-k and top-p keep, their weights exp((logit - highest) /
         temperature), and the sum of these."""
         sampling, scratch = self.sampling, self._scratch
-        tokens, kept = scratch.tokens, logits
+        tokens, left = scratch.tokens, logits
         if 0 < sampling.top_k < len(logits):
-            tokens, kept = scratch.largest(kept, sampling.top_k)
+            tokens, left = scratch.largest(left, sampling.top_k)
         if sampling.top_p < 1:
-            indices, weights = scratch.nucleus(kept, highest, sampling.temperature, sampling.top_p)
+            indices, weights = scratch.nucleus(left, highest, sampling.temperature, sampling.top_p)
             return tokens[indices], weights, float(weights.sum(dtype=np.float64))
         if sampling.min_p > 0:
             # A little lower, so that rounding drops no token that the exact min-p test keeps.
             lowest = highest + sampling.temperature * math.log(sampling.min_p) - 1e-3
-            indices = scratch.at_least(kept, lowest)
-            tokens, kept = tokens[indices], kept[indices]
-        weights = np.empty(len(kept), np.float32)
-        total = vocab_ops_for(kept).exp_weights(kept, highest, sampling.temperature, weights)
+            indices = scratch.at_least(left, lowest)
+            tokens, left = tokens[indices], left[indices]
+        weights = np.empty(len(left), np.float32)
+        total = vocab_ops_for(left).exp_weights(left, highest, sampling.temperature, weights)
         return tokens, weights, total
 
 
@@ -154,7 +158,7 @@ class _Scratch:
         return indices[:count].copy(), weights[:count].copy()
 
     def largest(self, logits: Logits, count: int) -> tuple[TokenIds, Probabilities]:
-        """Indices of the `count` largest logits, increasing, and these logits; ties are kept."""
+        """Indices of the `count` largest logits, increasing, and these logits; with ties, more."""
         partitioned = self._floats[: len(logits)]
         partitioned[:] = logits
         partitioned.partition(len(logits) - count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from edgespec.core.decode import Round
 
@@ -106,7 +106,7 @@ class Stats:
         inside = self.target_seconds + self.draft_seconds
         return max(0.0, 1 - inside / self.seconds) if self.seconds else 0.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """All counts, times and rates but the single rounds, for JSON."""
         derived = (
             "acceptance_rate",

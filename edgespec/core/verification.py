@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
+from edgespec.core.array_types import Number, Probabilities
 from edgespec.core.distribution import Distribution
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Randomness
@@ -55,7 +56,7 @@ class TargetDistributions(Protocol):
 Rule = Callable[[Proposal, TargetDistributions, Randomness], VerificationResult]
 
 
-def residual(p: Distribution, q: Distribution, weight: Any = 1) -> Distribution:
+def residual(p: Distribution, q: Distribution, weight: Number = 1) -> Distribution:
     """Distribution of the token that replaces a rejected one: norm(max(0, weight · p − q)).
 
     Where p ≤ q everywhere up to rounding, nothing is left. The rejection that asked for it had
@@ -67,13 +68,13 @@ def residual(p: Distribution, q: Distribution, weight: Any = 1) -> Distribution:
     return Distribution(p.tokens, left) if left.any() else p
 
 
-def _excess(p: Distribution, q: Distribution, weight: Any) -> Any:
+def _excess(p: Distribution, q: Distribution, weight: Number) -> Probabilities:
     """max(0, weight · p − q) over the tokens of p: [k]."""
     ops = vocab_ops_for(p.probabilities, q.probabilities)
     return ops.excess(p.probabilities, weight, q.probabilities, p.indices_of(q.tokens))
 
 
-def _ratio(p: Distribution, q: Distribution, token: int) -> Any:
+def _ratio(p: Distribution, q: Distribution, token: int) -> Number:
     """p(token) / q(token)."""
     probability = q.of(token)
     if not probability:
@@ -110,7 +111,7 @@ def block_rule(
     The draws are independent, so they are made from the last to the first and stop at a success.
     """
     drafted = len(proposal.tokens)
-    w: list[Any] = [1]
+    w: list[Number] = [1]
     for i, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
         w.append(min(w[i] * _ratio(p[i], q, token), 1))
     if randomness.bernoulli(w[drafted]):

@@ -6,7 +6,7 @@ steps then cost several times what they compute. Both ways agree up to a float's
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from edgespec.core.array_types import (
     AnyArray,
     Logits,
+    Number,
     Probabilities,
     QIndices,
     QProbabilities,
@@ -66,7 +67,7 @@ class VocabOps(Protocol):
         ...
 
     def excess(
-        self, p: Probabilities, factor: Any, q: QProbabilities, indices: QIndices
+        self, p: Probabilities, factor: Number, q: QProbabilities, indices: QIndices
     ) -> Probabilities:
         """max(0, factor · p − q), [k]: q[i] belongs to p[indices[i]], or to none if that is ≥ k."""
         ...
@@ -105,9 +106,9 @@ class NumpyVocabOps:
             reach *= 1.5
         order = np.argsort(-heavy, kind="stable")
         reached = np.cumsum(heavy[order], dtype=np.float64)
-        kept = np.sort(order[: int(np.searchsorted(reached, share * total)) + 1])
-        count = len(kept)
-        indices[:count], weights[:count] = few[kept], heavy[kept]
+        chosen = np.sort(order[: int(np.searchsorted(reached, share * total)) + 1])
+        count = len(chosen)
+        indices[:count], weights[:count] = few[chosen], heavy[chosen]
         return count
 
     def draw(self, weights: Probabilities, uniform: float) -> int:
@@ -120,7 +121,7 @@ class NumpyVocabOps:
         return start + _first_above(inside, point - before)
 
     def excess(
-        self, p: Probabilities, factor: Any, q: QProbabilities, indices: QIndices
+        self, p: Probabilities, factor: Number, q: QProbabilities, indices: QIndices
     ) -> Probabilities:
         left: Probabilities = factor * p
         left = left.astype(np.result_type(left, q), copy=False)  # a one-hot q holds integers
@@ -156,8 +157,8 @@ def vocab_ops_for(row: AnyArray, *others: AnyArray) -> VocabOps:
 
 
 def _block_sums(weights: Probabilities) -> npt.NDArray[np.float64]:
-    """The sum of each block of weights; within one, float32's error is a few units in its last
-    place."""
+    """The sum of each block of weights; within one, float32's error is a few units in the
+    last digit."""
     whole = len(weights) // BLOCK * BLOCK
     sums = weights[:whole].reshape(-1, BLOCK).sum(axis=1)
     return np.append(sums, weights[whole:].sum()).astype(np.float64)

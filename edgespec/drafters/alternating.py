@@ -12,35 +12,35 @@ __all__ = ["AlternatingDrafter"]
 
 
 class AlternatingDrafter:
-    """A drafter and a γ controller in one; each source is judged by its own acceptance rate.
+    """A drafter and a γ controller in one; each drafter is judged by its own acceptance rate.
 
-    Which source drafts depends only on the text so far and on earlier rounds, so the text keeps the
+    Which one drafts depends only on the text so far and on earlier rounds, so the text keeps the
     target's distribution. Prompt lookup costs nothing but often has no proposal: it drafts where
     it has one and was right lately; elsewhere the model drafts.
 
     Args:
-        sources: drafters with their γ controllers; of equal expected speed-ups, the first wins.
+        drafters: drafters with their γ controllers; of equal expected speed-ups, the first wins.
     """
 
-    def __init__(self, sources: Sequence[tuple[Drafter, Fixed | Adaptive]]) -> None:
-        self._sources = sources
-        self._proposer: Fixed | Adaptive | None = None  # controller of the latest proposal's source
+    def __init__(self, drafters: Sequence[tuple[Drafter, Fixed | Adaptive]]) -> None:
+        self._drafters = drafters
+        self._proposer: Fixed | Adaptive | None = None  # of the drafter that proposed last
 
     @property
     def seconds(self) -> float:
-        return sum(draft.seconds for draft, _ in self._sources)
+        return sum(draft.seconds for draft, _ in self._drafters)
 
     def begin(self, prompt: Sequence[int]) -> None:
-        for draft, _ in self._sources:
+        for draft, _ in self._drafters:
             draft.begin(prompt)
 
     def gamma(self) -> int:
-        """The largest γ of any source."""
-        return max(controller.gamma() for _, controller in self._sources)
+        """The largest γ of any drafter."""
+        return max(controller.gamma() for _, controller in self._drafters)
 
     def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
         self._proposer = None
-        by_speedup = sorted(self._sources, key=lambda s: s[1].expected_speedup(), reverse=True)
+        by_speedup = sorted(self._drafters, key=lambda s: s[1].expected_speedup(), reverse=True)
         for draft, controller in by_speedup:
             most = min(gamma, controller.gamma())
             proposal = draft.propose(text, most, randomness) if most else Proposal()
@@ -50,7 +50,7 @@ class AlternatingDrafter:
         return Proposal()
 
     def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
-        for _, controller in self._sources:
+        for _, controller in self._drafters:
             if drafted and controller is not self._proposer:
                 controller.decay()
             else:

@@ -20,7 +20,7 @@ from edgespec.drafters.vocabulary_map import Vocabulary
 
 __all__ = ["ModelDrafter"]
 
-# Told a probability and the number of positions in the verification, says yes or no.
+# Says yes or no, given a probability and the number of positions in the verification.
 Decision = Callable[[float, int], bool]
 
 
@@ -33,7 +33,7 @@ class ModelDrafter:
         model: the draft model.
         process: turns the draft's logits into q, by the same options as the target's into p.
         vocabulary: maps token ids between target and draft.
-        last_tokens: token ids after which drafting on is useless (end of text).
+        last_tokens: token ids after which no token is drafted (end of text).
         should_continue: given the probability that all tokens drafted so far in this round are
             accepted, and the number of positions in their verification, says whether to draft one
             more. It does not see the token that comes next, so stopping does not change the

@@ -1,4 +1,4 @@
-"""The drafters that users name: the one place where they are declared.
+"""The table of the drafters that users name.
 
 A new one is its own module, with an entry here. Options of the command line, tuning, benchmarks,
 profiles and `Pair` read this table.
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 # Cost c of a caller's own drafter that does not say what a token costs, in steps of the target:
-# dearer than most draft models, so that γ "auto" drafts with it only where it is often right.
+# more than most draft models cost, so that γ "auto" drafts with it only where it is often right.
 OWN_DRAFT_COST = 0.3
 
 

@@ -150,7 +150,7 @@ def _outcomes(drafted: Sequence[float], left: int) -> Iterator[tuple[int, float]
 
 
 def _expected_round(drafted: Sequence[float], left: int, costs: Costs, gamma: int) -> float:
-    """Expected cost of a round: a draft that misses the end of a text goes on beyond it."""
+    """Expected cost of a round: a draft that misses the end of a text drafts beyond it."""
     if len(drafted) < left:
         return costs.round(len(drafted))
     found_end = float(np.prod(drafted))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.decode import Round
 from edgespec.core.draft import Drafter
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import Sampling, SamplingOptions
 from edgespec.core.stats import Stats, counted
 from edgespec.pair.tokenizer import GrowingText
 
@@ -28,14 +27,10 @@ __all__ = [
 ]
 
 
-class GenerationOptions(TypedDict, total=False):
+class GenerationOptions(SamplingOptions, total=False):
     """The keyword arguments of `Pair.generate`; `Pair.stream` explains them."""
 
     max_new_tokens: int | None
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
     seed: int | None
     gamma: int | str | None
     draft: bool | str | Drafter
@@ -157,7 +152,7 @@ class StopCondition:
     """Is told every emitted token in order; says whether the text ends with it, and why.
 
     Attributes:
-        reason: "eos", "stop", or empty while the text goes on.
+        reason: "eos", "stop", or empty while the text is not at its end.
         pieces: the text that became final with each token.
     """
 

@@ -27,10 +27,10 @@ def known_invariances(
 def measured_invariances(
     folder: Path, manifest: Manifest, profile: Profile | None, request: LoadRequest
 ) -> dict[str, RowInvariance]:
-    """Results for all variants, measured again and kept.
+    """Results for all variants, measured again and written into the folder.
 
-    Of another provider than the processor's it is logged what does not run there, and how far the
-    distributions of the others are from the processor's.
+    Where the provider is not the processor, it is logged which variants do not run on it, and how
+    far the distributions of the others are from the processor's.
     """
     found = {}
     for name, device in _devices(manifest, profile, request).items():

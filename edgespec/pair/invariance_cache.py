@@ -1,4 +1,4 @@
-"""Whether a target is row-invariant on this machine: measured once, and kept in the pair's folder.
+"""Whether a target is row-invariant on this machine: measured once, then read from the folder.
 
 Export measures on the exporting machine. Another processor, number of threads, provider or version
 of the runtime may take other kernels, so a result holds only where the digest of the machine's
@@ -28,7 +28,7 @@ logger = logging.getLogger("edgespec")
 
 @dataclass(frozen=True)
 class _Entry:
-    """A result for a decoder graph, which is named by its digest: an exchanged graph has none."""
+    """A result for the decoder graph with the digest `graph`; another graph has no result yet."""
 
     graph: str
     row_invariance: RowInvariance
@@ -60,8 +60,8 @@ def known_invariance(
 def measured_invariance(
     folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> RowInvariance:
-    """Measures, which takes as long as some hundred calls of the model, and keeps the result where
-    the folder can be written."""
+    """Measures, which takes as long as some hundred calls of the model, and writes the result into
+    the folder where that is possible."""
     invariance = measure_row_invariance(folder, manifest.target, variant, device)
     graph = _graph_digest(manifest, variant)
     results = _read(folder) | {(graph, invariance.machine): invariance}
@@ -73,14 +73,14 @@ def measured_invariance(
 
 def _graph_digest(manifest: Manifest, variant: str) -> str:
     graph = manifest.target.variants[variant].graphs[DECODER]
-    return str(manifest.files[graph].get("sha256", ""))
+    return manifest.files[graph].sha256
 
 
 def _read(folder: Path) -> dict[tuple[str, str], RowInvariance]:
-    """The results kept in the folder, by graph and machine. A missing or damaged file counts as
+    """The results in the pair's folder, by graph and machine. A missing or damaged file counts as
     empty: it can be measured again."""
     try:
-        entries: list[_Entry] = read_json(list[_Entry], folder / INVARIANCE_FILE)
+        entries = read_json(list[_Entry], folder / INVARIANCE_FILE)
     except (OSError, ValueError):
         return {}
     return {(entry.graph, entry.row_invariance.machine): entry.row_invariance for entry in entries}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import Manifest, RowInvariance, read_manifest
@@ -20,9 +21,21 @@ from edgespec.pair.runtime import open_model
 from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
 from edgespec.pair.tokenizer import load_tokenizer
 
-__all__ = ["load"]
+__all__ = ["LoadOptions", "load"]
 
 logger = logging.getLogger("edgespec")
+
+
+class LoadOptions(TypedDict, total=False):
+    """The keyword arguments of `load`, which explains them."""
+
+    threads: int | None
+    capacity: int | None
+    target_format: str | None
+    draft_format: str | None
+    provider: str | None
+    draft_provider: str | None
+    allow_inexact: bool
 
 
 def load(
@@ -40,7 +53,8 @@ def load(
 
     What is not given comes from the profile that `edgespec tune` wrote, if there is one. Where this
     machine has not run the target before, the target's row invariance is measured first, and the
-    result is kept in the folder. What takes long is logged to the logger "edgespec" at level INFO.
+    result is written into the folder. Steps that take long are logged to the logger "edgespec" at
+    level INFO.
 
     Args:
         folder: written by `edgespec export`.

@@ -127,7 +127,7 @@ class Pair:
                 a target that is not row-invariant everything is computed again). Special tokens
                 that are spelled out in a text are control tokens; in messages, and with `chat`,
                 they are ordinary text.
-            max_new_tokens: None goes on to the end of the text or of the cache.
+            max_new_tokens: None: up to the end of the text or of the cache.
             temperature, top_k, top_p, min_p: see `Sampling`; temperature 0 is greedy.
             seed: draws the same text again, with the same draft, γ and rule; None takes a new one,
                 found in the result.
@@ -253,7 +253,7 @@ class Pair:
         last_tokens: Sequence[int],
         answers: Sequence[range] | None,
     ) -> tuple[Drafter | None, Controller]:
-        """What drafts, and what says how much."""
+        """The drafter of a text, None without one, and the controller of its γ."""
         if isinstance(kind, str):
             return self.drafter(kind, gamma, process, last_tokens, answers)
         costs = self.costs["lookup"]  # of rounds whose drafter runs no model

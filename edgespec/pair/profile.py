@@ -1,4 +1,4 @@
-"""The profile: what `edgespec tune` found on this device, kept in the pair's folder."""
+"""The profile: what `edgespec tune` found on this device; a file in the pair's folder."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def read_profile(folder: Path, manifest: Manifest) -> Profile | None:
     if not path.is_file():
         return None
     try:
-        profile: Profile = read_json(Profile, path)
+        profile = read_json(Profile, path)
         _check_values(profile)
     except OSError as error:
         raise EdgespecError(f"{path} cannot be read: {error.strerror}") from None

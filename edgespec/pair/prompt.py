@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from edgespec.artifact.chat_format import (
     ChatFormat,
@@ -42,7 +42,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class _Encoded:
-    """Token ids, and the characters [start, end) of the text that each stands for."""
+    """Token ids, and for each the characters [start, end) of the text that it was made from."""
 
     tokens: list[int]
     offsets: list[tuple[int, int]]
@@ -72,7 +72,7 @@ class PromptEncoder:
             chat: put the chat format around a text. Messages always have it, token ids never.
 
         Raises:
-            UsageError: it is none of these, empty or no Unicode, or the model does not chat.
+            UsageError: it is something else, empty or no Unicode, or the model does not chat.
         """
         if isinstance(given, str):
             check_text(given, "the prompt")
@@ -83,11 +83,11 @@ class PromptEncoder:
             raise UsageError(
                 f"the prompt is {shortened(given)}; give text, token ids, or chat messages"
             )
-        parts: list[Any] = list(given)
+        parts: list[object] = list(given)
         if not parts:
             raise UsageError("the prompt is empty; give at least one token")
         if any(isinstance(part, Mapping) for part in parts):
-            return self._conversation(parts)
+            return self._conversation(cast(list[Message], parts))  # the chat format checks them
         return Prompt(_token_ids(parts))
 
     def _conversation(self, messages: Sequence[Message]) -> Prompt:

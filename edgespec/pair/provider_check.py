@@ -47,7 +47,7 @@ def _distance_from_processor(
 
 @contextmanager
 def left_out_if_it_cannot(what: str, provider: str) -> Iterator[None]:
-    """Logs the error of a model that does not run on another provider, and goes on without it.
+    """Logs the error of a model that does not run on another provider, and continues without it.
 
     Errors on the processor, and usage errors, are raised.
     """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from edgespec.errors import EdgespecError, UsageError, shortened
-from edgespec.pair.generation import Chunk, Generation
+from edgespec.pair.generation import Chunk, Generation, GenerationOptions
 from edgespec.pair.pair import Pair
 from edgespec.server.body import BodySizeError, BodyTimeoutError, read_json
 from edgespec.server.event_stream import EventStream, timed
@@ -54,7 +54,7 @@ STATUSES: dict[type[EdgespecError], int] = {
 def application(
     pair: Pair,
     name: str,
-    drafting: Mapping[str, Any],
+    drafting: GenerationOptions,
     limits: Limits | None = None,
     host: str = "127.0.0.1",
 ) -> Starlette:
@@ -96,7 +96,7 @@ class _Served:
 
     pair: Pair
     name: str
-    drafting: Mapping[str, Any]
+    drafting: GenerationOptions
     limits: Limits
     queue: PairQueue = field(init=False)
     stopping: asyncio.Event = field(init=False, default_factory=asyncio.Event)
@@ -120,7 +120,8 @@ class _Served:
 
     def chunks(self, request: Request) -> Generator[tuple[Chunk | None, Generation]]:
         """Each chunk with the result so far; None after the last. Runs in the pair's thread."""
-        stream = self.pair.stream(request.prompt, **request.options, **self.drafting)
+        options: GenerationOptions = {**request.options, **self.drafting}
+        stream = self.pair.stream(request.prompt, **options)
         for chunk in stream:
             yield chunk, stream.result
         yield None, stream.result

@@ -20,7 +20,8 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket that listens at this address.
 
     Raises:
-        UsageError: the host is empty or no name, or the address is in use or none of this machine.
+        UsageError: the host is empty or not a name, or the address is in use or not one of this
+            machine.
     """
     if not host:  # the operating system would listen at every address
         raise UsageError(

@@ -6,12 +6,12 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from edgespec.artifact.chat_format import Message
-from edgespec.artifact.generation_defaults import GenerationDefaults
+from edgespec.artifact.generation_defaults import DefaultOptions, GenerationDefaults
 from edgespec.errors import UsageError, shortened
-from edgespec.pair.generation import Generation
+from edgespec.pair.generation import Generation, GenerationOptions
 from edgespec.pair.prompt import PromptInput
 from edgespec.server.json_value import JsonObject, JsonValue
 from edgespec.server.openai_fields import OPTIONS, check_fields
@@ -35,7 +35,7 @@ class Request:
     """
 
     prompt: PromptInput
-    options: dict[str, Any]
+    options: GenerationOptions
     streams: bool
     counts: bool
 
@@ -52,13 +52,13 @@ def chat_request(body: JsonObject, own: GenerationDefaults) -> Request:
     messages = body.get("messages")
     if not isinstance(messages, list):
         raise UsageError(f"messages is {shortened(messages)}; give a list of messages")
-    usual = {"temperature": TEMPERATURE, **own.sampling(), "max_new_tokens": own.length()}
-    return _request(body, "messages", [_message(message) for message in messages], usual)
+    prompt = [_message(message) for message in messages]
+    return _request(body, "messages", prompt, _usual(own, own.length()))
 
 
 def text_request(body: JsonObject, own: GenerationDefaults) -> Request:
     """A request for a completion; see `chat_request`."""
-    usual = {"temperature": TEMPERATURE, **own.sampling(), "max_new_tokens": TEXT_LENGTH}
+    usual = _usual(own, TEXT_LENGTH)
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
         (prompt,) = prompt
@@ -69,8 +69,13 @@ def text_request(body: JsonObject, own: GenerationDefaults) -> Request:
     return _request(body, "prompt", prompt, usual)
 
 
+def _usual(own: GenerationDefaults, length: int) -> DefaultOptions:
+    """The options of a request that sets none."""
+    return {"temperature": TEMPERATURE, **own.sampling(), "max_new_tokens": length}
+
+
 def _request(
-    body: JsonObject, prompt_field: str, prompt: PromptInput, usual: JsonObject
+    body: JsonObject, prompt_field: str, prompt: PromptInput, usual: DefaultOptions
 ) -> Request:
     fields = {name: value for name, value in body.items() if value is not None}
     check_fields(fields, prompt_field)
@@ -78,7 +83,7 @@ def _request(
     stream_options = fields.get("stream_options", {})
     return Request(
         prompt,
-        {**usual, **given},
+        cast(GenerationOptions, {**usual, **given}),
         streams=fields.get("stream") is True,
         counts=isinstance(stream_options, Mapping) and stream_options.get("include_usage") is True,
     )

@@ -88,7 +88,7 @@ NEUTRAL: dict[str, JsonValue] = {
 
 
 def check_fields(fields: JsonObject, prompt_field: str) -> None:
-    """Checks every field but the prompt. Fields that are null must have been taken out.
+    """Checks every field but the prompt. Fields that are null must have been removed.
 
     A field that would change the text and is not known is refused: to ignore it would give
     another text than the one that was asked for.

@@ -10,16 +10,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from edgespec.errors import EdgespecError
 
 __all__ = ["PairQueue", "QueueFullError"]
 
 T = TypeVar("T")
-Job = tuple["Future[Any]", Callable[[], Any]]
+Job = Callable[[], None]
 
 
 class QueueFullError(EdgespecError):
@@ -77,19 +78,24 @@ class PairQueue:
     def add(self, job: Callable[[], T]) -> Future[T]:
         """Runs the job in the pair's thread, after those added earlier."""
         future: Future[T] = Future()
-        self._jobs.put((future, job))
+        self._jobs.put(partial(_complete, future, job))
         return future
 
 
 def _work(jobs: SimpleQueue[Job]) -> None:
     while True:
-        future, job = jobs.get()
-        if not future.set_running_or_notify_cancel():
-            continue
-        try:
-            result = job()
-        except BaseException as error:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-        del future, job  # what they hold must not live until the next job comes
+        job = jobs.get()
+        job()
+        del job  # what it holds must not live until the next job comes
+
+
+def _complete(future: Future[T], job: Callable[[], T]) -> None:
+    """Runs a job, unless it was cancelled, and gives the future its result or error."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(job())
+    except BaseException as error:
+        future.set_exception(error)
+    finally:
+        del future, job  # an error's traceback holds this frame, and would hold them with it

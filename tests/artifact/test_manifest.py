@@ -90,7 +90,7 @@ def test_a_missing_field_is_named_alone(own_pair):
         read_manifest(own_pair)
 
 
-def test_what_a_model_is_can_be_asked(tiny, pair):
+def test_a_manifest_tells_the_kinds_of_models_apart(tiny, pair):
     assert not tiny.manifest.target.is_encoder_decoder
     assert pair.manifest.target.is_encoder_decoder
     assert not tiny.manifest.draft.is_eagle_head

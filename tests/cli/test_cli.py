@@ -216,7 +216,7 @@ def test_max_new_tokens_and_stop_end_the_text(pair_folder, translation):
     assert data["finish_reason"] == "stop"
 
 
-def test_ignore_eos_goes_on(pair_folder, translation):
+def test_ignore_eos_generates_after_the_end_of_text_token(pair_folder, translation):
     longer = json_of(pair_folder, "--ignore-eos", "-n", len(translation.token_ids) + 5)
     assert len(longer["token_ids"]) == len(translation.token_ids) + 5
 
@@ -338,7 +338,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(pair_folder, options):
     assert process.wait(timeout=60) == 1
 
 
-def test_the_version(tmp_path):
+def test_the_option_version_prints_the_package_s_version(tmp_path):
     result = subprocess.run(
         [EDGESPEC, "--version"], capture_output=True, check=True, text=True, cwd=tmp_path
     )

@@ -52,7 +52,7 @@ def test_ctrl_c_while_modules_load_is_one_line(tiny_folder, module):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGINT to send")
-def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it(tiny_folder):
+def test_a_process_that_ignores_ctrl_c_still_ignores_it(tiny_folder):
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
     done = interrupted_at("click", "generate", tiny_folder, "abc", "-n", 3, ignored=ignored)
     assert done.returncode == 0
@@ -169,6 +169,6 @@ def test_distill_misses_its_target_before_it_loads_torch(tmp_path):
     assert "torch" not in modules
 
 
-def test_distill_knows_which_options_are_a_shape():
+def test_the_options_refused_with_start_are_the_shape_of_the_plan():
     plan = pytest.importorskip("edgespec_distill.plan", reason="torch is not installed")
     assert plan.SHAPE == SHAPE

@@ -148,7 +148,9 @@ def test_an_interrupted_export_is_never_taken_for_a_whole_one(own_checkpoints, h
         said = run("generate", target, "abc", "-n", 3, code=130).stderr
     assert said.endswith("edgespec: interrupted\n")
     assert names_in(home) == []
-    assert [path.name for path in home.iterdir()]  # what was written is kept to go on from
+    assert [
+        path.name for path in home.iterdir()
+    ]  # what was written stays: the next run continues from it
     assert run("generate", target, "abc", "-n", 3).stdout
     (name,) = names_in(home)
     read_manifest(home / name)
@@ -185,7 +187,7 @@ def test_an_export_into_the_cache_is_replaced_only_when_asked(own_checkpoints):
     run("export", target, "--force", *ONE)
 
 
-def test_every_choice_is_a_folder_of_its_own(own_checkpoints):
+def test_every_request_has_a_folder_of_its_own(own_checkpoints):
     target, draft = map(str, own_checkpoints)
     requests = [
         export_request(target),

@@ -40,7 +40,7 @@ FREE = Costs([1.0] * 11, draft=0.0)
         (0.9, 10, 6.86),
     ],
 )
-def test_the_papers_table_1(alpha, gamma, speedup):
+def test_expected_tokens_are_those_of_the_papers_table_1(alpha, gamma, speedup):
     assert expected_tokens(alpha, gamma) == pytest.approx(speedup, abs=0.006)
     assert FREE.speedup(alpha, gamma) == pytest.approx(speedup, abs=0.006)
 
@@ -97,7 +97,7 @@ def test_a_hopeless_draft_that_is_sure_of_itself_costs_at_most_3_percent(draft, 
 
 
 def sure_draft(policy, probability):
-    """How many tokens are drafted when each has the same probability."""
+    """The number of tokens that are drafted when each has the same probability."""
     drafted, all_of_them = 0, 1.0
     while drafted < policy.gamma():
         drafted, all_of_them = drafted + 1, all_of_them * probability
@@ -121,15 +121,15 @@ def test_more_expensive_tokens_need_more_probability():
 
 
 def test_a_candidate_must_be_worth_its_position_in_the_verification():
-    """It costs no call of the draft, so a slow draft does not make it more expensive."""
-    dear = Costs([1 + 0.05 * extra for extra in range(17)], draft=2.0)
-    alone = Confident(dear)
+    """A candidate costs no call of the draft, so a slow draft does not make it more expensive."""
+    slow_draft = Costs([1 + 0.05 * extra for extra in range(17)], draft=2.0)
+    alone = Confident(slow_draft)
     assert alone.worth_candidate(0.0501, rows=2)
     assert not alone.worth_candidate(0.0499, rows=2)
-    promising = Confident(Costs(dear.verify, draft=0.01))
+    promising = Confident(Costs(slow_draft.verify, draft=0.01))
     for _ in range(32):
         promising.observe(4, 4, 4)
-    gained = Costs(dear.verify, draft=0.01).best(1.0)[1]
+    gained = Costs(slow_draft.verify, draft=0.01).best(1.0)[1]
     assert not promising.worth_candidate(0.05 * 1.5, rows=5)
     assert promising.worth_candidate(0.05 * gained, rows=5)
 

@@ -205,10 +205,10 @@ class Refreshed(ModelDrafter):
         q = [
             as_distribution(
                 np.array(
-                    self._model.distribution((*context, *proposal.tokens[:place], 1)), dtype=object
+                    self._model.distribution((*context, *proposal.tokens[:index], 1)), dtype=object
                 )
             )
-            for place in range(len(proposal.tokens))
+            for index in range(len(proposal.tokens))
         ]
         return Proposal(proposal.tokens, q)
 
@@ -258,8 +258,8 @@ class WithCandidates(ModelDrafter):
     def propose(self, text, gamma, randomness):
         proposal = super().propose(text, gamma, randomness)
         candidates = [
-            Candidate(place, other)
-            for place, token in enumerate(proposal.tokens)
+            Candidate(index, other)
+            for index, token in enumerate(proposal.tokens)
             for other in range(3)
             if other != token
         ]
@@ -336,8 +336,8 @@ class WrongRow(BranchingTable):
 
     def score(self, tokens, candidates=()):
         rows = super().score(tokens, candidates)
-        for row, (place, _) in enumerate(candidates, start=len(tokens)):
-            rows[row] = rows[place + 1]
+        for row, (parent, _) in enumerate(candidates, start=len(tokens)):
+            rows[row] = rows[parent + 1]
         return rows
 
 
@@ -384,7 +384,7 @@ class Recorded(Seeded):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_bonus_after_a_candidate_uses_the_first_draw_of_its_position(rule):
-    """No number is used twice: tokens drawn with the same number would be correlated."""
+    """No random number is used twice: tokens drawn with the same number would be correlated."""
     p, q = pair_distributions("far")
     bonuses = 0
     for seed in range(20):
@@ -401,21 +401,21 @@ def test_a_bonus_after_a_candidate_uses_the_first_draw_of_its_position(rule):
     assert bonuses
 
 
-@pytest.mark.parametrize("place", [-1, 0, 1, 3])
-def test_a_candidate_for_a_position_that_is_not_drafted_is_dropped(place):
+@pytest.mark.parametrize("parent", [-1, 0, 1, 3])
+def test_a_candidate_for_a_position_that_is_not_drafted_is_dropped(parent):
     """A caller's drafter may propose one after its last token, or after the end of the text."""
     p, q = pair_distributions("far")
 
     class Outside(ModelDrafter):
         def propose(self, text, gamma, randomness):
             line = super().propose(text, min(gamma, 1), randomness)
-            return Proposal(line.tokens, line.q, [Candidate(place, token) for token in range(3)])
+            return Proposal(line.tokens, line.q, [Candidate(parent, token) for token in range(3)])
 
     def run(randomness):
         target = BranchingTable(p)
         drafter = Outside(TableModel(q), as_distribution, SharedTokens(3))
         rounds = list(rounds_of(target, drafter, "token", randomness))
-        assert all(r.candidates <= 3 * (place == 0 and r.drafted) for r in rounds)
+        assert all(r.candidates <= 3 * (parent == 0 and r.drafted) for r in rounds)
         return tuple(token for round_ in rounds for token in round_.tokens)
 
     assert exact_distribution(run) == target_distribution(p, 4)
@@ -627,8 +627,8 @@ class DropsAnUnlikelySample(ModelDrafter):
     def propose(self, text, gamma, randomness):
         whole = super().propose(text, gamma, randomness)
         sure = [q.of(t) >= Fraction(1, 3) for t, q in zip(whole.tokens, whole.q, strict=True)]
-        kept = sure.index(False) if False in sure else len(sure)
-        return Proposal(whole.tokens[:kept], whole.q[:kept])
+        count = sure.index(False) if False in sure else len(sure)
+        return whole.first(count)
 
 
 def test_a_soft_distribution_for_an_arg_max_draft_is_caught():

@@ -88,5 +88,5 @@ def test_options_of_the_shape_are_refused_with_start(option, llama_folder, promp
     given = [*command, str(tmp_path / "draft"), "--start", str(tmp_path), *option]
     run = CliRunner().invoke(main, given)
     assert run.exit_code == 2
-    message = f"{option[0]} is given with --start, whose shape is kept; leave it out"
+    message = f"{option[0]} is given with --start, whose draft has a shape already; leave it out"
     assert run.stderr == f"edgespec: {message}\n"

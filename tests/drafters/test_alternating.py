@@ -37,7 +37,7 @@ class Source:
 def drive(
     mixed: AlternatingDrafter, sources: list[Source], rounds: int, seed: int = 0
 ) -> list[int]:
-    """Runs rounds with each source's acceptance rate; returns who drafted (-1: nobody)."""
+    """Runs rounds with each drafter's acceptance rate; returns which one drafted (-1: none)."""
     generator = np.random.default_rng(seed)
     drafted = []
     for _ in range(rounds):
@@ -56,7 +56,7 @@ def adaptive(*sources: Source, costs: Costs = COSTS) -> AlternatingDrafter:
     return AlternatingDrafter([(source, Adaptive(costs)) for source in sources])
 
 
-def test_every_source_begins_each_text_and_times_add_up():
+def test_every_drafter_begins_each_text_and_times_add_up():
     sources = [Source(0), Source(1)]
     mixed = adaptive(*sources)
     mixed.begin([1, 2])
@@ -64,7 +64,7 @@ def test_every_source_begins_each_text_and_times_add_up():
     assert mixed.seconds == 2.0
 
 
-def test_the_better_source_drafts():
+def test_the_better_drafter_is_used():
     sources = [Source(0, probability=0.2), Source(1, probability=0.9)]
     drafted = drive(adaptive(*sources), sources, 400)
     assert drafted[0] == 0, "of equal promise, the first comes first"
@@ -76,7 +76,7 @@ def test_where_one_has_no_proposal_the_other_drafts():
     assert set(drive(adaptive(*sources), sources, 20)) == {1}
 
 
-def test_a_bad_source_does_not_switch_a_good_one_off():
+def test_a_bad_drafter_does_not_switch_a_good_one_off():
     """A common acceptance rate would be 0.45, at which these costs would not draft at all."""
     costs = Costs([1 + 0.35 * extra for extra in range(17)], draft=0.0)
     sources = [Source(0, probability=0.0), Source(1, probability=0.9)]
@@ -84,7 +84,7 @@ def test_a_bad_source_does_not_switch_a_good_one_off():
     assert drafted.count(1) > 350
 
 
-def test_an_unused_source_is_tried_again():
+def test_an_unused_drafter_is_tried_again():
     sources = [Source(0, probability=0.0), Source(1, probability=0.6)]
     mixed = adaptive(*sources)
     drive(mixed, sources, 100)
@@ -93,7 +93,7 @@ def test_an_unused_source_is_tried_again():
 
 
 @pytest.mark.parametrize("slope", [0.02, 0.1, 0.4])
-def test_two_hopeless_sources_cost_at_most_3_percent(slope):
+def test_two_hopeless_drafters_cost_at_most_3_percent(slope):
     costs = Costs([1 + slope * extra for extra in range(17)], draft=0.1)
     sources = [Source(0, probability=0.0), Source(1, probability=0.0)]
     mixed = adaptive(*sources, costs=costs)

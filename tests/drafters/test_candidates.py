@@ -33,7 +33,7 @@ from edgespec_export.export_pair import export_pair
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
 TINY = {"vocab_size": 272, "head_size": 16}
-PROMPTS = [list(prompt.encode()) for prompt in ("Candidates", "a", "beside the line", "…")]
+PROMPTS = [list(prompt.encode()) for prompt in ("Candidates", "a", "next to the line", "…")]
 
 
 def llama(folder):

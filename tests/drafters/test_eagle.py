@@ -233,7 +233,7 @@ def test_a_position_without_a_state_before_it_is_refused(reading):
     pair.draft.score([5])
     pair.draft.rewind(pair.draft.length - 1)
     with pytest.raises(EdgespecError, match="score later ones one at a time"):
-        pair.draft.score([6])  # its state stood behind the token that was taken back
+        pair.draft.score([6])  # its state was that after the token that was dropped
 
 
 def test_greedy_texts_are_the_targets(reading):
@@ -254,7 +254,7 @@ def test_a_long_prompt_is_read_in_pieces(reading, monkeypatch):
 
 @pytest.mark.parametrize("piece", [512, 5])
 def test_reusing_a_conversations_cache_changes_no_draft(reading, monkeypatch, piece):
-    """Caches kept or emptied before each turn: the same seed gives the same rounds."""
+    """With caches that are reused or emptied before each turn, a seed gives the same rounds."""
     monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", piece)
     pair = edgespec.load(reading[1], threads=1)
     process = Sampling(1.0).processor()

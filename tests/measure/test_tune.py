@@ -87,7 +87,9 @@ def test_generation_uses_the_profile(own_pair):
     assert (settings.draft, settings.draft_format, settings.gamma) == ("model", "fp32", 3)
 
 
-def test_a_short_cost_curve_goes_on_as_it_rose_and_a_long_one_ends_where_exactness_does(own_pair):
+def test_a_short_cost_curve_is_extrapolated_and_a_long_one_is_cut_at_the_largest_exact_call(
+    own_pair,
+):
     for verify in ([1.0, 1.1, 1.2, 1.3], [1.0 + 0.1 * m for m in range(40)]):
         write_profile(profile(verify=verify, gamma="auto"), own_pair)
         pair = edgespec.load(own_pair)
@@ -98,7 +100,7 @@ def test_a_short_cost_curve_goes_on_as_it_rose_and_a_long_one_ends_where_exactne
             pair.generate("text", gamma=17)
 
 
-def test_a_profile_of_another_machine_is_not_used_and_says_so(own_pair):
+def test_a_profile_of_another_machine_is_not_used_and_a_warning_says_so(own_pair):
     write_profile(profile(machine="0" * 64, verify=[1.0, 9.0], gamma=1), own_pair)
     with logged_lines() as lines:
         pair = edgespec.load(own_pair)
@@ -148,7 +150,7 @@ def test_inspect_shows_what_tuning_found(own_pair):
     ],
     ids=str,
 )
-def test_a_profile_with_a_value_that_cannot_be_is_not_used_and_says_so(own_pair, changes):
+def test_a_profile_with_an_impossible_value_is_not_used_and_a_warning_says_so(own_pair, changes):
     write_profile(profile(**changes), own_pair)
     with logged_lines() as lines:
         pair = edgespec.load(own_pair, threads=1)
@@ -159,7 +161,7 @@ def test_a_profile_with_a_value_that_cannot_be_is_not_used_and_says_so(own_pair,
 
 
 @pytest.mark.parametrize("changes", [{"target_format": "int8"}, {"draft_format": "int8"}], ids=str)
-def test_a_profile_of_another_export_is_not_used_and_says_so(own_pair, changes):
+def test_a_profile_of_another_export_is_not_used_and_a_warning_says_so(own_pair, changes):
     write_profile(profile(**changes), own_pair)
     with logged_lines() as lines:
         edgespec.load(own_pair, threads=1)
@@ -204,9 +206,7 @@ def trial(**changes) -> Trial:
         ({"kind": "none", "gamma": 0, "measured": 1.0, "adaptive": 1.0}, "none", "auto", 1.0),
     ],
 )
-def test_the_profile_says_what_was_faster_of_a_fixed_gamma_and_one_that_follows(
-    changes, draft, gamma, speedup
-):
+def test_the_profile_has_the_faster_of_a_fixed_gamma_and_auto(changes, draft, gamma, speedup):
     best = trial(**changes)
     profile = Tuning.of([best]).profile()
     assert (profile.draft, profile.gamma, best.speedup) == (draft, gamma, speedup)
@@ -222,7 +222,7 @@ def test_a_tuned_gamma_is_the_default_of_the_tuned_setting_alone(own_pair):
     assert pair.generate("text", max_new_tokens=8).stats.drafted > 0
 
 
-def test_a_profile_that_says_no_draft_is_obeyed_until_asked_otherwise(own_pair):
+def test_a_profile_without_a_draft_is_followed_unless_a_draft_is_asked_for(own_pair):
     write_profile(profile(draft="none", gamma=0), own_pair)
     pair = edgespec.load(own_pair)
     assert pair.generate("text", max_new_tokens=8).stats.drafted == 0
@@ -318,7 +318,7 @@ def test_synthetic_acceptance_is_what_was_given_and_labelled(own_pair):
 
 
 @pytest.mark.parametrize("acceptance", [-0.1, 1.5])
-def test_a_probability_that_is_none_is_refused(own_pair, acceptance):
+def test_an_impossible_probability_is_refused(own_pair, acceptance):
     result = run("bench", own_pair, "--acceptance", acceptance)
     assert result.exit_code == 2
     assert "give a probability from 0 to 1" in result.stderr
@@ -343,7 +343,7 @@ def test_statistics_leave_out_what_the_consumer_takes(monkeypatch):
 
 
 def test_the_synthetic_rule_is_not_the_shipped_one():
-    """It ignores p and q, so it must never be reachable by name."""
+    """The synthetic rule ignores p and q, so no user may reach it by a name."""
     from edgespec.core.verification import RULES
 
     assert synthetic_rule(0.5) not in RULES.values()

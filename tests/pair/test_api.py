@@ -136,7 +136,7 @@ def test_two_threads_on_one_pair_get_right_texts_or_an_error(tiny):
     assert all("is generating another text" in line for line in refused)
 
 
-def test_a_running_stream_refuses_another_thread_and_goes_on(tiny):
+def test_a_running_stream_refuses_another_thread_and_is_not_disturbed(tiny):
     expected = tiny.generate("abc", ignore_eos=True).token_ids
     stream = tiny.stream("abc", ignore_eos=True)
     next(stream)
@@ -240,7 +240,7 @@ def test_a_stream_of_emoji_shows_emoji(tmp_path):
 @pytest.mark.parametrize("draft", DRAFTS)
 @pytest.mark.parametrize("gamma", [1, 4, 8, "auto"])
 def test_a_stop_string_cuts_wherever_it_comes(words, draft, gamma):
-    """Every place in a text once: at the ends of accepted runs and inside them."""
+    """Stop strings from all over a text: at the ends of accepted runs and inside them."""
     whole = words.generate(WORDS, max_new_tokens=40, ignore_eos=True, draft=False).text
     for start in range(0, len(whole) - 5, 3):
         stop = whole[start : start + 5]
@@ -250,7 +250,7 @@ def test_a_stop_string_cuts_wherever_it_comes(words, draft, gamma):
         assert result.finish_reason == "stop"
         assert result.text == whole.partition(stop)[0]
         assert "".join(chunk.text for chunk in chunks) == result.text
-        # It goes on to the token that completes the stop string, and not further.
+        # The last token is the one that completes the stop string.
         decoded = words.tokenizer.decode(result.token_ids)
         assert stop in decoded
         assert stop not in words.tokenizer.decode(result.token_ids[:-1])
@@ -334,7 +334,7 @@ def test_a_full_cache_ends_the_text(tiny, prompt_length, draft):
     capacity = tiny.manifest.target.capacity
     result = tiny.generate([20] * prompt_length, ignore_eos=True, draft=draft)
     assert result.finish_reason == "capacity"
-    assert len(result.token_ids) == capacity - prompt_length + 1  # the last one needs no place
+    assert len(result.token_ids) == capacity - prompt_length + 1  # the last one is not cached
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
@@ -476,7 +476,7 @@ def test_a_seed_draws_the_same_text_again_with_a_callers_drafter(pair, temperatu
 
 
 @pytest.mark.parametrize("cost", [-1, float("nan"), float("inf"), "cheap", None])
-def test_a_cost_that_is_none_is_refused(pair, cost):
+def test_an_impossible_cost_is_refused(pair, cost):
     wild = Wild(40)
     wild.cost = cost
     with pytest.raises(edgespec.UsageError, match=r"the drafter's cost is .* a number from 0"):
@@ -506,7 +506,7 @@ def test_a_draft_whose_distribution_lacks_its_own_token_is_refused(pair, rule):
     ],
     ids=["usual", "plain", "lookup", "sampled", "own"],
 )
-def test_a_result_says_with_what_it_was_made(pair, asked, ran):
+def test_a_result_names_its_settings(pair, asked, ran):
     settings = pair.generate(ENGLISH, max_new_tokens=3, **asked).settings
     assert settings == edgespec.Settings("fp32", "cpu", *ran)
 
@@ -615,7 +615,7 @@ def test_without_a_seed_texts_differ_and_the_result_says_which_seed_it_was(words
     assert words.generate(WORDS, seed=first.seed, **options).text == first.text
 
 
-def test_a_greedy_text_knows_no_seed(words):
+def test_a_greedy_text_does_not_depend_on_the_seed(words):
     texts = {words.generate(WORDS, seed=seed, max_new_tokens=20).text for seed in range(3)}
     assert len(texts) == 1
 
@@ -641,7 +641,7 @@ def test_a_pair_is_relocatable(tiny_folder, tiny, tmp_path, monkeypatch):
     )
 
 
-def test_two_loaded_pairs_do_not_know_each_other(tiny_folder, tiny):
+def test_two_loaded_pairs_do_not_affect_each_other(tiny_folder, tiny):
     other = edgespec.load(tiny_folder, threads=1)
     expected = [tiny.generate(prompt, ignore_eos=True).token_ids for prompt in ("abc", "xyz")]
     streams = [tiny.stream("abc", ignore_eos=True), other.stream("xyz", ignore_eos=True)]

@@ -88,7 +88,7 @@ def forget(pair):
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-def test_what_is_kept_changes_no_answer(pair, way):
+def test_reusing_the_cache_changes_no_answer(pair, way):
     assert talk(pair, **way) == talk(pair, between=lambda: forget(pair), **way)
 
 
@@ -120,9 +120,9 @@ def test_a_first_message_is_the_text_in_chat_format(pair):
 
 def test_an_empty_answer_changes_no_answer(pair):
     messages = [user_message("a"), {"role": "assistant", "content": ""}, user_message("b")]
-    kept = pair.generate(messages, max_new_tokens=9).token_ids
+    reused = pair.generate(messages, max_new_tokens=9).token_ids
     forget(pair)
-    assert pair.generate(messages, max_new_tokens=9).token_ids == kept
+    assert pair.generate(messages, max_new_tokens=9).token_ids == reused
 
 
 def rough(model, monkeypatch):
@@ -164,7 +164,7 @@ def test_answers_do_not_depend_on_how_a_long_call_rounds(pair, monkeypatch, muta
     assert same == (mutant is None)
 
 
-def test_of_a_target_that_is_not_exact_nothing_is_kept(pair, monkeypatch):
+def test_a_target_that_is_not_exact_reuses_no_cache(pair, monkeypatch):
     """Its calls of one position, which decode plainly, are not those of several."""
     monkeypatch.setattr(pair, "_exact", False)
     messages = [user_message("a" * 60)]
@@ -208,8 +208,8 @@ def test_a_prompt_that_is_no_conversation_is_computed_whole(pair, monkeypatch):
     assert sum(calls) == len(pair.encode(prompt)) - 1
 
 
-def test_a_call_that_would_hold_other_tokens_is_made_anew(folder, monkeypatch):
-    """A long call may round otherwise than a shorter one: none is kept in part."""
+def test_a_call_with_other_tokens_is_computed_again(folder, monkeypatch):
+    """A long call may round otherwise than a shorter one, so its positions are reused together."""
     monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 20)
     target = read_manifest(folder).target
     model = open_model(folder, target, "fp32", device=Device(1), min_rows=2, max_rows=17)
@@ -226,7 +226,7 @@ def test_a_call_that_would_hold_other_tokens_is_made_anew(folder, monkeypatch):
     assert prefilled([*prompt[:30], 4]) == [10]
     assert prefilled(prompt[:10]) == [9], "and the first one fewer"
     assert prefilled(prompt, [range(10, 50)]) == [10, 17, 17, 6, 4], "an answer: short calls"
-    assert prefilled([*prompt[:30], 4, 4, 4], [range(10, 32)]) == [2], "which are kept in part"
+    assert prefilled([*prompt[:30], 4, 4, 4], [range(10, 32)]) == [2], "which are reused one by one"
     assert prefilled(prompt, [range(10, 50)]) == [17, 3, 4]
     assert prefilled(prompt) == [20, 20, 14], "but not for what is no answer"
 
@@ -240,8 +240,8 @@ def test_a_draft_reads_the_newest_answer_and_message_only(pair, monkeypatch):
     assert sum(calls) == len(pair.encode(messages)) - len(pair.encode(system_messages))
 
 
-def test_any_history_leaves_what_a_fresh_model_computes(folder, monkeypatch):
-    """The logits behind a conversation, bit by bit, after any calls before it."""
+def test_after_any_history_logits_are_those_of_a_fresh_model(folder, monkeypatch):
+    """The logits after a conversation are compared bit by bit, after any calls before it."""
     monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", 20)
     exported = read_manifest(folder).target
     used, fresh = (
@@ -313,7 +313,7 @@ def test_seeds_draw_the_same_conversation_again_and_each_answer_anew(folder):
     [["-n", "0"], ["--gamma", "x"], ["--json", "--show-draft"], ["--no-draft", "--draft", "both"]],
     ids=str,
 )
-def test_options_that_cannot_be_are_refused_before_anything_is_said(folder, options):
+def test_impossible_options_are_refused_before_the_first_message(folder, options):
     result = run("chat", folder, *options, code=2)
     assert result.stderr.startswith("edgespec: ")
     assert len(result.stderr.splitlines()) == 1
@@ -363,7 +363,7 @@ def spoken(folder, monkeypatch):
         monkeypatch.setattr(edgespec, "load", lambda *_, **__: pair)
 
         class Terminal(CliRunner):
-            """`CliRunner` puts its own stdin in place when it runs."""
+            """`CliRunner` sets its own stdin when it runs."""
 
             @contextmanager
             def isolation(self, *arguments, **options):
@@ -378,7 +378,7 @@ def spoken(folder, monkeypatch):
     return talked
 
 
-def test_at_a_terminal_a_conversation_goes_on_until_it_is_left(spoken):
+def test_at_a_terminal_a_conversation_lasts_until_the_user_leaves(spoken):
     asked, result = spoken("one", "  ", KeyboardInterrupt(), "two", "/help", "/clear", "three")
     assert [messages[::2] for messages in asked] == [["one"], ["one", "two"], ["three"]]
     assert "Ctrl-D" in result.stderr
@@ -386,7 +386,7 @@ def test_at_a_terminal_a_conversation_goes_on_until_it_is_left(spoken):
     assert spoken("one", "/exit", "two")[0] == [["one"]]
 
 
-def test_a_conversation_that_has_grown_too_long_is_one_line_and_goes_on(spoken):
+def test_a_conversation_that_is_too_long_is_one_line_and_does_not_end(spoken):
     asked, result = spoken("x" * 2000, "short")
     assert [messages[-1] for messages in asked] == ["x" * 2000, "short"]
     assert asked[1] == ["short"], "what was not answered is not part of it"
@@ -403,7 +403,7 @@ def test_bytes_that_are_no_text_do_not_end_a_conversation(spoken):
     assert not any("/clear" in line for line in lines)
 
 
-def test_ctrl_c_ends_an_answer_which_stays_as_far_as_it_went(spoken, monkeypatch):
+def test_ctrl_c_ends_an_answer_and_its_text_so_far_stays_in_the_conversation(spoken, monkeypatch):
     shown = render.show_generation
     stops = iter([True, False])
 

@@ -2,7 +2,7 @@
 
 200 prompts × γ from 1 to 8 × both rules, for encoder-decoder and decoder-only, with drafts that are
 sometimes right: a guard checks that drafts are accepted and rejected, since a test of identity
-passes when nothing ever is. The logits behind the tokens are compared bitwise as well.
+passes when nothing ever is. The logits of the tokens are compared bitwise as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Claim: a target speculates only where it was found exact on this very machine.
 
 What was measured elsewhere, with another number of threads or for another graph is measured again,
-once, and the result is kept in the pair's folder.
+once, and the result is written into the pair's folder.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_exact_elsewhere_and_not_here_means_no_speculation(from_elsewhere, monke
 def test_a_result_belongs_to_one_graph(own_pair, measurements):
     manifest = read_manifest(own_pair)
     graph = manifest.target.variants["fp32"].graphs[DECODER]
-    manifest.files[graph]["sha256"] = "0" * 64
+    manifest.files[graph] = dataclasses.replace(manifest.files[graph], sha256="0" * 64)
     assert (
         invariance_cache.known_invariance(own_pair, with_invariance(manifest, None), "fp32", HERE)
         is None
@@ -148,9 +148,9 @@ ENTRY = """[{{"graph": "{graph}", "row_invariance": {{"is_row_invariant": true,
 
 
 @pytest.mark.parametrize(("least", "most"), [(0, 17), (10**9, 10**9), (2, 40), (2, -3)])
-def test_an_entry_that_cannot_be_is_ignored(from_elsewhere, measurements, least, most):
+def test_an_impossible_entry_is_ignored(from_elsewhere, measurements, least, most):
     manifest = read_manifest(from_elsewhere)
-    graph = manifest.files[manifest.target.variants["fp32"].graphs[DECODER]]["sha256"]
+    graph = manifest.files[manifest.target.variants["fp32"].graphs[DECODER]].sha256
     machine = machine_of(Device(1)).digest
     entry = ENTRY.format(graph=graph, least=least, most=most, machine=machine)
     (from_elsewhere / INVARIANCE_FILE).write_text(entry)
@@ -159,14 +159,14 @@ def test_an_entry_that_cannot_be_is_ignored(from_elsewhere, measurements, least,
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[1]", '[{"graph": 1}]', "[" * 9999])
-def test_a_damaged_file_of_invariances_is_made_again(from_elsewhere, measurements, damage):
+def test_a_damaged_file_of_results_is_written_again(from_elsewhere, measurements, damage):
     (from_elsewhere / INVARIANCE_FILE).write_text(damage)
     load(from_elsewhere)
     assert measurements == [("fp32", None)]
     assert len(json.loads((from_elsewhere / INVARIANCE_FILE).read_text())) == 1
 
 
-def test_where_nothing_can_be_written_it_is_measured_each_time(
+def test_in_a_folder_that_cannot_be_written_it_is_measured_each_time(
     from_elsewhere, measurements, monkeypatch
 ):
     def read_only(*_):
@@ -179,7 +179,7 @@ def test_where_nothing_can_be_written_it_is_measured_each_time(
     assert len(measurements) == 2
 
 
-def test_who_allows_what_is_inexact_need_not_wait(from_elsewhere, measurements):
+def test_with_allow_inexact_nothing_is_measured(from_elsewhere, measurements):
     pair, _ = load(from_elsewhere, allow_inexact=True)
     run = CliRunner().invoke(
         main, ["generate", str(from_elsewhere), "text", "--no-draft", "-n", "4"]

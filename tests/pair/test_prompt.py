@@ -87,7 +87,7 @@ def test_special_tokens_in_a_message_are_ordinary_text(tokenizer, text):
     assert tokenizer.decode(prompt.tokens, skip_special_tokens=False) == chat.text
 
 
-def test_in_every_role_of_a_conversation(tokenizer):
+def test_special_tokens_are_ordinary_text_in_every_role(tokenizer):
     clean, _ = encoded(tokenizer, "a", "b", "c", system="d")
     text = f"x{END}y"
     prompt, chat = encoded(tokenizer, text, text, text, system=text)
@@ -119,7 +119,7 @@ def test_ordinary_messages_keep_their_token_ids(contents, name):
     assert prompt.tokens == tokenizer.encode(chat.text, add_special_tokens=False).ids
 
 
-def test_answers_lie_where_they_lay_without_special_tokens_in_messages():
+def test_special_tokens_in_messages_do_not_move_the_answers():
     tokenizer = TOKENIZERS["unknown"]  # a token a character
     with_name, _ = encoded(tokenizer, f"a{END}", "an answer", "b")
     without, _ = encoded(tokenizer, "a" + "x" * len(END), "an answer", "b")

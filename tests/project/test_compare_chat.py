@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 # --- order -------------------------------------------------------------------------------------
 
 
-def test_ours_runs_next_to_every_opponent() -> None:
+def test_edgespec_runs_next_to_every_peer() -> None:
     order = interleaved(
         ["a plain", "b plain", "ours", "our plain"], ["a plain", "b plain"], "ours", 1
     )

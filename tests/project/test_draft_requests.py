@@ -1,4 +1,4 @@
-"""What the chat draft is trained on: every sentence can be filled, and none judges it."""
+"""What the chat draft is trained on: every sentence can be filled, and no test text is in it."""
 
 from __future__ import annotations
 

@@ -15,8 +15,9 @@ from edgespec.errors import shortened
         ("x" * 9, "'xxxxxx…"),
         (b"x" * 9, "b'xxxxx…"),
         ([1] * 9, "[1, 1, …"),
+        (10**5000, "int too long to show"),
     ],
-    ids=["text", "number", "long text", "bytes", "list"],
+    ids=["text", "number", "long text", "bytes", "list", "number of 5001 digits"],
 )
 def test_a_value_is_cut_to_the_limit(value, text):
     assert shortened(value, 8) == text

@@ -201,7 +201,7 @@ OTHERWISE = {
 }
 
 
-def test_every_field_with_a_neutral_value_is_tried():
+def test_every_field_with_a_neutral_value_has_a_case():
     assert OTHERWISE.keys() == NEUTRAL.keys()
 
 
@@ -282,7 +282,7 @@ WRONG_TYPES = {
 NEARLY_NEUTRAL = {"n": True, "best_of": True, "echo": 0, "logprobs": 0, "frequency_penalty": False}
 
 
-def test_every_field_with_a_type_is_tried():
+def test_every_field_with_a_type_has_a_case():
     assert WRONG_TYPES.keys() == TYPES.keys()
 
 
@@ -346,7 +346,7 @@ def test_nan_is_refused(client):
 
 
 def test_a_web_page_is_refused(client, pair):
-    """It may send plain text to any server, and give this machine a name of its own."""
+    """A web page may send plain text to any server, and give this machine a name of its own."""
     body = json.dumps(chat())
     assert "no JSON" in refused(client, CHAT, content=body, headers={"content-type": "text/plain"})
     assert client.post(CHAT, json=chat(), headers={"host": "evil.example"}).status_code == 400
@@ -377,7 +377,7 @@ def test_a_model_without_a_chat_format_completes_texts_only(tiny):
 
 
 def test_requests_are_answered_one_after_the_other(pair):
-    """A pair holds one text; two at once would end each other's."""
+    """A pair holds one text; two at once would overwrite each other's cache."""
     ways = [{"messages": [user_message(QUESTION + "!" * n)], **DRAWN} for n in range(6)]
     expected = [own(pair, way["messages"], **DRAWN).text for way in ways]
     with Served(pair) as port, ThreadPoolExecutor(6) as pool:

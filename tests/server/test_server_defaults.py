@@ -15,7 +15,7 @@ SILENT = GenerationDefaults()
 OWN = GenerationDefaults(temperature=0.6, top_k=20, max_new_tokens=99)
 
 
-def test_a_model_that_says_nothing_answers_as_at_openai():
+def test_a_model_without_settings_has_openais_defaults():
     chat, text = chat_request(CHAT, SILENT), text_request(TEXT, SILENT)
     assert chat.options == {"temperature": 1.0, "max_new_tokens": 512}
     assert text.options == {"temperature": 1.0, "max_new_tokens": 16}

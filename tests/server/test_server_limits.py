@@ -1,4 +1,4 @@
-"""Claim: no client can stop the server: each limit is kept, and said in one line."""
+"""Claim: no client can stop the server: each limit holds, and its error is one line."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def healthy(port):
 
 
 def test_sixty_waiting_requests_leave_the_server_alive(pair, gate):
-    """They used to fill the 40 threads of a pool, and no request was answered any more."""
+    """Waiting requests once filled the 40 threads of a pool, and no request was answered."""
     with Served(pair, queue=100) as port:
         waiting = [sent(port) for _ in range(60)]
         assert gate.reached.wait(60)
@@ -127,7 +127,7 @@ def _queued(port, text):
 
 
 def test_the_pair_is_used_by_one_thread(pair, monkeypatch):
-    """Tokenizing included, of several requests at once."""
+    """Also while several requests are tokenized."""
     threads, stream = set(), pair.stream
 
     def observed(prompt, **options):
@@ -270,7 +270,7 @@ def test_a_connection_without_a_request_is_closed(pair, beginning, earlier):
 
 
 def test_a_client_that_accepts_nothing_counts_as_gone():
-    """It would hold the pair for as long as it likes."""
+    """Such a client would hold the pair for as long as it likes."""
 
     async def blocked(_):
         await asyncio.Event().wait()
@@ -339,7 +339,7 @@ def test_a_request_in_flight_is_told_that_the_server_stops(pair, gate):
     ],
     ids=["empty", "byte FF", "long"],
 )
-def test_a_host_that_is_none_is_one_line(chat_folder, host, line):
+def test_an_impossible_host_is_one_line(chat_folder, host, line):
     error = run("serve", chat_folder, "--host", host, code=2).stderr
     assert error.startswith(f"edgespec: {line}")
     assert len(error.splitlines()) == 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from edgespec.cli.checks import check_gammas
 from edgespec.cli.options import (
     CHAT,
     JSON,
@@ -21,6 +22,9 @@ from edgespec.cli.options import (
 )
 from edgespec.cli.sample_texts import texts_of
 
+if TYPE_CHECKING:
+    from edgespec.pair.loading import LoadOptions
+
 __all__ = ["bench"]
 
 
@@ -29,7 +33,13 @@ __all__ = ["bench"]
 @TEXT
 @SAMPLING
 @LENGTH
-@click.option("--gamma", multiple=True, default=["2", "4", "auto"], show_default=True)
+@click.option(
+    "--gamma",
+    multiple=True,
+    default=["2", "4", "auto"],
+    show_default=True,
+    callback=check_gammas,
+)
 @click.option("--acceptance", type=float, help="Set α: machine cost without model agreement.")
 @CHAT
 @VARIANTS
@@ -48,7 +58,7 @@ def bench(
     top_k: int,
     top_p: float,
     min_p: float,
-    **loading: Any,
+    **loading: Unpack[LoadOptions],
 ) -> None:
     """Time PAIR and plain decoding of the same target, on your texts or built-in prompts."""
     from edgespec import load
@@ -60,7 +70,8 @@ def bench(
     from edgespec.pair.runtime import machine_of
 
     # Drafted tokens that are accepted by a coin make no exact text anyway.
-    loaded = load(pair_folder(pair), allow_inexact=acceptance is not None, **loading)
+    loading["allow_inexact"] = acceptance is not None
+    loaded = load(pair_folder(pair), **loading)
     if acceptance is None:
         rows = time_texts(
             loaded,
@@ -71,7 +82,7 @@ def bench(
             chat=in_chat_format(chat, loaded.manifest),
         )
     else:
-        fixed = [int(g) for g in gamma if g.isdecimal()]
+        fixed = [int(g) for g in gamma if g != "auto"]
         rows = bench_synthetic(loaded, acceptance, max_new_tokens=max_new_tokens, gammas=fixed)
     device, draft_device = loaded.devices
     measured_on = str(machine_of(device, draft_device if loaded.draft else None))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,7 +25,7 @@ from edgespec.cli.options import (
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgespec.pair.generation import Stream
+    from edgespec.pair.generation import GenerationOptions, Stream
     from edgespec.pair.pair import Pair
 
 __all__ = ["chat"]
@@ -43,7 +43,7 @@ class Conversation:
         UsageError: the pair refuses the options or the system prompt.
     """
 
-    def __init__(self, pair: Pair, system: str | None, options: dict[str, Any]) -> None:
+    def __init__(self, pair: Pair, system: str | None, options: GenerationOptions) -> None:
         self._pair = pair
         self._system = system_messages(system)
         self._options = options
@@ -52,9 +52,10 @@ class Conversation:
 
     def ask(self, text: str) -> Stream:
         """The answer to a message, to be read. `add` makes both part of the conversation."""
-        options = dict(self._options)
-        if options["seed"] is not None:
-            options["seed"] += len(self.messages) // 2
+        options = self._options.copy()
+        seed = options.get("seed")
+        if seed is not None:
+            options["seed"] = seed + len(self.messages) // 2
         return self._pair.stream([*self._system, *self.messages, user_message(text)], **options)
 
     def add(self, text: str, stream: Stream) -> None:
@@ -80,7 +81,7 @@ def chat(
     stats: bool,
     as_json: bool,
     loading: Loading,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Talk with PAIR, if its target is a chat model. Each answer is exactly the target's own.
 
@@ -95,9 +96,8 @@ def chat(
     check_shown(show_draft, as_json)
     if loading.manifest.chat is None:
         raise UsageError("this model has no chat format; take: edgespec generate")
-    options = {"seed": None, **generation_options(loading.manifest, options)}
     pair = loading.pair()
-    conversation = Conversation(pair, system, options)
+    conversation = Conversation(pair, system, generation_options(loading.manifest, options))
     show = partial(show_generation, show_draft=show_draft, stats=stats, as_json=as_json)
     ends = (sys.stdin, sys.stdout)
     if not as_json and all(end is not None and end.isatty() for end in ends):

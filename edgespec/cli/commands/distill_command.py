@@ -46,7 +46,7 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 )
 @click.option(
     "--start",
-    help="Go on from a finished draft, whose shape is kept, with new prompts (your own).",
+    help="Train a finished draft further, in its shape, on new prompts (your own).",
 )
 @click.option(
     "--encoder-layers", type=LEAST_1, help="Of its encoder, if it has one; default: as many."
@@ -78,7 +78,7 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
     """Train a small draft for TARGET on what TARGET writes after your prompts.
 
     TARGET is a checkpoint folder, a GGUF file, a hub id or a short name. The result is an ordinary
-    checkpoint for `edgespec export`. An interrupted run goes on when it is called again.
+    checkpoint for `edgespec export`. An interrupted run continues when it is called again.
     """
     if plan["start"] is not None:
         _check_no_shape()
@@ -125,7 +125,9 @@ def _check_no_shape() -> None:
     for name in SHAPE:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             option = "--" + name.replace("_", "-")
-            raise UsageError(f"{option} is given with --start, whose shape is kept; leave it out")
+            raise UsageError(
+                f"{option} is given with --start, whose draft has a shape already; leave it out"
+            )
 
 
 @contextmanager

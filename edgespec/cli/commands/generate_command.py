@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -50,7 +49,7 @@ def generate(
     chat: bool | None,
     system: str | None,
     loading: Loading,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Generate from PROMPT, from --file or from standard input (also as PROMPT "-").
 
@@ -69,12 +68,13 @@ def generate(
         raise UsageError("--system is part of the chat format; leave --no-chat out")
     text = _prompt(prompt, file)
     check_text(text, "the prompt")
-    options = generation_options(loading.manifest, options)
+    arguments = generation_options(loading.manifest, options)
     pair = loading.pair(plainly=no_draft)
     if system is None:
-        stream = pair.stream(text, chat=in_chat_format(chat, pair.manifest), **options)
+        arguments["chat"] = in_chat_format(chat, pair.manifest)
+        stream = pair.stream(text, **arguments)
     else:
-        stream = pair.stream([*system_messages(system), user_message(text)], **options)
+        stream = pair.stream([*system_messages(system), user_message(text)], **arguments)
     show_generation(stream, show_draft=show_draft, stats=stats, as_json=as_json)
 
 

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import click
 
 from edgespec.cli.options import JSON, PAIR, THREADS, say
-
-if TYPE_CHECKING:
-    from edgespec.artifact.manifest import Manifest
 
 __all__ = ["inspect"]
 
@@ -35,6 +29,7 @@ def inspect(
     provider: str | None,
 ) -> None:
     """Show what an exported PAIR consists of, and whether its target is exact."""
+    from edgespec.artifact.integrity import check_weights
     from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import describe_pair, pair_json
@@ -44,7 +39,8 @@ def inspect(
     folder = pair_folder(pair)
     manifest = read_manifest(folder)
     if check:
-        _check_weights(folder, manifest)
+        check_weights(folder, manifest.files)
+        say("all files are as exported")
     profile = profile_of_this_machine(folder, manifest)
     request = LoadRequest(threads, provider=provider)
     if measure:
@@ -52,12 +48,3 @@ def inspect(
     else:
         invariances = known_invariances(folder, manifest, profile, request)
     click.echo((pair_json if as_json else describe_pair)(manifest, invariances, profile))
-
-
-def _check_weights(folder: Path, manifest: Manifest) -> None:
-    from edgespec.artifact.integrity import check_weights
-
-    unknown = check_weights(folder, manifest.files)
-    say(f"{'all other' if unknown else 'all'} files are as exported")
-    if unknown:
-        say(f"no digest of {', '.join(unknown)}: export again for one")

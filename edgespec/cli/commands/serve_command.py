@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from edgespec.cli.options import DRAFTING, LOADING, PAIR, Loading, drafting, say
 from edgespec.errors import needs_extra
+
+if TYPE_CHECKING:
+    from edgespec.pair.generation import GenerationOptions
 
 __all__ = ["serve"]
 
@@ -65,7 +70,7 @@ def serve(
         from edgespec.server.limits import Limits, usual_max_body
         from edgespec.server.listening import in_url, listening
 
-    options = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
+    options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
     with listening(host, port) as at:
         pair = loading.pair(plainly=no_draft)
         limits = Limits(queue, max_body or usual_max_body(pair.target.capacity), timeout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -18,6 +18,9 @@ from edgespec.cli.options import (
     in_chat_format,
 )
 from edgespec.cli.sample_texts import texts_of
+
+if TYPE_CHECKING:
+    from edgespec.core.sampling import SamplingOptions
 
 __all__ = ["tune"]
 
@@ -50,7 +53,7 @@ def tune(
     plot: Path | None,
     dry_run: bool,
     as_json: bool,
-    **sampling: Any,
+    **sampling: Unpack[SamplingOptions],
 ) -> None:
     """Measure PAIR on this device and remember its fastest exact setting.
 
