@@ -87,7 +87,10 @@ def describe_draft(request: ExportRequest) -> str:
     proposal = proposed_draft(look_up(request.target).repository)
     if proposal is None:
         return f"draft: none is known for {request.target}, so the pair drafts by prompt lookup"
-    return f"draft: {proposal.draft}, because {proposal.reason}; --no-draft declines"
+    return (
+        f"draft: {proposal.draft}, because {proposal.reason}; to leave it out: "
+        f"edgespec export {request.target} --no-draft"
+    )
 
 
 def _identity(name: str) -> object:

@@ -7,6 +7,7 @@ without kernels (docs/decisions/0018-kernels.md).
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,8 @@ from pathlib import Path
 from edgespec.core.device import CPU, Device
 
 __all__ = ["Kernels", "installed_kernels", "kernels_for"]
+
+logger = logging.getLogger("edgespec")
 
 OLDEST = (0, 4)  # older ones know other operator names
 SWITCH = "EDGESPEC_KERNELS"  # "0" switches kernels off
@@ -49,7 +52,14 @@ def _installed() -> Kernels | None:
         import edgespec_kernels
 
         version = tuple(map(int, edgespec_kernels.__version__.split(".")[:2]))
-        if version < OLDEST or not edgespec_kernels.runs_here():
+        if version < OLDEST:
+            logger.warning(
+                "edgespec-kernels %s is older than %s and is not used; install a newer one",
+                edgespec_kernels.__version__,
+                ".".join(map(str, OLDEST)),
+            )
+            return None
+        if not edgespec_kernels.runs_here():
             return None
         library = edgespec_kernels.library()
         build = hashlib.sha256(library.read_bytes()).hexdigest()[:8]

@@ -211,7 +211,10 @@ def test_every_request_has_a_folder_of_its_own(own_checkpoints):
 def test_a_well_known_target_gets_its_draft_and_the_reason(name, hub, exports, home):
     said = run("generate", name, "abc", "-n", 3, *ONE).stderr
     reason = "it has the same tokenizer and 13 times fewer parameters"
-    assert f"draft: {HUB_DRAFT}, because {reason}; --no-draft declines" in said.splitlines()
+    assert (
+        f"draft: {HUB_DRAFT}, because {reason}; to leave it out: edgespec export {name} --no-draft"
+        in said.splitlines()
+    )
     assert exports == [(name, HUB_DRAFT)]
     assert hub == [HUB_TARGET, HUB_DRAFT]
     (folder,) = names_in(home)
@@ -222,7 +225,7 @@ def test_a_well_known_target_gets_its_draft_and_the_reason(name, hub, exports, h
 def test_a_proposed_draft_can_be_declined(hub, exports, tmp_path):
     folder = tmp_path / "pair"
     said = run("export", "smollm2-1.7b", "--no-draft", "-o", folder, *ONE).stderr
-    assert "--no-draft declines" not in said
+    assert "to leave it out" not in said
     assert hub == [HUB_TARGET]
     assert read_manifest(folder).draft is None
 
@@ -230,7 +233,7 @@ def test_a_proposed_draft_can_be_declined(hub, exports, tmp_path):
 def test_a_draft_that_was_named_is_taken(hub, own_checkpoints, tmp_path):
     _, draft = own_checkpoints
     said = run("export", "smollm2-1.7b", draft, "-o", tmp_path / "pair", *ONE).stderr
-    assert "--no-draft declines" not in said
+    assert "to leave it out" not in said
     assert hub == [HUB_TARGET]
 
 

@@ -1173,3 +1173,13 @@ def test_a_model_with_kernels_differs_from_one_without_by_rounding(
     ours, theirs = logits
     near = 1e-4 if format_ == "fp32" else 0.05
     assert np.abs(ours - theirs).max() < near * np.abs(theirs).max()
+
+
+def test_kernels_that_are_too_old_are_named_and_not_used(monkeypatch, caplog):
+    monkeypatch.setattr("edgespec_kernels.__version__", "0.1.0")
+    _installed.cache_clear()
+    try:
+        assert installed_kernels() is None
+        assert "edgespec-kernels 0.1.0 is older than" in caplog.text
+    finally:
+        _installed.cache_clear()
