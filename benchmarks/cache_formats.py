@@ -24,7 +24,7 @@ from edgespec.core.model import Model
 from edgespec.pair.runtime import open_model
 from edgespec.pair.tokenizer import load_tokenizer
 from edgespec.pair.variant_quality import distance
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from record import begin, write_result
 
 POSITIONS = (1, 2, 5)  # a plain step may be padded to two rows (row invariance)

@@ -12,7 +12,7 @@ import pytest
 import edgespec
 from chat_templates import DEFAULT_SYSTEM
 from checkpoints import character_tokenizer, write_noisy, write_small_llama
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 
 pytest_plugins = ["distill_fixtures"]
 

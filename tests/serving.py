@@ -12,9 +12,9 @@ pytest.importorskip("starlette")
 
 from edgespec.artifact.chat_format import user_message
 from edgespec.server.app import application
+from edgespec.server.http_server import serve
 from edgespec.server.limits import Limits
 from edgespec.server.listening import listening
-from edgespec.server.run import serve
 
 QUESTION = "Hello there, who are you?"
 GREEDY = {"temperature": 0, "max_tokens": 30}

@@ -70,7 +70,7 @@ def run_export(
 ) -> None:
     """Exports with progress on stderr; `folder` appears whole or not at all."""
     with needs_extra("export"):
-        from edgespec_export.api import export_pair
+        from edgespec_export.export_pair import export_pair
         from edgespec_export.progress import byte_bars
 
     with byte_bars() as progress:

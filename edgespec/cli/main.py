@@ -8,18 +8,18 @@ from typing import Any
 import click
 
 from edgespec import __version__
-from edgespec.cli.bench_command import bench
-from edgespec.cli.chat_command import chat
 from edgespec.cli.cli_errors import check_decodable, cli_errors
-from edgespec.cli.distill_command import distill
-from edgespec.cli.export_command import export
-from edgespec.cli.generate_command import generate
-from edgespec.cli.inspect_command import inspect
+from edgespec.cli.commands.bench_command import bench
+from edgespec.cli.commands.chat_command import chat
+from edgespec.cli.commands.distill_command import distill
+from edgespec.cli.commands.export_command import export
+from edgespec.cli.commands.generate_command import generate
+from edgespec.cli.commands.inspect_command import inspect
+from edgespec.cli.commands.providers_command import providers
+from edgespec.cli.commands.reproduce_command import reproduce
+from edgespec.cli.commands.serve_command import serve
+from edgespec.cli.commands.tune_command import tune
 from edgespec.cli.logging_lines import logging_lines
-from edgespec.cli.providers_command import providers
-from edgespec.cli.reproduce_command import reproduce
-from edgespec.cli.serve_command import serve
-from edgespec.cli.tune_command import tune
 
 __all__ = ["main"]
 

@@ -133,7 +133,7 @@ def _kernel_ops() -> VocabOps | None:
     if installed_kernels() is None:
         return None
     try:
-        from edgespec_kernels.sampling import SamplingKernels
+        from edgespec_kernels.sampling_kernels import SamplingKernels
     except ImportError:  # the kernels were built without Python's headers
         return None
     return SamplingKernels()

@@ -72,7 +72,7 @@ def write_pair(
 
     Args:
         target_formats, draft_formats, cache_formats: as `check_formats` accepts them.
-        progress: see `edgespec_export.api.export_pair`.
+        progress: see `edgespec_export.export_pair.export_pair`.
 
     Raises:
         EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.

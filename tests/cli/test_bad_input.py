@@ -35,7 +35,7 @@ from edgespec.artifact.manifest import (
 )
 from edgespec.cli.main import main
 from edgespec.pair.invariance_cache import INVARIANCE_FILE
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from manifests import edit_manifest
 
 DECODER = "target/fp32/decoder.onnx"
@@ -658,7 +658,7 @@ def test_an_export_does_not_continue_one_of_other_checkpoints(tiny_checkpoints, 
 
 KILLED = """
 import os, signal, sys
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from edgespec.pair.invariance_cache import INVARIANCE_FILE
 
 def begin(what, size):
@@ -957,7 +957,7 @@ def test_ctrl_c_is_one_line_and_exit_code_130(tiny_checkpoints, tmp_path, monkey
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edgespec_export.api.export_pair", interrupted)
+    monkeypatch.setattr("edgespec_export.export_pair.export_pair", interrupted)
     result = run("export", *tiny_checkpoints, "-o", tmp_path / "pair")
     assert result.exit_code == 130
     assert result.stderr.strip() == "edgespec: interrupted"

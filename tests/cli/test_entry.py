@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from command import run
-from edgespec.cli.distill_command import SHAPE
+from edgespec.cli.commands.distill_command import SHAPE
 
 COMMAND = [sys.executable, "-m", "edgespec"]
 

@@ -16,7 +16,7 @@ from checkpoints import character_tokenizer, write_small_llama
 from command import run
 from edgespec.artifact.generation_defaults import USUAL_LENGTH, GenerationDefaults
 from edgespec.artifact.manifest import read_manifest
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 
 SAMPLED = {"do_sample": True, "temperature": 0.9, "top_k": 20, "top_p": 0.8, "max_new_tokens": 30}
 

@@ -15,7 +15,7 @@ from command import run
 from edgespec.artifact.manifest import read_manifest
 from edgespec.cli.exporting import export_request
 from edgespec.cli.pair_cache import cached_folder, pair_folder, pairs_home
-from edgespec_export import api
+from edgespec_export import export_pair as export_module
 from edgespec_export.checkpoint import sources
 
 HUB_TARGET, HUB_DRAFT = "HuggingFaceTB/SmolLM2-1.7B-Instruct", "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -33,13 +33,13 @@ def home(tmp_path, monkeypatch) -> Path:
 def exports(monkeypatch) -> list[tuple[str, str | None]]:
     """The targets and drafts that were exported."""
     done = []
-    original = api.export_pair
+    original = export_module.export_pair
 
     def export_pair(target, draft, folder, **options):
         done.append((target, draft))
         return original(target, draft, folder, **options)
 
-    monkeypatch.setattr(api, "export_pair", export_pair)
+    monkeypatch.setattr(export_module, "export_pair", export_pair)
     return done
 
 
@@ -144,7 +144,7 @@ def test_an_interrupted_export_is_never_taken_for_a_whole_one(own_checkpoints, h
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(api, "write_manifest", interrupted)
+        patched.setattr(export_module, "write_manifest", interrupted)
         said = run("generate", target, "abc", "-n", 3, code=130).stderr
     assert said.endswith("edgespec: interrupted\n")
     assert names_in(home) == []

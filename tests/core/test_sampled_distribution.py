@@ -30,7 +30,7 @@ from edgespec.core.device import Device
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
 from edgespec.pair.runtime import open_model
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 
 FALSE_ALARM = 1e-6
 DETECTABLE = 0.06

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 import edgespec
 from distillation import PLAN
 from edgespec.cli.main import main
-from edgespec_distill.api import distill
-from edgespec_export.api import export_pair
+from edgespec_distill.distill_draft import distill
+from edgespec_export.export_pair import export_pair
 
 
 @pytest.mark.parametrize("kind", ["t5", "llama"])

@@ -12,10 +12,10 @@ import pytest
 
 from distillation import PLAN
 from edgespec.errors import EdgespecError
-from edgespec_distill import run as run_module
-from edgespec_distill.api import distill
+from edgespec_distill import distillation as run_module
 from edgespec_distill.data import target_outputs as outputs_module
 from edgespec_distill.data.target_outputs import TargetOutputs
+from edgespec_distill.distill_draft import distill
 from edgespec_distill.training.budget import Budget
 
 

@@ -12,11 +12,11 @@ from safetensors import SafetensorError
 import edgespec
 from distillation import PLAN, interrupted, write_family
 from edgespec.errors import EdgespecError, UsageError
-from edgespec_distill import api as api_module
-from edgespec_distill import run as run_module
-from edgespec_distill.api import distill
+from edgespec_distill import distill_draft as api_module
+from edgespec_distill import distillation as run_module
 from edgespec_distill.data import target_outputs as outputs_module
 from edgespec_distill.data.features import Features
+from edgespec_distill.distill_draft import distill
 from edgespec_distill.work_folder import recipe_of
 from edgespec_export.checkpoint.sources import resolve
 

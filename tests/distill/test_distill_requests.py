@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from distillation import PLAN, write_family
 from edgespec.cli.main import main
 from edgespec.errors import EdgespecError, UsageError
-from edgespec_distill import run as run_module
-from edgespec_distill.api import distill
+from edgespec_distill import distillation as run_module
+from edgespec_distill.distill_draft import distill
 from edgespec_distill.plan import LOSS_NAMES, plan_for
 from edgespec_distill.training.loss import LOSSES
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from distillation import LATER, PLAN
 from edgespec.cli.main import main
 from edgespec.errors import UsageError
-from edgespec_distill.api import distill
 from edgespec_distill.data import target_outputs as outputs_module
+from edgespec_distill.distill_draft import distill
 from edgespec_distill.plan import Plan
 from edgespec_distill.start import with_shape_of_start
 from edgespec_distill.work_folder import recipe_of

@@ -20,19 +20,19 @@ from distillation import (
     untrained,
     write_family,
 )
-from edgespec_distill import run as run_module
-from edgespec_distill.api import distill
+from edgespec_distill import distillation as run_module
 from edgespec_distill.data.draft_vocabulary import (
     full_vocabulary,
 )
 from edgespec_distill.data.text_generation import (
     generate_texts,
 )
+from edgespec_distill.distill_draft import distill
 from edgespec_distill.models import target as target_module
 from edgespec_distill.models.draft_builder import on_device_of
 from edgespec_distill.models.untrained_draft import last_layers, untrained_draft
-from edgespec_export.api import export_pair
 from edgespec_export.checkpoint.sources import resolve
+from edgespec_export.export_pair import export_pair
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -11,7 +11,6 @@ import torch
 import edgespec
 from distillation import PLAN, TEXTS, VOCABULARY, causal
 from edgespec.errors import EdgespecError
-from edgespec_distill.api import distill
 from edgespec_distill.data.draft_vocabulary import (
     DraftVocabulary,
     frequent_vocabulary,
@@ -20,7 +19,8 @@ from edgespec_distill.data.draft_vocabulary import (
 from edgespec_distill.data.text_generation import (
     add_distributions,
 )
-from edgespec_export.api import export_pair
+from edgespec_distill.distill_draft import distill
+from edgespec_export.export_pair import export_pair
 
 
 def test_the_vocabulary_has_the_frequent_tokens_and_maps_others_to_the_nearest():

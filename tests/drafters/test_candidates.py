@@ -28,7 +28,7 @@ from edgespec.drafters.registry import costs_by_name
 from edgespec.errors import EdgespecError
 from edgespec.pair import invariance_cache as verdicts
 from edgespec.pair.runtime import measure_row_invariance, open_model
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 

@@ -40,7 +40,7 @@ from edgespec_distill.models.eagle_module import Eagle, embedded, feature_layers
 from edgespec_distill.models.eagle_student import EagleStudent
 from edgespec_distill.models.rms_norm import rms_norm
 from edgespec_distill.models.untrained_draft import last_layers, untrained_draft
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.ort import prefill
 
 

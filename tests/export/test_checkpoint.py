@@ -11,9 +11,9 @@ from tokenizers.models import BPE
 from chat_templates import CHATML
 from checkpoints import write_llama, write_t5
 from edgespec.errors import EdgespecError
-from edgespec_export.api import export_pair
 from edgespec_export.checkpoint.checkpoint import open_checkpoint, open_weights
 from edgespec_export.checkpoint.sources import Source
+from edgespec_export.export_pair import export_pair
 from tiny_checkpoints import ENDOFTEXT, IM_END, write_gguf, write_safetensors
 
 

@@ -14,7 +14,7 @@ from checkpoints import byte_tokenizer, write_llama, write_t5
 from command import run
 from edgespec.artifact.manifest import FusedBlocks, read_manifest
 from edgespec.errors import EdgespecError
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from manifests import edit_manifest
 
 SIZES = {

@@ -16,10 +16,10 @@ from gguf.quants import dequantize, quantize
 from tokenizers import Tokenizer, models
 
 from edgespec.errors import EdgespecError
-from edgespec_export.api import export_pair
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
 from edgespec_export.checkpoint.sources import Source
+from edgespec_export.export_pair import export_pair
 from tiny_checkpoints import (
     ENDOFTEXT,
     HEADS,

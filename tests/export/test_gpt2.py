@@ -10,7 +10,7 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 
 torch = pytest.importorskip("torch")

@@ -19,8 +19,8 @@ from checkpoints import byte_tokenizer, write_llama, write_t5
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
 from edgespec.pair.runtime import open_model
-from edgespec_export.api import export_pair
 from edgespec_export.components.number_format import FullPrecision
+from edgespec_export.export_pair import export_pair
 from edgespec_export.families.llama import Llama
 from edgespec_export.operators.int8_ops import INT8_MATMUL
 from edgespec_export.quantization.formats import FORMATS

@@ -18,10 +18,10 @@ from conftest import MODELS
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
-from edgespec_export.api import export_pair
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.components.positions import relative_buckets
+from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of, transformers_class
 
 torch = pytest.importorskip("torch")

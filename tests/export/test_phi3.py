@@ -8,7 +8,7 @@ from checkpoints import byte_tokenizer
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 
 torch = pytest.importorskip("torch")

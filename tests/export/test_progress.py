@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from edgespec_export.api import export_pair
 from edgespec_export.checkpoint.checkpoint import open_weights
+from edgespec_export.export_pair import export_pair
 from edgespec_export.progress import byte_bars, fraction_bar
 
 

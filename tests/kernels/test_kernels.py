@@ -34,7 +34,7 @@ from edgespec.core.verification import residual
 from edgespec.core.vocab_ops import NumpyVocabOps, vocab_ops_for
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import machine_of, open_model
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.activations import GATES, RELU
 from edgespec_export.operators.attention_ops import (

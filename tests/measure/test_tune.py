@@ -25,7 +25,7 @@ from edgespec.measure.round_costs import round_costs
 from edgespec.measure.tune_result import Trial, Tuning
 from edgespec.pair.invariance_cache import INVARIANCE_FILE
 from edgespec.pair.profile import PROFILE, read_profile, write_profile
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from logged import logged_lines
 from profiles import profile
 

@@ -23,7 +23,7 @@ from edgespec.drafters.registry import OWN_DRAFT_COST, own_costs
 from edgespec.errors import EdgespecError
 from edgespec.pair.generation import StopCondition
 from edgespec.pair.tokenizer import GrowingText
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 
 PROMPTS = ["The file could not be opened.", "GNU C compiler", "a b a b a b a b a"]
 DRAFTS = [True, False, "model", "lookup"]

@@ -23,8 +23,8 @@ from command import EDGESPEC, run
 from edgespec.artifact.chat_format import user_message
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import read_manifest
-from edgespec.cli import chat_command as chat_cli
 from edgespec.cli import render
+from edgespec.cli.commands import chat_command as chat_cli
 from edgespec.cli.main import main
 from edgespec.core.device import Device
 from edgespec.pair.runtime import open_model

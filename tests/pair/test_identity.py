@@ -12,7 +12,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 
 PROMPTS = 200  # for each family
 LENGTH = 14

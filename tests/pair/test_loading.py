@@ -9,7 +9,7 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.core.cost_model import estimated_costs
 from edgespec.core.device import Device
 from edgespec.core.kernels import kernels_for
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 
 
 @pytest.fixture(scope="module")

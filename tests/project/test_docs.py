@@ -1,4 +1,5 @@
-"""Claim: links between the Markdown files work, and the API page names everything public.
+"""Claim: links between the Markdown files work, the files they name exist, and the API page names
+everything public.
 
 `make docs` checks the links inside docs/; this also checks the files outside of it.
 """
@@ -6,6 +7,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,10 @@ import pytest
 import edgespec
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = "benchmarks|edgespec|examples|export|runtimes|scripts|tests"
+FILE = re.compile(rf"\b(?:{FOLDERS})/[\w/.-]*\.\w+\b")
+OUTPUT = re.compile(r"^```text\n.+?^```", re.MULTILINE | re.DOTALL)  # what a command printed
+PICTURE = re.compile(r"^```mermaid\n(.+?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 
 
@@ -45,6 +51,28 @@ def test_links_lead_somewhere(page):
         assert file.exists(), target
         if anchor and file.suffix == ".md":
             assert anchor in anchors(file), target
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_files_that_a_page_names_exist(page):
+    named = FILE.findall(OUTPUT.sub("", page.read_text(encoding="utf-8")))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_a_walk_through_the_code_has_at_most_six_files():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    _, *walks = PICTURE.findall(page)
+    assert len(walks) == 3
+    for walk in walks:
+        assert 1 <= len(set(FILE.findall(walk))) <= 6
+
+
+def test_the_picture_of_the_rooms_has_every_room_of_the_import_contract():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (rooms, *_) = contracts["tool"]["importlinter"]["contracts"]
+    names = {name for layer in rooms["layers"] for name in layer.split(" | ")}
+    assert set(re.findall(r'\["([^"]+)"\]', PICTURE.findall(page)[0])) == names
 
 
 def test_the_api_page_names_everything_public():

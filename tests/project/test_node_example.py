@@ -16,7 +16,7 @@ import pytest
 import edgespec
 from chat_templates import TRIMS
 from checkpoints import write_noisy, write_small_llama
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "node"
 NODE = shutil.which("node")

@@ -189,3 +189,20 @@ def test_a_device_installs_no_exporter(wheel):
     required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     names = {re.match(r"[\w.-]+", line).group() for line in required}
     assert names == {"click", "numpy", "onnxruntime", "tokenizers"}
+
+
+# --- rooms ---------------------------------------------------------------------------------------
+
+LARGEST_ROOM = 16  # modules; "about 15"
+
+
+def test_no_two_modules_have_one_name():
+    names = [file.stem for file in MODULES]
+    assert not {name for name in names if names.count(name) > 1}
+    plurals = {name for name in names if f"{name}s" in names}
+    assert not plurals, "modules whose names differ by a plural"
+
+
+def test_no_room_is_too_large():
+    rooms = [file.parent for file in MODULES]
+    assert {room for room in rooms if rooms.count(room) > LARGEST_ROOM} == set()

@@ -23,7 +23,7 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.runtime import open_model
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.ort.cache_memory import ON_LINUX, lazy_zeros
 
 CAPACITY = 24

@@ -18,8 +18,8 @@ from edgespec.artifact.manifest import MANIFEST, read_manifest
 from edgespec.core.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.runtime import open_model
-from edgespec_export.api import export_pair
 from edgespec_export.components import kv_cache as cache
+from edgespec_export.export_pair import export_pair
 from manifests import edit_manifest
 
 NARROW = [name for name in CACHE_FORMATS if name != "fp32"]

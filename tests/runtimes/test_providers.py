@@ -23,7 +23,7 @@ from edgespec.pair import invariance_cache
 from edgespec.pair.invariance_cache import INVARIANCE_FILE, known_invariance
 from edgespec.pair.profile import Profile, write_profile
 from edgespec.pair.runtime import machine_of, measure_row_invariance
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 from edgespec_export.quantization.int8 import Int8
 from edgespec_runtimes.ort import providers
 from logged import logged_lines

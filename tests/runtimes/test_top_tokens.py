@@ -25,7 +25,7 @@ from edgespec.drafters.registry import costs_by_name
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
-from edgespec_export.api import export_pair
+from edgespec_export.export_pair import export_pair
 
 TINY = {"vocab_size": 272, "head_size": 16}
 TARGETS = {

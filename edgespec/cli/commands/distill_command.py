@@ -84,7 +84,7 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
         _check_no_shape()
     _check_before_torch(target, text)
     with needs_extra("distill"):
-        from edgespec_distill.api import distill as run
+        from edgespec_distill.distill_draft import distill as run
         from edgespec_distill.plan import Plan
 
     with _progress() as report:

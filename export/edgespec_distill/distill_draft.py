@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgespec.artifact.staging import staged
 from edgespec_distill.card import RECORD, write_card
-from edgespec_distill.data.prompts import read_prompts
+from edgespec_distill.data.training_prompts import read_prompts
 from edgespec_distill.plan import Plan, check_plan, plan_for
 from edgespec_distill.result import Distillation
 from edgespec_distill.start import with_shape_of_start
@@ -67,7 +67,7 @@ def distill(
     recipe = recipe_of(source, prompts, plan)
     staging = staged(folder, replace=replace, recipe=recipe, mark=RECORD, what="a distilled draft")
     with staging as aside:
-        from edgespec_distill.run import train_draft
+        from edgespec_distill.distillation import train_draft
 
         work = work_folder(folder, recipe)
         with one_line_disk(work):

@@ -61,9 +61,9 @@ def serve(
     """
     with needs_extra("server"):
         from edgespec.server.app import application
+        from edgespec.server.http_server import serve as run
         from edgespec.server.limits import Limits, usual_max_body
         from edgespec.server.listening import in_url, listening
-        from edgespec.server.run import serve as run
 
     options = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
     with listening(host, port) as at:

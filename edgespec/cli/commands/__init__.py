@@ -1,0 +1,1 @@
+"""The commands, one file each; `edgespec.cli.main` loads them when they are called."""
