@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,13 +14,17 @@ from edgespec.errors import UsageError, needs_extra, shortened
 
 __all__ = [
     "check_cache_formats",
+    "check_file",
     "check_formats",
     "check_gamma",
     "check_length",
+    "check_provider",
     "check_sampling",
     "check_seed",
     "check_stops",
 ]
+
+GAMMA_DIGITS = 9  # Python refuses to convert thousands of digits
 
 
 def check_sampling(_: click.Context, option: click.Parameter, value: Any) -> Any:
@@ -43,7 +50,7 @@ def check_length(_: click.Context, __: click.Parameter, value: int | None) -> in
 
 
 def check_gamma(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    if value not in (None, "auto") and not value.isdecimal():
+    if value not in (None, "auto") and not (value.isdecimal() and len(value) <= GAMMA_DIGITS):
         raise UsageError(f"gamma is {shortened(value)}; give a whole number from 0, or 'auto'")
     return value
 
@@ -51,6 +58,20 @@ def check_gamma(_: click.Context, __: click.Parameter, value: str | None) -> str
 def check_stops(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     if "" in value:
         raise UsageError("a stop string is empty; give at least one character")
+    return value
+
+
+def check_file(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None and not value.exists():
+        raise UsageError(f"{value} cannot be read: {os.strerror(errno.ENOENT)}")
+    return value
+
+
+def check_provider(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    from edgespec.pair.runtime import provider_name
+
+    if value is not None:
+        provider_name(value)
     return value
 
 
