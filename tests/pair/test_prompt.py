@@ -171,7 +171,7 @@ def test_a_text_that_the_tokenizer_fails_to_encode_is_one_line(tmp_path, make):
     (tmp_path / "tokenizer.json").write_text(make("zz"))
     encoder = PromptEncoder(load_tokenizer(tmp_path), None)
     with pytest.raises(EdgespecError, match=r"cannot encode this text \(.*; export") as e:
-        encoder("hi")
+        encoder("hi", False)
     assert "\n" not in str(e.value)
 
 

@@ -78,8 +78,8 @@ def find_provider(name: str) -> Provider:
         names = ", ".join(provider.name for provider in available)
         unusable = "".join(f"; {reason}" for reason in unusable_plugins())
         raise UsageError(
-            f"there is no provider {shortened(name)} here; there is: {names}{unusable}. Others "
-            "come with another build of onnxruntime, or with a plug-in such as onnxruntime-ep-openvino"
+            f"there is no provider {shortened(name)} here; there is: {names}{unusable}. "
+            "Others come with another build of onnxruntime, or with a plug-in such as onnxruntime-ep-openvino"
         )
     return fitting[0]
 
