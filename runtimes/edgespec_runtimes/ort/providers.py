@@ -79,7 +79,8 @@ def find_provider(name: str) -> Provider:
         unusable = "".join(f"; {reason}" for reason in unusable_plugins())
         raise UsageError(
             f"there is no provider {shortened(name)} here; there is: {names}{unusable}. "
-            "Others come with another build of onnxruntime, or with a plug-in such as onnxruntime-ep-openvino"
+            "Others come with another build of onnxruntime, or with a plug-in such as "
+            "onnxruntime-ep-openvino"
         )
     return fitting[0]
 
