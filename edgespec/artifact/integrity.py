@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 
 __all__ = ["FileRecord", "check_file", "check_weights", "record"]
 
@@ -43,7 +43,7 @@ def check_file(folder: Path, name: str, recorded: FileRecord) -> None:
     path = folder / parts
     if parts.is_absolute() or ".." in parts.parts or "\\" in name or ":" in name:
         raise EdgespecError(
-            f"the manifest of {folder} names {name!r}, which leaves the folder; refused"
+            f"the manifest of {folder} names {shortened(name)}, which leaves the folder; refused"
         )
     if not path.is_file():
         raise EdgespecError(f"{path} is missing; export the pair again")

@@ -324,5 +324,6 @@ def _check_files(manifest: Manifest, folder: Path) -> None:
     }
     for name in sorted(named - set(manifest.files)):
         raise EdgespecError(
-            f"{folder / MANIFEST} does not record {name!r} among its files; export it again"
+            f"{folder / MANIFEST} does not record {shortened(name)} among its files; "
+            "export it again"
         )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -14,10 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_cache_formats",
+    "check_file",
     "check_formats",
     "check_gamma",
     "check_gammas",
     "check_length",
+    "check_provider",
     "check_sampling",
     "check_seed",
     "check_stops",
@@ -68,6 +73,20 @@ def _check_gamma(gamma: str) -> None:
 def check_stops(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     if "" in value:
         raise UsageError("a stop string is empty; give at least one character")
+    return value
+
+
+def check_file(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None and not value.exists():
+        raise UsageError(f"{value} cannot be read: {os.strerror(errno.ENOENT)}")
+    return value
+
+
+def check_provider(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    from edgespec.pair.runtime import provider_name
+
+    if value is not None:
+        provider_name(value)
     return value
 
 

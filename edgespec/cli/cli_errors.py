@@ -14,7 +14,7 @@ from edgespec.errors import EdgespecError, UsageError, shortened
 
 __all__ = ["check_decodable", "cli_errors"]
 
-LONGEST_MESSAGE = 400  # characters of a message of click's, which repeats the value in full
+LONGEST_MESSAGE = 400  # characters; click and the operating system repeat a value in full
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def cli_errors() -> Iterator[None]:
         error.message = _without_middle(error.message)  # type: ignore[misc]  # final to type checkers
         raise
     except EdgespecError as error:
-        click.secho(f"edgespec: {error}", err=True, fg="red")
+        click.secho(f"edgespec: {_without_middle(str(error))}", err=True, fg="red")
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except OSError as error:
         if error.errno == errno.EPIPE:  # the reader of a pipe has gone; click ends in silence
@@ -36,7 +36,7 @@ def cli_errors() -> Iterator[None]:
             where = "standard output"
             _discard_standard_output()
         reason = f"{where}: {error.strerror}" if where else str(error)
-        click.secho(f"edgespec: {reason}", err=True, fg="red")
+        click.secho(f"edgespec: {_without_middle(reason)}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
         click.echo("\nedgespec: interrupted", err=True)

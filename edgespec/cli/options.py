@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from edgespec.cli.checks import check_gamma, check_length, check_sampling, check_seed, check_stops
+from edgespec.cli.checks import (
+    check_file,
+    check_gamma,
+    check_length,
+    check_provider,
+    check_sampling,
+    check_seed,
+    check_stops,
+)
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,7 +87,10 @@ CHAT = click.option(
 )
 SYSTEM = click.option("--system", help="A system prompt, instead of the chat format's own.")
 TEXT = click.option(
-    "--text", type=click.Path(path_type=Path), help="A prompt on each line; default: built-in."
+    "--text",
+    type=click.Path(path_type=Path),
+    callback=check_file,
+    help="A prompt on each line; default: built-in.",
 )
 LENGTH = click.option(
     "-n", "--max-new-tokens", type=click.IntRange(min=2), default=64, show_default=True
@@ -178,9 +189,14 @@ def PROVIDERS(command: Command) -> Command:  # noqa: N802
     return _with(
         click.option(
             "--provider",
+            callback=check_provider,
             help="See `edgespec providers`; default: as tuned, or the processor.",
         ),
-        click.option("--draft-provider", help="The draft's; default: as tuned, or the target's."),
+        click.option(
+            "--draft-provider",
+            callback=check_provider,
+            help="The draft's; default: as tuned, or the target's.",
+        ),
     )(command)
 
 

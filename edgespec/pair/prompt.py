@@ -17,6 +17,7 @@ from edgespec.artifact.chat_format import (
     user_message,
 )
 from edgespec.errors import UsageError, shortened
+from edgespec.pair.tokenizer import tokenizer_errors
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -170,7 +171,8 @@ class PromptEncoder:
 
 def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding:
     """As a batch of one: `encode` would stop all other Python threads until it ends (the GIL)."""
-    return tokenizer.encode_batch([text], add_special_tokens=special_tokens)[0]
+    with tokenizer_errors("the tokenizer cannot encode this text"):
+        return tokenizer.encode_batch([text], add_special_tokens=special_tokens)[0]
 
 
 def _positions(answers: Sequence[range], offsets: Sequence[tuple[int, int]]) -> list[range]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from edgespec.errors import EdgespecError, UsageError, shortened
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["GrowingText", "load_tokenizer"]
+__all__ = ["GrowingText", "load_tokenizer", "tokenizer_errors"]
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -24,15 +25,23 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     from tokenizers import Tokenizer
 
     path = folder / TOKENIZER
-    try:
+    with tokenizer_errors(f"{path} is not a tokenizer"):
         return Tokenizer.from_file(str(path))
-    except BaseException as error:  # bare exceptions, and Rust's PanicException
+
+
+@contextmanager
+def tokenizer_errors(what: str) -> Iterator[None]:
+    """Replaces an error of the package tokenizers by a line that begins with `what`.
+
+    Raises:
+        EdgespecError: the block raised a bare exception, or Rust's PanicException.
+    """
+    try:
+        yield
+    except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        reason = shortened(str(error))
-        raise EdgespecError(
-            f"{path} is not a tokenizer ({reason}); export the pair again"
-        ) from None
+        raise EdgespecError(f"{what} ({shortened(str(error))}); export the pair again") from None
 
 
 class GrowingText:

@@ -36,5 +36,5 @@ def listening(host: str, port: int) -> socket.socket:
         raise UsageError(f"the host is {shortened(host)}; give a name or an IP address") from None
     except (OSError, OverflowError) as error:
         reason, _, _ = (getattr(error, "strerror", None) or str(error)).partition(" (while ")
-        where = host if len(host) <= 60 else shortened(host)
+        where = host if len(host) <= 60 and host.isprintable() else shortened(host)
         raise UsageError(f"cannot listen at {where} port {port}: {reason}; give another") from None

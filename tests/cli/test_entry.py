@@ -52,6 +52,15 @@ def test_ctrl_c_while_modules_load_is_one_line(tiny_folder, module):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGINT to send")
+@pytest.mark.parametrize("module", ["numpy._core.overrides", "onnxruntime.capi._pybind_state"])
+def test_ctrl_c_while_c_code_imports_is_one_line(tiny_folder, module):
+    """C code would replace a KeyboardInterrupt by an ImportError."""
+    done = interrupted_at(module, "generate", tiny_folder, "abc")
+    assert done.stderr.strip() == "edgespec: interrupted"
+    assert done.returncode == 130
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGINT to send")
 def test_a_process_that_ignores_ctrl_c_still_ignores_it(tiny_folder):
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
     done = interrupted_at("click", "generate", tiny_folder, "abc", "-n", 3, ignored=ignored)
@@ -102,6 +111,8 @@ def test_more_threads_than_any_machine_has_are_refused_before_anything_is_done(c
     "arguments",
     [
         ["--gamma", "x" * 5000],
+        ["--gamma", "9" * 5000],
+        ["--provider", "x" * 5000],
         ["-n", "-" + "9" * 4000],
         ["--rule", "x" * 5000],
         ["--temperature", "-" + "9" * 200],
@@ -111,6 +122,16 @@ def test_more_threads_than_any_machine_has_are_refused_before_anything_is_done(c
 )
 def test_a_long_bad_value_is_not_repeated_in_full(arguments):
     assert len(run("generate", "nosuch", "hi", *arguments, code=2).stderr) < 1000
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has other limits")
+@pytest.mark.parametrize(
+    "arguments", [["generate", "/" + "x" * 5000, "hi"], ["inspect", "/" + "x" * 5000]], ids=str
+)
+def test_a_path_that_is_too_long_is_not_repeated_in_full(arguments):
+    (line,) = run(*arguments, code=1).stderr.splitlines()
+    assert line.endswith("File name too long")
+    assert len(line) < 1000
 
 
 @pytest.mark.parametrize(
@@ -123,6 +144,10 @@ def test_a_long_bad_value_is_not_repeated_in_full(arguments):
         (["generate", "nosuch", "hi", "-n", "0"], "max_new_tokens is 0"),
         (["generate", "nosuch", "hi", "--greedy", "-t", "1"], "--greedy and --temperature"),
         (["tune", "nosuch", "--min-p", "2"], "min_p is 2.0"),
+        (["tune", "nosuch", "--text", "missing.txt"], "missing.txt cannot be read"),
+        (["bench", "nosuch", "--text", "missing.txt"], "missing.txt cannot be read"),
+        (["serve", "nosuch", "--provider", "npu"], "no provider 'npu'"),
+        (["generate", "nosuch", "hi", "--draft-provider", "npu"], "no provider 'npu'"),
         (["bench", "nosuch", "--top-k", "-1"], "top_k is -1"),
         (["export", "nosuch", "--target-format", "int3"], "no target format 'int3'"),
         (["export", "nosuch", "--draft-format", "int3"], "no draft format 'int3'"),

@@ -6,6 +6,8 @@ token are those of the whole text in one piece.
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,6 +151,27 @@ def test_a_tokenizer_that_cannot_be_read_is_one_line(tmp_path, text):
     with pytest.raises(EdgespecError, match=r"is not a tokenizer \(.*; export the pair again") as e:
         load_tokenizer(tmp_path)
     assert len(str(e.value).replace(str(tmp_path), "")) < 200
+    assert "\n" not in str(e.value)
+
+
+def template_with_unknown_token(token: str) -> str:
+    """A tokenizer that can be read, and panics when it encodes."""
+    settings = json.loads(byte_level().to_str())
+    pieces = [{"SpecialToken": {"id": token, "type_id": 0}}]
+    template = {"type": "TemplateProcessing", "single": pieces, "pair": [], "special_tokens": {}}
+    return json.dumps({**settings, "post_processor": template})
+
+
+def unigram_without_unknown_token(token: str) -> str:
+    return Tokenizer(models.Unigram([(token, 0.0)], unk_id=None)).to_str()
+
+
+@pytest.mark.parametrize("make", [template_with_unknown_token, unigram_without_unknown_token])
+def test_a_text_that_the_tokenizer_fails_to_encode_is_one_line(tmp_path, make):
+    (tmp_path / "tokenizer.json").write_text(make("zz"))
+    encoder = PromptEncoder(load_tokenizer(tmp_path), None)
+    with pytest.raises(EdgespecError, match=r"cannot encode this text \(.*; export") as e:
+        encoder("hi", False)
     assert "\n" not in str(e.value)
 
 

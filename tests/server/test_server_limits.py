@@ -336,8 +336,9 @@ def test_a_request_in_flight_is_told_that_the_server_stops(pair, gate):
         ("", "the host is empty; give an address such as 127.0.0.1, or 0.0.0.0 to listen at every"),
         ("\udcff", "argument 4 is '\\udcff', which is not UTF-8 text"),
         ("a" * 5000, "the host is 'aaaa"),
+        ("a\nb", "cannot listen at 'a\\nb' port "),
     ],
-    ids=["empty", "byte FF", "long"],
+    ids=["empty", "byte FF", "long", "two lines"],
 )
 def test_an_impossible_host_is_one_line(chat_folder, host, line):
     error = run("serve", chat_folder, "--host", host, code=2).stderr

@@ -17,7 +17,7 @@ import onnxruntime as ort
 
 from edgespec.core.device import CPU, ProviderInfo
 from edgespec.core.kernels import installed_kernels
-from edgespec.errors import UsageError
+from edgespec.errors import UsageError, shortened
 
 __all__ = ["CPU_TITLE", "Provider", "all_providers", "find_provider", "unusable_plugins"]
 
@@ -78,8 +78,9 @@ def find_provider(name: str) -> Provider:
         names = ", ".join(provider.name for provider in available)
         unusable = "".join(f"; {reason}" for reason in unusable_plugins())
         raise UsageError(
-            f"there is no provider {name!r} here; there is: {names}{unusable}. Others come with "
-            "another build of onnxruntime, or with a plug-in such as onnxruntime-ep-openvino"
+            f"there is no provider {shortened(name)} here; there is: {names}{unusable}. "
+            "Others come with another build of onnxruntime, or with a plug-in such as "
+            "onnxruntime-ep-openvino"
         )
     return fitting[0]
 
