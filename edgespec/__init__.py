@@ -43,7 +43,7 @@ __all__ = [
     "UsageError",
     "load",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Imported when first used, so that the command can answer Ctrl-C before numpy is loaded.
 _MODULES = {

@@ -50,7 +50,21 @@ __all__ = [
 
 Command = Callable[..., object]
 
-MAX_THREADS = 1024
+
+class ThreadCount(click.types.IntParamType):
+    """A number of threads that this machine can use; the limit depends on its cores."""
+
+    def convert(
+        self, value: object, option: click.Parameter | None, context: click.Context | None
+    ) -> int:
+        from edgespec.core.device import Device
+
+        try:
+            threads = int(super().convert(cast("int", value), option, context))
+            Device(threads)
+        except ValueError as error:  # a UsageError is one, and so are too many digits
+            self.fail(str(error)[:200], option, context)
+        return threads
 
 
 class DrafterName(click.ParamType):  # type: ignore[type-arg]  # older versions of click have none
@@ -77,7 +91,7 @@ PAIR = click.argument("pair")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 THREADS = click.option(
     "--threads",
-    type=click.IntRange(min=1, max=MAX_THREADS),
+    type=ThreadCount(),
     help="For each model; default: the physical cores.",
 )
 CHAT = click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from edgespec.errors import UsageError, shortened
@@ -9,7 +10,8 @@ from edgespec.errors import UsageError, shortened
 __all__ = ["CPU", "HERE", "MAX_THREADS", "Device", "ProviderInfo", "drafter_title", "variant_title"]
 
 CPU = "cpu"
-MAX_THREADS = 1024  # ONNX Runtime starts any number, and is then silent for minutes
+# ONNX Runtime starts any number of threads; with many more than cores it takes minutes to answer.
+MAX_THREADS = max(16, 4 * (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from edgespec.cli.options import (
     CHAT,
     JSON,
     LENGTH,
-    MAX_THREADS,
     PAIR,
     SAMPLING,
     TEXT,
+    ThreadCount,
     in_chat_format,
 )
 from edgespec.cli.sample_texts import texts_of
@@ -32,7 +32,7 @@ __all__ = ["tune"]
 @LENGTH
 @click.option(
     "--threads",
-    type=click.IntRange(min=1, max=MAX_THREADS),
+    type=ThreadCount(),
     multiple=True,
     help="Default: 1 and all.",
 )
