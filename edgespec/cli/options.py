@@ -226,7 +226,7 @@ class Loading:
         """The exported folder; a model that was never exported is exported now."""
         from edgespec.cli.pair_cache import pair_folder
 
-        return pair_folder(self.name)
+        return pair_folder(self.name, self.options.get("target_format"))
 
     @cached_property
     def manifest(self) -> Manifest:

@@ -25,12 +25,13 @@ def pairs_home() -> Path:
     return Path(cache).expanduser() / "edgespec" / "pairs"
 
 
-def pair_folder(name: str) -> Path:
+def pair_folder(name: str, target_format: str | None = None) -> Path:
     """The exported folder that a command was given.
 
     Args:
         name: an exported folder; the name of one in the cache; or what `edgespec export` takes as
             TARGET, which is exported into the cache now unless it is there.
+        target_format: the format to export; None leaves the choice to the exporter.
 
     Raises:
         EdgespecError: nothing has that name, or it cannot be exported.
@@ -42,7 +43,7 @@ def pair_folder(name: str) -> Path:
         return pairs_home() / name
     if _is_plain_path(path):
         return path  # `read_manifest` says what is missing
-    request = export_request(name)
+    request = export_request(name, target_formats=(target_format,) if target_format else None)
     folder = cached_folder(request)
     if not (folder / MANIFEST).is_file():
         say(f"{name}: used for the first time, exporting to {folder}")

@@ -117,6 +117,21 @@ def test_a_changed_checkpoint_is_another_pair(own_checkpoints, exports, home):
     assert len(names_in(home)) == 2
 
 
+def test_a_format_that_is_asked_for_is_exported(own_checkpoints, exports, home):
+    target, _ = own_checkpoints
+    done = run("generate", target, "abc", "-n", 3, *ONE, "--target-format", "fp16", "--json")
+    assert json.loads(done.stdout)["settings"]["target_format"] == "fp16"
+    (folder,) = names_in(home)
+    assert list(read_manifest(home / folder).target.variants) == ["fp16"]
+
+
+def test_an_unknown_format_is_one_line_before_anything_is_exported(own_checkpoints, exports, home):
+    target, _ = own_checkpoints
+    done = run("generate", target, "abc", "--target-format", "nope", code=2)
+    assert "nope" in done.stderr.splitlines()[-1]
+    assert not home.exists() or not names_in(home)
+
+
 def test_an_exported_folder_is_used_as_it_is(own_pair, exports, home):
     run("generate", own_pair, "abc", "-n", 3)
     assert exports == []
