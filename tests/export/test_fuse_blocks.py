@@ -117,13 +117,6 @@ def test_inspect_shows_the_count(tmp_path):
     assert "    decoder: target/fp32/decoder.onnx" in lines
 
 
-def test_a_manifest_from_before_the_count_still_loads(tmp_path):
-    export(write_llama, {}, tmp_path, target_formats=["int8"])
-    folder = tmp_path / "pair"
-    edit_manifest(folder, lambda data: data["target"]["variants"]["int8"].pop("blocks"))
-    assert read_manifest(folder).target.variants["int8"].blocks == {}
-
-
 def test_more_fused_blocks_than_there_are_is_one_line(tmp_path):
     export(write_llama, {}, tmp_path, target_formats=["int8"])
     folder = tmp_path / "pair"
