@@ -29,7 +29,7 @@ def generation_options(manifest: Manifest, options: Mapping[str, object]) -> Gen
     """
     own = manifest.generation.options()
     if options["greedy"]:
-        own = {"temperature": 0.0, "max_new_tokens": own["max_new_tokens"]}
+        own = {"temperature": 0.0, "max_new_tokens": manifest.generation.length()}
     given = {name: value for name, value in options.items() if value is not None}
     del given["greedy"]
     return cast("GenerationOptions", {**own, **given})

@@ -53,7 +53,8 @@ def _token(token: str | None) -> str:
 def _contents(tokenizer: Tokenizer) -> JsonObject:
     """The parts that determine tokens, by their names in `tokenizer.json`."""
     whole = {key: _normalized(part) for key, part in json.loads(tokenizer.to_str()).items()}
-    model, decoder = whole["model"], whole.get("decoder") or {}
+    model = whole["model"]
+    decoder: JsonObject = whole.get("decoder") or {}
     vocabulary = model.pop("vocab")
     if isinstance(vocabulary, list):  # unigram: [token, score]; ids are compared by the caller
         # As float32, their real type: JSON may change the last digit of their decimals.

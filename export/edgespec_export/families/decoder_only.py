@@ -38,7 +38,7 @@ class DecoderOnly(Family):
 
     transformers_class: ClassVar[str | None] = "AutoModelForCausalLM"
 
-    positions: int
+    positions: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     read_layers: tuple[int, ...] = ()
 
     @abstractmethod

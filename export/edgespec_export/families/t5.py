@@ -68,16 +68,22 @@ class T5(Family):
         r"(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight"
         r"|decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
     )
-    capacity = 512  # the length of its training texts; distances are bucketed, so there is no limit
-    graphs = (graph_io.ENCODER, graph_io.DECODER)
-
-    encoder_layers: int
+    encoder_layers: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     activation: str
     gated: bool
     scale_outputs: bool
     buckets: int
     max_distance: int
-    start_token: int
+    start_token: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
+
+    @property
+    def capacity(self) -> int:
+        """The length of its training texts; distances are bucketed, so there is no limit."""
+        return 512
+
+    @property
+    def graphs(self) -> tuple[str, ...]:
+        return (graph_io.ENCODER, graph_io.DECODER)
 
     @classmethod
     def from_config(cls, values: dict[str, object], label: str) -> Self:
