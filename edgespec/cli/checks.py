@@ -46,8 +46,9 @@ def check_seed(_: click.Context, __: click.Parameter, value: int | None) -> int 
 
 
 def check_length(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
-    if value is not None and value < 1:
-        raise UsageError(f"max_new_tokens is {shortened(value)}; give a whole number from 1")
+    from edgespec.pair.generation import check_max_new_tokens
+
+    check_max_new_tokens(value)
     return value
 
 
@@ -64,15 +65,16 @@ def check_gammas(_: click.Context, __: click.Parameter, value: tuple[str, ...]) 
 
 
 def _check_gamma(gamma: str) -> None:
-    from edgespec.core.controller import MAX_DIGITS
+    from edgespec.core.controller import gamma_number
 
-    if gamma != "auto" and not (gamma.isdecimal() and len(gamma) <= MAX_DIGITS):
-        raise UsageError(f"gamma is {shortened(gamma)}; give a whole number from 0, or 'auto'")
+    if gamma != "auto":
+        gamma_number(gamma)
 
 
 def check_stops(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    if "" in value:
-        raise UsageError("a stop string is empty; give at least one character")
+    from edgespec.pair.tokenizer import check_stop_strings
+
+    check_stop_strings(value)
     return value
 
 

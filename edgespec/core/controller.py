@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from edgespec.core.cost_model import Costs
 from edgespec.errors import UsageError, shortened
 
-__all__ = ["MAX_DIGITS", "Adaptive", "Confident", "Controller", "Fixed", "controller"]
+__all__ = ["Adaptive", "Confident", "Controller", "Fixed", "controller", "gamma_number"]
 
 MAX_DIGITS = 9  # of a γ that is given as text; Python refuses to convert thousands
 
@@ -168,9 +168,7 @@ def controller(
     """
     if gamma == "auto":
         return adaptive(costs)
-    number = _whole_number(gamma)
-    if number is None:
-        raise UsageError(f"gamma is {shortened(gamma)}; give a whole number from 0, or 'auto'")
+    number = gamma_number(gamma)
     if number > costs.longest:
         raise UsageError(
             f"gamma is {shortened(number)}; this target was found exact for at most "
@@ -179,11 +177,14 @@ def controller(
     return Fixed(number)
 
 
-def _whole_number(gamma: object) -> int | None:
-    """A number from 0, also from its digits; None for everything else."""
-    if isinstance(gamma, Integral) and not isinstance(gamma, bool):
-        number = int(gamma)
-        return number if number >= 0 else None
+def gamma_number(gamma: object) -> int:
+    """A fixed γ, from a number or its digits.
+
+    Raises:
+        UsageError: it is no whole number from 0.
+    """
+    if isinstance(gamma, Integral) and not isinstance(gamma, bool) and int(gamma) >= 0:
+        return int(gamma)
     if isinstance(gamma, str) and gamma.isdecimal() and len(gamma) <= MAX_DIGITS:
         return int(gamma)
-    return None
+    raise UsageError(f"gamma is {shortened(gamma)}; give a whole number from 0, or 'auto'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from edgespec.core.decode import Round
 from edgespec.core.draft import Drafter
 from edgespec.core.sampling import Sampling, SamplingOptions
 from edgespec.core.stats import Stats, counted
+from edgespec.errors import UsageError, shortened
 from edgespec.pair.tokenizer import GrowingText
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Settings",
     "StopCondition",
     "Stream",
+    "check_max_new_tokens",
     "sampling_options",
     "stream_of",
 ]
@@ -39,6 +42,12 @@ class GenerationOptions(SamplingOptions, total=False):
     ignore_eos: bool
     logprobs: bool
     chat: bool
+
+
+def check_max_new_tokens(number: object) -> None:
+    """Raises UsageError unless it is a whole number from 1, or None for no limit."""
+    if number is not None and not (isinstance(number, Integral) and int(number) >= 1):
+        raise UsageError(f"max_new_tokens is {shortened(number)}; give a whole number from 1")
 
 
 def sampling_options(sampling: Sampling) -> GenerationOptions:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from numbers import Integral
 from threading import Lock
 from typing import TYPE_CHECKING, Unpack
 
@@ -29,6 +28,7 @@ from edgespec.pair.generation import (
     Settings,
     StopCondition,
     Stream,
+    check_max_new_tokens,
     stream_of,
 )
 from edgespec.pair.profile import Profile
@@ -153,7 +153,7 @@ class Pair:
             UsageError: an argument is out of range. A prompt that is too long, or another stream
                 that is running, is found with the first token.
         """
-        _check_limit(max_new_tokens)
+        check_max_new_tokens(max_new_tokens)
         kind = self._draft_kind(draft, gamma)
         if gamma is None:
             gamma = self._default_gamma if draft is True else "auto"
@@ -292,15 +292,6 @@ class Pair:
     def __repr__(self) -> str:
         draft = self.manifest.draft.source if self.manifest.draft else "none"
         return f"<edgespec.Pair target={self.manifest.target.source!r} draft={draft!r}>"
-
-
-def _check_limit(max_new_tokens: int | None) -> None:
-    if max_new_tokens is not None and not (
-        isinstance(max_new_tokens, Integral) and max_new_tokens >= 1
-    ):
-        raise UsageError(
-            f"max_new_tokens is {shortened(max_new_tokens)}; give a whole number from 1"
-        )
 
 
 def _rule_name(rule: str | None, kind: str | Drafter | None, greedy: bool) -> str | None:

@@ -13,7 +13,13 @@ from edgespec.errors import EdgespecError, UsageError, shortened
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["GrowingText", "load_tokenizer", "tokenizer_errors"]
+__all__ = [
+    "GrowingText",
+    "check_stop_strings",
+    "is_tokenizer_error",
+    "load_tokenizer",
+    "tokenizer_errors",
+]
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -39,9 +45,20 @@ def tokenizer_errors(what: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not is_tokenizer_error(error):
             raise
         raise EdgespecError(f"{what} ({shortened(str(error))}); export the pair again") from None
+
+
+def is_tokenizer_error(error: BaseException) -> bool:
+    """Whether the package tokenizers may have raised it: Rust's panics are no `Exception`."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def check_stop_strings(stop: Sequence[str]) -> None:
+    """Raises UsageError for an empty one."""
+    if not all(stop):
+        raise UsageError("a stop string is empty; give at least one character")
 
 
 class GrowingText:
@@ -55,8 +72,7 @@ class GrowingText:
     """
 
     def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
-        if not all(stop):
-            raise UsageError("a stop string is empty; give at least one character")
+        check_stop_strings(stop)
         self._tokenizer = tokenizer
         self._stop = tuple(stop)
         self._tokens: list[int] = []

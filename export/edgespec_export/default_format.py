@@ -11,11 +11,11 @@ import logging
 import shutil
 from pathlib import Path
 
-from edgespec.artifact.manifest import Exported, Manifest
+from edgespec.artifact.manifest import Exported, Manifest, Variant
 
 __all__ = ["DRAFT_FORMATS", "candidate_formats", "with_chosen_format"]
 
-LOG = logging.getLogger("edgespec.export")
+logger = logging.getLogger("edgespec")
 
 COMPARED_BYTES = 2_000_000_000  # of float32 weights, up to which both formats are written
 MAX_KL = 0.02  # nats: SmolLM2-135M has 0.011 and loses 1 % of perplexity
@@ -30,7 +30,7 @@ def candidate_formats(float32_bytes: int, measure: bool) -> tuple[str, ...]:
         measure: whether the export may load the models. If not, small targets stay as they are.
     """
     if float32_bytes > COMPARED_BYTES:
-        LOG.info(
+        logger.info(
             "target format: int8, by size (%.1f GB in fp32); --target-format fp32 declines",
             float32_bytes / 1e9,
         )
@@ -40,16 +40,16 @@ def candidate_formats(float32_bytes: int, measure: bool) -> tuple[str, ...]:
 
 def with_chosen_format(folder: Path, manifest: Manifest) -> Manifest:
     """The manifest and the folder without the format that was not chosen."""
-    formats = [name for name in ("int8", "fp32") if name in manifest.target.variants]
+    formats = {variant.weights_format for variant in manifest.target.variants.values()}
     if len(formats) == 1:
         return manifest
     chosen = _chosen(manifest.target)
     variants = {
         name: variant
         for name, variant in manifest.target.variants.items()
-        if _format_of(name) == chosen
+        if variant.weights_format == chosen
     }
-    (dropped,) = set(formats) - {chosen}
+    (dropped,) = formats - {chosen}
     shutil.rmtree(folder / "target" / dropped)
     return dataclasses.replace(
         manifest,
@@ -64,20 +64,22 @@ def with_chosen_format(folder: Path, manifest: Manifest) -> Manifest:
 
 def _chosen(target: Exported) -> str:
     """int8 if it verifies exactly here and is near fp32; says why."""
-    int8, fp32 = target.variants["int8"], target.variants["fp32"]
+    int8, fp32 = _variant_of(target, "int8"), _variant_of(target, "fp32")
     if not int8.row_invariance or not int8.distance:
+        logger.info("target format: fp32, because int8 was not compared with it")
         return "fp32"
     fp32_is_exact = fp32.row_invariance is not None and fp32.row_invariance.is_row_invariant
     if fp32_is_exact and not int8.row_invariance.is_row_invariant:
-        LOG.info("target format: fp32, because int8 is not row-invariant here")
+        logger.info("target format: fp32, because int8 is not row-invariant here")
         return "fp32"
     if not int8.distance.kl <= MAX_KL:  # NaN is too far
-        LOG.info("target format: fp32, because int8 is too far (more than KL %s)", MAX_KL)
+        logger.info("target format: fp32, because int8 is too far (more than KL %s)", MAX_KL)
         return "fp32"
-    LOG.info("target format: int8, near fp32 (%s)", int8.distance)
+    logger.info("target format: int8, near fp32 (%s)", int8.distance)
     return "int8"
 
 
-def _format_of(variant: str) -> str:
-    """The number format of a variant, without its cache's."""
-    return variant.partition("-cache-")[0]
+def _variant_of(target: Exported, weights_format: str) -> Variant:
+    """The variant with weights in this format, with an fp32 cache if there is one."""
+    found = (v for v in target.variants.values() if v.weights_format == weights_format)
+    return min(found, key=lambda variant: variant.cache_format != "fp32")

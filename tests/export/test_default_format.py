@@ -49,6 +49,16 @@ def test_int8_is_taken_where_it_is_near_fp32(exported):
     assert edgespec.load(folder, threads=1).generate("abc", max_new_tokens=3).token_ids
 
 
+@pytest.mark.parametrize("caches", [("int8",), ("fp16", "int8")])
+def test_fp32_is_the_default_where_no_cache_is_fp32(exported, caches):
+    """Distances are from the variant whose weights and cache are fp32: without it there is none."""
+    folder, manifest, lines = exported(cache_formats=caches)
+    assert list(manifest.target.variants) == [f"fp32-cache-{cache}" for cache in caches]
+    assert "target format: fp32, because int8 was not compared with it" in lines
+    check_files(folder, manifest)
+    assert not (folder / "target" / "int8").exists()
+
+
 def test_fp32_is_the_default_where_int8_is_too_far(exported, monkeypatch):
     monkeypatch.setattr(default_format, "MAX_KL", 0.0)
     folder, manifest, lines = exported()

@@ -17,7 +17,7 @@ from edgespec.errors import shortened
 
 __all__ = ["generation_defaults", "gguf_generation"]
 
-LOG = logging.getLogger("edgespec.export")
+logger = logging.getLogger("edgespec")
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 
@@ -65,12 +65,12 @@ def generation_defaults(settings: Mapping[str, Any], label: str) -> GenerationDe
     for name, neutral in NOT_APPLIED.items():
         value = settings.get(name)
         if value is not None and value != neutral:
-            LOG.info("%s: %s %s is not applied", label, name, shortened(value))
+            logger.info("%s: %s %s is not applied", label, name, shortened(value))
     found = _read(GenerationDefaults(), settings, "max_new_tokens", int, label)
     if settings.get("do_sample") is not True:
         explicit = settings.get("do_sample") is False
         if not explicit and "temperature" in settings:
-            LOG.info("%s: its temperature is not applied, because do_sample is not true", label)
+            logger.info("%s: its temperature is not applied, because do_sample is not true", label)
         return replace(found, temperature=0.0) if explicit else found
     found = replace(found, temperature=1.0)
     for name in SAMPLING:
@@ -104,5 +104,5 @@ def _read(
             raise ValueError(name)
         return replace(found, **{name: kind(value)})
     except ValueError:
-        LOG.info("%s: %s is %s, which is ignored", label, name, shortened(value))
+        logger.info("%s: %s is %s, which is ignored", label, name, shortened(value))
         return found

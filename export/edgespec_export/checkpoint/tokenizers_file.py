@@ -7,6 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from edgespec.errors import EdgespecError, shortened
+from edgespec.pair.tokenizer import is_tokenizer_error
 from edgespec_export.checkpoint.byt5_tokenizer import byt5_tokenizer
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.spiece_file import read_spiece
@@ -51,9 +52,9 @@ def read_tokenizer_json(path: Path) -> Tokenizer:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode("")  # a post-processor with an unknown token fails only here
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # pyo3's PanicException is not an Exception
+    except BaseException as error:
+        if not is_tokenizer_error(error):
+            raise
         reason = " ".join(str(error).split())[:200]
         raise EdgespecError(
             f"{path}: is not a tokenizer this version of tokenizers reads ({reason}): "
