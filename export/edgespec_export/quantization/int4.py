@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
+from edgespec.errors import EdgespecError
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.int4_ops import (
     GROUP,
@@ -16,10 +18,12 @@ from edgespec_export.operators.int4_ops import (
     INT4_MATMUL,
     RMS_NORM_INT4_MATMUL,
 )
+from edgespec_export.quantization.gptq import Rounded, nearest, with_error_feedback
 from edgespec_export.quantization.int8_rows import Int8Rows, Matrix, Products, int8_matrix
-from edgespec_export.quantization.rounding import in_groups
 
 __all__ = ["Int4"]
+
+Float = npt.NDArray[np.float32]
 
 INT4_PRODUCTS = Products(INT4_MATMUL, RMS_NORM_INT4_MATMUL, HADAMARD_INT4_MATMUL)
 
@@ -30,9 +34,15 @@ class Int4(Int8Rows):
     """Weights in 4 bits, each `GROUP` inputs of an output with a scale; activations as in int8.
 
     A matrix whose inputs are not a multiple of `GROUP` is stored in int8.
+
+    Args:
+        moments: XᵀX [in, in] of what a product reads, by the names of its matrices joined by "+";
+            errors of rounding are then taken up by other weights. None rounds each weight to the
+            nearest.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, moments: Callable[[str], Float] | None = None) -> None:
+        self._moments = moments
         self._said: set[str] = set()
 
     def matrix(self, g: Graph, names: Sequence[str]) -> Matrix:
@@ -42,10 +52,17 @@ class Int4(Int8Rows):
             self._say_int8(names[0], width)
             return int8_matrix(g, names)
         name = "+".join(names)
-        quantized = cache(lambda: _rounded(g, names))
+        quantized = cache(lambda: self._rounded(g, names))
         weights = g.stored(f"{name}.int4", lambda: quantized()[0])
         scale = g.stored(f"{name}.int4.scale", lambda: quantized()[1])
         return Matrix(INT4_PRODUCTS, (weights, scale), {"k": width, "n": sum(outs)})
+
+    def _rounded(self, g: Graph, names: Sequence[str]) -> Rounded:
+        """The codes and scales of matrices, one below the other."""
+        matrix = np.concatenate([_checked(g, name) for name in names])
+        if self._moments is None:
+            return nearest(matrix, GROUP)
+        return with_error_feedback(matrix, self._moments("+".join(names)), GROUP)
 
     def _say_int8(self, name: str, width: int) -> None:
         """Logs, once for all layers, that a matrix stays in int8."""
@@ -55,8 +72,8 @@ class Int4(Int8Rows):
             _log.info("%s; stored in int8 instead of int4", line)
 
 
-def _rounded(g: Graph, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    codes, scales = zip(
-        *(in_groups(g.weights.checkpoint_tensor(name), GROUP) for name in names), strict=True
-    )
-    return np.concatenate(codes), np.concatenate(scales)
+def _checked(g: Graph, name: str) -> Float:
+    tensor = g.weights.checkpoint_tensor(name)
+    if not np.isfinite(tensor).all():
+        raise EdgespecError(f"tensor {name!r} has NaN or infinite numbers; it cannot be rounded")
+    return tensor
