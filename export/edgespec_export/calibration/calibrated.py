@@ -56,7 +56,7 @@ def calibrated(
     shutil.rmtree(scratch, ignore_errors=True)  # of an export that was ended
     scratch.mkdir(parents=True)
     try:
-        texts = windows(checkpoint.tokenizer, calibration.texts)
+        texts = windows(checkpoint.tokenizer, calibration.texts, family.positions)
         moments = Moments(checkpoint.weights, family, scratch, texts, calibration.device)
         _log.info("%s: %s calibrated on %d tokens", checkpoint.label, name, sum(map(len, texts)))
         yield CALIBRATED[name](moments.of)

@@ -78,17 +78,13 @@ class Moments:
     def _measured(self, batch: Sequence[str]) -> dict[str, Float]:
         graph = self._graph_of[batch[0]]
         done, count = self._batches.index(list(batch)) + 1, len(self._batches)
-        _log.info("calibration %d of %d: %s", done, count, f"{len(batch)} products of the {graph}")
+        _log.info("calibration %d of %d: %d products of the %s", done, count, len(batch), graph)
         session = self._session(graph, batch)
         sums: dict[str, Float] = {}
         for inputs in self._inputs(graph, session):
-            for product, moments in zip(
-                batch, session.run([moments_name(p) for p in batch], inputs), strict=True
-            ):
-                if product in sums:
-                    sums[product] += moments
-                else:
-                    sums[product] = moments
+            results = session.run([moments_name(product) for product in batch], inputs)
+            for product, moments in zip(batch, results, strict=True):
+                sums[product] = sums[product] + moments if product in sums else moments
         return sums
 
     def _inputs(self, graph: str, session: ort.InferenceSession) -> Iterator[dict[str, object]]:
@@ -116,7 +112,8 @@ class Moments:
         """The cross-attention's keys and values of each text, if there is an encoder."""
         if graph_io.ENCODER not in self._family.graphs:
             return
-        names = [name for layer in range(self._family.layers) for name in cross(layer)]
+        layers = range(self._family.layers)
+        names = [name for layer in layers for name in graph_io.cross_names(layer)]
         session = self._session(graph_io.ENCODER, (), names)
         for text in self._texts:
             given = {graph_io.TOKENS: np.array(text, np.int64)}
@@ -139,9 +136,6 @@ class Moments:
         path = self._folder / f"{name}.onnx"
         ir.save(model, path)
         return open_session(path, self._device)
-
-
-cross = graph_io.cross_names
 
 
 def batches(sizes: Mapping[str, int], limit: int) -> list[list[str]]:

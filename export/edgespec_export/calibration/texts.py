@@ -43,12 +43,19 @@ def _separated(text: str) -> list[str]:
     return [part.strip() for part in text.split(SEPARATOR) if part.strip()]
 
 
-def windows(tokenizer: Tokenizer, texts: Iterable[str]) -> list[list[int]]:
-    """Token ids of texts, in pieces of at most `WINDOW`, up to `MAX_TOKENS` together."""
+def windows(
+    tokenizer: Tokenizer, texts: Iterable[str], positions: int | None = None
+) -> list[list[int]]:
+    """Token ids of texts, in pieces of at most `WINDOW`, up to `MAX_TOKENS` together.
+
+    Args:
+        positions: the most that the model has, if there is a limit.
+    """
+    length = min(WINDOW, positions or WINDOW)
     pieces: list[list[int]] = []
     left = MAX_TOKENS
     for text in texts:
         ids = tokenizer.encode(text).ids[:left]
-        pieces += [ids[at : at + WINDOW] for at in range(0, len(ids), WINDOW)]
+        pieces += [ids[at : at + length] for at in range(0, len(ids), length)]
         left -= len(ids)
     return pieces

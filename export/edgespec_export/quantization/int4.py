@@ -62,7 +62,12 @@ class Int4(Int8Rows):
         matrix = np.concatenate([_checked(g, name) for name in names])
         if self._moments is None:
             return nearest(matrix, GROUP)
-        return with_error_feedback(matrix, self._moments("+".join(names)), GROUP)
+        moments = self._moments("+".join(names))
+        if not np.isfinite(moments).all():
+            raise EdgespecError(
+                f"what {names[0]!r} reads overflows; choose other texts, or --calibration none"
+            )
+        return with_error_feedback(matrix, moments, GROUP)
 
     def _say_int8(self, name: str, width: int) -> None:
         """Logs, once for all layers, that a matrix stays in int8."""
