@@ -1130,15 +1130,15 @@ def test_a_library_for_another_system_is_not_used(monkeypatch):
     def fail():
         raise OSError("wrong ELF class")
 
-    monkeypatch.setattr(edgespec_kernels, "runs_here", fail)
-    assert _installed.__wrapped__() is None
+    monkeypatch.setattr(edgespec_kernels, "target", fail)
+    assert _installed.__wrapped__(None) is None
 
 
 def test_kernels_that_are_too_old_are_not_used(monkeypatch):
     import edgespec_kernels
 
-    monkeypatch.setattr(edgespec_kernels, "__version__", "0.3.9")
-    assert _installed.__wrapped__() is None
+    monkeypatch.setattr(edgespec_kernels, "__version__", "0.4.9")
+    assert _installed.__wrapped__(None) is None
 
 
 def test_providers_names_them(monkeypatch):
