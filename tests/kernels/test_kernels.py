@@ -59,6 +59,9 @@ SamplingKernels = type(vocab_ops_for(np.zeros(1, np.float32)))
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
+INT8_BLOCKS = {
+    block.inner.name: block for block in FUSED_BLOCKS if block.opening is RMS_NORM_INT8_MATMUL
+}
 MANY = 40  # rows: more than one thread prepares, and not a multiple of a tile
 SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
 
@@ -604,7 +607,7 @@ def cached_parts(rng, count, shape, complete):
 
 def block_inputs(rng, inner, count):
     """A fused block, found by its inner operator, with inputs, constants and attributes."""
-    fused = FUSED_BLOCKS[inner]
+    fused = INT8_BLOCKS[inner]
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
     if fused.closing is INT8_MATMUL:
@@ -1101,7 +1104,7 @@ BODIES = [
             {n: [1] * fused.columns if n == "widths" else 1.0 for n in fused.whole.attributes},
             f"RMSNormInt8MatMul {'Split ' * (fused.columns > 1)}{inner} {fused.closing.name} Add",
         )
-        for inner, fused in FUSED_BLOCKS.items()
+        for inner, fused in INT8_BLOCKS.items()
     ),
 ]
 
