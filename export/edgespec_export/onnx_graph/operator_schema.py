@@ -153,7 +153,6 @@ class Weights:
     blocks: str
     tensors: tuple[Tensor, ...]
     sizes: tuple[Attribute, ...] = ()
-    has_kernel: bool = True
 
 
 INT8_WEIGHTS = Weights(
@@ -170,7 +169,6 @@ INT4_WEIGHTS = Weights(
         _constant("scale", FLOAT16, "n", "groups"),
     ),
     sizes=tuple(Attribute(name, ir.AttributeType.INT, body_only=True) for name in ("k", "n")),
-    has_kernel=False,
 )
 
 
@@ -190,20 +188,18 @@ def _products(weights: Weights) -> tuple[Operator, ...]:
     """Products of rows rounded to 8 bits."""
     name, sizes = weights.name, weights.sizes
     return (
-        Operator(f"{name}MatMul", (X, *weights.tensors), (Y,), sizes, weights.has_kernel),
+        Operator(f"{name}MatMul", (X, *weights.tensors), (Y,), sizes),
         Operator(
             f"RMSNorm{name}MatMul",
             (X, NORM, *weights.tensors),
             (Y,),
             (*STATIC_SCALE, *sizes),
-            weights.has_kernel,
         ),
         Operator(
             f"Hadamard{name}MatMul",
             (X, HADAMARD, *weights.tensors),
             (Y,),
             (*ROTATION, *sizes),
-            weights.has_kernel,
         ),
     )
 
@@ -231,7 +227,7 @@ def _fused_blocks(weights: Weights) -> tuple[Operator, ...]:
     ) -> Operator:
         outputs = (BLOCK_OUTPUT, *present)
         whole = f"{weights.blocks}{name}"
-        return Operator(whole, inputs, outputs, (*shared, *attributes), weights.has_kernel)
+        return Operator(whole, inputs, outputs, (*shared, *attributes))
 
     return (
         self_attention("RotaryAttentionBlock", ANGLES),
