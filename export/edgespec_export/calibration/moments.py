@@ -1,8 +1,7 @@
 """Second moments of what the products of a model read, measured on texts.
 
-The model runs in float32 with the rotations of its quantized formats. Each call of a graph adds up
-the moments of some products only, so that memory is bounded: those of all products of a large model
-would be larger than the model.
+The model runs in float32. Each call of a graph adds up the moments of some products only, so that
+memory is bounded: those of all products of a large model would be larger than the model.
 """
 
 from __future__ import annotations
@@ -54,9 +53,7 @@ class Moments:
         limit: int = MOMENTS_BYTES,
     ) -> None:
         self._family, self._folder, self._texts, self._device = family, folder, texts, device
-        recording = Recording()
-        viewed = recording.transform_checkpoint(family.view(weights), family.residual_stream())
-        self._file = WeightFile(folder / "weights.data", viewed)
+        self._file = WeightFile(folder / "weights.data", family.view(weights))
         self._graph_of: dict[str, str] = {}
         self._batches: list[list[str]] = []
         with self._file:

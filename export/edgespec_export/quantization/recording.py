@@ -1,4 +1,4 @@
-"""A number format that records what the products of int8 and int4 read, before any rounding."""
+"""A number format that records what the products of a model read, before any rounding."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import Norm
 from edgespec_export.components.number_format import FullPrecision
-from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.quantization.hadamard import INNER_BLOCK, RotatedWeights
-from edgespec_export.quantization.int8_rows import rotated_rows
 
 __all__ = ["Recording", "moments_name"]
 
 
 class Recording(FullPrecision):
-    """float32 with the rotations of `Int8Rows`; graphs output second moments instead of logits.
+    """float32; graphs output second moments instead of logits.
 
     The moments of a product are XᵀX of its input X [m, in], summed over the rows of a call.
 
@@ -35,9 +31,6 @@ class Recording(FullPrecision):
         self._wanted = wanted
         self.sizes: dict[str, int] = {}
 
-    def transform_checkpoint(self, weights: Weights, stream: ResidualStream) -> Weights:
-        return RotatedWeights(weights, stream)
-
     def linear(self, g: Graph, x: ir.Value, linear: Linear) -> Sequence[ir.Value]:
         product = "+".join(linear.weights)
         width = g.weights.shape(linear.weights[0])[1]
@@ -46,11 +39,6 @@ class Recording(FullPrecision):
             moments = g.op.Gemm(x, x, transA=1)
             g.output(moments_name(product), moments, np.float32, [width, width])
         return super().linear(g, x, linear)
-
-    def down_proj(self, g: Graph, x: ir.Value, linear: Linear) -> ir.Value:
-        (name,) = linear.weights
-        rows = rotated_rows(g, x, g.weights.shape(name)[1], INNER_BLOCK)
-        return super().down_proj(g, rows, linear)
 
     def head(self, g: Graph, x: ir.Value, name: str, norm: Norm, factor: float = 1.0) -> ir.Value:
         """Nothing: nobody reads the logits."""

@@ -67,7 +67,6 @@ def _packed(values: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
     return packed
 
 
-def pack_codes(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
-    """Numbers from −8 to 7 as `MatMulNBits` has them with zero point 8; two in a byte, the first in
-    its lower half."""
-    return _packed((codes + np.int8(8)).astype(np.uint8), 4)
+def pack_codes(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Codes from 0 to 15, two in a byte along the last axis, the first in its lower half."""
+    return _packed(codes, 4)

@@ -62,7 +62,7 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
   OrtCustomOpDomain* domain = nullptr;
   OrtStatus* status =
       domain_of<Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul,
-                Int4MatMul, RMSNormInt4MatMul, HadamardInt4MatMul, HadamardRotation, Int8Embedding,
+                Int4MatMul, RMSNormInt4MatMul, HadamardRotation, Int8Embedding,
                 Int8Head, SiluGate, GeluGate, RotaryTreeAttention, BiasedTreeAttention,
                 SourceAttention, RotaryAttentionBlock, BiasedAttentionBlock, CrossAttentionBlock,
                 SiluFeedForwardBlock, GeluFeedForwardBlock, ReluFeedForwardBlock,
