@@ -99,11 +99,13 @@ def kinds_tables(contests: list[dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     for contest in contests:
         rows = [row for row in contest["rows"] if "ours_over_it" in row]
+        if not rows:
+            continue  # no peer ran
         kinds = list(dict.fromkeys(row["prompts"] for row in rows))
         ways: dict[str, dict[str, dict[str, Any]]] = {}
         for row in rows:
             ways.setdefault(row["way"], {})[row["prompts"]] = row
-        repeats = max((row["repeats"] for row in rows), default=0)
+        repeats = max(row["repeats"] for row in rows)
         lines += [
             f"**{contest['contest']}**: {contest['ours']}, over each peer (commit "
             f"{contest['commit']}, load {contest['load']:.2f}, {repeats} repeats)",
@@ -139,12 +141,17 @@ def first_token_tables(contests: list[dict[str, Any]]) -> list[str]:
         ways: dict[str, list[dict[str, Any]]] = {}
         for row in contest["rows"]:
             ways.setdefault(row["way"], []).append(row)
-        header = "".join(f" {kind}, s | over {contest['ours']} |" for kind in kinds)
+        header = "".join(f" {kind}, s | over edgespec's |" for kind in kinds)
         rows = (
             f"| {way} |{''.join(first_token_cells(row) for row in found)}"
             for way, found in ways.items()
         )
-        lines += [f"**{contest['contest']}**", "", *table(f"| way |{header}", rows), ""]
+        lines += [
+            f"**{contest['contest']}**: {contest['ours']}",
+            "",
+            *table(f"| way |{header}", rows),
+            "",
+        ]
     return lines[:-1]
 
 
