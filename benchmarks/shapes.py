@@ -33,6 +33,7 @@ from shape_configs import config, tensors
 
 ROOT = Path(__file__).parents[1]
 SHARD_BYTES = 2 * 10**9
+SAMPLE_SECONDS = 0.1
 DRAFTS = {"t5-xxl": "t5-small", "qwen3-1.7b": "qwen3-draft", "qwen3-4b": "qwen3-0.6b"}
 # Texts mean nothing, so any tokenizer with at most as many tokens as the model serves.
 TOKENIZERS = {"t5": "en-de-target", "qwen3": "smollm2-draft"}
@@ -85,13 +86,27 @@ def export(target: Path, draft: Path, pair: Path, format_: str) -> dict[str, Any
         *("--target-format", format_, "--draft-format", format_, "--no-measure", "--force"),
     ]
     began = time.perf_counter()
-    subprocess.run(command, check=True)
+    own = 0
+    with subprocess.Popen(command) as process:
+        while process.poll() is None:
+            own = max(own, _memory("RssAnon", process.pid))
+            time.sleep(SAMPLE_SECONDS)
+    if process.returncode:
+        raise SystemExit(f"the export failed with status {process.returncode}")
     seconds = time.perf_counter() - began
     # The resident memory of the largest child, pages of mapped files included.
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     size = sum(path.stat().st_size for path in pair.rglob("*") if path.is_file())
-    print(f"{pair}: {seconds:.0f} s, peak memory {peak / 1e9:.2f} GB, {size / 1e9:.2f} GB on disk")
-    return {"seconds": round(seconds, 1), "peak_bytes": peak, "bytes_on_disk": size}
+    print(
+        f"{pair}: {seconds:.0f} s, peak memory {peak / 1e9:.2f} GB ({own / 1e9:.2f} GB without "
+        f"mapped files, sampled), {size / 1e9:.2f} GB on disk"
+    )
+    return {
+        "seconds": round(seconds, 1),
+        "peak_bytes": peak,
+        "peak_bytes_without_mapped_files": own,
+        "bytes_on_disk": size,
+    }
 
 
 def run(pair: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -115,10 +130,10 @@ def run(pair: Path, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _memory(field: str) -> int:
-    """A field of this process's status on Linux, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(s.split()[1]) * 1024 for s in lines if s.startswith(f"{field}:"))
+def _memory(field: str, process: int | str = "self") -> int:
+    """A field of a process's status on Linux, in bytes; 0 if the process has ended."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next((int(s.split()[1]) * 1024 for s in lines if s.startswith(f"{field}:")), 0)
 
 
 def main() -> None:
