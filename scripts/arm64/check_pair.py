@@ -4,11 +4,12 @@
 
 Ends with an error unless
 
-1. with ONNX Runtime's flash attention on, the target is found not to be row-invariant,
+1. with ONNX Runtime's flash attention on, bits are found to depend on the number of rows,
 2. as edgespec runs it, it is, and
 3. greedy texts with a draft are those without.
 
-Without the first, the second would show nothing: the emulator might hide what an ARM processor does.
+Without the first, the second would show nothing: the emulator might hide what an ARM processor
+does.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def main(folder: Path, prompts: list[str]) -> None:
     began = time.perf_counter()
     found = with_flash_attention(folder, manifest, variant)
     report("with flash attention", found, began)
-    check(not found.is_row_invariant, "flash attention should differ between calls")
+    differs = not found.is_row_invariant or found.min_rows > 1
+    check(differs, "with flash attention bits should depend on the number of rows")
 
     began = time.perf_counter()
     found = measured_invariance(folder, manifest, variant, DEVICE)

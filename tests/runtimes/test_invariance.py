@@ -176,5 +176,5 @@ def test_the_short_measurement_makes_a_third_of_the_calls():
 
 
 def test_a_cache_too_small_to_measure_is_an_error():
-    with pytest.raises(EdgespecError, match="the cache holds 34 positions; row-invariance needs 35"):
+    with pytest.raises(EdgespecError, match="holds 34 positions; row-invariance needs 35"):
         measured(Scorer(capacity=34), SHORT)

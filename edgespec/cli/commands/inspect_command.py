@@ -20,7 +20,7 @@ __all__ = ["inspect"]
 @click.option(
     "--measure-long",
     is_flag=True,
-    help="The same with five times as many calls, which takes minutes for a large model.",
+    help="The same with every call that can be compared: about four times as long.",
 )
 @click.option("--check", is_flag=True, help="Read all weights, too: are they what was exported?")
 @THREADS
