@@ -6,7 +6,6 @@ without kernels (docs/decisions/0018-kernels.md).
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from dataclasses import dataclass
@@ -14,13 +13,15 @@ from functools import cache
 from pathlib import Path
 
 from edgespec.core.device import CPU, Device
+from edgespec.errors import UsageError
 
-__all__ = ["Kernels", "installed_kernels", "kernels_for"]
+__all__ = ["SWITCH", "Kernels", "installed_kernels", "kernels_for"]
 
 logger = logging.getLogger("edgespec")
 
-OLDEST = (0, 4)  # older ones know other operator names
-SWITCH = "EDGESPEC_KERNELS"  # "0" switches kernels off
+OLDEST = (0, 5)  # older ones know other operators
+SWITCH = "EDGESPEC_KERNELS"  # ON, OFF, or the name of an instruction set, which it forces
+ON, OFF = "1", "0"
 
 
 @dataclass(frozen=True)
@@ -28,17 +29,27 @@ class Kernels:
     """An installed build of the kernels.
 
     Attributes:
-        name: package, version and digest of the library: another build may round differently.
+        name: package and version. All builds of a version have the same bits.
+        target: the instruction set in use: avx512, avxvnni, avx2, i8mm or neon.
         library: what a session of ONNX Runtime registers.
     """
 
     name: str
+    target: str
     library: Path
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.target})"
 
 
 def installed_kernels() -> Kernels | None:
-    """The kernels that are installed and run on this processor, unless they are switched off."""
-    return None if os.environ.get(SWITCH) == "0" else _installed()
+    """The kernels that are installed and run on this processor, unless they are switched off.
+
+    Raises:
+        UsageError: `EDGESPEC_KERNELS` names an instruction set that this processor lacks.
+    """
+    switch = os.environ.get(SWITCH, ON)
+    return None if switch == OFF else _installed(None if switch in (ON, "") else switch)
 
 
 def kernels_for(device: Device) -> Kernels | None:
@@ -47,7 +58,7 @@ def kernels_for(device: Device) -> Kernels | None:
 
 
 @cache
-def _installed() -> Kernels | None:
+def _installed(forced: str | None) -> Kernels | None:
     try:
         import edgespec_kernels
 
@@ -59,10 +70,12 @@ def _installed() -> Kernels | None:
                 ".".join(map(str, OLDEST)),
             )
             return None
-        if not edgespec_kernels.runs_here():
+        target = edgespec_kernels.target()
+        if target is None:
+            if forced is not None:
+                raise UsageError(edgespec_kernels.problem())
             return None
         library = edgespec_kernels.library()
-        build = hashlib.sha256(library.read_bytes()).hexdigest()[:8]
     except (ImportError, OSError):  # not installed, or built for another system
         return None
-    return Kernels(f"edgespec-kernels {edgespec_kernels.__version__}+{build}", library)
+    return Kernels(f"edgespec-kernels {edgespec_kernels.__version__}", target, library)

@@ -1,40 +1,36 @@
 #include "kernels/argmax_pruned.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "kernels/dots/dots.h"
 #include "kernels/panels.h"
-#include "kernels/vector_math.h"
 
 namespace edgespec {
 namespace {
 
-// Of each weight the upper five bits are packed, 4 + 1. Four steps of a panel form a group, which
-// is whole cache lines: first the four lower of these bits of all weights, then the fifth of all.
-constexpr int64_t kSteps = 4;
-constexpr int64_t kNibbleBytes = kStep * kPanel / 2;  // of one step
-constexpr int64_t kBitBytes = kStep * kPanel / 8;     // of one step
-constexpr int64_t kGroupBytes = kSteps * (kNibbleBytes + kBitBytes);
+// Of each weight the upper five bits are packed, 4 + 1, in panels of 32 outputs. Four steps of 4
+// inputs form a group: for each step the four lower of these bits of all weights, outputs 0 … 15 in
+// the low halves of bytes and 16 … 31 in the high ones; then the fifth bits of all.
+constexpr int64_t kPanel = 32;
+constexpr int kHalves = 2;
+constexpr int64_t kStep = 4, kSteps = 4;
+constexpr int64_t kStepBytes = 64;
+constexpr int64_t kGroupBytes = (kSteps + 1) * kStepBytes;
+constexpr int kMaxPrunedRows = kMaxRows * kParts / kHalves;  // rows whose sums stay in registers
 
 // weight = 8 · upper - 128 + rest, where rest is 0 to 7 and 3.5 in the middle.
 constexpr float kMiddle = 3.5f;
 
-// Σ a · b, where `sum` is Σ b.
-int32_t dot(const int8_t* a, const int8_t* b, int32_t sum, int64_t width) {
-  const __m512i sign = _mm512_set1_epi8(int8_t(-128));
-  __m512i products = _mm512_setzero_si512();
-  for (int64_t i = 0; i < width; i += 64) {
-    const __mmask64 lanes = width - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (width - i)) - 1;
-    // The instruction takes one unsigned factor, a + 128. After the end, b is zero.
-    const __m512i from_a = _mm512_xor_si512(_mm512_maskz_loadu_epi8(lanes, a + i), sign);
-    products = _mm512_dpbusd_epi32(products, from_a, _mm512_maskz_loadu_epi8(lanes, b + i));
-  }
-  return _mm512_reduce_add_epi32(products) - 128 * sum;
+// Σ a · b
+int32_t dot(const int8_t* a, const int8_t* b, int64_t width) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < width; ++i) sum += a[i] * b[i];
+  return sum;
 }
 
 // An output that may be a row's maximum.
@@ -79,7 +75,7 @@ struct Search {
   float number(int64_t row, int64_t output) const {
     const int8_t* weights = table.weights + output * table.in;
     const float scale = rows.scale[row] * table.scale[output];
-    return float(dot(weights, rows.row(row), sums[row], table.in)) * scale;
+    return float(dot(weights, rows.row(row), table.in)) * scale;
   }
 
   bool below(const Contender& contender) const {
@@ -104,8 +100,8 @@ struct Search {
   }
 
   void prefetch(int64_t output) const {
-    const auto* weights = reinterpret_cast<const char*>(table.weights + output * table.in);
-    for (int64_t i = 0; i < table.in; i += 64) _mm_prefetch(weights + i, _MM_HINT_T0);
+    const int8_t* weights = table.weights + output * table.in;
+    for (int64_t i = 0; i < table.in; i += 64) __builtin_prefetch(weights + i);
   }
 
   void raise(int64_t row, float floor) {
@@ -123,41 +119,54 @@ bool exceeds(float here, float highest) {
 
 // Bounds of 16 outputs of a row, from the sums of the upper bits.
 struct Bounds {
-  __m512 middle, upper;
+  F32x16 middle, upper;
 
-  Bounds(__m512i sums, int32_t row_sum, __m512 row_norm, __m512 rests, __m512 scale) {
+  Bounds(I32x16 sums, int32_t row_sum, F32x16 row_norm, F32x16 rests, F32x16 scale) {
     // Twice the product with 8 · upper - 128 + 3.5 is an integer.
-    const __m512i shift = _mm512_set1_epi32(int32_t(-249 * int64_t{row_sum}));
-    const __m512i twice = _mm512_add_epi32(_mm512_slli_epi32(sums, 4), shift);
-    const __m512 product = _mm512_mul_ps(_mm512_cvtepi32_ps(twice), _mm512_set1_ps(0.5f));
+    const I32x16 shift = splat_int(int32_t(-249 * int64_t{row_sum}));
+    const F32x16 product = to_floats(shift_left<4>(sums) + shift) * splat(0.5f);
     // By Cauchy and Schwarz, the rests add at most the product of the norms. The two small factors
     // cover float rounding, here and in the value itself.
-    __m512 reach = _mm512_mul_ps(_mm512_mul_ps(row_norm, rests), _mm512_set1_ps(1.00001f));
-    reach = _mm512_fmadd_ps(_mm512_abs_ps(product), _mm512_set1_ps(1e-6f), reach);
-    middle = _mm512_mul_ps(product, scale);
-    // Upwards also where the scale is negative.
-    const __m512 sign = _mm512_and_ps(scale, _mm512_set1_ps(-0.0f));
-    upper = _mm512_mul_ps(_mm512_add_ps(product, _mm512_or_ps(reach, sign)), scale);
+    F32x16 reach = row_norm * rests * splat(1.00001f);
+    reach = fma(abs(product), splat(1e-6f), reach);
+    middle = product * scale;
+    upper = (product + copy_sign_bits(reach, scale)) * scale;  // upwards also for negative scales
   }
 };
 
 // Where an output's middle is above the row's floor, computes the highest such output and raises
 // the floor to it. Keeps outputs whose upper bound is not below the floor, also NaN.
-void keep_contenders(const Search& search, int64_t row, int64_t first_output, __mmask16 lanes,
+void keep_contenders(const Search& search, int64_t row, int64_t first_output, int64_t count,
                      const Bounds& bounds, float& floor, std::vector<Contender>& found) {
-  if (_mm512_mask_cmp_ps_mask(lanes, bounds.middle, _mm512_set1_ps(floor), _CMP_GT_OQ)) {
-    const __m512 highest = _mm512_set1_ps(_mm512_mask_reduce_max_ps(lanes, bounds.middle));
-    const auto there = _mm512_mask_cmp_ps_mask(lanes, bounds.middle, highest, _CMP_EQ_OQ);
-    const int64_t output = first_output + (there ? __builtin_ctz(there) : 0);
+  const uint32_t all = bits_of(first_lanes(count));
+  if (bits_of(splat(floor) < bounds.middle) & all) {
+    const F32x16 none = splat(-std::numeric_limits<float>::infinity());
+    const F32x16 middle = select(first_lanes(count), bounds.middle, none);
+    const uint32_t there = bits_of(middle == splat(largest_of(middle))) & all;
+    const int64_t output = first_output + (there ? std::countr_zero(there) : 0);
     floor = std::max(floor, search.number(row, output));
   }
-  uint32_t kept = _mm512_mask_cmp_ps_mask(lanes, bounds.upper, _mm512_set1_ps(floor), _CMP_NLT_UQ);
+  uint32_t kept = ~bits_of(bounds.upper < splat(floor)) & all;
   if (kept == 0) return;
-  alignas(64) float upper[16];
-  _mm512_store_ps(upper, bounds.upper);
+  alignas(64) float upper[kLanes];
+  store(upper, bounds.upper);
   for (; kept; kept &= kept - 1) {
-    const int lane = __builtin_ctz(kept);
+    const int lane = std::countr_zero(kept);
     found.push_back({row, first_output + lane, upper[lane]});
+  }
+}
+
+// Adds step `step` of a group to the sums of `count` rows.
+template <int step, int count>
+EDGESPEC_INLINE void add_step(Dots (&dots)[count][kHalves], const std::byte* group, Codes fifths,
+                              const int8_t* inputs, int64_t stride) {
+  const Codes both = load_codes(group + step * kStepBytes);
+  const Codes codes[] = {with_fifth_bit<kHalves * step>(low_nibbles(both), fifths),
+                         with_fifth_bit<kHalves * step + 1>(high_nibbles(both), fifths)};
+#pragma GCC unroll 16
+  for (int r = 0; r < count; ++r) {
+    const Quad four = load_quad(inputs + r * stride + step * kStep);
+    for (int half = 0; half < kHalves; ++half) dots[r][half].add(codes[half], four);
   }
 }
 
@@ -171,57 +180,53 @@ struct SearchPanel {
 template <int count>
 void SearchPanel<count>::run(int64_t first_row, const Search& search, const int64_t& panel,
                              float* const& floors, std::vector<Contender>* const& found) {
-  __m512i low[count], high[count];  // sums of the panel's first and last 16 outputs
+  Dots dots[count][kHalves];
 #pragma GCC unroll 16
-  for (int r = 0; r < count; ++r) low[r] = high[r] = _mm512_setzero_si512();
-  const __m512i nibble = _mm512_set1_epi8(0x0F), fifth_bit = _mm512_set1_epi8(0x10);
+  for (int r = 0; r < count; ++r) {
+    for (int half = 0; half < kHalves; ++half) dots[r][half].begin(0);
+  }
   const std::byte* group = search.packed + panel * search.panel_bytes;
   const std::byte* end = group + search.panel_bytes;
   const int8_t* inputs = search.rows.row(first_row);
   const int64_t stride = search.rows.stride;
-  for (; group != end; group += kGroupBytes) {
+  for (; group != end; group += kGroupBytes, inputs += kSteps * kStep) {
     prefetch<count, kGroupBytes>(group);
-#pragma GCC unroll 4
-    for (int64_t step = 0; step < kSteps; ++step, inputs += kStep) {
-      const __m512i both = _mm512_load_si512(group + step * kNibbleBytes);
-      __mmask64 fifth[2];
-      std::memcpy(fifth, group + kSteps * kNibbleBytes + step * kBitBytes, sizeof fifth);
-      __m512i first = _mm512_and_si512(both, nibble);
-      __m512i second = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
-      first = _mm512_mask_add_epi8(first, fifth[0], first, fifth_bit);
-      second = _mm512_mask_add_epi8(second, fifth[1], second, fifth_bit);
-      add_products<count>(low, high, first, second, inputs, stride);
+    const Codes fifths = load_codes(group + kSteps * kStepBytes);
+    add_step<0>(dots, group, fifths, inputs, stride);
+    add_step<1>(dots, group, fifths, inputs, stride);
+    add_step<2>(dots, group, fifths, inputs, stride);
+    add_step<3>(dots, group, fifths, inputs, stride);
+#pragma GCC unroll 16
+    for (int r = 0; r < count; ++r) {
+      for (int half = 0; half < kHalves; ++half) dots[r][half].flush();
     }
   }
 #pragma GCC unroll 16
   for (int r = 0; r < count; ++r) {
     const int64_t row = first_row + r;
-    const __m512 row_scale = _mm512_set1_ps(search.rows.scale[row]);
-    const __m512 row_norm = _mm512_set1_ps(search.row_norms[row]);
-    for (int half = 0; half < 2; ++half) {
-      const int64_t output = panel * kPanel + 16 * half;
-      if (output >= search.table.out) continue;
-      const __mmask16 lanes = first_lanes(search.table.out - output);
-      const __m512 scale =
-          _mm512_mul_ps(row_scale, _mm512_maskz_loadu_ps(lanes, search.table.scale + output));
-      const __m512 rests = _mm512_maskz_loadu_ps(lanes, search.rest_norms + output);
-      const Bounds bounds(half ? high[r] : low[r], search.sums[row], row_norm, rests, scale);
-      keep_contenders(search, row, output, lanes, bounds, floors[row], *found);
+    const F32x16 row_scale = splat(search.rows.scale[row]);
+    const F32x16 row_norm = splat(search.row_norms[row]);
+    for (int half = 0; half < kHalves; ++half) {
+      const int64_t output = panel * kPanel + kLanes * half, left = search.table.out - output;
+      if (left <= 0) continue;
+      const F32x16 scale = row_scale * load(search.table.scale + output, left);
+      const F32x16 rests = load(search.rest_norms + output, left);
+      const Bounds bounds(dots[r][half].total(), search.sums[row], row_norm, rests, scale);
+      keep_contenders(search, row, output, left, bounds, floors[row], *found);
     }
   }
 }
 
 // Packs an output's weights into its panel; returns the norm of what the upper bits leave out.
 float pack_output(const Int8Table& table, int64_t output, uint8_t* panel) {
-  const int64_t half = output % kPanel / 16;
+  const int64_t half = output % kPanel / kLanes;
   float squares = 0;
   for (int64_t i = 0; i < table.in; ++i) {
     const uint8_t weight = uint8_t(table.weights[output * table.in + i] + 128);
     uint8_t* group = panel + i / (kStep * kSteps) * kGroupBytes;
-    const int64_t step = i / kStep % kSteps, index = output % 16 * kStep + i % kStep;
-    group[step * kNibbleBytes + index] |= uint8_t((weight >> 3 & 0xF) << 4 * half);
-    uint8_t* fifth = group + kSteps * kNibbleBytes + step * kBitBytes + half * kBitBytes / 2;
-    fifth[index / 8] |= uint8_t((weight >> 7) << index % 8);
+    const int64_t step = i / kStep % kSteps, index = output % kLanes * kStep + i % kStep;
+    group[step * kStepBytes + index] |= uint8_t((weight >> 3 & 0xF) << 4 * half);
+    group[kSteps * kStepBytes + index] |= uint8_t(weight >> 7 << (kHalves * step + half));
     const float rest = float(weight & 7) - kMiddle;
     squares += rest * rest;
   }
@@ -232,9 +237,9 @@ float pack_output(const Int8Table& table, int64_t output, uint8_t* panel) {
 
 PrunedArgmax::PrunedArgmax(const Int8Table& table, const Threads& threads)
     : rest_norms_(table.out) {
-  panel_bytes_ = (table.in + kStep * kSteps - 1) / (kStep * kSteps) * kGroupBytes;
-  packed_ = allocate(panels_of(table.out) * panel_bytes_);
-  threads.each(panels_of(table.out), [&](int64_t panel) {
+  panel_bytes_ = rounded_up_quotient(table.in, kStep * kSteps) * kGroupBytes;
+  packed_ = allocate(rounded_up_quotient(table.out, kPanel) * panel_bytes_);
+  threads.each(rounded_up_quotient(table.out, kPanel), [&](int64_t panel) {
     auto* bytes = reinterpret_cast<uint8_t*>(packed_.get()) + panel * panel_bytes_;
     const int64_t first = panel * kPanel, end = std::min(first + kPanel, table.out);
     for (int64_t o = first; o < end; ++o) rest_norms_[o] = pack_output(table, o, bytes);
@@ -244,14 +249,14 @@ PrunedArgmax::PrunedArgmax(const Int8Table& table, const Threads& threads)
 bool PrunedArgmax::argmax(const QuantizedRows& rows, const Int8Table& table, int64_t* index,
                           float* highest, const Threads& threads) const {
   if (rows.count == 0) return true;
-  const Shares shares(panels_of(table.out), panel_bytes_);
+  const Shares shares(rounded_up_quotient(table.out, kPanel), panel_bytes_);
   Search search(packed_.get(), panel_bytes_, rest_norms_.data(), table, rows, shares.count());
   threads.each(shares.count(), [&](int64_t share) {
     std::vector<float> floors(search.floors.begin(), search.floors.end());
     // One panel stays in the cache for all rows.
     for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1);
          ++panel) {
-      by_parts<SearchPanel>(rows.count, search, panel, floors.data(), &search.found[share]);
+      by_parts<kMaxPrunedRows, SearchPanel>(rows.count, search, panel, floors.data(), &search.found[share]);
     }
     for (int64_t r = 0; r < rows.count; ++r) search.raise(r, floors[r]);
   });

@@ -1,7 +1,5 @@
 #include "kernels/attention.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,14 +7,18 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/vector_math.h"
+#include "kernels/lanes/lanes.h"
 
 namespace edgespec {
 namespace {
 
-constexpr int64_t kLanes = 16;
-constexpr int64_t kMaxRegisters = 4;  // columns of one product, in registers
-constexpr int64_t kMaxRows = 6;       // rows of one product: 24 sums stay in registers
+// 16 · kMaxParts columns and kMaxRows rows of one product: the sums stay in registers.
+#if defined(__AVX512F__) && !defined(EDGESPEC_NO_AVX512)
+constexpr int64_t kMaxParts = 4;
+#else
+constexpr int64_t kMaxParts = 1;
+#endif
+constexpr int64_t kMaxRows = 6;
 constexpr int64_t kKeyTile = 32;      // keys that are transposed together: they stay in the cache
 constexpr int64_t kValueTile = 64;  // values that all queries use together; they stay in the cache
 constexpr int64_t kChunk = 256;     // keys of one softmax part
@@ -43,7 +45,7 @@ class Scratch {
 };
 
 // c [rows, columns] = a [rows, depth] · b [depth, columns], plus c unless `fresh`; one addition
-// after the other along `depth`. `last` are the lanes of a row's last register.
+// after the other along `depth`. Whole multiples of 16 columns of c are written.
 struct Product {
   const float* a;
   int64_t a_stride;
@@ -52,7 +54,7 @@ struct Product {
   int64_t depth;
   float* c;
   int64_t c_stride;
-  __mmask16 last;
+  int64_t columns;
   bool fresh;  // c is not read
 };
 
@@ -67,85 +69,64 @@ template <size_t count, typename Body>
   unrolled(body, std::make_index_sequence<count>());
 }
 
-template <size_t rows, size_t registers>
+template <size_t rows, size_t parts>
 void multiply(const Product& product) {
-  __m512 sums[rows][registers];
+  F32x16 sums[rows][parts];
   unrolled<rows>([&](size_t r) {
     const float* c = product.c + r * product.c_stride;
-    unrolled<registers>([&](size_t i) {
-      sums[r][i] = product.fresh ? _mm512_setzero_ps() : _mm512_loadu_ps(c + i * kLanes);
-    });
+    unrolled<parts>(
+        [&](size_t i) { sums[r][i] = product.fresh ? zeros() : load(c + i * kLanes); });
   });
   const float* a = product.a;
   const float* b = product.b;
+  const int64_t last = product.columns - int64_t(parts - 1) * kLanes;
   for (int64_t k = 0; k < product.depth; ++k, ++a, b += product.b_stride) {
-    __m512 across[registers];
-    unrolled<registers>([&](size_t i) {
-      const __mmask16 lanes = i + 1 < registers ? first_lanes(kLanes) : product.last;
-      across[i] = _mm512_maskz_loadu_ps(lanes, b + i * kLanes);
+    F32x16 across[parts];
+    unrolled<parts>([&](size_t i) {
+      across[i] = load(b + i * kLanes, i + 1 < parts ? kLanes : last);
     });
     unrolled<rows>([&](size_t r) {
-      const __m512 down = _mm512_set1_ps(a[r * product.a_stride]);
-      unrolled<registers>(
-          [&](size_t i) { sums[r][i] = _mm512_fmadd_ps(down, across[i], sums[r][i]); });
+      const F32x16 down = splat(a[r * product.a_stride]);
+      unrolled<parts>([&](size_t i) { sums[r][i] = fma(down, across[i], sums[r][i]); });
     });
   }
   unrolled<rows>([&](size_t r) {
     float* c = product.c + r * product.c_stride;
-    unrolled<registers>([&](size_t i) { _mm512_storeu_ps(c + i * kLanes, sums[r][i]); });
+    unrolled<parts>([&](size_t i) { store(c + i * kLanes, sums[r][i]); });
   });
 }
 
 using Multiply = void (*)(const Product&);
 
-template <size_t rows, size_t... registers>
-constexpr std::array<Multiply, kMaxRegisters> by_registers(std::index_sequence<registers...>) {
-  return {multiply<rows, registers + 1>...};
+template <size_t rows, size_t... parts>
+constexpr std::array<Multiply, kMaxParts> by_parts(std::index_sequence<parts...>) {
+  return {multiply<rows, parts + 1>...};
 }
 
 template <size_t... rows>
-constexpr std::array<std::array<Multiply, kMaxRegisters>, kMaxRows> by_rows(
+constexpr std::array<std::array<Multiply, kMaxParts>, kMaxRows> by_rows(
     std::index_sequence<rows...>) {
-  return {by_registers<rows + 1>(std::make_index_sequence<kMaxRegisters>())...};
+  return {by_parts<rows + 1>(std::make_index_sequence<kMaxParts>())...};
 }
 
 constexpr auto kMultiply = by_rows(std::make_index_sequence<kMaxRows>());
 
-void multiply(int64_t rows, int64_t registers, const Product& product) {
-  kMultiply[rows - 1][registers - 1](product);
+void multiply(int64_t rows, Product product) {
+  const int64_t end = product.columns;
+  for (int64_t first = 0; first < end; first += kMaxParts * kLanes) {
+    product.columns = std::min(end - first, kMaxParts * kLanes);
+    kMultiply[rows - 1][(product.columns - 1) / kLanes](product);
+    product.b += product.columns;
+    product.c += product.columns;
+  }
 }
 
 // Prefetches part `part` of a tile that is split into `parts`.
 void fetch_part(const float* tile, int64_t floats, int64_t part, int64_t parts) {
   const float* end = tile + (part + 1) * floats / parts;
   for (const float* line = tile + part * floats / parts; line < end; line += kLanes) {
-    _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T0);
+    __builtin_prefetch(line);
   }
-}
-
-// Four numbers from each of four rows.
-__m512 gather_four(const float* a, const float* b, const float* c, const float* d) {
-  __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(a));
-  x = _mm512_insertf32x4(x, _mm_loadu_ps(b), 1);
-  x = _mm512_insertf32x4(x, _mm_loadu_ps(c), 2);
-  return _mm512_insertf32x4(x, _mm_loadu_ps(d), 3);
-}
-
-// Four numbers from each of 16 keys, as four registers with one lane for each key.
-void transpose_4x16(const float* const (&keys)[16], int64_t i, float* transposed) {
-  __m512 x[4];
-  unrolled<4>([&](size_t k) {
-    x[k] = gather_four(keys[k] + i, keys[k + 4] + i, keys[k + 8] + i, keys[k + 12] + i);
-  });
-  unrolled<2>([&](size_t half) {
-    const auto pick = [&](__m512 a, __m512 b) {
-      return _mm512_castps_pd(half ? _mm512_unpackhi_ps(a, b) : _mm512_unpacklo_ps(a, b));
-    };
-    const __m512d a = pick(x[0], x[1]), b = pick(x[2], x[3]);
-    float* to = transposed + 2 * half * kKeyTile;
-    _mm512_store_ps(to, _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)));
-    _mm512_store_ps(to + kKeyTile, _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
-  });
 }
 
 // Transposes up to kKeyTile keys [count, size] to [size, kKeyTile]. Columns without a key repeat
@@ -158,8 +139,11 @@ void transpose_keys(const float* keys, int64_t count, int64_t size, float* trans
     fetch_part(keys + first * size, (last + 1 - first) * size, 0, 1);
     const float* columns[kLanes];
     for (int64_t k = 0; k < kLanes; ++k) columns[k] = keys + std::min(first + k, last) * size;
-    for (int64_t i = 0; i < size; i += 4)
-      transpose_4x16(columns, i, transposed + i * kKeyTile + first);
+    for (int64_t i = 0; i < size; i += 4) {
+      F32x16 numbers[4];
+      transpose_4x16(columns, i, numbers);
+      for (int j = 0; j < 4; ++j) store(transposed + (i + j) * kKeyTile + first, numbers[j]);
+    }
   }
 }
 
@@ -184,37 +168,35 @@ struct Partials {
 };
 
 // e^(x - largest); 0 where all scores are -∞.
-__m512 relative_exp(__m512 x, float largest) {
-  return exp(_mm512_sub_ps(x, _mm512_set1_ps(largest == -kInfinity ? 0.0f : largest)));
+F32x16 relative_exp(F32x16 x, float largest) {
+  return exp(x - splat(largest == -kInfinity ? 0.0f : largest));
 }
 
 // Combines a query's chunks: out = sum of weighted values / sum of weights.
 void combine(const Partials& parts, int64_t query, int64_t chunks, int64_t size, float* out) {
   float* largest = parts.largest + query * parts.padded;
   const float* sums = parts.sums + query * parts.padded;
-  __m512 most = _mm512_set1_ps(-kInfinity);
-  for (int64_t c = 0; c < chunks; c += kLanes) {
-    most = _mm512_mask_max_ps(most, first_lanes(chunks - c), most, _mm512_load_ps(largest + c));
-  }
-  const float most_of_all = _mm512_reduce_max_ps(most);
-  __m512 total = _mm512_setzero_ps();
+  F32x16 most = splat(-kInfinity);
+  for_each_16(chunks, [&](int64_t c, int64_t count) {
+    most = max(most, load(largest + c, count, most));
+  });
+  const float most_of_all = largest_of(most);
+  F32x16 total = zeros();
   float* weights = largest;  // reuses the memory
-  for (int64_t c = 0; c < chunks; c += kLanes) {
-    const __mmask16 lanes = first_lanes(chunks - c);
-    const __m512 weight = relative_exp(_mm512_load_ps(largest + c), most_of_all);
-    total = _mm512_mask3_fmadd_ps(weight, _mm512_load_ps(sums + c), total, lanes);
-    _mm512_store_ps(weights + c, weight);
-  }
-  const __m512 divisor = _mm512_set1_ps(_mm512_reduce_add_ps(total));
+  for_each_16(chunks, [&](int64_t c, int64_t count) {
+    const F32x16 weight = relative_exp(load(largest + c), most_of_all);
+    total = fma(first(weight, count), load(sums + c, count), total);
+    store(weights + c, weight);
+  });
+  const F32x16 divisor = splat(sum(total));
   const float* values = parts.values + query * parts.chunks * parts.width;
-  for (int64_t i = 0; i < size; i += kLanes) {
-    __m512 sum = _mm512_setzero_ps();
+  for_each_16(size, [&](int64_t i, int64_t count) {
+    F32x16 weighted = zeros();
     for (int64_t c = 0; c < chunks; ++c) {
-      sum = _mm512_fmadd_ps(_mm512_set1_ps(weights[c]),
-                            _mm512_load_ps(values + c * parts.width + i), sum);
+      weighted = fma(splat(weights[c]), load(values + c * parts.width + i), weighted);
     }
-    _mm512_mask_storeu_ps(out + i, first_lanes(size - i), _mm512_div_ps(sum, divisor));
-  }
+    store(out + i, count, weighted / divisor);
+  });
 }
 
 struct Call {
@@ -227,7 +209,7 @@ struct Call {
   float* out;
 
   int64_t group;  // query heads of a key/value head
-  int64_t width;  // `size` rounded up to whole registers
+  int64_t width;  // `size` rounded up to a multiple of 16
   int64_t rows_per_block;
   const int64_t* order;  // rows by the number of keys that they see; null without candidates
 
@@ -268,13 +250,12 @@ class Block {
 
   // Copies the queries, scaled.
   void load_queries(float* queries) const {
-    const __m512 scale = _mm512_set1_ps(call_.shape.scale);
+    const F32x16 scale = splat(call_.shape.scale);
     for (int64_t q = 0; q < count(); ++q) {
       const float* from = call_.queries + row(q) * call_.query_stride + head(q) * size_;
-      for (int64_t i = 0; i < size_; i += kLanes) {
-        const __m512 part = _mm512_maskz_loadu_ps(first_lanes(size_ - i), from + i);
-        _mm512_store_ps(queries + q * call_.width + i, _mm512_mul_ps(part, scale));
-      }
+      for_each_16(size_, [&](int64_t i, int64_t left) {
+        store(queries + q * call_.width + i, load(from + i, left) * scale);
+      });
     }
   }
 
@@ -345,9 +326,8 @@ class Block {
       if (parts > 1) fetch_part(next, kKeyTile * size_, part, parts);
       const int64_t keys = visible(q + rows - 1, first_key, kKeyTile);
       if (keys == 0) return;
-      multiply(rows, (keys + kLanes - 1) / kLanes,
-               {queries + q * call_.width, call_.width, transposed, kKeyTile, size_,
-                scores + q * kChunk, kChunk, first_lanes(kLanes), true});
+      multiply(rows, {queries + q * call_.width, call_.width, transposed, kKeyTile, size_,
+                      scores + q * kChunk, kChunk, rounded_up(keys, kLanes), true});
     });
   }
 
@@ -358,9 +338,8 @@ class Block {
       transpose_keys(keys_ + call_.own_key(row(q)) * size_, 1, size_, transposed);
       for (int64_t i = q; i < q + call_.group; ++i) {
         alignas(64) float own[kLanes];
-        multiply(1, 1,
-                 {queries + i * call_.width, call_.width, transposed, kKeyTile, size_, own, kLanes,
-                  first_lanes(kLanes), true});
+        multiply(1, {queries + i * call_.width, call_.width, transposed, kKeyTile, size_, own,
+                     kLanes, kLanes, true});
         scores[i * kChunk + seen(q) - 1 - first] = own[0];
       }
     }
@@ -371,28 +350,27 @@ class Block {
     const int64_t keys = visible(query, chunk * kChunk, kChunk);
     if (keys == 0) return;
     if (call_.bias != nullptr) add_bias(query, chunk * kChunk, keys, scores);
-    __m512 most = _mm512_set1_ps(-kInfinity);
-    for (int64_t k = 0; k < keys; k += kLanes) {
-      most = _mm512_mask_max_ps(most, first_lanes(keys - k), most, _mm512_load_ps(scores + k));
-    }
-    const float largest = _mm512_reduce_max_ps(most);
-    __m512 sum = _mm512_setzero_ps();
-    for (int64_t k = 0; k < keys; k += kLanes) {
-      const __m512 weight = relative_exp(_mm512_load_ps(scores + k), largest);
-      sum = _mm512_mask_add_ps(sum, first_lanes(keys - k), sum, weight);
-      _mm512_store_ps(scores + k, weight);
-    }
+    F32x16 most = splat(-kInfinity);
+    for_each_16(keys, [&](int64_t k, int64_t left) {
+      most = max(most, load(scores + k, left, most));
+    });
+    const float largest = largest_of(most);
+    F32x16 total = zeros();
+    for_each_16(keys, [&](int64_t k, int64_t left) {
+      const F32x16 weight = relative_exp(load(scores + k), largest);
+      total = total + first(weight, left);
+      store(scores + k, weight);
+    });
     parts.largest[query * parts.padded + chunk] = largest;
-    parts.sums[query * parts.padded + chunk] = _mm512_reduce_add_ps(sum);
+    parts.sums[query * parts.padded + chunk] = sum(total);
   }
 
   void add_bias(int64_t query, int64_t first_key, int64_t keys, float* scores) const {
     const float* bias =
         call_.bias + first_key + (head(query) * call_.shape.rows + row(query)) * call_.biases();
-    for (int64_t k = 0; k < keys; k += kLanes) {
-      const __m512 part = _mm512_maskz_loadu_ps(first_lanes(keys - k), bias + k);
-      _mm512_store_ps(scores + k, _mm512_add_ps(_mm512_load_ps(scores + k), part));
-    }
+    for_each_16(keys, [&](int64_t k, int64_t left) {
+      store(scores + k, load(scores + k) + load(bias + k, left));
+    });
   }
 
   // A value that a query does not see must not be added even with weight 0: it may be NaN.
@@ -421,13 +399,8 @@ class Block {
                   int64_t end, const float* from, const float* weights,
                   const Partials& parts) const {
     float* to = parts.values + (query * parts.chunks + chunk) * parts.width;
-    for (int64_t i = 0; i < size_; i += kMaxRegisters * kLanes) {
-      const int64_t registers = std::min(kMaxRegisters, (size_ - i + kLanes - 1) / kLanes);
-      multiply(rows, registers,
-               {weights + query * kChunk + begin, kChunk, from + i, size_, end - begin, to + i,
-                parts.chunks * parts.width, first_lanes(size_ - i - (registers - 1) * kLanes),
-                tile == 0 && begin == 0});
-    }
+    multiply(rows, {weights + query * kChunk + begin, kChunk, from, size_, end - begin, to,
+                    parts.chunks * parts.width, size_, tile == 0 && begin == 0});
   }
 
   const Call& call_;

@@ -1,18 +1,16 @@
 #include "kernels/matmul_half.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "kernels/dots/dots.h"
 #include "kernels/panels.h"
-#include "kernels/vector_math.h"
 
 namespace edgespec {
 namespace {
 
-constexpr int64_t kLanes = 16;
-constexpr int64_t kInputBytes = 64;  // of a panel, for each input
+constexpr int64_t kPanel = kLanes * kParts;  // outputs
+constexpr int64_t kInputBytes = 2 * kPanel;  // of a panel, for each input
 
 struct Product {
   const std::byte* packed;
@@ -23,29 +21,8 @@ struct Product {
   float* y;
 };
 
-// One input's weights for a panel's first and last 16 outputs, in float32.
-struct Wide {
-  __m512 low, high;
-};
-
-// In a bfloat16 panel, outputs o and o + 16 share 32 bits, so that one instruction widens each.
-[[gnu::always_inline]] inline Wide widened(const std::byte* weights, BFloat16) {
-  const __m512i both = _mm512_load_si512(weights);
-  const __m512i high = _mm512_and_si512(both, _mm512_set1_epi32(int(0xFFFF0000)));
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16)), _mm512_castsi512_ps(high)};
-}
-
-[[gnu::always_inline]] inline Wide widened(const std::byte* weights, Float16) {
-  const auto* halves = reinterpret_cast<const __m256i*>(weights);
-  return {_mm512_cvtph_ps(_mm256_load_si256(halves)),
-          _mm512_cvtph_ps(_mm256_load_si256(halves + 1))};
-}
-
-// The index of an output's weight among the 32 of one input.
-constexpr int64_t packed_index(int64_t output, BFloat16) {
-  return output % kLanes * 2 + output / kLanes;
-}
-constexpr int64_t packed_index(int64_t output, Float16) { return output; }
+F32x16 widened(const uint16_t* weights, BFloat16) { return load_bfloat16(weights); }
+F32x16 widened(const uint16_t* weights, Float16) { return load_float16(weights); }
 
 // The products of one panel with `count` rows.
 template <typename Half>
@@ -60,27 +37,33 @@ template <typename Half>
 template <int count>
 void MultiplyPanel<Half>::Rows<count>::run(int64_t first_row, const Product& product,
                                            const int64_t& panel) {
-  __m512 low[count], high[count];  // sums of the panel's first and last 16 outputs
+  F32x16 sums[count][kParts];
 #pragma GCC unroll 16
-  for (int r = 0; r < count; ++r) low[r] = high[r] = _mm512_setzero_ps();
+  for (int r = 0; r < count; ++r) {
+    for (int part = 0; part < kParts; ++part) sums[r][part] = zeros();
+  }
   const std::byte* weights = product.packed + panel * product.panel_bytes;
   const float* inputs = product.x + first_row * product.stride;
   for (int64_t i = 0; i < product.in; ++i, weights += kInputBytes) {
     prefetch<count, kInputBytes>(weights);
-    const Wide wide = widened(weights, Half{});
+    F32x16 wide[kParts];
+    for (int part = 0; part < kParts; ++part) {
+      wide[part] = widened(reinterpret_cast<const uint16_t*>(weights) + kLanes * part, Half{});
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < count; ++r) {
-      const __m512 input = _mm512_set1_ps(inputs[r * product.stride + i]);
-      low[r] = _mm512_fmadd_ps(input, wide.low, low[r]);
-      high[r] = _mm512_fmadd_ps(input, wide.high, high[r]);
+      const F32x16 input = splat(inputs[r * product.stride + i]);
+      for (int part = 0; part < kParts; ++part) {
+        sums[r][part] = fma(input, wide[part], sums[r][part]);
+      }
     }
   }
 #pragma GCC unroll 16
   for (int r = 0; r < count; ++r) {
-    float* y = product.y + (first_row + r) * product.out + panel * kPanel;
-    const int64_t left = product.out - panel * kPanel;
-    _mm512_mask_storeu_ps(y, first_lanes(left), low[r]);
-    if (left > kLanes) _mm512_mask_storeu_ps(y + kLanes, first_lanes(left - kLanes), high[r]);
+    for (int part = 0; part < kParts; ++part) {
+      const int64_t column = panel * kPanel + kLanes * part, left = product.out - column;
+      if (left > 0) store(product.y + (first_row + r) * product.out + column, left, sums[r][part]);
+    }
   }
 }
 
@@ -89,12 +72,12 @@ void MultiplyPanel<Half>::Rows<count>::run(int64_t first_row, const Product& pro
 template <typename Half>
 PackedHalf<Half>::PackedHalf(const Half* weights, int64_t in, int64_t out)
     : in_(in), out_(out), panel_bytes_(in * kInputBytes) {
-  packed_ = allocate(panels_of(out) * panel_bytes_);
+  packed_ = allocate(rounded_up_quotient(out, kPanel) * panel_bytes_);
   auto* panel = reinterpret_cast<uint16_t*>(packed_.get());
   for (int64_t first = 0; first < out; first += kPanel, panel += in * kPanel) {
     for (int64_t o = 0; o < std::min(kPanel, out - first); ++o) {
       const Half* row = weights + (first + o) * in;
-      for (int64_t i = 0; i < in; ++i) panel[i * kPanel + packed_index(o, Half{})] = row[i].bits;
+      for (int64_t i = 0; i < in; ++i) panel[i * kPanel + o] = row[i].bits;
     }
   }
 }
@@ -109,12 +92,12 @@ void PackedHalf<Half>::multiply(const float* x, int64_t count, float* y,
   rows.resize(static_cast<size_t>(count * stride));
   for (int64_t r = 0; r < count; ++r) std::copy_n(x + r * in_, in_, rows.data() + r * stride);
   const Product product{packed_.get(), panel_bytes_, in_, out_, rows.data(), stride, y};
-  const Shares shares(panels_of(out_), panel_bytes_);
+  const Shares shares(rounded_up_quotient(out_, kPanel), panel_bytes_);
   threads.each(shares.count(), [&](int64_t share) {
     // One panel stays in the cache for all rows.
     for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1);
          ++panel) {
-      by_parts<MultiplyPanel<Half>::template Rows>(count, product, panel);
+      by_parts<kMaxRows, MultiplyPanel<Half>::template Rows>(count, product, panel);
     }
   });
 }

@@ -13,7 +13,7 @@
 
 namespace edgespec {
 
-// Weights [out, in], packed in panels of 32 outputs; `Half` is Float16 or BFloat16.
+// Weights [out, in], packed in panels; `Half` is Float16 or BFloat16.
 template <typename Half>
 class PackedHalf {
  public:

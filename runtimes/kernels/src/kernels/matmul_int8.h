@@ -13,7 +13,7 @@
 
 namespace edgespec {
 
-// 8-bit weights [in, out], packed in panels of 32 outputs.
+// 8-bit weights [in, out], packed in panels.
 class PackedInt8 {
  public:
   // Weight (i, o) is weights[i * in_step + o * out_step].

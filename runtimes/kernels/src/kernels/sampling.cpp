@@ -1,36 +1,23 @@
 #include "kernels/sampling.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <bit>
+#include <limits>
 #include <utility>
 #include <vector>
 
-#include "kernels/vector_math.h"
+#include "kernels/lanes/lanes.h"
 
 namespace edgespec {
 namespace {
 
 constexpr int64_t kBlock = 256;  // weights that a draw adds up before it looks at each
 
-// A sum in float64, of 16 numbers at a time.
-struct Sum {
-  __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
-
-  void add(__m512 x) {
-    low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
-    high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)));
-  }
-  double total() const { return _mm512_reduce_add_pd(_mm512_add_pd(low, high)); }
-};
-
 double sum(const float* x, int64_t count) {
-  Sum sum;
-  for (int64_t i = 0; i < count; i += 16) {
-    sum.add(_mm512_maskz_loadu_ps(first_lanes(count - i), x + i));
-  }
-  return sum.total();
+  F64Sums sums;
+  for_each_16(count, [&](int64_t i, int64_t left) { sums.add(load(x + i, left)); });
+  return sums.total();
 }
 
 struct Weight {
@@ -42,53 +29,51 @@ struct Weight {
 double collect(const float* weights, int64_t count, float least, std::vector<Weight>& found) {
   found.clear();
   double sum = 0;
-  for (int64_t i = 0; i < count; i += 16) {
-    const __mmask16 lanes = first_lanes(count - i);
-    const __m512 part = _mm512_maskz_loadu_ps(lanes, weights + i);
-    uint32_t kept = _mm512_mask_cmp_ps_mask(lanes, part, _mm512_set1_ps(least), _CMP_GE_OQ);
+  for_each_16(count, [&](int64_t i, int64_t left) {
+    const uint32_t all = bits_of(first_lanes(left));
+    uint32_t kept = ~bits_of(load(weights + i, left) < splat(least)) & all;
     for (; kept; kept &= kept - 1) {
-      const int64_t index = i + __builtin_ctz(kept);
+      const int64_t index = i + std::countr_zero(kept);
       found.push_back({weights[index], index});
       sum += weights[index];
     }
-  }
+  });
   return sum;
 }
 
 }  // namespace
 
 int64_t largest(const float* x, int64_t count) {
-  __m512 largest = _mm512_set1_ps(x[0]);
-  __m512i index = _mm512_setzero_si512();
-  __m512i here = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  for (int64_t i = 0; i < count; i += 16) {
-    const __mmask16 lanes = first_lanes(count - i);
-    const __m512 part = _mm512_mask_loadu_ps(largest, lanes, x + i);
-    const __mmask16 nan = _mm512_cmp_ps_mask(part, part, _CMP_UNORD_Q);
-    if (nan) return i + __builtin_ctz(nan);
-    const __mmask16 larger = _mm512_cmp_ps_mask(part, largest, _CMP_GT_OQ);
-    largest = _mm512_mask_mov_ps(largest, larger, part);
-    index = _mm512_mask_mov_epi32(index, larger, here);
-    here = _mm512_add_epi32(here, _mm512_set1_epi32(16));
+  F32x16 largest = splat(x[0]);
+  I32x16 index = splat_int(0);
+  I32x16 here = lane_indices();
+  for (int64_t i = 0; i < count; i += kLanes, here = here + splat_int(kLanes)) {
+    const F32x16 part = load(x + i, count - i, largest);
+    const uint32_t nan = bits_of(is_nan(part));
+    if (nan) return i + std::countr_zero(nan);
+    const M16 larger = largest < part;
+    largest = select(larger, part, largest);
+    index = select(larger, here, index);
   }
   // Of the lanes that hold the maximum, the lowest index.
-  const __m512 best = _mm512_set1_ps(_mm512_reduce_max_ps(largest));
-  const __mmask16 equal = _mm512_cmp_ps_mask(largest, best, _CMP_EQ_OQ);
-  return _mm512_mask_reduce_min_epi32(equal, index);
+  uint32_t equal = bits_of(largest == splat(largest_of(largest)));
+  std::array<int32_t, kLanes> indices;
+  store(indices.data(), index);
+  int32_t lowest = std::numeric_limits<int32_t>::max();
+  for (; equal; equal &= equal - 1) lowest = std::min(lowest, indices[std::countr_zero(equal)]);
+  return lowest;
 }
 
 double weigh(const float* x, int64_t count, float highest, float inverse_temperature,
              float* weights) {
-  const __m512 top = _mm512_set1_ps(highest), factor = _mm512_set1_ps(inverse_temperature);
-  Sum sum;
-  for (int64_t i = 0; i < count; i += 16) {
-    const __mmask16 lanes = first_lanes(count - i);
-    const __m512 below = _mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, x + i), top);
-    const __m512 weight = _mm512_maskz_mov_ps(lanes, exp(_mm512_mul_ps(below, factor)));
-    sum.add(weight);
-    _mm512_mask_storeu_ps(weights + i, lanes, weight);
-  }
-  return sum.total();
+  const F32x16 top = splat(highest), factor = splat(inverse_temperature);
+  F64Sums sums;
+  for_each_16(count, [&](int64_t i, int64_t left) {
+    const F32x16 weight = first(exp((load(x + i, left) - top) * factor), left);
+    sums.add(weight);
+    store(weights + i, left, weight);
+  });
+  return sums.total();
 }
 
 int64_t nucleus(const float* x, int64_t count, float highest, float inverse_temperature,
@@ -98,10 +83,9 @@ int64_t nucleus(const float* x, int64_t count, float highest, float inverse_temp
   // than the share.
   const double enough = total * (share + std::min(1e-3, (1 - share) / 2));
   thread_local std::vector<Weight> heavy;
-  float reach = 4;  // the bound is e^-reach
-  while (collect(weights, count, std::exp(-reach), heavy) <= enough &&
-         int64_t(heavy.size()) != count) {
-    reach *= 1.5f;
+  float bound = 0.018f;
+  while (collect(weights, count, bound, heavy) <= enough && int64_t(heavy.size()) != count) {
+    bound *= bound;  // 0 after six times
   }
   std::sort(heavy.begin(), heavy.end(), [](const Weight& a, const Weight& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.index < b.index;
@@ -148,12 +132,9 @@ int64_t draw(const float* weights, int64_t count, double uniform) {
 
 void excess(const float* p, int64_t count, float factor, const float* q, const int64_t* indices,
             int64_t shared, float* left) {
-  const __m512 times = _mm512_set1_ps(factor);
-  for (int64_t i = 0; i < count; i += 16) {
-    const __mmask16 lanes = first_lanes(count - i);
-    _mm512_mask_storeu_ps(left + i, lanes,
-                          _mm512_mul_ps(times, _mm512_maskz_loadu_ps(lanes, p + i)));
-  }
+  for_each_16(count, [&](int64_t i, int64_t here) {
+    store(left + i, here, splat(factor) * load(p + i, here));
+  });
   for (int64_t i = 0; i < shared; ++i) {
     if (indices[i] >= 0 && indices[i] < count)
       left[indices[i]] = std::max(0.0f, left[indices[i]] - q[i]);

@@ -27,4 +27,13 @@ int64_t draw(const float* weights, int64_t count, double uniform);
 void excess(const float* p, int64_t count, float factor, const float* q, const int64_t* indices,
             int64_t shared, float* left);
 
+// These functions, as one library gives them to another.
+struct SamplingTable {
+  decltype(edgespec::largest)* largest;
+  decltype(edgespec::weigh)* weigh;
+  decltype(edgespec::nucleus)* nucleus;
+  decltype(edgespec::draw)* draw;
+  decltype(edgespec::excess)* excess;
+};
+
 }  // namespace edgespec

@@ -1,13 +1,16 @@
-// Registers the operators with a session, and says whether this processor can run them.
+// What the library of one target shows: its operators, for a session, and its sampling arithmetic.
 #include <map>
 #include <mutex>
 #include <string>
 
+#include "kernels/sampling.h"
 #include "ops/attention_ops.h"
 #include "ops/fused_blocks.h"
 #include "ops/half_ops.h"
 #include "ops/head_op.h"
-#include "ops/int8_ops.h"
+#include "ops/product_ops.h"
+#include "ops/row_ops.h"
+#include "ort/export.h"
 #include "ort/op.h"
 #include "schema/operators.h"
 
@@ -52,25 +55,25 @@ OrtStatus* refuse(const OrtApiBase* base) {
 extern "C" {
 
 // ONNX Runtime calls this when a session is given this library.
-__attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(OrtSessionOptions* options,
-                                                                    const OrtApiBase* base) {
+EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
   using namespace edgespec;
   const OrtApi* api = base->GetApi(ORT_API_VERSION);
   if (api == nullptr) return refuse(base);
   OrtCustomOpDomain* domain = nullptr;
   OrtStatus* status =
       domain_of<Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul,
-                HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate, RotaryTreeAttention,
-                BiasedTreeAttention, SourceAttention, RotaryAttentionBlock, BiasedAttentionBlock,
-                CrossAttentionBlock, SiluFeedForwardBlock, GeluFeedForwardBlock,
-                ReluFeedForwardBlock>(api, &domain);
+                Int4MatMul, RMSNormInt4MatMul, HadamardInt4MatMul, HadamardRotation, Int8Embedding,
+                Int8Head, SiluGate, GeluGate, RotaryTreeAttention, BiasedTreeAttention,
+                SourceAttention, RotaryAttentionBlock, BiasedAttentionBlock, CrossAttentionBlock,
+                SiluFeedForwardBlock, GeluFeedForwardBlock, ReluFeedForwardBlock,
+                Int4RotaryAttentionBlock, Int4BiasedAttentionBlock, Int4CrossAttentionBlock,
+                Int4SiluFeedForwardBlock, Int4GeluFeedForwardBlock, Int4ReluFeedForwardBlock>(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 
-__attribute__((visibility("default"))) int edgespec_kernels_run_here() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vnni");
+EDGESPEC_EXPORT const edgespec::SamplingTable* edgespec_sampling() {
+  using namespace edgespec;
+  static const SamplingTable table{largest, weigh, nucleus, draw, excess};
+  return &table;
 }
 }

@@ -1,13 +1,17 @@
-// The Python module `edgespec_kernels._sampling`: kernels/sampling.h for arrays with the buffer
-// protocol. With ctypes, a call would take longer than the computation.
+// The Python module `edgespec_kernels._sampling`: the chosen target's kernels/sampling.h for arrays
+// with the buffer protocol. With ctypes, a call would take longer than the computation.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <cstring>
+#include <string>
 
+#include "dispatch/target.h"
 #include "kernels/sampling.h"
 
 namespace {
+
+const edgespec::SamplingTable* kernels = nullptr;  // of the chosen target
 
 // A contiguous buffer of numbers of type T; `held` is false, with a Python error set, if it is not.
 template <typename T>
@@ -49,7 +53,7 @@ PyObject* wrong_call() {
 PyObject* largest(PyObject*, PyObject* row) {
   const Floats x(row);
   if (!x.held || !x.count()) return wrong_call();
-  return PyLong_FromLongLong(edgespec::largest(x.data(), x.count()));
+  return PyLong_FromLongLong(kernels->largest(x.data(), x.count()));
 }
 
 PyObject* weigh(PyObject*, PyObject* arguments) {
@@ -60,7 +64,7 @@ PyObject* weigh(PyObject*, PyObject* arguments) {
   const Floats x(row), weights(out, PyBUF_WRITABLE);
   if (!x.held || !weights.held || weights.count() != x.count()) return wrong_call();
   return PyFloat_FromDouble(
-      edgespec::weigh(x.data(), x.count(), highest, inverse_temperature, weights.data()));
+      kernels->weigh(x.data(), x.count(), highest, inverse_temperature, weights.data()));
 }
 
 PyObject* nucleus(PyObject*, PyObject* arguments) {
@@ -77,7 +81,7 @@ PyObject* nucleus(PyObject*, PyObject* arguments) {
       indices.count() != x.count()) {
     return wrong_call();
   }
-  return PyLong_FromLongLong(edgespec::nucleus(x.data(), x.count(), highest, inverse_temperature,
+  return PyLong_FromLongLong(kernels->nucleus(x.data(), x.count(), highest, inverse_temperature,
                                                share, indices.data(), weights.data()));
 }
 
@@ -87,7 +91,7 @@ PyObject* draw(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "Od", &row, &uniform)) return nullptr;
   const Floats weights(row);
   if (!weights.held || !weights.count()) return wrong_call();
-  return PyLong_FromLongLong(edgespec::draw(weights.data(), weights.count(), uniform));
+  return PyLong_FromLongLong(kernels->draw(weights.data(), weights.count(), uniform));
 }
 
 PyObject* excess(PyObject*, PyObject* arguments) {
@@ -100,7 +104,7 @@ PyObject* excess(PyObject*, PyObject* arguments) {
       indices.count() != q.count()) {
     return wrong_call();
   }
-  edgespec::excess(p.data(), p.count(), factor, q.data(), indices.data(), q.count(), left.data());
+  kernels->excess(p.data(), p.count(), factor, q.data(), indices.data(), q.count(), left.data());
   Py_RETURN_NONE;
 }
 
@@ -120,4 +124,10 @@ PyModuleDef module = {
 }  // namespace
 
 // NOLINTNEXTLINE(bugprone-reserved-identifier): Python looks for this name.
-PyMODINIT_FUNC PyInit__sampling() { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__sampling() {
+  std::string problem;
+  void* table = edgespec::chosen_function("edgespec_sampling", problem);
+  if (table == nullptr) return PyErr_SetString(PyExc_ImportError, problem.c_str()), nullptr;
+  kernels = reinterpret_cast<const edgespec::SamplingTable* (*)()>(table)();
+  return PyModule_Create(&module);
+}

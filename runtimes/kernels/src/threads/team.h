@@ -6,8 +6,6 @@
 // that it reads memory in one stream, and then takes pieces from the ranges of others.
 #pragma once
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -136,9 +134,18 @@ class Team {
     }
   }
 
+  // Tells the processor that this thread spins.
+  static void pause() {
+#if defined(__x86_64__) || defined(_M_X64)
+    __builtin_ia32_pause();
+#else
+    asm volatile("yield");
+#endif
+  }
+
   static void wait(int& spins) {
     if (++spins < kSpins) {
-      _mm_pause();
+      pause();
     } else {
       std::this_thread::yield();
     }

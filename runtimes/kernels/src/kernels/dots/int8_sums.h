@@ -1,0 +1,53 @@
+// Sums of 8-bit products for processors whose dot products take any 8-bit weights: a step is 4
+// inputs of 16 outputs for each part of a panel.
+#pragma once
+
+#include "kernels/rows.h"
+
+namespace edgespec {
+
+constexpr int64_t kInt8Step = 4;  // inputs that are packed together
+
+// The index of a weight within its step of a panel.
+constexpr int64_t packed_int8_index(int64_t output, int64_t input) {
+  return output * kInt8Step + input;
+}
+
+// Rows as the products read them.
+class Int8Inputs {
+ public:
+  explicit Int8Inputs(const QuantizedRows& rows) : stride(rows.stride), first_(rows.row(0)) {}
+  const int8_t* row(int64_t r) const { return first_ + r * stride; }
+
+  const int64_t stride;
+
+ private:
+  const int8_t* first_;
+};
+
+// The sums of one panel for `count` rows.
+template <int count>
+class Int8Sums {
+ public:
+  EDGESPEC_INLINE void begin(const int32_t* values) {
+#pragma GCC unroll 16
+    for (int r = 0; r < count; ++r) {
+      for (int part = 0; part < kParts; ++part) dots_[r][part].begin(values[r]);
+    }
+  }
+  EDGESPEC_INLINE void add_step(const std::byte* weights, const int8_t* inputs, int64_t stride) {
+    Codes codes[kParts];
+    for (int part = 0; part < kParts; ++part) codes[part] = load_codes(weights + 64 * part);
+#pragma GCC unroll 16
+    for (int r = 0; r < count; ++r) {
+      const Quad four = load_quad(inputs + r * stride);
+      for (int part = 0; part < kParts; ++part) dots_[r][part].add(codes[part], four);
+    }
+  }
+  EDGESPEC_INLINE I32x16 total(int row, int part) const { return dots_[row][part].total(); }
+
+ private:
+  Dots dots_[count][kParts];
+};
+
+}  // namespace edgespec
