@@ -1,11 +1,11 @@
 """Rounding to 4 bits: grids by search, and codes whose errors later weights take up (GPTQ).
 
 A group of weights is on the grid code · scale + minimum, with codes from 0 to 15. A product
-computes X · wᵀ. Rounding w to v costs |X (w − v)ᵀ|² = (w − v) H (w − v)ᵀ with the second moments H = XᵀX of
-its inputs. Frantar et al. (2022, arXiv 2210.17323) round one input after the other and move the
-others, so that they take up the error: with the Cholesky factor U of the inverse of H, the error e
-of input i adds −e · U[i, j] / U[i, i] to each later weight j. Everything here is numpy; one matrix
-is in memory at a time.
+computes X · wᵀ. Rounding w to v costs |X (w − v)ᵀ|² = (w − v) H (w − v)ᵀ with the second moments
+H = XᵀX of its inputs. Frantar et al. (2022, arXiv 2210.17323) round one input after the other and
+move the others, so that they take up the error: with the Cholesky factor U of the inverse of H, the
+error e of input i adds −e · U[i, j] / U[i, i] to each later weight j. Everything here is numpy; one
+matrix is in memory at a time.
 """
 
 from __future__ import annotations
