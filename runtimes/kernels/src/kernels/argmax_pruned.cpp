@@ -256,7 +256,8 @@ bool PrunedArgmax::argmax(const QuantizedRows& rows, const Int8Table& table, int
     // One panel stays in the cache for all rows.
     for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1);
          ++panel) {
-      by_parts<kMaxPrunedRows, SearchPanel>(rows.count, search, panel, floors.data(), &search.found[share]);
+      by_parts<kMaxPrunedRows, SearchPanel>(rows.count, search, panel, floors.data(),
+                                            &search.found[share]);
     }
     for (int64_t r = 0; r < rows.count; ++r) search.raise(r, floors[r]);
   });
