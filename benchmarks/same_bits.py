@@ -40,7 +40,7 @@ ENDINGS = (
 )
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {"temperature": 0.0},
-    # γ "auto" depends on measured costs, and the length of rounds on it, and random numbers on that.
+    # γ "auto" depends on measured costs, and random numbers depend on the length of rounds.
     "sampled": {"temperature": 0.8, "top_p": 0.95, "seed": 7, "draft": "model", "gamma": 3},
 }
 PROMPTS = [f"{subject} {ending}" for subject in SUBJECTS for ending in ENDINGS]  # 200

@@ -111,6 +111,7 @@ CACHED = (
 PRESENT = (_floats("present_key", 1, *CACHE), _floats("present_value", 1, *CACHE))
 ANGLES = (_floats("cos", 1, "m", "half_size"), _floats("sin", 1, "m", "half_size"))
 BIAS = (_floats("bias", 1, "heads", "m", "keys"),)
+ENCODER_BIAS = (_floats("bias", 1, "heads", "m", "m"),)
 SOURCE = tuple(_floats(name, 1, "kv_heads", "source", "size") for name in ("key", "value"))
 ATTENDED = _floats("y", "m", "q_width")
 
@@ -157,6 +158,7 @@ OPERATORS = {
     for operator in (
         _float_matmul("Float16MatMul", ir.DataType.FLOAT16),
         _float_matmul("BFloat16MatMul", ir.DataType.BFLOAT16),
+        Operator("RMSNorm", (X, NORM), (BLOCK_OUTPUT,), RMS_NORM),
         Operator("Int8MatMul", (X, *WEIGHTS), (Y,)),
         Operator("RMSNormInt8MatMul", (X, NORM, *WEIGHTS), (Y,), STATIC_SCALE),
         Operator("HadamardInt8MatMul", (X, HADAMARD, *WEIGHTS), (Y,), ROTATION),
@@ -179,6 +181,7 @@ OPERATORS = {
         _self_attention("RotaryTreeAttention", ANGLES),
         _self_attention("BiasedTreeAttention", BIAS),
         Operator("SourceAttention", (QKV[0], *SOURCE), (ATTENDED,), HEADS),
+        Operator("EncoderAttention", (*QKV, *ENCODER_BIAS), (ATTENDED,), HEADS),
         _self_attention_block("RotaryAttentionBlock", ANGLES),
         _self_attention_block("BiasedAttentionBlock", BIAS),
         Operator(

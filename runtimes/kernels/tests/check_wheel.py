@@ -1,6 +1,6 @@
 """Checks an installed wheel: the library is loaded by ONNX Runtime, and a kernel runs.
 
-    python check_wheel.py [TARGET]      TARGET: the instruction set that must be in use
+python check_wheel.py [TARGET]      TARGET: the instruction set that must be in use
 """
 
 from __future__ import annotations

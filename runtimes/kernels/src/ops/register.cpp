@@ -9,6 +9,7 @@
 #include "ops/half_ops.h"
 #include "ops/head_op.h"
 #include "ops/int8_ops.h"
+#include "ops/norm_op.h"
 #include "ort/export.h"
 #include "ort/op.h"
 #include "schema/operators.h"
@@ -62,9 +63,9 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
   OrtStatus* status =
       domain_of<Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul,
                 HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate, RotaryTreeAttention,
-                BiasedTreeAttention, SourceAttention, RotaryAttentionBlock, BiasedAttentionBlock,
-                CrossAttentionBlock, SiluFeedForwardBlock, GeluFeedForwardBlock,
-                ReluFeedForwardBlock>(api, &domain);
+                BiasedTreeAttention, SourceAttention, EncoderAttention, RMSNorm,
+                RotaryAttentionBlock, BiasedAttentionBlock, CrossAttentionBlock,
+                SiluFeedForwardBlock, GeluFeedForwardBlock, ReluFeedForwardBlock>(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 
