@@ -56,60 +56,17 @@ from edgespec_export.operators.norm_ops import RMS_NORM
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
 from edgespec_runtimes.ort.session import open_session
+from operator_calls import one_call, rows_of
 
 SamplingKernels = type(vocab_ops_for(np.zeros(1, np.float32)))
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
+INT8_BLOCKS = {
+    block.inner.name: block for block in FUSED_BLOCKS if block.opening is RMS_NORM_INT8_MATMUL
+}
 MANY = 40  # rows: more than one thread prepares, and not a multiple of a tile
 SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
-
-
-@pytest.fixture
-def called(tmp_path, monkeypatch):
-    """Calls a function on inputs, by its kernel or by its body.
-
-    The arrays in `fixed` are constants of the graph; the kernel packs them when it is loaded.
-    """
-    sessions = {}
-
-    def call(function, inputs, fixed, *, kernel=True, threads=2, **attributes):
-        key = (kernel, threads, *(id(value) for value in fixed.values()))
-        if key not in sessions:
-            path = tmp_path / f"{len(sessions)}.onnx"
-            ir.save(one_call(function, inputs, fixed, attributes), path)
-            monkeypatch.setenv(SWITCH, "1" if kernel else "0")
-            sessions[key] = open_session(path, Device(threads)), fixed
-        return sessions[key][0].run(None, inputs)
-
-    return call
-
-
-def one_call(function, inputs, fixed, attributes) -> ir.Model:
-    g = Graph("one call", None)
-    values = {
-        name: g.input(name, value.dtype, [None] * value.ndim) for name, value in inputs.items()
-    }
-    values |= {name: g.constant(value, value.dtype) for name, value in fixed.items()}
-    results = g.call(function, *(values[name] for name in function.inputs), **attributes)
-    types = [np.float32, np.int64, np.float32, np.float32]
-    types = types if function is INT8_HEAD else [np.float32] * 3
-    for index, (result, dtype) in enumerate(zip(results, types, strict=False)):
-        rank = 4 if index and function is not INT8_HEAD else 2
-        g.output(f"result {index}", result, dtype, [None] * rank)
-    return g.model()
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(7)
-
-
-def rows_of(rng, count, width):
-    """Rows of very different sizes, one of them all zeros."""
-    rows = rng.normal(size=(count, width)) * 10.0 ** rng.integers(-3, 4, (count, 1))
-    rows[count // 2] = 0
-    return rows.astype(np.float32)
 
 
 def weights_of(rng, width, out):
@@ -647,7 +604,7 @@ def cached_parts(rng, count, shape, complete):
 
 def block_inputs(rng, inner, count):
     """A fused block, found by its inner operator, with inputs, constants and attributes."""
-    fused = FUSED_BLOCKS[inner]
+    fused = INT8_BLOCKS[inner]
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
     if fused.closing is INT8_MATMUL:
@@ -1150,7 +1107,7 @@ BODIES = [
             {n: [1] * fused.columns if n == "widths" else 1.0 for n in fused.whole.attributes},
             f"RMSNormInt8MatMul {'Split ' * (fused.columns > 1)}{inner} {fused.closing.name} Add",
         )
-        for inner, fused in FUSED_BLOCKS.items()
+        for inner, fused in INT8_BLOCKS.items()
     ),
 ]
 

@@ -16,6 +16,7 @@
 #include "kernels/attention.h"
 #include "kernels/lanes/lanes.h"
 #include "kernels/matmul_half.h"
+#include "kernels/matmul_int4.h"
 #include "kernels/matmul_int8.h"
 #include "kernels/rows.h"
 #include "kernels/sampling.h"
@@ -252,6 +253,29 @@ void half_products(const char* name) {
   }
 }
 
+void int4_products() {
+  Digest digest("int4 product");
+  for (const int64_t groups : {1, 2, 5, 18}) {
+    const int64_t in = groups * kInt4Group;
+    for (const int64_t out : {1, 31, 48, 200}) {
+      std::vector<uint8_t> codes(static_cast<size_t>(out * in / 2));
+      for (uint8_t& code : codes) code = static_cast<uint8_t>(random_bits() >> 56);
+      std::vector<Float16> scale(static_cast<size_t>(out * groups));
+      for (Float16& one : scale) one = random_weight(Float16{});
+      const PackedInt4 packed(codes.data(), scale.data(), groups, out);
+      for (const int64_t count : kCounts) {
+        const auto rows = quantized(rows_of_all_kinds(count, in), count, in);
+        const auto added = floats(count * out);
+        std::vector<float> y(added.size());
+        for (const float* sum : {static_cast<const float*>(nullptr), added.data()}) {
+          packed.multiply(rows, sum, y.data(), kOneThread);
+          digest.add(y);
+        }
+      }
+    }
+  }
+}
+
 // A table in which output 7 * r + 3 stands out for row r, so that pruning succeeds.
 void arg_maxima() {
   Digest digest("pruned argmax");
@@ -359,4 +383,5 @@ int main() {
   arg_maxima();
   attention();
   sampling();
+  int4_products();
 }

@@ -8,8 +8,9 @@
 #include "ops/fused_blocks.h"
 #include "ops/half_ops.h"
 #include "ops/head_op.h"
-#include "ops/int8_ops.h"
 #include "ops/norm_op.h"
+#include "ops/product_ops.h"
+#include "ops/row_ops.h"
 #include "ort/export.h"
 #include "ort/op.h"
 #include "schema/operators.h"
@@ -62,10 +63,13 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
   OrtCustomOpDomain* domain = nullptr;
   OrtStatus* status =
       domain_of<Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul,
-                HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate, RotaryTreeAttention,
-                BiasedTreeAttention, SourceAttention, EncoderAttention, RMSNorm,
-                RotaryAttentionBlock, BiasedAttentionBlock, CrossAttentionBlock,
-                SiluFeedForwardBlock, GeluFeedForwardBlock, ReluFeedForwardBlock>(api, &domain);
+                Int4MatMul, RMSNormInt4MatMul, HadamardInt4MatMul, HadamardRotation, Int8Embedding,
+                Int8Head, SiluGate, GeluGate, RotaryTreeAttention, BiasedTreeAttention,
+                SourceAttention, EncoderAttention, RMSNorm, RotaryAttentionBlock,
+                BiasedAttentionBlock, CrossAttentionBlock, SiluFeedForwardBlock,
+                GeluFeedForwardBlock, ReluFeedForwardBlock, Int4RotaryAttentionBlock,
+                Int4BiasedAttentionBlock, Int4CrossAttentionBlock, Int4SiluFeedForwardBlock,
+                Int4GeluFeedForwardBlock, Int4ReluFeedForwardBlock>(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 
