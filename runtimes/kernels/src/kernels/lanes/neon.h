@@ -145,6 +145,10 @@ EDGESPEC_INLINE F32x16 as_floats(I32x16 x) {
 EDGESPEC_INLINE I32x16 as_ints(F32x16 x) {
   return by_register<I32x16>([](auto p) { return vreinterpretq_s32_f32(p); }, x);
 }
+// y · 2^power, where that is a normal number: the exponent is in the bits from 23 on.
+EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
+  return as_floats(as_ints(y) + shift_left<23>(to_ints(power)));
+}
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) {
   vst1q_s32(y, x.a);
   vst1q_s32(y + 4, x.b);
