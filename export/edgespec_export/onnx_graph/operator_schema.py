@@ -121,6 +121,7 @@ CACHED = (
 PRESENT = (_floats("present_key", 1, *CACHE), _floats("present_value", 1, *CACHE))
 ANGLES = (_floats("cos", 1, "m", "half_size"), _floats("sin", 1, "m", "half_size"))
 BIAS = (_floats("bias", 1, "heads", "m", "keys"),)
+ENCODER_BIAS = (_floats("bias", 1, "heads", "m", "m"),)
 SOURCE = tuple(_floats(name, 1, "kv_heads", "source", "size") for name in ("key", "value"))
 ATTENDED = _floats("y", "m", "q_width")
 
@@ -244,6 +245,7 @@ OPERATORS = {
     for operator in (
         _float_matmul("Float16MatMul", ir.DataType.FLOAT16),
         _float_matmul("BFloat16MatMul", ir.DataType.BFLOAT16),
+        Operator("RMSNorm", (X, NORM), (BLOCK_OUTPUT,), RMS_NORM),
         *_products(INT8_WEIGHTS),
         Operator("HadamardInt8MatMul", (X, HADAMARD, *INT8_WEIGHTS.tensors), (Y,), ROTATION),
         Operator("HadamardRotation", (X, HADAMARD), (BLOCK_OUTPUT,), ROTATION),
@@ -265,6 +267,7 @@ OPERATORS = {
         _self_attention("RotaryTreeAttention", ANGLES),
         _self_attention("BiasedTreeAttention", BIAS),
         Operator("SourceAttention", (QKV[0], *SOURCE), (ATTENDED,), HEADS),
+        Operator("EncoderAttention", (*QKV, *ENCODER_BIAS), (ATTENDED,), HEADS),
         *_fused_blocks(INT8_WEIGHTS),
         *_products(INT4_WEIGHTS),
         *_fused_blocks(INT4_WEIGHTS),

@@ -129,7 +129,7 @@ class CrossAttentionBlockOf : AttentionBlock<Table> {
     const Rows queries{opened, rows, q_width, q_width};
     const auto source = SourceCall::of<Schema>(call, this->heads_, queries, shapes);
     this->run(call, x.data, shapes, normed, opened, attended,
-        [&](const Threads& threads) { source.attend(attended, threads); });
+              [&](const Threads& threads) { source.attend(attended, threads); });
   }
 
  private:

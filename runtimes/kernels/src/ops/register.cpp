@@ -8,6 +8,7 @@
 #include "ops/fused_blocks.h"
 #include "ops/half_ops.h"
 #include "ops/head_op.h"
+#include "ops/norm_op.h"
 #include "ops/product_ops.h"
 #include "ops/row_ops.h"
 #include "ort/export.h"
@@ -64,10 +65,11 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
       domain_of<Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul,
                 Int4MatMul, RMSNormInt4MatMul, HadamardRotation, Int8Embedding,
                 Int8Head, SiluGate, GeluGate, RotaryTreeAttention, BiasedTreeAttention,
-                SourceAttention, RotaryAttentionBlock, BiasedAttentionBlock, CrossAttentionBlock,
-                SiluFeedForwardBlock, GeluFeedForwardBlock, ReluFeedForwardBlock,
-                Int4RotaryAttentionBlock, Int4BiasedAttentionBlock, Int4CrossAttentionBlock,
-                Int4SiluFeedForwardBlock, Int4GeluFeedForwardBlock, Int4ReluFeedForwardBlock>(api, &domain);
+                SourceAttention, EncoderAttention, RMSNorm, RotaryAttentionBlock,
+                BiasedAttentionBlock, CrossAttentionBlock, SiluFeedForwardBlock,
+                GeluFeedForwardBlock, ReluFeedForwardBlock, Int4RotaryAttentionBlock,
+                Int4BiasedAttentionBlock, Int4CrossAttentionBlock, Int4SiluFeedForwardBlock,
+                Int4GeluFeedForwardBlock, Int4ReluFeedForwardBlock>(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 

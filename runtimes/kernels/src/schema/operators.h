@@ -18,7 +18,7 @@ constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", 
 namespace schema {
 
 constexpr const char* kDomain = "edgespec";
-constexpr size_t kOperators = 27;
+constexpr size_t kOperators = 29;
 
 struct Float16MatMul {
   static constexpr const char* name = "Float16MatMul";
@@ -43,6 +43,22 @@ struct BFloat16MatMul {
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
     static constexpr std::array types{type_of<float>};
+  };
+};
+
+struct RMSNorm {
+  static constexpr const char* name = "RMSNorm";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
   };
 };
 
@@ -232,6 +248,26 @@ struct SourceAttention {
     static constexpr Operand<float> key{{1, "key", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
     static constexpr Operand<float> value{{2, "value", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct EncoderAttention {
+  static constexpr const char* name = "EncoderAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> bias{{3, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::m}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<float>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
