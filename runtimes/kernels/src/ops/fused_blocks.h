@@ -45,8 +45,8 @@ class AttentionBlock {
 
   // `attend(threads)` makes `attended` [m, inner] of `opened` [m, n].
   template <typename Normed, typename Attend>
-  void run(Call& call, const float* x, const Shapes& shapes, const Normed& normed,
-           float* opened, const float* attended, Attend attend) const {
+  void run(Call& call, const float* x, const Shapes& shapes, const Normed& normed, float* opened,
+           const float* attended, Attend attend) const {
     const int64_t rows = shapes[Dim::m];
     float* y = call.output(Schema::out::y, shapes);
     Team::together(call.threads(), [&](const Threads& threads) {
@@ -148,13 +148,14 @@ PlainRows activated_rows(const Setup&, Shapes&) {
 template <typename Schema>
   requires requires { Schema::in::closing_hadamard; }
 HadamardRows activated_rows(const Setup& setup, Shapes& shapes) {
-  const auto rotated = HadamardRows::of(setup.constant(Schema::in::closing_hadamard, shapes), shapes);
+  const auto rotated =
+      HadamardRows::of(setup.constant(Schema::in::closing_hadamard, shapes), shapes);
   rotated.check_width(shapes[Dim::inner]);
   return rotated;
 }
 
-// Norm, product, activation, perhaps Hadamard rotation, product, sum. `activate` makes a row of `inner`
-// numbers from one of kParts · inner.
+// Norm, product, activation, perhaps Hadamard rotation, product, sum. `activate` makes a row of
+// `inner` numbers from one of kParts · inner.
 template <typename Table, void (*activate)(const float*, int64_t, float*), int64_t kParts>
 class FeedForwardBlock {
  public:

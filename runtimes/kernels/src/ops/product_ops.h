@@ -37,8 +37,7 @@ class RMSNormMatMulOf : MatMulOf<Table> {
  public:
   using Schema = Table;
 
-  explicit RMSNormMatMulOf(const Setup& setup)
-      : MatMulOf<Table>(setup), norm_(setup) {}
+  explicit RMSNormMatMulOf(const Setup& setup) : MatMulOf<Table>(setup), norm_(setup) {}
 
   void compute(Call& call) {
     Shapes shapes = this->shapes_;

@@ -161,7 +161,7 @@ class Weights {
 };
 
 template <typename Schema>
-using WeightsOf = Weights<decltype(opening_of<typename Schema::in>(
-    std::declval<const Setup&>(), std::declval<Shapes&>()))>;
+using WeightsOf = Weights<decltype(opening_of<typename Schema::in>(std::declval<const Setup&>(),
+                                                                   std::declval<Shapes&>()))>;
 
 }  // namespace edgespec
