@@ -13,6 +13,7 @@ import onnxruntime as ort
 from edgespec.core.device import Device
 from edgespec.core.kernels import SWITCH, installed_kernels
 from edgespec.errors import EdgespecError
+from edgespec_runtimes.ort.flash_attention import row_invariant_attention
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
 
@@ -40,11 +41,13 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
     failed = f"{graph} cannot be loaded"
     if provider.title == CPU_TITLE:
         _register_kernels(options)
-        with as_edgespec_errors(failed), on_huge_pages():
+        with as_edgespec_errors(failed), on_huge_pages(), row_invariant_attention():
             return ort.InferenceSession(
                 str(graph), options, providers=[provider.title], **NO_FALLBACK
             )
-    with as_edgespec_errors(f"{failed} on {provider.name}", way_out="take another provider (cpu)"):
+    failed = f"{failed} on {provider.name}"
+    way_out = "take another provider (cpu)"
+    with as_edgespec_errors(failed, way_out=way_out), row_invariant_attention():
         return _open_on_provider(graph, options, provider)
 
 
