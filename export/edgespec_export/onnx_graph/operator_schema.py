@@ -16,7 +16,8 @@ size there. The symbols:
 
     m: rows of a call (positions); candidates: how many of the last rows are candidates
     k, n: columns before and after a matrix product; inner: columns between the two of a fused block
-    groups: inputs of an int4 product are in groups of 32, k = 32 · groups, each with its scale;
+    groups: inputs of an int4 product are in groups of 32, k = 32 · groups, each with its scale
+    and minimum;
     group_bytes: 16, as a byte holds two weights; closing_groups: inner = 32 · closing_groups
     block: rows of the Hadamard matrix; vocabulary: token ids
     heads, kv_heads: query heads, key/value heads; size: numbers of a head; half_size: size / 2
@@ -147,12 +148,16 @@ class Weights:
         name: in the products' names.
         blocks: the start of the fused blocks' names.
         tensors: the weights of a product and their scales.
+        norm: attributes of a product of normed rows.
+        rotation: the Hadamard matrix of a feed-forward's activations, if they are rotated.
         sizes: of the symbols k and n, which the products' bodies need as attributes.
     """
 
     name: str
     blocks: str
     tensors: tuple[Tensor, ...]
+    norm: tuple[Attribute, ...]
+    rotation: tuple[Tensor, ...] = ()
     sizes: tuple[Attribute, ...] = ()
 
 
@@ -160,15 +165,19 @@ INT8_WEIGHTS = Weights(
     name="Int8",
     blocks="",
     tensors=(_constant("weights", INT8, "k", "n"), _constant("scale", FLOAT, "n")),
+    norm=STATIC_SCALE,
+    rotation=(HADAMARD,),
 )
-# Two weights in a byte, the first in its low half; a weight is (code − 8) · scale.
+# Two codes in a byte, the first in its low half; a weight is code · scale + minimum.
 INT4_WEIGHTS = Weights(
     name="Int4",
     blocks="Int4",
     tensors=(
         _constant("weights", UINT8, "n", "groups", "group_bytes"),
         _constant("scale", FLOAT16, "n", "groups"),
+        _constant("minimum", FLOAT16, "n", "groups"),
     ),
+    norm=RMS_NORM,
     sizes=tuple(Attribute(name, ir.AttributeType.INT, body_only=True) for name in ("k", "n")),
 )
 
@@ -188,20 +197,10 @@ def _self_attention(name: str, positions: Sequence[Tensor]) -> Operator:
 def _products(weights: Weights) -> tuple[Operator, ...]:
     """Products of rows rounded to 8 bits."""
     name, sizes = weights.name, weights.sizes
+    normed = (X, NORM, *weights.tensors)
     return (
         Operator(f"{name}MatMul", (X, *weights.tensors), (Y,), sizes),
-        Operator(
-            f"RMSNorm{name}MatMul",
-            (X, NORM, *weights.tensors),
-            (Y,),
-            (*STATIC_SCALE, *sizes),
-        ),
-        Operator(
-            f"Hadamard{name}MatMul",
-            (X, HADAMARD, *weights.tensors),
-            (Y,),
-            (*ROTATION, *sizes),
-        ),
+        Operator(f"RMSNorm{name}MatMul", normed, (Y,), (*weights.norm, *sizes)),
     )
 
 
@@ -209,16 +208,17 @@ def _fused_blocks(weights: Weights) -> tuple[Operator, ...]:
     """Whole blocks of a layer: an opening product of the norm, and a closing one."""
     opening = (X, NORM, *weights.tensors)
     attention_closing = _closing(weights.tensors)
-    feed_forward_closing = _closing((HADAMARD, *weights.tensors))
+    feed_forward_closing = _closing((*weights.rotation, *weights.tensors))
     inner = tuple(replace(size, name="inner") for size in weights.sizes[:1])
-    shared = (*STATIC_SCALE, *weights.sizes, *inner)
+    shared = (*weights.norm, *weights.sizes, *inner)
+    rotation = ROTATION if weights.rotation else ()
 
     def self_attention(name: str, positions: Sequence[Tensor]) -> Operator:
         inputs = (*opening, *CACHED, *positions, *attention_closing)
         return block(name, inputs, (*HEADS, *WIDTHS), PRESENT)
 
     def feed_forward(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
-        return block(name, (*opening, *feed_forward_closing), (*ROTATION, *more))
+        return block(name, (*opening, *feed_forward_closing), (*rotation, *more))
 
     def block(
         name: str,
@@ -247,6 +247,7 @@ OPERATORS = {
         _float_matmul("BFloat16MatMul", ir.DataType.BFLOAT16),
         Operator("RMSNorm", (X, NORM), (BLOCK_OUTPUT,), RMS_NORM),
         *_products(INT8_WEIGHTS),
+        Operator("HadamardInt8MatMul", (X, HADAMARD, *INT8_WEIGHTS.tensors), (Y,), ROTATION),
         Operator("HadamardRotation", (X, HADAMARD), (BLOCK_OUTPUT,), ROTATION),
         Operator("Int8Embedding", (_integers("tokens", "m"), *TABLE), (BLOCK_OUTPUT,)),
         Operator(

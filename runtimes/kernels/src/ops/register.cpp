@@ -63,13 +63,13 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
   OrtCustomOpDomain* domain = nullptr;
   OrtStatus* status =
       domain_of<Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul,
-                Int4MatMul, RMSNormInt4MatMul, HadamardInt4MatMul, HadamardRotation, Int8Embedding,
-                Int8Head, SiluGate, GeluGate, RotaryTreeAttention, BiasedTreeAttention,
-                SourceAttention, EncoderAttention, RMSNorm, RotaryAttentionBlock,
-                BiasedAttentionBlock, CrossAttentionBlock, SiluFeedForwardBlock,
-                GeluFeedForwardBlock, ReluFeedForwardBlock, Int4RotaryAttentionBlock,
-                Int4BiasedAttentionBlock, Int4CrossAttentionBlock, Int4SiluFeedForwardBlock,
-                Int4GeluFeedForwardBlock, Int4ReluFeedForwardBlock>(api, &domain);
+                Int4MatMul, RMSNormInt4MatMul, HadamardRotation, Int8Embedding, Int8Head, SiluGate,
+                GeluGate, RotaryTreeAttention, BiasedTreeAttention, SourceAttention,
+                EncoderAttention, RMSNorm, RotaryAttentionBlock, BiasedAttentionBlock,
+                CrossAttentionBlock, SiluFeedForwardBlock, GeluFeedForwardBlock,
+                ReluFeedForwardBlock, Int4RotaryAttentionBlock, Int4BiasedAttentionBlock,
+                Int4CrossAttentionBlock, Int4SiluFeedForwardBlock, Int4GeluFeedForwardBlock,
+                Int4ReluFeedForwardBlock>(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 

@@ -18,7 +18,7 @@ constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", 
 namespace schema {
 
 constexpr const char* kDomain = "edgespec";
-constexpr size_t kOperators = 30;
+constexpr size_t kOperators = 29;
 
 struct Float16MatMul {
   static constexpr const char* name = "Float16MatMul";
@@ -443,7 +443,8 @@ struct Int4MatMul {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Constant<uint8_t> weights{{1, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{2, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr std::array types{type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{3, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr std::array types{type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
@@ -458,7 +459,8 @@ struct RMSNormInt4MatMul {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
@@ -466,22 +468,6 @@ struct RMSNormInt4MatMul {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
-  };
-};
-
-struct HadamardInt4MatMul {
-  static constexpr const char* name = "HadamardInt4MatMul";
-  struct in {
-    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
-    static constexpr Constant<float> hadamard{{1, "hadamard", 2, {Dim::block, Dim::block}}};
-    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
-  };
-  struct out {
-    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
-    static constexpr std::array types{type_of<float>};
   };
 };
 
@@ -492,16 +478,18 @@ struct Int4RotaryAttentionBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
-    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
-    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
-    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
-    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{14, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -511,7 +499,6 @@ struct Int4RotaryAttentionBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
@@ -525,15 +512,17 @@ struct Int4BiasedAttentionBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
-    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
-    static constexpr Operand<float> bias{{9, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
-    static constexpr Constant<uint8_t> closing_weights{{10, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{11, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{10, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{13, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -543,7 +532,6 @@ struct Int4BiasedAttentionBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
@@ -557,11 +545,13 @@ struct Int4CrossAttentionBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Operand<float> key{{4, "key", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
-    static constexpr Operand<float> value{{5, "value", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
-    static constexpr Constant<uint8_t> closing_weights{{6, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{7, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> key{{5, "key", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
+    static constexpr Operand<float> value{{6, "value", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{7, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{8, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{9, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -569,7 +559,6 @@ struct Int4CrossAttentionBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
@@ -583,10 +572,11 @@ struct Int4SiluFeedForwardBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
     static constexpr Constant<uint8_t> closing_weights{{5, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> closing_scale{{6, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> closing_minimum{{7, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -594,7 +584,6 @@ struct Int4SiluFeedForwardBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
   };
 };
 
@@ -605,10 +594,11 @@ struct Int4GeluFeedForwardBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
     static constexpr Constant<uint8_t> closing_weights{{5, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> closing_scale{{6, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> closing_minimum{{7, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -616,7 +606,6 @@ struct Int4GeluFeedForwardBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
   };
 };
 
@@ -627,10 +616,11 @@ struct Int4ReluFeedForwardBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
     static constexpr Constant<uint8_t> closing_weights{{5, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> closing_scale{{6, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> closing_minimum{{7, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -638,7 +628,6 @@ struct Int4ReluFeedForwardBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
   };
 };
 
