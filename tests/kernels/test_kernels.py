@@ -36,6 +36,7 @@ from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import machine_of, open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.onnx_graph.operator_schema import OPERATORS
 from edgespec_export.operators.activations import GATES, RELU
 from edgespec_export.operators.attention_ops import (
     BIASED_ATTENTION,
@@ -51,6 +52,7 @@ from edgespec_export.operators.int8_ops import (
     INT8_MATMUL,
     RMS_NORM_INT8_MATMUL,
 )
+from edgespec_export.operators.narrow_cache_ops import BIASED_NARROW_CACHE, ROTARY_NARROW_CACHE
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
 from edgespec_runtimes.ort.session import open_session
@@ -72,7 +74,7 @@ def called(tmp_path, monkeypatch):
     sessions = {}
 
     def call(function, inputs, fixed, *, kernel=True, threads=2, **attributes):
-        key = (kernel, threads, *(id(value) for value in fixed.values()))
+        key = (function.name, kernel, threads, *(id(value) for value in fixed.values()))
         if key not in sessions:
             path = tmp_path / f"{len(sessions)}.onnx"
             ir.save(one_call(function, inputs, fixed, attributes), path)
@@ -90,12 +92,14 @@ def one_call(function, inputs, fixed, attributes) -> ir.Model:
     }
     values |= {name: g.constant(value, value.dtype) for name, value in fixed.items()}
     results = g.call(function, *(values[name] for name in function.inputs), **attributes)
-    types = [np.float32, np.int64, np.float32, np.float32]
-    types = types if function is INT8_HEAD else [np.float32] * 3
-    for index, (result, dtype) in enumerate(zip(results, types, strict=False)):
-        rank = 4 if index and function is not INT8_HEAD else 2
-        g.output(f"result {index}", result, dtype, [None] * rank)
+    add_outputs(g, function, results)
     return g.model()
+
+
+def add_outputs(g, function, results):
+    """Makes an operator's results the outputs of a graph."""
+    for result, tensor in zip(results, OPERATORS[function.name].outputs, strict=True):
+        g.output(f"result {tensor.name}", result, tensor.dtype.numpy(), [None] * len(tensor.shape))
 
 
 @pytest.fixture
@@ -529,8 +533,52 @@ def with_bias(rng, inputs, shape):
     return inputs | {"bias": rng.normal(size=size).astype(np.float32)}
 
 
-KINDS_OF_ATTENTION = (ROTARY_ATTENTION, BIASED_ATTENTION)
-KINDS = {"rotary": (ROTARY_ATTENTION, with_angles), "biased": (BIASED_ATTENTION, with_bias)}
+def in_fp32(inputs):
+    return inputs
+
+
+def in_fp16(inputs):
+    return inputs | {name: inputs[name].astype(np.float16) for name in PAST}
+
+
+def in_int8(inputs):
+    scales = {f"{name}_scale": np.abs(inputs[name]).max(-1, keepdims=True) / 127 for name in PAST}
+    codes = {name: np.rint(inputs[name] / scales[f"{name}_scale"]) for name in PAST}
+    codes = {name: np.nan_to_num(rows).astype(np.int8) for name, rows in codes.items()}
+    return inputs | codes | {n: scale.astype(np.float32) for n, scale in scales.items()}
+
+
+PAST = ("past_key", "past_value")
+NARROW = {"fp16": in_fp16, "int8": in_int8}
+FUNCTIONS = {
+    ("rotary", "fp32"): ROTARY_ATTENTION,
+    ("biased", "fp32"): BIASED_ATTENTION,
+    **{("rotary", cache): function for cache, function in ROTARY_NARROW_CACHE.items()},
+    **{("biased", cache): function for cache, function in BIASED_NARROW_CACHE.items()},
+}
+ENCODED = {"rotary": with_angles, "biased": with_bias}
+CACHE_FORMATS = {"fp32": in_fp32, **NARROW}
+
+
+def complete_for(encoding, cache):
+    """Adds positions to the inputs of a call, and stores its past in this format."""
+
+    def complete(rng, inputs, shape):
+        return CACHE_FORMATS[cache](ENCODED[encoding](rng, inputs, shape))
+
+    return complete
+
+
+KINDS = {
+    f"{encoding} {cache}": (function, complete_for(encoding, cache))
+    for (encoding, cache), function in FUNCTIONS.items()
+}
+TOLERANCES = {"fp32": 3e-6, "fp16": 1e-3, "int8": 2e-2}  # rotated keys may be rounded otherwise
+
+
+def buffers_of(inputs):
+    """The buffers of the cache, in the order of the outputs."""
+    return {name: value for name, value in inputs.items() if name.startswith("past_")}
 
 
 @pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
@@ -543,13 +591,76 @@ def test_cached_attention_equals_that_of_the_standard_operators(
     inputs = complete(rng, cached_inputs(rng, shape, count, past, past + count + 3), shape)
     ours, *our_cache = called(function, inputs, {}, **attributes_of(shape))
     theirs, *their_cache = called(function, inputs, {}, kernel=False, **attributes_of(shape))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=TOLERANCES[kind.split()[1]])
+    steps = {np.dtype(np.float16): 1e-3, np.dtype(np.int8): 1}  # between two numbers
     for mine, other in zip(our_cache, their_cache, strict=True):
         seen = np.s_[:, :, : past + count]
-        np.testing.assert_allclose(mine[seen], other[seen], rtol=1e-6, atol=1e-6)
+        a, b = (cache[seen].astype(np.float32) for cache in (mine, other))
+        step = steps.get(mine.dtype, 1e-6)
+        np.testing.assert_allclose(a, b, rtol=step if step < 1 else 0, atol=step)
+        assert (np.isclose(a, b, rtol=1e-6, atol=1e-6)).mean() > 0.99
 
 
-PAST = ("past_key", "past_value")
+def widened(buffers):
+    """Keys and values in float32, from the buffers of a cache."""
+    keys, values, *scales = (buffer.astype(np.float32) for buffer in buffers)
+    return [rows * scale for rows, scale in zip((keys, values), scales or (1, 1), strict=True)]
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("cache", NARROW)
+@pytest.mark.parametrize(("count", "past"), [(1, 0), (5, 700), (MANY, 0), (MANY, 530)])
+def test_keys_and_values_are_rounded_exactly_as_the_standard_operators_do(
+    called, rng, shape, cache, count, past
+):
+    inputs = NARROW[cache](with_bias(rng, cached_inputs(rng, shape, count, past, 600 + past), shape))
+    inputs["k"][0, :3] = 0, -0.0, 7e4  # beyond float16
+    inputs["v"][0] = 0
+    inputs["v"][-1] *= 1e-7  # subnormal in float16
+    function = BIASED_NARROW_CACHE[cache]
+    _, *ours = called(function, inputs, {}, **attributes_of(shape))
+    _, *theirs = called(function, inputs, {}, kernel=False, **attributes_of(shape))
+    for mine, other in zip(ours, theirs, strict=True):
+        seen = np.s_[:, :, : past + count]
+        np.testing.assert_array_equal(mine[seen], other[seen])
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("cache", NARROW)
+@pytest.mark.parametrize("encoding", ENCODED)
+@pytest.mark.parametrize(("count", "past"), [(1, 0), (1, 700), (5, 250), (MANY, 530)])
+def test_attention_to_a_narrow_cache_has_the_bits_of_attention_to_its_numbers_in_float32(
+    called, rng, shape, cache, encoding, count, past
+):
+    inputs = ENCODED[encoding](rng, cached_inputs(rng, shape, count, past, past + count), shape)
+    if encoding == "rotary":  # stored keys are not rotated again
+        inputs |= {"cos": np.ones_like(inputs["cos"]), "sin": np.zeros_like(inputs["sin"])}
+    narrow = FUNCTIONS[encoding, cache]
+    found, *present = called(narrow, NARROW[cache](inputs), {}, **attributes_of(shape))
+    wide = dict(zip(PAST, widened(present), strict=True))
+    for name, buffer in zip("kv", PAST, strict=True):
+        rows = wide[buffer][0, :, past:].transpose(1, 0, 2)
+        inputs[name] = np.ascontiguousarray(rows.reshape(count, -1))
+    expected, *_ = called(FUNCTIONS[encoding, "fp32"], inputs | wide, {}, **attributes_of(shape))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("cache", NARROW)
+def test_a_position_with_nan_gives_nan_to_those_that_see_it(called, rng, cache):
+    shape = HEADS["SmolLM2"]
+    inputs = NARROW[cache](with_bias(rng, cached_inputs(rng, shape, 5, 20, 25), shape))
+    inputs["v"][3] = np.nan
+    y, *_ = called(BIASED_NARROW_CACHE[cache], inputs, {}, **attributes_of(shape))
+    assert np.isnan(y[3:]).all()
+    assert np.isfinite(y[:3]).all()
+
+
+def test_scales_that_do_not_fit_the_cache_are_refused(called, rng):
+    shape = HEADS["SmolLM2"]
+    inputs = in_int8(with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape))
+    inputs["past_value_scale"] = inputs["past_value_scale"][:, :, :7]
+    with pytest.raises(Exception, match=r"past_value_scale \[1, .*capacity=7, .* in capacity"):
+        called(ROTARY_NARROW_CACHE["int8"], inputs, {}, **attributes_of(shape))
 
 
 @pytest.mark.parametrize(
@@ -608,7 +719,7 @@ def block_inputs(rng, inner, count):
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
     if fused.closing is INT8_MATMUL:
-        shape = (4, 2, 16) if inner == "RotaryTreeAttention" else (4, 4, 16)
+        shape = (4, 2, 16) if inner.startswith("Rotary") else (4, 4, 16)
         heads, kv_heads, size = shape
         attributes |= attributes_of(shape)
         widths, middle = [heads * size, kv_heads * size, kv_heads * size], heads * size
@@ -617,7 +728,7 @@ def block_inputs(rng, inner, count):
             for name in ("key", "value"):
                 inputs[name] = rng.normal(size=(1, heads, 9, size)).astype(np.float32)
         else:
-            complete = with_angles if inner == "RotaryTreeAttention" else with_bias
+            (complete,) = (c for function, c in KINDS.values() if function.name == inner)
             inputs |= cached_parts(rng, count, shape, complete)
     else:
         middle = 192
@@ -636,7 +747,7 @@ def block_inputs(rng, inner, count):
 
 INNER = {
     f.name: f
-    for f in (*KINDS_OF_ATTENTION, SOURCE_ATTENTION, GATES["silu"], GATES["gelu_new"], RELU)
+    for f in (*FUNCTIONS.values(), SOURCE_ATTENTION, GATES["silu"], GATES["gelu_new"], RELU)
 }
 
 
@@ -667,13 +778,9 @@ def run_by_parts(folder, fused, inner, inputs, fixed, attributes, *, seen):
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
     results = by_parts(g, fused, inner, values, attributes)
-    for index, result in enumerate(results if seen else results[:-1]):
-        g.output(
-            f"result {index}",
-            result,
-            np.float32,
-            [None] * (4 if 0 < index < fused.whole.outputs else 2),
-        )
+    add_outputs(g, fused.whole, results[:-1])
+    if seen:
+        g.output("seen", results[-1], np.float32, [None, None])
     model = g.model()
     fuse_blocks(model, g.blocks)
     ir.save(model, folder / "parts.onnx")
@@ -810,21 +917,22 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
     function, complete = KINDS[kind]
     whole = complete(rng, cached_inputs(rng, shape, MANY, past, past + MANY), shape)
     expected, *cache = called(function, whole, {}, **attributes_of(shape))
-    keys, values = whole["past_key"], whole["past_value"]
+    buffers = buffers_of(whole)
     for call, (start, end) in enumerate(pairwise([0, 1, 3, 8, 17, MANY])):
         part = {name: whole[name][start:end] for name in "qkv"}
-        part |= {"past_key": keys, "past_value": values}
+        part |= buffers
         part |= {"last": np.array([past + end - 1], np.int32)}
         part |= {"total": np.array(past + end, np.int32), "parents": whole["parents"]}
-        if kind == "rotary":
+        if "cos" in whole:
             part |= {name: whole[name][:, start:end] for name in ("cos", "sin")}
         else:
             part["bias"] = np.ascontiguousarray(whole["bias"][:, :, start:end, : past + end])
         threads = 1 + call % 2
-        out, keys, values = called(function, part, {}, threads=threads, **attributes_of(shape))
+        out, *present = called(function, part, {}, threads=threads, **attributes_of(shape))
         np.testing.assert_array_equal(out, expected[start:end])
-    np.testing.assert_array_equal(keys, cache[0])
-    np.testing.assert_array_equal(values, cache[1])
+        buffers = dict(zip(buffers, present, strict=True))
+    for ours, theirs in zip(present, cache, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 # --- Candidates ----------------------------------------------------------------------------------
@@ -839,7 +947,7 @@ FAMILIES = {
 LINE = 9
 
 
-def with_candidates(rng, line, parents, kind):
+def with_candidates(rng, line, parents):
     """A call of drafted tokens and candidates; a candidate's position is that after its parent."""
     count, past = len(parents), int(line["total"]) - LINE
     positions = np.array(parents) + 1
@@ -850,7 +958,7 @@ def with_candidates(rng, line, parents, kind):
     total = past + LINE + count
     tree |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
     tree["parents"] = np.array(parents, np.int64)
-    if kind == "rotary":
+    if "cos" in line:
         for name in ("cos", "sin"):
             tree[name] = np.concatenate([line[name], line[name][:, positions]], axis=1)
     else:
@@ -860,14 +968,14 @@ def with_candidates(rng, line, parents, kind):
     return tree
 
 
-def as_drafted(tree, position, row, past, kind):
+def as_drafted(tree, position, row, past):
     """The call that has a candidate, row `row` of `tree`, as a drafted token at `position`."""
     rows = [*range(position), row]
     part = {name: tree[name][rows] for name in "qkv"}
-    part |= {name: tree[name] for name in PAST} | {"parents": np.zeros(0, np.int64)}
+    part |= buffers_of(tree) | {"parents": np.zeros(0, np.int64)}
     total = past + len(rows)
     part |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
-    if kind == "rotary":
+    if "cos" in tree:
         return part | {name: tree[name][:, rows] for name in ("cos", "sin")}
     return part | {"bias": np.ascontiguousarray(tree["bias"][:, :, rows, :total])}
 
@@ -883,14 +991,14 @@ def test_a_candidate_has_the_bits_that_it_has_as_a_drafted_token(
     function, complete = KINDS[kind]
     capacity = past + LINE + len(parents)
     line = complete(rng, cached_inputs(rng, shape, LINE, past, capacity), shape)
-    tree = with_candidates(rng, line, parents, kind)
+    tree = with_candidates(rng, line, parents)
     expected, *_ = called(function, line, {}, **attributes_of(shape))
     for threads in (1, 2):
         out, *cache = called(function, tree, {}, threads=threads, **attributes_of(shape))
         np.testing.assert_array_equal(out[:LINE], expected)
         for candidate, parent in enumerate(parents):
             row, position = LINE + candidate, parent + 1
-            part = as_drafted(tree, position, row, past, kind)
+            part = as_drafted(tree, position, row, past)
             alone, *its_cache = called(function, part, {}, **attributes_of(shape))
             np.testing.assert_array_equal(out[row], alone[position])
             for ours, theirs in zip(cache, its_cache, strict=True):
@@ -902,7 +1010,7 @@ def test_without_kernels_candidates_are_an_error(called, rng, kind):
     function, complete = KINDS[kind]
     shape = HEADS["T5"]
     line = complete(rng, cached_inputs(rng, shape, LINE, 5, 30), shape)
-    tree = with_candidates(rng, line, [2, 3], kind)
+    tree = with_candidates(rng, line, [2, 3])
     with pytest.raises(Exception, match="Reshape"):
         called(function, tree, {}, kernel=False, **attributes_of(shape))
 

@@ -26,7 +26,7 @@ size there. The symbols:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
@@ -100,19 +100,49 @@ WEIGHTS = (_constant("weights", INT8, "k", "n"), _constant("scale", FLOAT, "n"))
 TABLE = (_constant("table", INT8, "vocabulary", "k"), _constant("scale", FLOAT, "vocabulary"))
 
 QKV = (_floats("q", "m", "q_width"), _floats("k", "m", "kv_width"), _floats("v", "m", "kv_width"))
-CACHE = ("kv_heads", "capacity", "size")
-CACHED = (
-    _floats("past_key", 1, *CACHE),
-    _floats("past_value", 1, *CACHE),
+CALL = (
     Tensor("last", ir.DataType.INT32, (1,)),
     Tensor("total", ir.DataType.INT32, ()),  # last + 1, which only the body reads
     _integers("parents", "candidates"),
 )
-PRESENT = (_floats("present_key", 1, *CACHE), _floats("present_value", 1, *CACHE))
 ANGLES = (_floats("cos", 1, "m", "half_size"), _floats("sin", 1, "m", "half_size"))
 BIAS = (_floats("bias", 1, "heads", "m", "keys"),)
 SOURCE = tuple(_floats(name, 1, "kv_heads", "source", "size") for name in ("key", "value"))
 ATTENDED = _floats("y", "m", "q_width")
+
+POSITIONS = {"Rotary": ANGLES, "Biased": BIAS}  # by the start of an operator's name
+
+
+@dataclass(frozen=True)
+class CacheFormat:
+    """What the cache of self-attention stores.
+
+    Attributes:
+        name: in the operators' names.
+        dtype: of keys and values.
+        scaled: with a scale for each position of each head.
+    """
+
+    name: str
+    dtype: ir.DataType
+    scaled: bool = False
+
+    def buffers(self, prefix: str) -> tuple[Tensor, ...]:
+        """The inputs of an operator, "past", or its outputs, "present"."""
+        stored = [("key", "size", self.dtype), ("value", "size", self.dtype)]
+        if self.scaled:
+            stored += [("key_scale", 1, FLOAT), ("value_scale", 1, FLOAT)]
+        return tuple(
+            Tensor(f"{prefix}_{name}", dtype, (1, "kv_heads", "capacity", width))
+            for name, width, dtype in stored
+        )
+
+
+CACHE_FORMATS = (
+    CacheFormat("", FLOAT),
+    CacheFormat("Float16Cache", ir.DataType.FLOAT16),
+    CacheFormat("Int8Cache", INT8, scaled=True),
+)
 
 RMS_NORM = (Attribute("epsilon", ir.AttributeType.FLOAT),)
 STATIC_SCALE = (*RMS_NORM, Attribute("step", ir.AttributeType.FLOAT))
@@ -138,13 +168,22 @@ def _gate(name: str) -> Operator:
     return Operator(name, (_floats("gate", "m", "k"), _floats("up", "m", "k")), (BLOCK_OUTPUT,))
 
 
-def _self_attention(name: str, positions: Sequence[Tensor]) -> Operator:
-    return Operator(name, (*QKV, *CACHED, *positions), (ATTENDED, *PRESENT), HEADS)
+def _self_attention(cache: CacheFormat) -> Iterator[Operator]:
+    for start, positions in POSITIONS.items():
+        inputs = (*QKV, *cache.buffers("past"), *CALL, *positions)
+        outputs = (ATTENDED, *cache.buffers("present"))
+        yield Operator(f"{start}{cache.name}TreeAttention", inputs, outputs, HEADS)
 
 
-def _self_attention_block(name: str, positions: Sequence[Tensor]) -> Operator:
-    inputs = (*BLOCK_INPUTS, *CACHED, *positions, *ATTENTION_CLOSING)
-    return Operator(name, inputs, (BLOCK_OUTPUT, *PRESENT), (*STATIC_SCALE, *HEADS, *WIDTHS))
+def _self_attention_blocks(cache: CacheFormat) -> Iterator[Operator]:
+    for start, positions in POSITIONS.items():
+        middle = (*cache.buffers("past"), *CALL, *positions)
+        yield Operator(
+            f"{start}{cache.name}AttentionBlock",
+            (*BLOCK_INPUTS, *middle, *ATTENTION_CLOSING),
+            (BLOCK_OUTPUT, *cache.buffers("present")),
+            (*STATIC_SCALE, *HEADS, *WIDTHS),
+        )
 
 
 def _feed_forward_block(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
@@ -176,11 +215,9 @@ OPERATORS = {
         _gate("SiluGate"),
         _gate("GeluGate"),
         Operator("Relu", (X,), (BLOCK_OUTPUT,), has_kernel=False),
-        _self_attention("RotaryTreeAttention", ANGLES),
-        _self_attention("BiasedTreeAttention", BIAS),
+        *(operator for cache in CACHE_FORMATS for operator in _self_attention(cache)),
         Operator("SourceAttention", (QKV[0], *SOURCE), (ATTENDED,), HEADS),
-        _self_attention_block("RotaryAttentionBlock", ANGLES),
-        _self_attention_block("BiasedAttentionBlock", BIAS),
+        *(operator for cache in CACHE_FORMATS for operator in _self_attention_blocks(cache)),
         Operator(
             "CrossAttentionBlock",
             (*BLOCK_INPUTS, *SOURCE, *ATTENTION_CLOSING),

@@ -12,8 +12,8 @@ a Llama, as its int8 graph has it before and after the pass:
 
 Components declare their blocks when they emit them (`Graph.block`). The pass looks for the operator
 in the middle (`FUSED_BLOCKS` has one entry for each) and checks the operators around it. A block
-with other operators stays as it is: a bias, an activation or a cache format that no fused block
-has, or a width that cannot be rotated. `Fusion` says why; the export logs it.
+with other operators stays as it is: a bias or an activation that no fused block has, or a width
+that cannot be rotated. `Fusion` says why; the export logs it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from edgespec_export.operators.int8_ops import (
     INT8_MATMUL,
     RMS_NORM_INT8_MATMUL,
 )
+from edgespec_export.operators.narrow_cache_ops import BIASED_NARROW_CACHE, ROTARY_NARROW_CACHE
 
 __all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 
@@ -78,6 +79,10 @@ FUSED_BLOCKS = {
     for name, columns, inner, closing in (
         ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, INT8_MATMUL),
         ("BiasedAttentionBlock", 3, BIASED_ATTENTION, INT8_MATMUL),
+        ("RotaryFloat16CacheAttentionBlock", 3, ROTARY_NARROW_CACHE["fp16"], INT8_MATMUL),
+        ("BiasedFloat16CacheAttentionBlock", 3, BIASED_NARROW_CACHE["fp16"], INT8_MATMUL),
+        ("RotaryInt8CacheAttentionBlock", 3, ROTARY_NARROW_CACHE["int8"], INT8_MATMUL),
+        ("BiasedInt8CacheAttentionBlock", 3, BIASED_NARROW_CACHE["int8"], INT8_MATMUL),
         ("CrossAttentionBlock", 1, SOURCE_ATTENTION, INT8_MATMUL),
         ("SiluFeedForwardBlock", 2, SILU_GATE, HADAMARD_INT8_MATMUL),
         ("GeluFeedForwardBlock", 2, GELU_GATE, HADAMARD_INT8_MATMUL),

@@ -64,7 +64,11 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
                 HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate, RotaryTreeAttention,
                 BiasedTreeAttention, SourceAttention, RotaryAttentionBlock, BiasedAttentionBlock,
                 CrossAttentionBlock, SiluFeedForwardBlock, GeluFeedForwardBlock,
-                ReluFeedForwardBlock>(api, &domain);
+                ReluFeedForwardBlock, RotaryFloat16CacheTreeAttention,
+                BiasedFloat16CacheTreeAttention, RotaryFloat16CacheAttentionBlock,
+                BiasedFloat16CacheAttentionBlock, RotaryInt8CacheTreeAttention,
+                BiasedInt8CacheTreeAttention, RotaryInt8CacheAttentionBlock,
+                BiasedInt8CacheAttentionBlock>(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 

@@ -56,6 +56,12 @@ EDGESPEC_INLINE F32x16 load_float16(const uint16_t* x) {
   const auto* halves = reinterpret_cast<const __m128i*>(x);
   return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
 }
+EDGESPEC_INLINE void store_float16(uint16_t* y, F32x16 x) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  auto* halves = reinterpret_cast<__m128i*>(y);
+  _mm_storeu_si128(halves, _mm256_cvtps_ph(x.low, kNearest));
+  _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(x.high, kNearest));
+}
 EDGESPEC_INLINE F32x16 load_bfloat16(const uint16_t* x) {
   const auto eight = [](const uint16_t* from) {
     const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
@@ -127,6 +133,10 @@ EDGESPEC_INLINE F32x16 as_floats(I32x16 x) {
 }
 EDGESPEC_INLINE I32x16 as_ints(F32x16 x) {
   return {_mm256_castps_si256(x.low), _mm256_castps_si256(x.high)};
+}
+EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
 }
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), x.low);
