@@ -22,10 +22,10 @@ TYPES = {
     ir.DataType.FLOAT16: "Float16",
     ir.DataType.BFLOAT16: "BFloat16",
     ir.DataType.INT8: "int8_t",
+    ir.DataType.UINT8: "uint8_t",
     ir.DataType.INT32: "int32_t",
     ir.DataType.INT64: "int64_t",
 }
-# Lists of numbers are for the bodies; kernels read the same from shapes.
 ATTRIBUTES = {ir.AttributeType.FLOAT: "float", ir.AttributeType.INT: "int64_t"}
 
 START = """\
@@ -79,7 +79,7 @@ def _operator(operator: Operator) -> Iterable[str]:
         types = ", ".join(f"type_of<{TYPES[tensor.dtype]}>" for tensor in tensors)
         yield f"    static constexpr std::array types{{{types}}};"
         yield "  };"
-    attributes = [a for a in operator.attributes if a.type in ATTRIBUTES]
+    attributes = [attribute for attribute in operator.attributes if not attribute.body_only]
     if attributes:
         yield "  struct attr {"
         yield from (f"    {_attribute(attribute)}" for attribute in attributes)

@@ -80,9 +80,10 @@ def test_a_format_without_operators_for_blocks_counts_none(tmp_path):
     assert [variant.blocks for variant in manifest.target.variants.values()] == [{}, {}]
 
 
-def test_blocks_with_a_narrow_cache_are_fused(tmp_path):
-    caches = ["fp32", "fp16", "int8"]
-    manifest = export(write_llama, {}, tmp_path, target_formats=["int8"], cache_formats=caches)
+@pytest.mark.parametrize("number_format", ["int8", "int4"])
+def test_blocks_with_a_narrow_cache_are_fused(number_format, tmp_path):
+    formats = {"target_formats": [number_format], "cache_formats": ["fp32", "fp16", "int8"]}
+    manifest = export(write_llama, {"inner": 128, "head_size": 32}, tmp_path, **formats)
     counts = [variant.blocks["decoder"] for variant in manifest.target.variants.values()]
     assert counts == [FusedBlocks(6, 6)] * 3
 

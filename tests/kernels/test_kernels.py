@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from checkpoints import byte_tokenizer, write_llama
 from command import run
 from edgespec.artifact.graph_io import TOP_K
 from edgespec.artifact.manifest import read_manifest
@@ -36,7 +37,6 @@ from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import machine_of, open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.onnx_graph.operator_schema import OPERATORS
 from edgespec_export.operators.activations import GATES, RELU
 from edgespec_export.operators.attention_ops import (
     BIASED_ATTENTION,
@@ -55,63 +55,19 @@ from edgespec_export.operators.int8_ops import (
 from edgespec_export.operators.narrow_cache_ops import BIASED_NARROW_CACHE, ROTARY_NARROW_CACHE
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
+from edgespec_runtimes.ort import prefill
 from edgespec_runtimes.ort.session import open_session
+from operator_calls import add_outputs, one_call, rows_of
 
 SamplingKernels = type(vocab_ops_for(np.zeros(1, np.float32)))
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
+INT8_BLOCKS = {
+    block.inner.name: block for block in FUSED_BLOCKS if block.opening is RMS_NORM_INT8_MATMUL
+}
 MANY = 40  # rows: more than one thread prepares, and not a multiple of a tile
 SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
-
-
-@pytest.fixture
-def called(tmp_path, monkeypatch):
-    """Calls a function on inputs, by its kernel or by its body.
-
-    The arrays in `fixed` are constants of the graph; the kernel packs them when it is loaded.
-    """
-    sessions = {}
-
-    def call(function, inputs, fixed, *, kernel=True, threads=2, **attributes):
-        key = (function.name, kernel, threads, *(id(value) for value in fixed.values()))
-        if key not in sessions:
-            path = tmp_path / f"{len(sessions)}.onnx"
-            ir.save(one_call(function, inputs, fixed, attributes), path)
-            monkeypatch.setenv(SWITCH, "1" if kernel else "0")
-            sessions[key] = open_session(path, Device(threads)), fixed
-        return sessions[key][0].run(None, inputs)
-
-    return call
-
-
-def one_call(function, inputs, fixed, attributes) -> ir.Model:
-    g = Graph("one call", None)
-    values = {
-        name: g.input(name, value.dtype, [None] * value.ndim) for name, value in inputs.items()
-    }
-    values |= {name: g.constant(value, value.dtype) for name, value in fixed.items()}
-    results = g.call(function, *(values[name] for name in function.inputs), **attributes)
-    add_outputs(g, function, results)
-    return g.model()
-
-
-def add_outputs(g, function, results):
-    """Makes an operator's results the outputs of a graph."""
-    for result, tensor in zip(results, OPERATORS[function.name].outputs, strict=True):
-        g.output(f"result {tensor.name}", result, tensor.dtype.numpy(), [None] * len(tensor.shape))
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(7)
-
-
-def rows_of(rng, count, width):
-    """Rows of very different sizes, one of them all zeros."""
-    rows = rng.normal(size=(count, width)) * 10.0 ** rng.integers(-3, 4, (count, 1))
-    rows[count // 2] = 0
-    return rows.astype(np.float32)
 
 
 def weights_of(rng, width, out):
@@ -613,7 +569,8 @@ def widened(buffers):
 def test_keys_and_values_are_rounded_exactly_as_the_standard_operators_do(
     called, rng, shape, cache, count, past
 ):
-    inputs = NARROW[cache](with_bias(rng, cached_inputs(rng, shape, count, past, 600 + past), shape))
+    inputs = cached_inputs(rng, shape, count, past, past + count + 3)
+    inputs = NARROW[cache](with_bias(rng, inputs, shape))
     inputs["k"][0, :3] = 0, -0.0, 7e4  # beyond float16
     inputs["v"][0] = 0
     inputs["v"][-1] *= 1e-7  # subnormal in float16
@@ -715,7 +672,7 @@ def cached_parts(rng, count, shape, complete):
 
 def block_inputs(rng, inner, count):
     """A fused block, found by its inner operator, with inputs, constants and attributes."""
-    fused = FUSED_BLOCKS[inner]
+    fused = INT8_BLOCKS[inner]
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
     if fused.closing is INT8_MATMUL:
@@ -1165,6 +1122,28 @@ def test_numbers_other_than_float32_are_left_to_numpy(rng):
 
 ROUNDED = "Abs ReduceMax Mul Max Div QuantizeLinear"
 SCALED = "MatMulInteger Cast Mul Mul"
+VALID = "TensorScatter Slice"
+ALL_VALID = "TensorScatter TensorScatter Slice Slice"  # numbers and scales
+BY_HEAD = "Shape Concat Reshape Transpose"
+NARROW_START = "Reshape Cast Concat Cast Add Shape Sub Shape Shape"
+CAUSAL = "Reshape Reshape Range Range Unsqueeze LessOrEqual Where"
+QUERIES = f"{BY_HEAD} Shape Concat Shape Concat Reshape"
+WEIGHED = "Shape Shape Concat Reshape Add Softmax Concat Reshape"
+NARROW_END = "Cast MatMul Reshape Transpose Shape Reshape"
+ROTATED_ROWS = "Unsqueeze RotaryEmbedding Squeeze Unsqueeze RotaryEmbedding Squeeze"
+
+
+def narrow_bodies(before, bias):
+    """The bodies of attention over a float16 and over an int8 cache."""
+    rounded, stored = f"{BY_HEAD} Cast {VALID}", f"{BY_HEAD} {ROUNDED} {ALL_VALID}"
+    start, middle = f"{before}{NARROW_START}", f"{CAUSAL} {bias}{QUERIES} Cast Transpose MatMul Mul"
+    return {
+        "fp16": f"{start} {rounded} {rounded} {middle} {WEIGHED} {NARROW_END}",
+        "int8": f"{start} {stored} {stored} {middle} Transpose Mul {WEIGHED} Transpose Mul "
+        f"{NARROW_END}",
+    }
+
+
 BODIES = [
     (INT8_MATMUL, {}, f"{ROUNDED} {SCALED}"),
     (
@@ -1199,6 +1178,14 @@ BODIES = [
         attributes_of((2, 1, 16)),
         "Reshape Cast Concat Unsqueeze Unsqueeze Unsqueeze GroupQueryAttention Squeeze",
     ),
+    *(
+        (functions[cache], attributes_of((2, 1, 16)), body)
+        for functions, bodies in (
+            (ROTARY_NARROW_CACHE, narrow_bodies(f"{ROTATED_ROWS} ", "")),
+            (BIASED_NARROW_CACHE, narrow_bodies("", "Add ")),
+        )
+        for cache, body in bodies.items()
+    ),
     (SOURCE_ATTENTION, attributes_of((2, 2, 16)), "Unsqueeze MultiHeadAttention Squeeze"),
     (GATES["silu"], {}, "Sigmoid Mul Mul"),
     (GATES["gelu_new"], {}, "Gelu Mul"),
@@ -1209,7 +1196,7 @@ BODIES = [
             {n: [1] * fused.columns if n == "widths" else 1.0 for n in fused.whole.attributes},
             f"RMSNormInt8MatMul {'Split ' * (fused.columns > 1)}{inner} {fused.closing.name} Add",
         )
-        for inner, fused in FUSED_BLOCKS.items()
+        for inner, fused in INT8_BLOCKS.items()
     ),
 ]
 
@@ -1281,6 +1268,35 @@ def test_a_model_with_kernels_differs_from_one_without_by_rounding(
     ours, theirs = logits
     near = 1e-4 if format_ == "fp32" else 0.05
     assert np.abs(ours - theirs).max() < near * np.abs(theirs).max()
+
+
+@pytest.mark.parametrize("cache", CACHE_FORMATS)
+def test_a_prompt_of_a_fused_model_has_the_same_bits_in_pieces_of_any_size(
+    tmp_path, monkeypatch, cache
+):
+    """Without kernels the size of the pieces is part of the contract (prefill.py)."""
+    sizes = {"vocab_size": 272, "head_size": 16, "width": 64, "inner": 128}
+    sizes |= {"tokenizer": byte_tokenizer(272), "max_position_embeddings": 1024}
+    checkpoint = write_llama(tmp_path / "c", **sizes)
+    export_pair(
+        str(checkpoint),
+        None,
+        tmp_path / "pair",
+        target_formats=["int8"],
+        cache_formats=[cache],
+        measure=False,
+    )
+    exported = read_manifest(tmp_path / "pair").target
+    (name,) = exported.variants
+    model = open_model(tmp_path / "pair", exported, name, capacity=700, device=Device(2))
+    prompt = [int(token) for token in np.random.default_rng(0).integers(272, size=600)]
+    logits = []
+    for rows in (256, 100, 33, 600):
+        monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", rows)
+        last = model.prefill(prompt)
+        logits.append(model.score([last, 7, 8]))
+    for other in logits[1:]:
+        np.testing.assert_array_equal(other, logits[0])
 
 
 def test_kernels_that_are_too_old_are_named_and_not_used(monkeypatch, caplog):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ import onnx_ir as ir
 import pytest
 
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.onnx_graph.operator_schema import OPERATORS, check_call
-from edgespec_export.operators.int8_ops import INT8_MATMUL, RMS_NORM_INT8_MATMUL
+from edgespec_export.onnx_graph.operator_schema import CLOSING, OPERATORS, check_call
+from edgespec_export.operators.int8_ops import INT8_MATMUL
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -30,16 +31,17 @@ def types(tensors):
     return [tensor.dtype for tensor in tensors]
 
 
-@pytest.mark.parametrize("inner", FUSED_BLOCKS)
-def test_a_fused_block_takes_what_its_operators_take(inner):
-    fused, middle = FUSED_BLOCKS[inner], OPERATORS[inner]
-    block, opening, closing = (
-        OPERATORS[function.name] for function in (fused.whole, RMS_NORM_INT8_MATMUL, fused.closing)
+@pytest.mark.parametrize("fused", FUSED_BLOCKS, ids=lambda fused: fused.whole.name)
+def test_a_fused_block_takes_what_its_operators_take(fused):
+    block, opening, middle, closing = (
+        OPERATORS[function.name]
+        for function in (fused.whole, fused.opening, fused.inner, fused.closing)
     )
     parts = (*opening.inputs, *middle.inputs[fused.columns :], *closing.inputs[1:])
     assert types(block.inputs) == types(parts)
     assert types(block.outputs) == types(middle.outputs)
-    attributes = {*opening.attributes, *middle.attributes, *closing.attributes}
+    closing_attributes = (replace(a, name=CLOSING.get(a.name, a.name)) for a in closing.attributes)
+    attributes = {*opening.attributes, *middle.attributes, *closing_attributes}
     assert {a for a in block.attributes if a.name != "widths"} == attributes
 
 

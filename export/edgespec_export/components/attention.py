@@ -212,7 +212,8 @@ class Standard(Attention):
         else:
             bias = g.op.Add(encoding, bias)
         names = zip(graph_io.past_names(layer), graph_io.present_names(layer), strict=True)
-        buffers = [Buffer(past, present, _cache_shape(heads, heads.size)) for past, present in names]
+        shape = _cache_shape(heads, heads.size)
+        buffers = [Buffer(past, present, shape) for past, present in names]
         keys, values = (
             self._cache.extended(g, buffer, _by_head(g, new, heads.kv_count, heads), positions)
             for buffer, new in zip(buffers, (k, rows.v), strict=True)

@@ -43,10 +43,17 @@ class Body(Nodes):
         """An attribute of the call that is a list of integers, as a tensor."""
         return self.op.Constant(value_ints=self.given(name, "value_ints"))
 
-    def call(self, function: Function, *inputs: ir.Value) -> Sequence[ir.Value]:
-        """Emits another of edgespec's operators, with the attributes of this call."""
+    def call(
+        self, function: Function, *inputs: ir.Value, renamed: Mapping[str, str] | None = None
+    ) -> Sequence[ir.Value]:
+        """Emits another of edgespec's operators, with the attributes of this call.
+
+        Args:
+            renamed: attributes of the function with their other names in this call.
+        """
         check_call(function.name, inputs)
-        given = {name: self.given(name) for name in function.attributes}
+        names = renamed or {}
+        given = {name: self.given(names.get(name, name), name) for name in function.attributes}
         return self._tape.op_multi_out(
             function.name, inputs, given, num_outputs=function.outputs, domain=DOMAIN
         )

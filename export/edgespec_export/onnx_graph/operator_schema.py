@@ -16,6 +16,8 @@ size there. The symbols:
 
     m: rows of a call (positions); candidates: how many of the last rows are candidates
     k, n: columns before and after a matrix product; inner: columns between the two of a fused block
+    groups: inputs of an int4 product are in groups of 32, k = 32 · groups, each with its scale;
+    group_bytes: 16, as a byte holds two weights; closing_groups: inner = 32 · closing_groups
     block: rows of the Hadamard matrix; vocabulary: token ids
     heads, kv_heads: query heads, key/value heads; size: numbers of a head; half_size: size / 2
     q_width, kv_width: heads · size, kv_heads · size
@@ -31,7 +33,7 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-__all__ = ["DOMAIN", "OPERATORS", "Attribute", "Operator", "Tensor", "check_call"]
+__all__ = ["CLOSING", "DOMAIN", "OPERATORS", "Attribute", "Operator", "Tensor", "check_call"]
 
 DOMAIN = "edgespec"
 
@@ -48,10 +50,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute of an operator; every call has to give it."""
+    """An attribute of an operator; every call has to give it.
+
+    It is `body_only` if kernels read the same from shapes.
+    """
 
     name: str
     type: ir.AttributeType
+    body_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,26 +83,29 @@ def _constant(name: str, dtype: ir.DataType, *shape: int | str) -> Tensor:
     return Tensor(name, dtype, shape, constant=True)
 
 
+# The sizes of a fused block's second product, which is [inner, k] instead of [k, n].
+CLOSING = {"k": "inner", "n": "k", "groups": "closing_groups"}
+
+
 def _closing(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """These inputs for a fused block's second product, which is [inner, k] instead of [k, n]."""
-    other: dict[int | str, int | str] = {"k": "inner", "n": "k"}
+    """These inputs for a fused block's second product."""
     return tuple(
         replace(
             tensor,
             name=f"closing_{tensor.name}",
-            shape=tuple(other.get(size, size) for size in tensor.shape),
+            shape=tuple(CLOSING.get(str(size), size) for size in tensor.shape),
         )
         for tensor in tensors
     )
 
 
-FLOAT, INT8 = ir.DataType.FLOAT, ir.DataType.INT8
+FLOAT, FLOAT16 = ir.DataType.FLOAT, ir.DataType.FLOAT16
+INT8, UINT8 = ir.DataType.INT8, ir.DataType.UINT8
 
 X = _floats("x", "m", "k")
 Y = _floats("y", "m", "n")
 NORM = _floats("norm", "k")
 HADAMARD = _constant("hadamard", FLOAT, "block", "block")
-WEIGHTS = (_constant("weights", INT8, "k", "n"), _constant("scale", FLOAT, "n"))
 TABLE = (_constant("table", INT8, "vocabulary", "k"), _constant("scale", FLOAT, "vocabulary"))
 
 QKV = (_floats("q", "m", "q_width"), _floats("k", "m", "kv_width"), _floats("v", "m", "kv_width"))
@@ -110,6 +119,7 @@ BIAS = (_floats("bias", 1, "heads", "m", "keys"),)
 SOURCE = tuple(_floats(name, 1, "kv_heads", "source", "size") for name in ("key", "value"))
 ATTENDED = _floats("y", "m", "q_width")
 
+KINDS = ("key", "value")  # what a cache holds
 POSITIONS = {"Rotary": ANGLES, "Biased": BIAS}  # by the start of an operator's name
 
 
@@ -129,13 +139,10 @@ class CacheFormat:
 
     def buffers(self, prefix: str) -> tuple[Tensor, ...]:
         """The inputs of an operator, "past", or its outputs, "present"."""
-        stored = [("key", "size", self.dtype), ("value", "size", self.dtype)]
-        if self.scaled:
-            stored += [("key_scale", 1, FLOAT), ("value_scale", 1, FLOAT)]
-        return tuple(
-            Tensor(f"{prefix}_{name}", dtype, (1, "kv_heads", "capacity", width))
-            for name, width, dtype in stored
-        )
+        rows = (1, "kv_heads", "capacity")
+        stored = [Tensor(f"{prefix}_{name}", self.dtype, (*rows, "size")) for name in KINDS]
+        scales = [Tensor(f"{prefix}_{name}_scale", FLOAT, (*rows, 1)) for name in KINDS]
+        return (*stored, *scales) if self.scaled else tuple(stored)
 
 
 CACHE_FORMATS = (
@@ -146,18 +153,51 @@ CACHE_FORMATS = (
 
 RMS_NORM = (Attribute("epsilon", ir.AttributeType.FLOAT),)
 STATIC_SCALE = (*RMS_NORM, Attribute("step", ir.AttributeType.FLOAT))
-ROTATION = tuple(Attribute(name, ir.AttributeType.INTS) for name in ("blocks", "rows"))
+ROTATION = tuple(
+    Attribute(name, ir.AttributeType.INTS, body_only=True) for name in ("blocks", "rows")
+)
 HEADS = (
     Attribute("num_heads", ir.AttributeType.INT),
     Attribute("kv_num_heads", ir.AttributeType.INT),
     Attribute("scale", ir.AttributeType.FLOAT),
 )
-WIDTHS = (Attribute("widths", ir.AttributeType.INTS),)
+WIDTHS = (Attribute("widths", ir.AttributeType.INTS, body_only=True),)
 
-BLOCK_INPUTS = (X, NORM, *WEIGHTS)
 BLOCK_OUTPUT = _floats("y", "m", "k")
-ATTENTION_CLOSING = _closing(WEIGHTS)
-FEED_FORWARD_CLOSING = _closing((HADAMARD, *WEIGHTS))
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A format of weights that has products and fused blocks.
+
+    Attributes:
+        name: in the products' names.
+        blocks: the start of the fused blocks' names.
+        tensors: the weights of a product and their scales.
+        sizes: of the symbols k and n, which the products' bodies need as attributes.
+    """
+
+    name: str
+    blocks: str
+    tensors: tuple[Tensor, ...]
+    sizes: tuple[Attribute, ...] = ()
+
+
+INT8_WEIGHTS = Weights(
+    name="Int8",
+    blocks="",
+    tensors=(_constant("weights", INT8, "k", "n"), _constant("scale", FLOAT, "n")),
+)
+# Two weights in a byte, the first in its low half; a weight is (code − 8) · scale.
+INT4_WEIGHTS = Weights(
+    name="Int4",
+    blocks="Int4",
+    tensors=(
+        _constant("weights", UINT8, "n", "groups", "group_bytes"),
+        _constant("scale", FLOAT16, "n", "groups"),
+    ),
+    sizes=tuple(Attribute(name, ir.AttributeType.INT, body_only=True) for name in ("k", "n")),
+)
 
 
 def _float_matmul(name: str, dtype: ir.DataType) -> Operator:
@@ -175,20 +215,61 @@ def _self_attention(cache: CacheFormat) -> Iterator[Operator]:
         yield Operator(f"{start}{cache.name}TreeAttention", inputs, outputs, HEADS)
 
 
-def _self_attention_blocks(cache: CacheFormat) -> Iterator[Operator]:
-    for start, positions in POSITIONS.items():
-        middle = (*cache.buffers("past"), *CALL, *positions)
-        yield Operator(
-            f"{start}{cache.name}AttentionBlock",
-            (*BLOCK_INPUTS, *middle, *ATTENTION_CLOSING),
-            (BLOCK_OUTPUT, *cache.buffers("present")),
-            (*STATIC_SCALE, *HEADS, *WIDTHS),
-        )
+def _products(weights: Weights) -> tuple[Operator, ...]:
+    """Products of rows rounded to 8 bits."""
+    name, sizes = weights.name, weights.sizes
+    return (
+        Operator(f"{name}MatMul", (X, *weights.tensors), (Y,), sizes),
+        Operator(
+            f"RMSNorm{name}MatMul",
+            (X, NORM, *weights.tensors),
+            (Y,),
+            (*STATIC_SCALE, *sizes),
+        ),
+        Operator(
+            f"Hadamard{name}MatMul",
+            (X, HADAMARD, *weights.tensors),
+            (Y,),
+            (*ROTATION, *sizes),
+        ),
+    )
 
 
-def _feed_forward_block(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
-    inputs = (*BLOCK_INPUTS, *FEED_FORWARD_CLOSING)
-    return Operator(name, inputs, (BLOCK_OUTPUT,), (*STATIC_SCALE, *ROTATION, *more))
+def _fused_blocks(weights: Weights) -> tuple[Operator, ...]:
+    """Whole blocks of a layer: an opening product of the norm, and a closing one."""
+    opening = (X, NORM, *weights.tensors)
+    attention_closing = _closing(weights.tensors)
+    feed_forward_closing = _closing((HADAMARD, *weights.tensors))
+    inner = tuple(replace(size, name="inner") for size in weights.sizes[:1])
+    shared = (*STATIC_SCALE, *weights.sizes, *inner)
+
+    def self_attention(cache: CacheFormat) -> Iterator[Operator]:
+        for start, positions in POSITIONS.items():
+            middle = (*cache.buffers("past"), *CALL, *positions)
+            inputs = (*opening, *middle, *attention_closing)
+            present = cache.buffers("present")
+            yield block(f"{start}{cache.name}AttentionBlock", inputs, (*HEADS, *WIDTHS), present)
+
+    def feed_forward(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
+        return block(name, (*opening, *feed_forward_closing), (*ROTATION, *more))
+
+    def block(
+        name: str,
+        inputs: tuple[Tensor, ...],
+        attributes: tuple[Attribute, ...],
+        present: tuple[Tensor, ...] = (),
+    ) -> Operator:
+        outputs = (BLOCK_OUTPUT, *present)
+        whole = f"{weights.blocks}{name}"
+        return Operator(whole, inputs, outputs, (*shared, *attributes))
+
+    return (
+        *(operator for cache in CACHE_FORMATS for operator in self_attention(cache)),
+        block("CrossAttentionBlock", (*opening, *SOURCE, *attention_closing), HEADS),
+        feed_forward("SiluFeedForwardBlock"),
+        feed_forward("GeluFeedForwardBlock"),
+        feed_forward("ReluFeedForwardBlock", more=()),
+    )
 
 
 OPERATORS = {
@@ -196,9 +277,7 @@ OPERATORS = {
     for operator in (
         _float_matmul("Float16MatMul", ir.DataType.FLOAT16),
         _float_matmul("BFloat16MatMul", ir.DataType.BFLOAT16),
-        Operator("Int8MatMul", (X, *WEIGHTS), (Y,)),
-        Operator("RMSNormInt8MatMul", (X, NORM, *WEIGHTS), (Y,), STATIC_SCALE),
-        Operator("HadamardInt8MatMul", (X, HADAMARD, *WEIGHTS), (Y,), ROTATION),
+        *_products(INT8_WEIGHTS),
         Operator("HadamardRotation", (X, HADAMARD), (BLOCK_OUTPUT,), ROTATION),
         Operator("Int8Embedding", (_integers("tokens", "m"), *TABLE), (BLOCK_OUTPUT,)),
         Operator(
@@ -217,16 +296,9 @@ OPERATORS = {
         Operator("Relu", (X,), (BLOCK_OUTPUT,), has_kernel=False),
         *(operator for cache in CACHE_FORMATS for operator in _self_attention(cache)),
         Operator("SourceAttention", (QKV[0], *SOURCE), (ATTENDED,), HEADS),
-        *(operator for cache in CACHE_FORMATS for operator in _self_attention_blocks(cache)),
-        Operator(
-            "CrossAttentionBlock",
-            (*BLOCK_INPUTS, *SOURCE, *ATTENTION_CLOSING),
-            (BLOCK_OUTPUT,),
-            (*STATIC_SCALE, *HEADS),
-        ),
-        _feed_forward_block("SiluFeedForwardBlock"),
-        _feed_forward_block("GeluFeedForwardBlock"),
-        _feed_forward_block("ReluFeedForwardBlock", more=()),
+        *_fused_blocks(INT8_WEIGHTS),
+        *_products(INT4_WEIGHTS),
+        *_fused_blocks(INT4_WEIGHTS),
     )
 }
 

@@ -21,19 +21,27 @@ __all__ = [
     "INT8_HEAD",
     "INT8_MATMUL",
     "RMS_NORM_INT8_MATMUL",
+    "normed_rows",
+    "rotated",
+    "row_scales",
 ]
 
 
 def _int8_matmul(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
     """x · weights; each row of x is rounded with a scale that maps its largest number to ±127."""
-    largest = f.op.ReduceMax(f.op.Abs(x), f.ints(-1), keepdims=1)
-    row_scale = f.op.Mul(largest, f.constant(1 / 127, np.float32))
-    row_scale = f.op.Max(row_scale, f.constant(1e-30, np.float32))  # a row may be all zeros
+    row_scale = row_scales(f, x)
     # Division first: QuantizeLinear with a scale for each row needs a zero point for each row.
     rows = f.op.QuantizeLinear(
         f.op.Div(x, row_scale), f.constant(1, np.float32), f.constant(128, np.uint8)
     )
     return [_scaled(f, rows, row_scale, weights, scale)]
+
+
+def row_scales(f: Body, x: ir.Value) -> ir.Value:
+    """The scale of each row [m, 1], which maps its largest number to ±127."""
+    largest = f.op.ReduceMax(f.op.Abs(x), f.ints(-1), keepdims=1)
+    row_scale = f.op.Mul(largest, f.constant(1 / 127, np.float32))
+    return f.op.Max(row_scale, f.constant(1e-30, np.float32))  # a row may be all zeros
 
 
 def _int8_head(
@@ -57,12 +65,10 @@ def _int8_head(
     the token with the largest logit and this logit [rows, 1]; 2 gives the three tokens with the
     largest logits [rows, 3], their logits and their probabilities. Other outputs have no rows.
     """
-    normed = f.op.RMSNormalization(
-        _rotated(f, x, hadamard), norm, axis=-1, epsilon=f.given("epsilon")
-    )
+    normed = normed_rows(f, rotated(f, x, hadamard), norm)
     # ONNX Runtime transposes the table once, when it loads the graph.
     weights = f.op.Transpose(table, perm=[1, 0])
-    (logits,) = _int8_matmul(f, _rotated(f, normed, hadamard), weights, scale)
+    (logits,) = _int8_matmul(f, rotated(f, normed, hadamard), weights, scale)
     asked = f.op.Mul(f.op.Min(choose, f.ints(1)), f.op.Shape(logits))  # [rows, V], or [0, 0]
     count = _first(f, asked, f.ints(1))
     # Before 1.31, ONNX Runtime's TopK of no rows ended the process.
@@ -95,27 +101,30 @@ def _int8_embedding(
 
 
 def _hadamard_rotation(f: Body, x: ir.Value, hadamard: ir.Value) -> Sequence[ir.Value]:
-    return [_rotated(f, x, hadamard)]
+    return [rotated(f, x, hadamard)]
 
 
 def _rms_norm_int8_matmul(
     f: Body, x: ir.Value, norm: ir.Value, weights: ir.Value, scale: ir.Value
 ) -> Sequence[ir.Value]:
     """x / √(mean(x²) + ε) · norm, rounded with one scale, `step`, for all rows."""
-    normed = f.op.RMSNormalization(x, norm, axis=-1, epsilon=f.given("epsilon"))
     step = f.number("step")
-    rows = f.op.QuantizeLinear(normed, step, f.constant(128, np.uint8))
+    rows = f.op.QuantizeLinear(normed_rows(f, x, norm), step, f.constant(128, np.uint8))
     return [_scaled(f, rows, step, weights, scale)]
+
+
+def normed_rows(f: Body, x: ir.Value, norm: ir.Value) -> ir.Value:
+    return f.op.RMSNormalization(x, norm, axis=-1, epsilon=f.given("epsilon"))
 
 
 def _hadamard_int8_matmul(
     f: Body, x: ir.Value, hadamard: ir.Value, weights: ir.Value, scale: ir.Value
 ) -> Sequence[ir.Value]:
     """`_int8_matmul` of rotated rows."""
-    return _int8_matmul(f, _rotated(f, x, hadamard), weights, scale)
+    return _int8_matmul(f, rotated(f, x, hadamard), weights, scale)
 
 
-def _rotated(f: Body, x: ir.Value, hadamard: ir.Value) -> ir.Value:
+def rotated(f: Body, x: ir.Value, hadamard: ir.Value) -> ir.Value:
     """Rotates block by block (`hadamard.rotated`). The attributes `blocks` and `rows` are the
     shapes [-1, block] and [-1, in]."""
     blocks = f.op.MatMul(f.op.Reshape(x, f.shape("blocks")), hadamard)

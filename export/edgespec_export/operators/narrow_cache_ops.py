@@ -123,9 +123,7 @@ def _attended(
     by_head = f.op.Shape(q)
     grouped = f.op.Concat(f.ints(1), kv_heads, f.ints(-1), axis=0)
     queries = f.op.Concat(grouped, f.op.Shape(q, start=3), axis=0)
-    scores = f.op.MatMul(
-        f.op.Reshape(q, queries), f.op.Transpose(keys.wide(f), perm=[0, 1, 3, 2])
-    )
+    scores = f.op.MatMul(f.op.Reshape(q, queries), f.op.Transpose(keys.wide(f), perm=[0, 1, 3, 2]))
     scores = keys.scaled(f, f.op.Mul(scores, f.number("scale")))
     total = f.op.Shape(scores, start=3)
     heads = f.op.Concat(f.op.Shape(q, end=3), total, axis=0)

@@ -11,16 +11,16 @@ a Llama, as its int8 graph has it before and after the pass:
     x ─── SiluFeedForwardBlock ─ y
 
 Components declare their blocks when they emit them (`Graph.block`). The pass looks for the operator
-in the middle (`FUSED_BLOCKS` has one entry for each) and checks the operators around it. A block
-with other operators stays as it is: a bias or an activation that no fused block has, or a width
-that cannot be rotated. `Fusion` says why; the export logs it.
+in the middle (`FUSED_BLOCKS` has one entry for each, in each format) and checks the operators
+around it. A block with other operators stays as it is: a bias or an activation that no fused block
+has, or a width that cannot be rotated. `Fusion` says why; the export logs it.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +28,17 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import DOMAIN, Body, Function
 from edgespec_export.onnx_graph.graph import DeclaredBlock
+from edgespec_export.onnx_graph.operator_schema import CLOSING
 from edgespec_export.operators.activations import GELU_GATE, RELU, SILU_GATE
 from edgespec_export.operators.attention_ops import (
     BIASED_ATTENTION,
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
+)
+from edgespec_export.operators.int4_ops import (
+    HADAMARD_INT4_MATMUL,
+    INT4_MATMUL,
+    RMS_NORM_INT4_MATMUL,
 )
 from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
@@ -46,49 +52,60 @@ __all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 
 @dataclass(frozen=True)
 class FusedBlock:
-    """How the block with one inner operator is fused: x + closing(inner(opening(norm of x))).
+    """How the blocks of one format with one inner operator are fused.
+
+    A block is x + closing(inner(opening(norm of x))).
 
     Attributes:
         whole: the function that computes the block.
         columns: how many inputs of the inner function are columns of the opening product.
-        closing: the product after the inner function.
     """
 
     whole: Function
     columns: int
+    opening: Function
+    inner: Function
     closing: Function
 
 
-def _fused_block(name: str, columns: int, inner: Function, closing: Function) -> FusedBlock:
-    opening = RMS_NORM_INT8_MATMUL
+def _fused_block(
+    name: str, columns: int, opening: Function, inner: Function, closing: Function
+) -> FusedBlock:
     first, last = len(opening.inputs), len(closing.inputs) - 1
 
     def emit(f: Body, *inputs: ir.Value) -> Sequence[ir.Value]:
         (y,) = f.call(opening, *inputs[:first])
         parts = f.columns(y, f.shape("widths"), columns) if columns > 1 else [y]
         y, *others = f.call(inner, *parts, *inputs[first:-last])
-        (y,) = f.call(closing, y, *inputs[-last:])
+        (y,) = f.call(closing, y, *inputs[-last:], renamed=CLOSING)
         return [f.op.Add(inputs[0], y), *others]
 
-    return FusedBlock(Function(name, emit), columns, closing)
+    return FusedBlock(Function(name, emit), columns, opening, inner, closing)
 
 
-# By the operator in the middle.
-FUSED_BLOCKS = {
-    inner.name: _fused_block(name, columns, inner, closing)
+def _fused_blocks(
+    start: str, opening: Function, after_attention: Function, after_activation: Function
+) -> Iterator[FusedBlock]:
+    """The blocks of one format, whose names have this start."""
     for name, columns, inner, closing in (
-        ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, INT8_MATMUL),
-        ("BiasedAttentionBlock", 3, BIASED_ATTENTION, INT8_MATMUL),
-        ("RotaryFloat16CacheAttentionBlock", 3, ROTARY_NARROW_CACHE["fp16"], INT8_MATMUL),
-        ("BiasedFloat16CacheAttentionBlock", 3, BIASED_NARROW_CACHE["fp16"], INT8_MATMUL),
-        ("RotaryInt8CacheAttentionBlock", 3, ROTARY_NARROW_CACHE["int8"], INT8_MATMUL),
-        ("BiasedInt8CacheAttentionBlock", 3, BIASED_NARROW_CACHE["int8"], INT8_MATMUL),
-        ("CrossAttentionBlock", 1, SOURCE_ATTENTION, INT8_MATMUL),
-        ("SiluFeedForwardBlock", 2, SILU_GATE, HADAMARD_INT8_MATMUL),
-        ("GeluFeedForwardBlock", 2, GELU_GATE, HADAMARD_INT8_MATMUL),
-        ("ReluFeedForwardBlock", 1, RELU, HADAMARD_INT8_MATMUL),
-    )
-}
+        ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, after_attention),
+        ("BiasedAttentionBlock", 3, BIASED_ATTENTION, after_attention),
+        ("RotaryFloat16CacheAttentionBlock", 3, ROTARY_NARROW_CACHE["fp16"], after_attention),
+        ("BiasedFloat16CacheAttentionBlock", 3, BIASED_NARROW_CACHE["fp16"], after_attention),
+        ("RotaryInt8CacheAttentionBlock", 3, ROTARY_NARROW_CACHE["int8"], after_attention),
+        ("BiasedInt8CacheAttentionBlock", 3, BIASED_NARROW_CACHE["int8"], after_attention),
+        ("CrossAttentionBlock", 1, SOURCE_ATTENTION, after_attention),
+        ("SiluFeedForwardBlock", 2, SILU_GATE, after_activation),
+        ("GeluFeedForwardBlock", 2, GELU_GATE, after_activation),
+        ("ReluFeedForwardBlock", 1, RELU, after_activation),
+    ):
+        yield _fused_block(f"{start}{name}", columns, opening, inner, closing)
+
+
+FUSED_BLOCKS = (
+    *_fused_blocks("", RMS_NORM_INT8_MATMUL, INT8_MATMUL, HADAMARD_INT8_MATMUL),
+    *_fused_blocks("Int4", RMS_NORM_INT4_MATMUL, INT4_MATMUL, HADAMARD_INT4_MATMUL),
+)
 
 
 def fuse_blocks(model: ir.Model, blocks: Sequence[DeclaredBlock]) -> Fusion:
@@ -148,15 +165,17 @@ class _Parts:
 
 def _parts(block: DeclaredBlock) -> _Parts | str:
     """The parts of a declared block, or the reason why they are not those of a fused one."""
-    inner = next((node for node in block.nodes if _fused_block_around(node)), None)
+    inner = next((node for node in block.nodes if _blocks_around(node)), None)
     if inner is None:
         return "no operator computes a whole block with this attention or activation"
-    fused = FUSED_BLOCKS[inner.op_type]
-    split = _maker(inner.inputs[: fused.columns], "Split") if fused.columns > 1 else None
-    opened = [split.inputs[0]] if split else inner.inputs[: fused.columns]
-    opening = _maker(opened, RMS_NORM_INT8_MATMUL.name)
+    by_opening = {fused.opening.name: fused for fused in _blocks_around(inner)}
+    columns = next(iter(by_opening.values())).columns  # the same in each format
+    split = _maker(inner.inputs[:columns], ["Split"]) if columns > 1 else None
+    opened = [split.inputs[0]] if split else inner.inputs[:columns]
+    opening = _maker(opened, by_opening)
     if opening is None:
-        return f"before {inner.op_type} is {_producer(opened)}, not {RMS_NORM_INT8_MATMUL.name}"
+        return f"before {inner.op_type} is {_producer(opened)}, not {' or '.join(by_opening)}"
+    fused = by_opening[opening.op_type]
     closing = _user(inner.outputs[0], fused.closing.name)
     add = closing and _user(closing.outputs[0], "Add")
     if closing is None:
@@ -170,8 +189,9 @@ def _parts(block: DeclaredBlock) -> _Parts | str:
     return _Parts(fused, opening, split, inner, closing, add)
 
 
-def _fused_block_around(node: ir.Node) -> bool:
-    return node.domain == DOMAIN and node.op_type in FUSED_BLOCKS
+def _blocks_around(node: ir.Node) -> list[FusedBlock]:
+    """The fused blocks with this operator in the middle."""
+    return [b for b in FUSED_BLOCKS if node.domain == DOMAIN and node.op_type == b.inner.name]
 
 
 def _producer(values: Sequence[ir.Value | None]) -> str:
@@ -184,10 +204,11 @@ def _users(node: ir.Node) -> str:
     return " and ".join(users) or "an output"
 
 
-def _maker(values: Sequence[ir.Value | None], operator: str) -> ir.Node | None:
-    """The node whose outputs are these values, if it is this operator and they have one use."""
+def _maker(values: Sequence[ir.Value | None], operators: Collection[str]) -> ir.Node | None:
+    """The node whose outputs are these values, if it is one of these operators and they have one
+    use."""
     node = values[0].producer() if values[0] is not None else None
-    if node is None or node.op_type != operator or tuple(values) != node.outputs:
+    if node is None or node.op_type not in operators or tuple(values) != node.outputs:
         return None
     return node if all(map(_user_of, node.outputs)) else None
 
@@ -225,10 +246,11 @@ def _replace(model: ir.Model, parts: _Parts) -> None:
 
 def _attributes(parts: _Parts) -> dict[str, Any]:
     """The attributes of all parts, and the widths that `Split` has as an input."""
+    closing = {CLOSING.get(name, name): of for name, of in parts.closing.attributes.items()}
     attributes = {
-        name: node.attributes[name].value
-        for node in (parts.opening, parts.inner, parts.closing)
-        for name in node.attributes
+        name: attribute.value
+        for part in (closing, parts.inner.attributes, parts.opening.attributes)
+        for name, attribute in part.items()
     }
     if parts.split:
         widths = parts.split.inputs[1]

@@ -15,6 +15,7 @@ import numpy as np
 from edgespec_export.components.number_format import FullPrecision, NumberFormat
 from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
 from edgespec_export.quantization.half import Half
+from edgespec_export.quantization.int4 import Int4
 from edgespec_export.quantization.int8 import Int8
 from edgespec_export.quantization.weight_only import WeightOnly
 
@@ -25,6 +26,7 @@ FORMATS: dict[str, Callable[[], NumberFormat]] = {
     "fp16": lambda: Half(np.float16, FLOAT16_MATMUL),
     "bf16": lambda: Half(ml_dtypes.bfloat16, BFLOAT16_MATMUL),
     "int8": Int8,
+    "int4": Int4,
     "int8-weights": lambda: WeightOnly(8),
     "int4-weights": lambda: WeightOnly(4),
 }

@@ -21,7 +21,6 @@ constexpr int kHalves = 2;
 constexpr int64_t kStep = 4, kSteps = 4;
 constexpr int64_t kStepBytes = 64;
 constexpr int64_t kGroupBytes = (kSteps + 1) * kStepBytes;
-constexpr int kMaxPrunedRows = kMaxRows * kParts / kHalves;  // rows whose sums stay in registers
 
 // weight = 8 · upper - 128 + rest, where rest is 0 to 7 and 3.5 in the middle.
 constexpr float kMiddle = 3.5f;
@@ -156,49 +155,51 @@ void keep_contenders(const Search& search, int64_t row, int64_t first_output, in
   }
 }
 
-// Adds step `step` of a group to the sums of `count` rows.
-template <int step, int count>
-EDGESPEC_INLINE void add_step(Dots (&dots)[count][kHalves], const std::byte* group, Codes fifths,
-                              const int8_t* inputs, int64_t stride) {
+// The codes of one step of a group for outputs 0 … 15 or 16 … 31 of the panel.
+template <int step, int half>
+EDGESPEC_INLINE Codes upper_bits(const std::byte* group, Codes fifths) {
   const Codes both = load_codes(group + step * kStepBytes);
-  const Codes codes[] = {with_fifth_bit<kHalves * step>(low_nibbles(both), fifths),
-                         with_fifth_bit<kHalves * step + 1>(high_nibbles(both), fifths)};
+  const Codes four = half ? high_nibbles(both) : low_nibbles(both);
+  return with_fifth_bit<kHalves * step + half>(four, fifths);
+}
+
+// Adds step `step` of a group to the sums of `count` rows, for kParts halves of the panel.
+template <int step, int first_half, int count>
+EDGESPEC_INLINE void add_step(Dots (&dots)[count][kParts], const std::byte* group, Codes fifths,
+                              const int8_t* inputs, int64_t stride) {
+  Codes codes[kParts];
+  codes[0] = upper_bits<step, first_half>(group, fifths);
+  if constexpr (kParts == kHalves) codes[kParts - 1] = upper_bits<step, kHalves - 1>(group, fifths);
 #pragma GCC unroll 16
   for (int r = 0; r < count; ++r) {
     const Quad four = load_quad(inputs + r * stride + step * kStep);
-    for (int half = 0; half < kHalves; ++half) dots[r][half].add(codes[half], four);
+    for (int part = 0; part < kParts; ++part) dots[r][part].add(codes[part], four);
   }
 }
 
-// The search of one panel for `count` rows.
-template <int count>
-struct SearchPanel {
-  static void run(int64_t first_row, const Search& search, const int64_t& panel,
-                  float* const& floors, std::vector<Contender>* const& found);
-};
-
-template <int count>
-void SearchPanel<count>::run(int64_t first_row, const Search& search, const int64_t& panel,
-                             float* const& floors, std::vector<Contender>* const& found) {
-  Dots dots[count][kHalves];
+// The search of kParts halves of one panel for `count` rows.
+template <int count, int first_half>
+void search(int64_t first_row, const Search& search, int64_t panel, float* floors,
+            std::vector<Contender>& found) {
+  Dots dots[count][kParts];
 #pragma GCC unroll 16
   for (int r = 0; r < count; ++r) {
-    for (int half = 0; half < kHalves; ++half) dots[r][half].begin(0);
+    for (int part = 0; part < kParts; ++part) dots[r][part].begin(0);
   }
   const std::byte* group = search.packed + panel * search.panel_bytes;
   const std::byte* end = group + search.panel_bytes;
   const int8_t* inputs = search.rows.row(first_row);
   const int64_t stride = search.rows.stride;
   for (; group != end; group += kGroupBytes, inputs += kSteps * kStep) {
-    prefetch<count, kGroupBytes>(group);
+    if (first_half == 0) prefetch<count, kGroupBytes>(group);
     const Codes fifths = load_codes(group + kSteps * kStepBytes);
-    add_step<0>(dots, group, fifths, inputs, stride);
-    add_step<1>(dots, group, fifths, inputs, stride);
-    add_step<2>(dots, group, fifths, inputs, stride);
-    add_step<3>(dots, group, fifths, inputs, stride);
+    add_step<0, first_half>(dots, group, fifths, inputs, stride);
+    add_step<1, first_half>(dots, group, fifths, inputs, stride);
+    add_step<2, first_half>(dots, group, fifths, inputs, stride);
+    add_step<3, first_half>(dots, group, fifths, inputs, stride);
 #pragma GCC unroll 16
     for (int r = 0; r < count; ++r) {
-      for (int half = 0; half < kHalves; ++half) dots[r][half].flush();
+      for (int part = 0; part < kParts; ++part) dots[r][part].flush();
     }
   }
 #pragma GCC unroll 16
@@ -206,16 +207,27 @@ void SearchPanel<count>::run(int64_t first_row, const Search& search, const int6
     const int64_t row = first_row + r;
     const F32x16 row_scale = splat(search.rows.scale[row]);
     const F32x16 row_norm = splat(search.row_norms[row]);
-    for (int half = 0; half < kHalves; ++half) {
-      const int64_t output = panel * kPanel + kLanes * half, left = search.table.out - output;
+    for (int part = 0; part < kParts; ++part) {
+      const int64_t output = panel * kPanel + kLanes * (first_half + part);
+      const int64_t left = search.table.out - output;
       if (left <= 0) continue;
       const F32x16 scale = row_scale * load(search.table.scale + output, left);
       const F32x16 rests = load(search.rest_norms + output, left);
-      const Bounds bounds(dots[r][half].total(), search.sums[row], row_norm, rests, scale);
-      keep_contenders(search, row, output, left, bounds, floors[row], *found);
+      const Bounds bounds(dots[r][part].total(), search.sums[row], row_norm, rests, scale);
+      keep_contenders(search, row, output, left, bounds, floors[row], found);
     }
   }
 }
+
+// The search of one panel for `count` rows.
+template <int count>
+struct SearchPanel {
+  static void run(int64_t first_row, const Search& rows, const int64_t& panel,
+                  float* const& floors, std::vector<Contender>* const& found) {
+    search<count, 0>(first_row, rows, panel, floors, *found);
+    if constexpr (kParts < kHalves) search<count, 1>(first_row, rows, panel, floors, *found);
+  }
+};
 
 // Packs an output's weights into its panel; returns the norm of what the upper bits leave out.
 float pack_output(const Int8Table& table, int64_t output, uint8_t* panel) {
@@ -256,7 +268,7 @@ bool PrunedArgmax::argmax(const QuantizedRows& rows, const Int8Table& table, int
     // One panel stays in the cache for all rows.
     for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1);
          ++panel) {
-      by_parts<kMaxPrunedRows, SearchPanel>(rows.count, search, panel, floors.data(), &search.found[share]);
+      by_parts<kMaxSearchedRows, SearchPanel>(rows.count, search, panel, floors.data(), &search.found[share]);
     }
     for (int64_t r = 0; r < rows.count; ++r) search.raise(r, floors[r]);
   });

@@ -4,7 +4,8 @@
 #pragma once
 
 #include "ops/attention_ops.h"
-#include "ops/int8_ops.h"
+#include "ops/row_steps.h"
+#include "ops/weights.h"
 #include "threads/team.h"
 
 namespace edgespec {
@@ -19,8 +20,8 @@ template <typename Schema>
 class BlockEnds {
  public:
   BlockEnds(const Setup& setup, Shapes& shapes)
-      : opening(setup, Schema::in::weights, Schema::in::scale, shapes),
-        closing(setup, Schema::in::closing_weights, Schema::in::closing_scale, shapes),
+      : opening(matrix(setup, Schema::in::weights, Schema::in::scale, shapes)),
+        closing(matrix(setup, Schema::in::closing_weights, Schema::in::closing_scale, shapes)),
         epsilon_(setup.attribute(Schema::attr::epsilon)),
         step_(setup.attribute(Schema::attr::step)) {}
 
@@ -29,7 +30,7 @@ class BlockEnds {
     return {call.input(Schema::in::norm, shapes).data, epsilon_, step_};
   }
 
-  Int8Weights opening, closing;
+  WeightsOf<Schema> opening, closing;
 
  private:
   float epsilon_, step_;
@@ -111,13 +112,26 @@ using RotaryInt8CacheAttentionBlock =
     SelfAttentionBlock<schema::RotaryInt8CacheAttentionBlock, RotaryPositions>;
 using BiasedInt8CacheAttentionBlock =
     SelfAttentionBlock<schema::BiasedInt8CacheAttentionBlock, BiasedPositions>;
+using Int4RotaryAttentionBlock =
+    SelfAttentionBlock<schema::Int4RotaryAttentionBlock, RotaryPositions>;
+using Int4BiasedAttentionBlock =
+    SelfAttentionBlock<schema::Int4BiasedAttentionBlock, BiasedPositions>;
+using Int4RotaryFloat16CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int4RotaryFloat16CacheAttentionBlock, RotaryPositions>;
+using Int4BiasedFloat16CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int4BiasedFloat16CacheAttentionBlock, BiasedPositions>;
+using Int4RotaryInt8CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int4RotaryInt8CacheAttentionBlock, RotaryPositions>;
+using Int4BiasedInt8CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int4BiasedInt8CacheAttentionBlock, BiasedPositions>;
 
 // Attention to an encoder's keys and values; the first product makes queries.
-class CrossAttentionBlock : AttentionBlock<schema::CrossAttentionBlock> {
+template <typename Table>
+class CrossAttentionBlockOf : AttentionBlock<Table> {
  public:
-  using Schema = schema::CrossAttentionBlock;
+  using Schema = Table;
 
-  explicit CrossAttentionBlock(const Setup& setup) : AttentionBlock<Schema>(setup) {
+  explicit CrossAttentionBlockOf(const Setup& setup) : AttentionBlock<Table>(setup) {
     if (shapes_[Dim::n] != shapes_[Dim::inner]) {
       fail("weights make ", shapes_[Dim::n], " columns; queries have ", shapes_[Dim::inner]);
     }
@@ -126,15 +140,21 @@ class CrossAttentionBlock : AttentionBlock<schema::CrossAttentionBlock> {
   void compute(Call& call) {
     Shapes shapes = shapes_;
     const auto x = call.input(Schema::in::x, shapes);
-    const NormedRows normed = ends_.normed(call, shapes);
+    const NormedRows normed = this->ends_.normed(call, shapes);
     const int64_t rows = shapes[Dim::m], q_width = shapes[Dim::inner];
     float *opened = this->opened(rows), *attended = this->attended(rows);
     const Rows queries{opened, rows, q_width, q_width};
-    const auto source = SourceCall::of<Schema>(call, heads_, queries, shapes);
-    run(call, x.data, shapes, normed, opened, attended,
+    const auto source = SourceCall::of<Schema>(call, this->heads_, queries, shapes);
+    this->run(call, x.data, shapes, normed, opened, attended,
         [&](const Threads& threads) { source.attend(attended, threads); });
   }
+
+ private:
+  using AttentionBlock<Table>::shapes_;
 };
+
+using CrossAttentionBlock = CrossAttentionBlockOf<schema::CrossAttentionBlock>;
+using Int4CrossAttentionBlock = CrossAttentionBlockOf<schema::Int4CrossAttentionBlock>;
 
 // Norm, product, activation, Hadamard rotation, product, sum. `activate` makes a row of `inner`
 // numbers from one of kParts · inner.
@@ -189,5 +209,10 @@ using SiluFeedForwardBlock =
 using GeluFeedForwardBlock =
     FeedForwardBlock<schema::GeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
 using ReluFeedForwardBlock = FeedForwardBlock<schema::ReluFeedForwardBlock, relu_row, 1>;
+using Int4SiluFeedForwardBlock =
+    FeedForwardBlock<schema::Int4SiluFeedForwardBlock, gate_columns<silu_gate_row>, 2>;
+using Int4GeluFeedForwardBlock =
+    FeedForwardBlock<schema::Int4GeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
+using Int4ReluFeedForwardBlock = FeedForwardBlock<schema::Int4ReluFeedForwardBlock, relu_row, 1>;
 
 }  // namespace edgespec

@@ -9,7 +9,8 @@
 
 #include "kernels/argmax_pruned.h"
 #include "kernels/sampling.h"
-#include "ops/int8_ops.h"
+#include "ops/row_steps.h"
+#include "ops/weights.h"
 #include "threads/team.h"
 
 namespace edgespec {

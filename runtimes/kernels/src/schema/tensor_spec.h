@@ -46,6 +46,8 @@ inline constexpr auto type_of<BFloat16> = ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16
 template <>
 inline constexpr auto type_of<int8_t> = ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8;
 template <>
+inline constexpr auto type_of<uint8_t> = ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
+template <>
 inline constexpr auto type_of<int32_t> = ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32;
 template <>
 inline constexpr auto type_of<int64_t> = ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64;

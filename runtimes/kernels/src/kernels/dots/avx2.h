@@ -15,6 +15,7 @@ namespace edgespec {
 constexpr int kParts = 1;
 constexpr int kMaxRows = 6;
 constexpr int kMaxGroupedRows = 5;
+constexpr int kMaxSearchedRows = 5;
 constexpr int32_t kWeightOffset = 0;
 
 class Dots {
@@ -24,8 +25,8 @@ class Dots {
     low_words_ = high_words_ = _mm256_setzero_si256();
   }
   EDGESPEC_INLINE void add(Codes codes, Quad inputs) {
-    low_words_ = _mm256_add_epi16(low_words_, _mm256_maddubs_epi16(codes.low, inputs.v));
-    high_words_ = _mm256_add_epi16(high_words_, _mm256_maddubs_epi16(codes.high, inputs.v));
+    add_products(low_words_, codes.low, inputs.v);
+    add_products(high_words_, codes.high, inputs.v);
   }
   EDGESPEC_INLINE void flush() {
     const __m256i ones = _mm256_set1_epi16(1);
@@ -36,6 +37,14 @@ class Dots {
   EDGESPEC_INLINE I32x16 total() const { return {low_, high_}; }
 
  private:
+  // words += _mm256_maddubs_epi16(codes, inputs). With intrinsics, GCC 12 spills sums.
+  EDGESPEC_INLINE static void add_products(__m256i& words, __m256i codes, __m256i inputs) {
+    __m256i products;
+    asm("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0"
+        : "+x"(words), "=&x"(products)
+        : "x"(codes), "x"(inputs));
+  }
+
   __m256i low_, high_, low_words_, high_words_;
 };
 
@@ -80,14 +89,22 @@ class Int8Sums {
         int32_t two;
         std::memcpy(&two, inputs + r * stride, sizeof two);
         const __m256i all = _mm256_set1_epi32(two);
-        low_[r] = _mm256_add_epi32(low_[r], _mm256_madd_epi16(low, all));
-        high_[r] = _mm256_add_epi32(high_[r], _mm256_madd_epi16(high, all));
+        add_products(low_[r], low, all);
+        add_products(high_[r], high, all);
       }
     }
   }
   EDGESPEC_INLINE I32x16 total(int row, int) const { return {low_[row], high_[row]}; }
 
  private:
+  // sums += _mm256_madd_epi16(weights, inputs). With intrinsics, GCC 12 spills sums.
+  EDGESPEC_INLINE static void add_products(__m256i& sums, __m256i weights, __m256i inputs) {
+    __m256i products;
+    asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0"
+        : "+x"(sums), "=&x"(products)
+        : "x"(weights), "x"(inputs));
+  }
+
   __m256i low_[count], high_[count];
 };
 

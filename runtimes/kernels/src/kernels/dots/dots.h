@@ -4,7 +4,8 @@
 // Each file here defines:
 //
 //     kParts            a panel of 8-bit weights has 16 · kParts outputs
-//     kMaxRows          rows whose sums fit into registers together
+//     kMaxRows          rows whose sums fit into registers together; kMaxGroupedRows for weights in
+//                       groups, kMaxSearchedRows for the pruned arg-max
 //     kWeightOffset     what is added to weights when they are packed
 //     Codes, Quad       64 codes: 4 inputs of 16 outputs; 4 inputs of a row, for all outputs
 //     Dots              sums of 16 outputs over products of codes of up to 5 bits, for one row

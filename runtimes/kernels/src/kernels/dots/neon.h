@@ -12,6 +12,7 @@ namespace edgespec {
 constexpr int kParts = 1;
 constexpr int kMaxRows = 6;
 constexpr int kMaxGroupedRows = 6;
+constexpr int kMaxSearchedRows = 6;
 constexpr int32_t kWeightOffset = 0;
 
 // 64 bytes: 4 inputs of 16 outputs.

@@ -10,6 +10,7 @@ namespace edgespec {
 constexpr int kParts = 1;
 constexpr int kMaxRows = 6;
 constexpr int kMaxGroupedRows = 6;
+constexpr int kMaxSearchedRows = 6;
 constexpr int32_t kWeightOffset = 128;  // packed weights are unsigned
 
 class Dots {

@@ -1,0 +1,87 @@
+// Operators on rows next to the products: rotation, embedding, gates.
+#pragma once
+
+#include "kernels/rows.h"
+#include "ops/row_steps.h"
+#include "ort/op.h"
+
+namespace edgespec {
+
+// Hadamard rotation alone, in float32.
+class HadamardRotation {
+ public:
+  using Schema = schema::HadamardRotation;
+
+  explicit HadamardRotation(const Setup& setup)
+      : rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_), shapes_)) {}
+
+  void compute(Call& call) {
+    Shapes shapes = shapes_;
+    const auto x = call.input(Schema::in::x, shapes);
+    const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
+    rotated_.check_width(width);
+    float* y = call.output(Schema::out::y, shapes);
+    call.threads().each(rows, rows * width, [&](int64_t r) {
+      hadamard_row(x.data + r * width, rotated_.block, width, y + r * width);
+    });
+  }
+
+ private:
+  Shapes shapes_;
+  HadamardRows rotated_;
+};
+
+// Rows of an embedding table [vocabulary, k], each times its scale.
+class Int8Embedding {
+ public:
+  using Schema = schema::Int8Embedding;
+
+  explicit Int8Embedding(const Setup& setup) {
+    setup.constant(Schema::in::table, shapes_);
+    setup.constant(Schema::in::scale, shapes_);
+  }
+
+  void compute(Call& call) {
+    Shapes shapes = shapes_;
+    const auto tokens = call.input(Schema::in::tokens, shapes);
+    const int8_t* table = call.input(Schema::in::table);
+    const float* scale = call.input(Schema::in::scale);
+    const int64_t width = shapes[Dim::k], vocabulary = shapes[Dim::vocabulary];
+    float* y = call.output(Schema::out::y, shapes);
+    for (int64_t r = 0; r < shapes[Dim::m]; ++r) {
+      const int64_t token = tokens.data[r];
+      if (token < 0 || token >= vocabulary) {
+        fail("token ", token, " is not in the table of ", vocabulary, " tokens");
+      }
+      const int8_t* row = table + token * width;
+      for (int64_t i = 0; i < width; ++i) y[r * width + i] = float(row[i]) * scale[token];
+    }
+  }
+
+ private:
+  Shapes shapes_;
+};
+
+// activation(gate) · up
+template <typename Table, void (*gate_row)(const float*, const float*, int64_t, float*)>
+struct Gate {
+  using Schema = Table;
+
+  explicit Gate(const Setup&) {}
+
+  void compute(Call& call) {
+    Shapes shapes;
+    const auto gate = call.input(Schema::in::gate, shapes);
+    const auto up = call.input(Schema::in::up, shapes);
+    float* y = call.output(Schema::out::y, shapes);
+    const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
+    call.threads().each(rows, rows * width, [&](int64_t r) {
+      gate_row(gate.data + r * width, up.data + r * width, width, y + r * width);
+    });
+  }
+};
+
+using SiluGate = Gate<schema::SiluGate, silu_gate_row>;
+using GeluGate = Gate<schema::GeluGate, gelu_gate_row>;
+
+}  // namespace edgespec
