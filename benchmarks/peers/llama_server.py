@@ -1,8 +1,9 @@
-"""llama.cpp's own server as a peer: tokens in, tokens and its own timings out.
+"""The servers of llama.cpp and of ik_llama.cpp as peers: tokens in, tokens and own timings out.
 
     python llama_server.py SERVER MODEL.gguf --threads 2 [options of the server]
 
-The times are those that the server reports, without HTTP.
+The times are those that the server reports, without HTTP. ik_llama.cpp does not return token ids:
+its text is tokenized again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 from protocol import Generate, Generated, serve
 
 CAPACITY = 4608
+UNKNOWN_TOKEN = -1
 
 
 def free_port() -> int:
@@ -54,6 +56,27 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes]) -> None:
         time.sleep(0.1)
 
 
+def version(server: Path) -> dict[str, str]:
+    """The version by the program's name, which is that of its folder: llama.cpp/bin."""
+    run = subprocess.run([server, "--version"], capture_output=True, text=True, check=True)
+    line = next(s for s in (run.stdout + run.stderr).splitlines() if "version" in s)
+    return {server.parents[1].name: line.partition(":")[2].strip()}
+
+
+def generated_tokens(url: str, answer: dict[str, Any]) -> list[int]:
+    """The answer's token ids, or as many of its text's.
+
+    A text can be tokenized in another way than it was generated. Its length stays the generated
+    one.
+    """
+    if "tokens" in answer:
+        tokens: list[int] = answer["tokens"]
+        return tokens
+    count = answer["timings"]["predicted_n"]
+    again = post(f"{url}/tokenize", {"content": answer["content"], "add_special": False})
+    return [*again["tokens"], *[UNKNOWN_TOKEN] * count][:count]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("server", type=Path)
@@ -66,9 +89,10 @@ def main() -> None:
 
     def start() -> tuple[dict[str, Any], Generate]:
         nonlocal server
-        version = subprocess.run(
-            [arguments.server, "--version"], capture_output=True, text=True, check=True
-        )
+        ready = {
+            "versions": version(arguments.server),
+            "weight_bytes": arguments.model.stat().st_size,
+        }
         server = subprocess.Popen(
             [
                 *(arguments.server, "--model", arguments.model),
@@ -80,11 +104,6 @@ def main() -> None:
             stdout=sys.stderr,
         )
         wait_until_healthy(url, server)
-        line = next(s for s in (version.stdout + version.stderr).splitlines() if "version" in s)
-        ready = {
-            "versions": {"llama.cpp": line.partition(":")[2].strip()},
-            "weight_bytes": arguments.model.stat().st_size,
-        }
         return ready, generate
 
     def generate(prompt: list[int], max_new_tokens: int) -> Generated:
@@ -103,7 +122,8 @@ def main() -> None:
         if timings["prompt_n"] != len(prompt):
             raise RuntimeError(f"{timings['prompt_n']} of {len(prompt)} prompt tokens computed")
         prefill = timings["prompt_ms"] / 1000
-        return Generated(answer["tokens"], 1, prefill, prefill + timings["predicted_ms"] / 1000)
+        total = prefill + timings["predicted_ms"] / 1000
+        return Generated(generated_tokens(url, answer), 1, prefill, total)
 
     try:
         serve(start)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,19 @@ class Log:
         self._turns[turn.contest, turn.category, turn.prompt, turn.repeat] = turn
 
 
+def together(turns: Iterable[Turn]) -> list[Turn]:
+    """The turns of all categories as one category, with the prompts numbered anew."""
+    numbers: dict[tuple[str, int], int] = {}
+    return [
+        replace(
+            turn,
+            category=ALL,
+            prompt=numbers.setdefault((turn.category, turn.prompt), len(numbers)),
+        )
+        for turn in turns
+    ]
+
+
 def summary(
     turns: Iterable[Turn], plain_of: dict[str, str], our_plain: str
 ) -> list[dict[str, Any]]:
@@ -135,6 +150,7 @@ def summary(
             "repeats": len(repeats),
             "tokens": sum(len(one.tokens) for one in next(iter(repeats.values()))),
             "tokens_per_second": median(map(_speed, repeats.values())),
+            "first_token_seconds": median(map(_first_token_seconds, repeats.values())),
             "decode_tokens_per_second": median(map(_decode_speed, repeats.values())),
             "texts": len(prompts),
             "texts_equal_to_own_plain": sum(
@@ -151,8 +167,39 @@ def summary(
             row["ours_over_it_decode"] = median(
                 _decode_speed(ours[r]) / _decode_speed(repeats[r]) for r in shared
             )
+            row["its_first_token_over_ours"] = median(
+                _first_token_seconds(repeats[r]) / _first_token_seconds(ours[r]) for r in shared
+            )
         rows.append(row)
     return rows
+
+
+def fastest_opponents(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """For each category, the opponents with the smallest ratios in our favour.
+
+    Args:
+        rows: of `summary`.
+
+    Returns:
+        By category, "whole generation" and "first token", each with the way and the ratio.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    compared = [row for row in rows if "ours_over_it" in row]
+    for category in dict.fromkeys(row["prompts"] for row in compared):
+        of_category = [row for row in compared if row["prompts"] == category]
+        found[category] = {
+            what: _smallest(of_category, key)
+            for what, key in (
+                ("whole generation", "ours_over_it"),
+                ("first token", "its_first_token_over_ours"),
+            )
+        }
+    return found
+
+
+def _smallest(rows: Sequence[dict[str, Any]], key: str) -> dict[str, Any]:
+    row = min(rows, key=lambda row: row[key])
+    return {"way": row["way"], "ratio": row[key]}
 
 
 def _speed(runs: Sequence[Measurement]) -> float:
@@ -164,6 +211,11 @@ def _decode_speed(runs: Sequence[Measurement]) -> float:
     """Tokens after the first ones per second of the time after them."""
     tokens = sum(len(one.tokens) - one.first_tokens for one in runs)
     return tokens / sum(one.seconds_total - one.seconds_prefill for one in runs)
+
+
+def _first_token_seconds(runs: Sequence[Measurement]) -> float:
+    """Mean time to the first token, with the prompt."""
+    return sum(one.seconds_prefill for one in runs) / len(runs)
 
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:

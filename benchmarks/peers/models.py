@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+BUILDER_OPTIONS = {"b128": "block_size=128", "last": "prune_lm_head=true"}
+
 
 class Maker:
     """Makes models in folders under `work`, which appear only when they are complete."""
@@ -64,7 +66,7 @@ class Maker:
         return self._once(self.work / "llama" / weights, make)
 
     def openvino(self, weights: str) -> Path:
-        """OpenVINO GenAI's model of a GGUF file; int8 is its F16, compressed by NNCF."""
+        """OpenVINO GenAI's model of a GGUF file; int8 and int4 are its F16, compressed by NNCF."""
 
         def read_gguf(folder: Path) -> None:
             import openvino_genai
@@ -81,24 +83,38 @@ class Maker:
 
             half = self.openvino("F16")
             model = openvino.Core().read_model(half / "openvino_model.xml")
-            model = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
+            modes: dict[str, dict[str, Any]] = {
+                "int8": {"mode": nncf.CompressWeightsMode.INT8_SYM},
+                # Groups of 64 divide this model's widths; embedding and head stay at 8 bits.
+                "int4": {"mode": nncf.CompressWeightsMode.INT4_SYM, "group_size": 64},
+            }
+            model = nncf.compress_weights(model, **modes[weights])
             openvino.save_model(model, folder / "openvino_model.xml")
             for path in half.glob("openvino_*tokenizer.*"):
                 shutil.copy(path, folder)
 
-        make = compress if weights == "int8" else read_gguf
+        make = compress if weights in ("int8", "int4") else read_gguf
         return self._once(self.work / "openvino" / weights, make)
 
     def ort_genai(self, weights: str) -> Path:
-        """fp32, int8 or int4, made by its model builder for the CPU."""
+        """fp32, fp16, int8 or int4, made by its model builder for the CPU.
+
+        4- and 8-bit products have accuracy level 4 (activations of 8 bits), the builder's default
+        here, and the head is as narrow as the rest. "int4-b128" has a scale for 128 weights, the
+        others for 32. "-last" models compute logits only after the last token of a prompt, so they
+        cannot speculate.
+        """
+        precision, *variants = weights.split("-")
+        extra = ["--extra_options", *(BUILDER_OPTIONS[variant] for variant in variants)]
 
         def make(folder: Path) -> None:
             builder = [sys.executable, "-m", "onnxruntime_genai.models.builder"]
             subprocess.run(
                 [
                     *(*builder, "--input", self.checkpoint(), "--output", folder),
-                    *("--precision", weights, "--execution_provider", "cpu"),
+                    *("--precision", precision, "--execution_provider", "cpu"),
                     *("--cache_dir", self.work / "cache"),
+                    *(extra if variants else ()),
                 ],
                 check=True,
             )

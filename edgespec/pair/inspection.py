@@ -25,19 +25,27 @@ def known_invariances(
 
 
 def measured_invariances(
-    folder: Path, manifest: Manifest, profile: Profile | None, request: LoadRequest
+    folder: Path,
+    manifest: Manifest,
+    profile: Profile | None,
+    request: LoadRequest,
+    *,
+    long: bool,
 ) -> dict[str, RowInvariance]:
     """Results for all variants, measured again and written into the folder.
 
     Where the provider is not the processor, it is logged which variants do not run on it, and how
     far the distributions of the others are from the processor's.
+
+    Args:
+        long: see `edgespec.pair.runtime.measure_row_invariance`.
     """
     found = {}
     for name, device in _devices(manifest, profile, request).items():
         with left_out_if_it_cannot(
             f"target {variant_title(name, device.provider)}", device.provider
         ):
-            found[name] = measured_invariance(folder, manifest, name, device)
+            found[name] = measured_invariance(folder, manifest, name, device, long=long)
             log_distance(folder, manifest, name, device)
     return found
 

@@ -58,11 +58,14 @@ def known_invariance(
 
 
 def measured_invariance(
-    folder: Path, manifest: Manifest, variant: str, device: Device
+    folder: Path, manifest: Manifest, variant: str, device: Device, *, long: bool = False
 ) -> RowInvariance:
-    """Measures, which takes as long as some hundred calls of the model, and writes the result into
-    the folder where that is possible."""
-    invariance = measure_row_invariance(folder, manifest.target, variant, device)
+    """Measures, and writes the result into the folder where that is possible.
+
+    Args:
+        long: see `edgespec.pair.runtime.measure_row_invariance`.
+    """
+    invariance = measure_row_invariance(folder, manifest.target, variant, device, long=long)
     graph = _graph_digest(manifest, variant)
     results = _read(folder) | {(graph, invariance.machine): invariance}
     entries = [_Entry(graph, result) for (graph, _), result in results.items()]

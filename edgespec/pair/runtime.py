@@ -92,11 +92,15 @@ def all_providers() -> tuple[list[ProviderInfo], list[str]]:
 
 
 def measure_row_invariance(
-    folder: Path, exported: Exported, variant: str, device: Device = HERE
+    folder: Path, exported: Exported, variant: str, device: Device = HERE, *, long: bool = False
 ) -> RowInvariance:
-    """Measures a variant on this machine; see `edgespec_runtimes.invariance`."""
-    from edgespec_runtimes.invariance import MEASURED_CAPACITY, measure_row_invariance
+    """Measures a variant on this machine; see `edgespec_runtimes.invariance`.
+
+    Args:
+        long: make every call that can be compared, in place of a selection.
+    """
+    from edgespec_runtimes.invariance import LONG, MEASURED_CAPACITY, SHORT, measure_row_invariance
 
     capacity = min(MEASURED_CAPACITY, exported.positions or MEASURED_CAPACITY)
     model = open_model(folder, exported, variant, capacity=capacity, device=device, candidates=True)
-    return measure_row_invariance(model, machine_of(device))
+    return measure_row_invariance(model, machine_of(device), LONG if long else SHORT)

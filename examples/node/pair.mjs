@@ -6,6 +6,10 @@ import { isAbsolute, join, normalize } from "node:path";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { InferenceSession, Tensor } from "onnxruntime-node";
 
+// With flash attention, ONNX Runtime gives a position other bits in other calls on ARM64. It reads
+// the variable when a session is made.
+if (process.arch === "arm64") process.env.ORT_GQA_DISABLE_FLASH_ATTENTION ??= "1";
+
 export async function openPair(folder, { targetFormat, draftFormat, threads = 0 } = {}) {
   const manifest = readJson(join(folder, "edgespec.json"));
   if (manifest.version !== 2) throw new Error(`format version ${manifest.version}; this reads 2`);

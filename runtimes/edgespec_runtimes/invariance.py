@@ -7,6 +7,9 @@ the same text only if a position's logits are equal in both: bit by bit, never b
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,51 +20,114 @@ from edgespec.core.model import Candidate, CandidateModel, Model, candidate_mode
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.machine import Machine
 
-__all__ = ["MEASURED_CAPACITY", "measure_row_invariance"]
+__all__ = ["LONG", "MEASURED_CAPACITY", "SHORT", "CallPlan", "measure_row_invariance"]
 
-PROMPT_LENGTHS = (2, 21, 55, 119)  # kernels may change with the cache: these cross 32, 64 and 128
-POSITIONS_AFTER_PROMPT = 2 * MAX_ROWS
+# Cached positions before a text. Kernels may change with the length of the cache, or treat the end
+# of a block of positions differently: the texts cross 32, 64 and 128, and these numbers differ
+# modulo 4 and 8.
+STARTS = (1, 20, 58, 119)
+POSITIONS_AFTER_START = 2 * MAX_ROWS
 MIN_ROWS_WITH_CANDIDATES = 3  # two tokens, and a candidate for the second
-MEASURED_CAPACITY = PROMPT_LENGTHS[-1] + POSITIONS_AFTER_PROMPT  # room for all prompt lengths
+MEASURED_CAPACITY = STARTS[-1] + POSITIONS_AFTER_START  # room for all starts
 
 
-def measure_row_invariance(model: Model, machine: Machine) -> RowInvariance:
+class Call(NamedTuple):
+    """A call with the next tokens of a text, and random ones that are rejected afterwards."""
+
+    kept: int
+    rejected: int = 0
+
+
+Walk = tuple[Call, ...]  # the calls that score a text, or its beginning, one after the other
+
+
+@dataclass(frozen=True)
+class CallPlan:
+    """Which calls are compared with one call of `MAX_ROWS` rows, for each start.
+
+    Attributes:
+        walks: calls that score a text, or its beginning. Those of one row have walks of their own:
+            what they leave in the cache may differ without harm.
+        candidate_walks: rows of the calls that score the text with candidates, repeated until its
+            end.
+    """
+
+    walks: tuple[Walk, ...]
+    candidate_walks: tuple[tuple[int, ...], ...]
+
+
+def _calls_of(rows: int, rejected: int = 0) -> Walk:
+    """Calls that keep `rows` tokens. The last may keep fewer, and is filled up: all have one
+    size."""
+    kept = [min(rows, MAX_ROWS - start) for start in range(0, MAX_ROWS, rows)]
+    return tuple(Call(count, rows + rejected - count) for count in kept)
+
+
+def _split_at(rows: int) -> Walk:
+    """Two calls, the second one with at least two rows."""
+    rest = MAX_ROWS - rows
+    return Call(rows), Call(rest, int(rest == 1))
+
+
+# Rounds that accept 0 to 4 tokens of 1 to 16: what a call rejects must leave no trace.
+ROUNDS = (Call(1, 16), Call(2, 3), Call(3, 9), Call(4, 1), Call(5, 7), Call(2, 15))
+# Single rows up to every residue modulo 8; every other number twice for each start: at the start
+# and further on.
+SHORT = CallPlan(
+    walks=((Call(1),) * 8, *map(_split_at, range(2, MAX_ROWS)), ROUNDS),
+    candidate_walks=((3, 17, 9, 4, 13), (6, 5, 11, 15, 8)),
+)
+# Every number of rows at every distance from the start, with and without rejected tokens.
+LONG = CallPlan(
+    walks=(
+        *map(_calls_of, range(1, MAX_ROWS)),
+        *(_calls_of(rows, MAX_ROWS - rows) for rows in range(1, MAX_ROWS)),
+    ),
+    candidate_walks=tuple((rows,) for rows in range(MIN_ROWS_WITH_CANDIDATES, MAX_ROWS + 1)),
+)
+
+
+def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHORT) -> RowInvariance:
     """Scores the same texts in calls of 1, 2 … 17 rows and compares the logits bit by bit.
 
-    Each call also has rows that are rejected afterwards, as verification does, so all later logits
-    check the cache that it leaves. If the model scores candidates, the texts are also scored as
+    Calls also have rows that are rejected afterwards, as verification does, so all later logits
+    check the cache that they leave. If the model scores candidates, the texts are also scored as
     candidates.
 
     Args:
         model: must make calls with one row when asked for one position.
         machine: the one that the model runs on.
+        plan: which calls are compared.
 
     Raises:
         EdgespecError: a logit is NaN or infinite, or the cache is too small to measure.
     """
-    generator = np.random.default_rng(0)
-    equal = dict.fromkeys(range(1, MAX_ROWS), True)  # by rows of a call
+    generator = np.random.default_rng(1)
     candidate_model = candidate_model_of(model)
     candidates = candidate_model is not None
+    is_row_invariant = one_row_is_equal = True
     one_row_difference = 0.0
-    for text, expected in _texts(model, generator):
+    for text, expected in _texts(model):
         start = model.length
-        for rows in equal:
-            for rejected in (0, MAX_ROWS - rows):
-                model.rewind(start)
-                logits = _scored_in_calls(model, text, rows, rejected, generator)
-                equal[rows] &= bool(np.array_equal(logits, expected))
-                if rows == 1 and not rejected:
-                    difference = float(np.abs(logits - expected).max())
-                    one_row_difference = max(one_row_difference, difference)
-        if candidate_model is not None and candidates:
-            for rows in range(MIN_ROWS_WITH_CANDIDATES, MAX_ROWS + 1):
+        for walk in plan.walks:
+            model.rewind(start)
+            logits = _scored_in_calls(model, text, walk, generator)
+            wanted = expected[: len(logits)]
+            equal = bool(np.array_equal(logits, wanted))
+            if walk[0] == Call(1):
+                one_row_is_equal &= equal
+                difference = float(np.abs(logits - wanted).max())
+                one_row_difference = max(one_row_difference, difference)
+            else:
+                is_row_invariant &= equal
+        if candidate_model is not None:
+            for rows in plan.candidate_walks:
                 model.rewind(start)
                 logits = _scored_as_candidates(candidate_model, text, rows, generator)
                 candidates &= bool(np.array_equal(logits, expected[: len(logits)]))
     return RowInvariance(
-        is_row_invariant=all(equal[rows] for rows in equal if rows > 1),
-        min_rows=1 if equal[1] else 2,
+        is_row_invariant=is_row_invariant,
+        min_rows=1 if one_row_is_equal else 2,
         max_rows=MAX_ROWS,
         one_row_difference=one_row_difference,
         measured_on=str(machine),
@@ -70,22 +136,22 @@ def measure_row_invariance(model: Model, machine: Machine) -> RowInvariance:
     )
 
 
-def _texts(
-    model: Model, generator: np.random.Generator
-) -> Iterator[tuple[list[int], npt.NDArray[np.float32]]]:
-    """For each prompt length that fits: a text of `MAX_ROWS` tokens and the logits after each, as
-    one call computes them. The model is at the end of the prompt."""
-    lengths = [n for n in PROMPT_LENGTHS if n + POSITIONS_AFTER_PROMPT <= model.capacity]
-    if not lengths:
+def _texts(model: Model) -> Iterator[tuple[list[int], npt.NDArray[np.float32]]]:
+    """For each start that fits: a text of `MAX_ROWS` tokens and the logits after each, as one call
+    computes them. The model's cache ends at the start."""
+    starts = [start for start in STARTS if start + POSITIONS_AFTER_START <= model.capacity]
+    if not starts:
         raise EdgespecError(
             f"the cache holds {model.capacity} positions; row-invariance needs "
-            f"{PROMPT_LENGTHS[0] + POSITIONS_AFTER_PROMPT} to be measured"
+            f"{STARTS[0] + POSITIONS_AFTER_START} to be measured"
         )
-    for length in lengths:
-        prompt = _random_tokens(generator, model, length)
+    generator = np.random.default_rng(0)
+    for start in starts:
+        model.prefill(_random_tokens(generator, model, start + 1))
+        while model.length < start:  # an encoder took the prompt
+            count = min(start - model.length, MAX_ROWS)
+            model.score(_random_tokens(generator, model, count))
         text = _random_tokens(generator, model, MAX_ROWS)
-        model.prefill(prompt)
-        start = model.length
         expected = model.score(text).copy()
         if not np.isfinite(expected).all():
             raise EdgespecError(
@@ -97,32 +163,34 @@ def _texts(
 
 
 def _scored_in_calls(
-    model: Model, text: list[int], rows: int, rejected: int, generator: np.random.Generator
+    model: Model, text: list[int], walk: Walk, generator: np.random.Generator
 ) -> npt.NDArray[np.float32]:
-    """The logits after each token of `text`, in calls with `rows` of its tokens, followed by
-    `rejected` random ones."""
-    logits = []
-    for start in range(0, len(text), rows):
-        piece = text[start : start + rows]
-        length = model.length
-        # The last piece may be shorter than `rows`: fill it up, so that all calls have one size.
-        filler = text[: rows - len(piece)]
+    """The logits after each token of `text` that the calls of `walk` keep."""
+    logits: list[npt.NDArray[np.float32]] = []
+    start = model.length
+    end = 0
+    for kept, rejected in walk:
+        tokens = text[end : end + kept]
         after = _random_tokens(generator, model, rejected)
-        logits.append(model.score([*piece, *filler, *after])[: len(piece)].copy())
-        model.rewind(length + len(piece))
+        logits.append(model.score([*tokens, *after])[:kept].copy())
+        end += kept
+        model.rewind(start + end)
     return np.concatenate(logits)
 
 
 def _scored_as_candidates(
-    model: CandidateModel, text: list[int], rows: int, generator: np.random.Generator
+    model: CandidateModel, text: list[int], walk: tuple[int, ...], generator: np.random.Generator
 ) -> npt.NDArray[np.float32]:
-    """The logits after each token of `text`, perhaps without the last, in calls with `rows` rows.
+    """The logits after each token of `text`, perhaps without the last, in calls with as many rows
+    as `walk` says, again and again.
 
     A call has the next tokens of the text, then random tokens, then random candidates of which one
     is the token of the text that the random tokens replaced. This one is committed.
     """
     logits: list[npt.NDArray[np.float32]] = []
-    while len(logits) + 1 < len(text):
+    for rows in cycle(walk):
+        if len(logits) + 1 >= len(text):
+            break
         ahead = text[len(logits) :]
         count = int(generator.integers(1, rows - 1))  # candidates
         tokens = rows - count

@@ -12,6 +12,7 @@ from pathlib import Path
 import onnxruntime as ort
 
 from edgespec.core.device import Device
+from edgespec_runtimes.ort.flash_attention import attention_setting
 from edgespec_runtimes.ort.providers import find_provider
 
 __all__ = ["Machine", "machine_of"]
@@ -28,7 +29,8 @@ class Machine:
     """Everything that decides which kernels run a model, and so which bits they compute.
 
     Attributes:
-        runtime: ONNX Runtime and its version.
+        runtime: ONNX Runtime, its version, and the setting of its attention if it is not the
+            runtime's own.
         provider, provider_version, hardware: see `ProviderInfo`; the version of the processor's
             provider is the build of edgespec's kernels.
         threads: None is the runtime's default for this number of `cores`.
@@ -79,7 +81,7 @@ def machine_of(device: Device, draft_device: Device | None = None) -> Machine:
     info = find_provider(device.provider).info
     name, features = _processor()
     return Machine(
-        runtime=f"onnxruntime {ort.__version__}",
+        runtime=" ".join(filter(None, ("onnxruntime", ort.__version__, attention_setting()))),
         provider=info.title,
         provider_version=info.version,
         hardware=info.hardware,

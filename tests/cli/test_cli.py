@@ -99,6 +99,8 @@ def test_inspect_can_measure_this_machine(tiny_folder):
     assert data["measured"]["fp32"] == recorded
     measured = run("inspect", tiny_folder, "--measure", "--threads", 1).stdout
     assert "    on this machine: row-invariant" in measured
+    longer = run("inspect", tiny_folder, "--measure-long", "--threads", 1).stdout
+    assert "    on this machine: row-invariant" in longer
 
 
 # --- the prompt ----------------------------------------------------------------------------------

@@ -48,9 +48,9 @@ def measurements(monkeypatch):
     """Which variants were measured with how many threads; each is found exact."""
     made = []
 
-    def measured(folder, exported, variant, device):
+    def measured(folder, exported, variant, device, **how):
         made.append((variant, device.threads))
-        return measure_row_invariance(folder, exported, variant, device)
+        return measure_row_invariance(folder, exported, variant, device, **how)
 
     monkeypatch.setattr(invariance_cache, "measure_row_invariance", measured)
     return made
@@ -117,8 +117,9 @@ def test_a_pair_exported_without_measuring_is_measured(own_pair, measurements):
 
 
 def test_exact_elsewhere_and_not_here_means_no_speculation(from_elsewhere, monkeypatch):
-    def inexact(*arguments):
-        return dataclasses.replace(measure_row_invariance(*arguments), is_row_invariant=False)
+    def inexact(*arguments, **how):
+        found = measure_row_invariance(*arguments, **how)
+        return dataclasses.replace(found, is_row_invariant=False)
 
     monkeypatch.setattr(invariance_cache, "measure_row_invariance", inexact)
     for _ in range(2):  # measured, and remembered

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.peers.measurements import Log, Measurement, Turn, interleaved, summary
+from benchmarks.peers.measurements import (
+    ALL,
+    Log,
+    Measurement,
+    Turn,
+    fastest_opponents,
+    interleaved,
+    summary,
+    together,
+)
+from benchmarks.peers.prompts import Prompt, digest, of_file
 from benchmarks.peers.protocol import Peer, PeerError
+from benchmarks.peers.recorded import Recorded, pieces, scored_texts
+from benchmarks.peers.ways import CONTESTS
+from edgespec.pair.variant_quality import distance
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,6 +97,37 @@ def test_decoding_is_counted_after_the_first_token() -> None:
     assert (
         row["decode_tokens_per_second"] == 1.0
     )  # three tokens in the three seconds after the first
+
+
+def test_the_time_to_the_first_token_is_compared_too() -> None:
+    turns = [turn(1, 4.0, 2.0), turn(2, 4.0, 1.0), turn(3, 4.0, 1.0)]
+    rows = {row["way"]: row for row in summary(turns, PLAIN, "our plain")}
+    assert rows["peer plain"]["first_token_seconds"] == 1.0
+    assert rows["peer plain"]["its_first_token_over_ours"] == 4.0
+
+
+def test_all_kinds_together_are_one_more_kind() -> None:
+    first = turn(1, 4.0, 2.0)
+    turns = [first, replace(first, category="chat"), replace(first, category="chat", prompt=1)]
+    found = together(turns)
+    assert [(each.category, each.prompt) for each in found] == [(ALL, 0), (ALL, 1), (ALL, 2)]
+    rows = {row["way"]: row for row in summary(found, PLAIN, "our plain")}
+    assert rows["peer plain"]["texts"] == 3
+    assert rows["peer plain"]["ours_over_it"] == 2.0
+
+
+def test_the_fastest_opponent_is_the_one_with_the_smallest_ratio() -> None:
+    rows = [
+        {"prompts": "chat", "way": "a", "ours_over_it": 2.0, "its_first_token_over_ours": 0.9},
+        {"prompts": "chat", "way": "b", "ours_over_it": 1.5, "its_first_token_over_ours": 1.2},
+        {"prompts": "chat", "way": "ours"},
+    ]
+    assert fastest_opponents(rows) == {
+        "chat": {
+            "whole generation": {"way": "b", "ratio": 1.5},
+            "first token": {"way": "a", "ratio": 0.9},
+        }
+    }
 
 
 def test_texts_are_compared_with_the_peers_plain_text_and_with_ours() -> None:
@@ -167,3 +214,72 @@ def test_a_peer_that_dies_is_reported_with_its_last_line(tmp_path: Path) -> None
 def test_a_peer_that_is_not_installed_is_reported_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(PeerError, match="No module named 'no_such_peer'"):
         started(tmp_path, "def start():\n    import no_such_peer\n")
+
+
+# --- prompts -----------------------------------------------------------------------------------
+
+SIX_KINDS = of_file(ROOT / "benchmarks" / "prompts" / "six_kinds.json")
+
+
+def test_each_of_six_kinds_has_at_least_five_prompts() -> None:
+    counts = Counter(request.kind for request in SIX_KINDS)
+    kinds = {"chat", "translation", "summaries", "questions", "maths", "retrieval"}
+    assert counts.keys() == kinds
+    assert min(counts.values()) >= 5
+    assert len({request.prompt for request in SIX_KINDS}) == len(SIX_KINDS)
+
+
+def test_documents_to_summarise_or_to_search_are_long() -> None:
+    words = [
+        len(request.prompt.split())
+        for request in SIX_KINDS
+        if request.kind in ("summaries", "retrieval")
+    ]
+    assert min(words) >= 400
+    assert max(words) <= 1100
+
+
+def test_other_prompts_or_limits_are_another_measurement() -> None:
+    one = Prompt("chat", 0, [1, 2], 96)
+    assert digest([one]) == digest([Prompt("chat", 0, [1, 2], 96)])
+    assert digest([one]) != digest([Prompt("chat", 0, [1, 2], 48)])
+    assert digest([one]) != digest([Prompt("chat", 0, [1, 3], 96)])
+
+
+# --- contests ----------------------------------------------------------------------------------
+
+
+def test_every_way_has_a_plain_one_of_the_same_model() -> None:
+    for contest in CONTESTS.values():
+        names = [way.name for way in contest.ways]
+        assert len(set(names)) == len(names)
+        assert {way.plain for way in contest.ways} <= set(names)
+
+
+def test_a_contest_without_a_peer_keeps_edgespec() -> None:
+    contest = CONTESTS["8 bits"].among(["openvino"])
+    assert {way.peer for way in contest.opponents} == {"openvino"}
+    assert contest.ways[-1] == contest.our_plain
+    assert contest.ours in contest.ways
+
+
+# --- llama.cpp's logits --------------------------------------------------------------------------
+
+
+def test_replayed_logits_are_as_far_as_the_model_that_they_are_of() -> None:
+    rng = np.random.default_rng(0)
+    reference, other = rng.standard_normal((2, 40, 7)).astype(np.float32)
+    samples = [([1, 2, 3], [4, 5]), ([6, 1], [2, 3, 4, 5])]
+    found = distance(Recorded(reference), Recorded(other), samples, "fp32")
+    # Rows 2, 3 of the first text, and 1 to 4 of the second, which begins at row 4.
+    rows = [2, 3, 5, 6, 7, 8]
+    log_p, log_q = (
+        x[rows] - np.log(np.exp(x[rows]).sum(axis=1, keepdims=True)) for x in (reference, other)
+    )
+    kl = (np.exp(log_p) * (log_p - log_q)).sum(axis=1).mean()
+    assert found.positions == len(rows) == sum(map(len, scored_texts(samples))) - 3
+    assert found.kl == pytest.approx(kl)
+
+
+def test_a_text_is_scored_in_whole_samples() -> None:
+    assert pieces(list(range(110))) == [list(range(52)), list(range(52, 104))]

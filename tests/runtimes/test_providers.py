@@ -200,9 +200,9 @@ def test_row_invariance_on_one_provider_does_not_count_for_another(folder, monke
     (folder / INVARIANCE_FILE).unlink(missing_ok=True)
     asked = []
 
-    def inexact(folder, exported, variant, device):
+    def inexact(folder, exported, variant, device, **how):
         asked.append(device)
-        found = measure_row_invariance(folder, exported, variant, device)
+        found = measure_row_invariance(folder, exported, variant, device, **how)
         return dataclasses.replace(found, is_row_invariant=False)
 
     monkeypatch.setattr(invariance_cache, "measure_row_invariance", inexact)

@@ -17,6 +17,11 @@ __all__ = ["inspect"]
     is_flag=True,
     help="Test again whether the target is row-invariant on this machine, and keep the result.",
 )
+@click.option(
+    "--measure-long",
+    is_flag=True,
+    help="The same with every call that can be compared: about four times as long.",
+)
 @click.option("--check", is_flag=True, help="Read all weights, too: are they what was exported?")
 @THREADS
 @click.option("--provider", help="See `edgespec providers`; default: as tuned, or the processor.")
@@ -24,6 +29,7 @@ def inspect(
     pair: str,
     as_json: bool,
     measure: bool,
+    measure_long: bool,
     check: bool,
     threads: int | None,
     provider: str | None,
@@ -43,8 +49,8 @@ def inspect(
         say("all files are as exported")
     profile = profile_of_this_machine(folder, manifest)
     request = LoadRequest(threads, provider=provider)
-    if measure:
-        invariances = measured_invariances(folder, manifest, profile, request)
+    if measure or measure_long:
+        invariances = measured_invariances(folder, manifest, profile, request, long=measure_long)
     else:
         invariances = known_invariances(folder, manifest, profile, request)
     click.echo((pair_json if as_json else describe_pair)(manifest, invariances, profile))

@@ -13,6 +13,7 @@ import onnxruntime as ort
 from edgespec.core.device import Device
 from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError
+from edgespec_runtimes.ort.flash_attention import row_invariant_attention
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
 
@@ -39,13 +40,15 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
     options = _session_options(device, version)
     failed = f"{graph} cannot be loaded"
     if provider.title == CPU_TITLE:
-        with as_edgespec_errors(failed), on_huge_pages():
+        with as_edgespec_errors(failed), on_huge_pages(), row_invariant_attention():
             if (kernels := installed_kernels()) is not None:
                 options.register_custom_ops_library(str(kernels.library))
             return ort.InferenceSession(
                 str(graph), options, providers=[provider.title], **NO_FALLBACK
             )
-    with as_edgespec_errors(f"{failed} on {provider.name}", way_out="take another provider (cpu)"):
+    failed = f"{failed} on {provider.name}"
+    way_out = "take another provider (cpu)"
+    with as_edgespec_errors(failed, way_out=way_out), row_invariant_attention():
         return _open_on_provider(graph, options, provider)
 
 

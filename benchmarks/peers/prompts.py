@@ -1,0 +1,91 @@
+"""The prompts of compare_chat.py: built-in ones, those of a file, or summaries of documents."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import edgespec
+from edgespec.pair.sample_prompts import CHAT
+
+LENGTHS = (1024, 3000)  # of documents, in tokens
+WINDOWS = 3  # documents of each length
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt in the model's chat format.
+
+    Attributes:
+        index: among those of its category.
+        limit: of new tokens.
+    """
+
+    category: str
+    index: int
+    tokens: list[int]
+    limit: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks: an entry of a file of prompts."""
+
+    kind: str
+    prompt: str
+    max_new_tokens: int
+
+
+def built_in(limit: int) -> list[Request]:
+    """The prompts of `edgespec bench`."""
+    return [Request(kind, text, limit) for kind, texts in CHAT.items() for text in texts]
+
+
+def of_file(path: Path) -> list[Request]:
+    """A JSON list of objects with `kind`, `prompt` and `max_new_tokens`."""
+    return [Request(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def summaries(pair: edgespec.Pair, documents: Sequence[Path], limit: int) -> list[Request]:
+    """Requests for summaries of successive parts of some texts, of each length in `LENGTHS`.
+
+    Raises:
+        ValueError: the texts are too short.
+    """
+    tokens = pair.encode("\n".join(path.read_text(encoding="utf-8") for path in documents))
+    if len(tokens) < max(LENGTHS) * WINDOWS:
+        raise ValueError(f"{max(LENGTHS) * WINDOWS} tokens are needed, there are {len(tokens)}")
+    parts = [
+        (length, tokens[length * window : length * (window + 1)])
+        for length in LENGTHS
+        for window in range(WINDOWS)
+    ]
+    return [
+        Request(f"{length} tokens", f"Summarise this text:\n{pair.tokenizer.decode(part)}", limit)
+        for length, part in parts
+    ]
+
+
+def encoded(pair: edgespec.Pair, requests: Sequence[Request]) -> list[Prompt]:
+    """The requests in the model's chat format, numbered in each category."""
+    counts: dict[str, int] = {}
+    prompts = []
+    for request in requests:
+        index = counts.setdefault(request.kind, 0)
+        tokens = pair.encode(request.prompt, chat=True)
+        prompts.append(Prompt(request.kind, index, tokens, request.max_new_tokens))
+        counts[request.kind] += 1
+    return prompts
+
+
+def one_of_each(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
+    """The first prompt of each category, for a check that everything runs."""
+    return [Prompt(p.category, 0, p.tokens, limit) for p in prompts if p.index == 0]
+
+
+def digest(prompts: Sequence[Prompt]) -> str:
+    """Tells whether two runs have the same prompts and limits."""
+    return hashlib.sha256(repr(prompts).encode()).hexdigest()[:12]

@@ -1,0 +1,137 @@
+"""Configurations and tensors of models that are made with random weights; see shapes.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+Tensors = Iterator[tuple[str, tuple[int, ...]]]
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "t5-xxl": {"d_model": 4096, "d_ff": 10240, "num_layers": 24, "num_heads": 64},
+    "t5-small": {"d_model": 512, "d_ff": 1024, "num_layers": 8, "num_heads": 6},
+    "qwen3-4b": {
+        "hidden_size": 2560,
+        "intermediate_size": 9728,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+    },
+    "qwen3-1.7b": {
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+    },
+    "qwen3-0.6b": {
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+    },
+    # No published model; an eighteenth of qwen3-1.7b.
+    "qwen3-draft": {
+        "hidden_size": 512,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 8,
+    },
+}
+T5_WIDTHS = ("d_model", "d_ff", "num_heads")
+QWEN3_WIDTHS = ("hidden_size", "intermediate_size", "num_attention_heads")
+KEY_VALUE_HEADS = 8
+
+
+def config(shape: str, divisor: int) -> dict[str, Any]:
+    """The `config.json` of a shape, with all widths divided by `divisor`."""
+    sizes = dict(SHAPES[shape])
+    is_t5 = shape.startswith("t5")
+    for width in T5_WIDTHS if is_t5 else QWEN3_WIDTHS:
+        sizes[width] = max(1, sizes[width] // divisor)
+    return _t5_config(sizes) if is_t5 else _qwen3_config(sizes)
+
+
+def _t5_config(sizes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model_type": "t5",
+        "architectures": ["T5ForConditionalGeneration"],
+        **sizes,
+        "d_kv": 64,
+        "vocab_size": 32128,
+        "feed_forward_proj": "gated-gelu",
+        "tie_word_embeddings": False,
+        "relative_attention_num_buckets": 32,
+        "relative_attention_max_distance": 128,
+        "layer_norm_epsilon": 1e-6,
+        "decoder_start_token_id": 0,
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "is_encoder_decoder": True,
+    }
+
+
+def _qwen3_config(sizes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model_type": "qwen3",
+        "architectures": ["Qwen3ForCausalLM"],
+        **sizes,
+        "num_key_value_heads": min(KEY_VALUE_HEADS, sizes["num_attention_heads"]),
+        "head_dim": 128,
+        "vocab_size": 151936,
+        "hidden_act": "silu",
+        "tie_word_embeddings": True,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1_000_000,
+        "max_position_embeddings": 40960,
+        "eos_token_id": 2,
+    }
+
+
+def tensors(sizes: dict[str, Any]) -> Tensors:
+    """Name and shape of every tensor of a configuration."""
+    return t5_tensors(sizes) if sizes["model_type"] == "t5" else qwen3_tensors(sizes)
+
+
+def t5_tensors(sizes: dict[str, Any]) -> Tensors:
+    width, ff_width, vocabulary = sizes["d_model"], sizes["d_ff"], sizes["vocab_size"]
+    heads = sizes["num_heads"] * sizes["d_kv"]
+    yield "shared.weight", (vocabulary, width)
+    yield "lm_head.weight", (vocabulary, width)
+    for stack in ("encoder", "decoder"):
+        attentions = ("SelfAttention", "EncDecAttention")[: 1 if stack == "encoder" else 2]
+        for layer in range(sizes["num_layers"]):
+            block = f"{stack}.block.{layer}.layer"
+            for index, attention in enumerate(attentions):
+                yield f"{block}.{index}.layer_norm.weight", (width,)
+                for part in "qkv":
+                    yield f"{block}.{index}.{attention}.{part}.weight", (heads, width)
+                yield f"{block}.{index}.{attention}.o.weight", (width, heads)
+            if layer == 0:
+                table = f"{block}.0.SelfAttention.relative_attention_bias.weight"
+                yield table, (sizes["relative_attention_num_buckets"], sizes["num_heads"])
+            dense = f"{block}.{len(attentions)}.DenseReluDense"
+            yield f"{block}.{len(attentions)}.layer_norm.weight", (width,)
+            yield f"{dense}.wi_0.weight", (ff_width, width)
+            yield f"{dense}.wi_1.weight", (ff_width, width)
+            yield f"{dense}.wo.weight", (width, ff_width)
+        yield f"{stack}.final_layer_norm.weight", (width,)
+
+
+def qwen3_tensors(sizes: dict[str, Any]) -> Tensors:
+    width, ff_width, head = sizes["hidden_size"], sizes["intermediate_size"], sizes["head_dim"]
+    queries = sizes["num_attention_heads"] * head
+    keys = sizes["num_key_value_heads"] * head
+    yield "model.embed_tokens.weight", (sizes["vocab_size"], width)
+    for layer in range(sizes["num_hidden_layers"]):
+        block = f"model.layers.{layer}"
+        yield f"{block}.input_layernorm.weight", (width,)
+        yield f"{block}.self_attn.q_proj.weight", (queries, width)
+        yield f"{block}.self_attn.k_proj.weight", (keys, width)
+        yield f"{block}.self_attn.v_proj.weight", (keys, width)
+        yield f"{block}.self_attn.o_proj.weight", (width, queries)
+        yield f"{block}.self_attn.q_norm.weight", (head,)
+        yield f"{block}.self_attn.k_norm.weight", (head,)
+        yield f"{block}.post_attention_layernorm.weight", (width,)
+        yield f"{block}.mlp.gate_proj.weight", (ff_width, width)
+        yield f"{block}.mlp.up_proj.weight", (ff_width, width)
+        yield f"{block}.mlp.down_proj.weight", (width, ff_width)
+    yield "model.norm.weight", (width,)
