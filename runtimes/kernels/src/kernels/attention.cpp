@@ -19,7 +19,7 @@ constexpr int64_t kMaxParts = 4;
 constexpr int64_t kMaxParts = 1;
 #endif
 constexpr int64_t kMaxRows = 6;
-constexpr int64_t kKeyTile = 32;      // keys that are transposed together: they stay in the cache
+constexpr int64_t kKeyTile = 32;    // keys that are transposed together: they stay in the cache
 constexpr int64_t kValueTile = 64;  // values that all queries use together; they stay in the cache
 constexpr int64_t kChunk = 256;     // keys of one softmax part
 constexpr int64_t kBlock = 96;      // queries that share a read of the cache
@@ -69,22 +69,22 @@ template <size_t count, typename Body>
   unrolled(body, std::make_index_sequence<count>());
 }
 
+// `flatten`: in a file of this length, GCC would not inline all of the small functions, and sums that
+// are passed to one are kept in memory.
 template <size_t rows, size_t parts>
-void multiply(const Product& product) {
+[[gnu::flatten]] void multiply(const Product& product) {
   F32x16 sums[rows][parts];
   unrolled<rows>([&](size_t r) {
     const float* c = product.c + r * product.c_stride;
-    unrolled<parts>(
-        [&](size_t i) { sums[r][i] = product.fresh ? zeros() : load(c + i * kLanes); });
+    unrolled<parts>([&](size_t i) { sums[r][i] = product.fresh ? zeros() : load(c + i * kLanes); });
   });
   const float* a = product.a;
   const float* b = product.b;
   const int64_t last = product.columns - int64_t(parts - 1) * kLanes;
   for (int64_t k = 0; k < product.depth; ++k, ++a, b += product.b_stride) {
     F32x16 across[parts];
-    unrolled<parts>([&](size_t i) {
-      across[i] = load(b + i * kLanes, i + 1 < parts ? kLanes : last);
-    });
+    unrolled<parts>(
+        [&](size_t i) { across[i] = load(b + i * kLanes, i + 1 < parts ? kLanes : last); });
     unrolled<rows>([&](size_t r) {
       const F32x16 down = splat(a[r * product.a_stride]);
       unrolled<parts>([&](size_t i) { sums[r][i] = fma(down, across[i], sums[r][i]); });
@@ -180,9 +180,8 @@ void combine(const Partials& parts, int64_t query, int64_t chunks, int64_t size,
   float* largest = parts.largest + query * parts.padded;
   const float* sums = parts.sums + query * parts.padded;
   F32x16 most = splat(-kInfinity);
-  for_each_16(chunks, [&](int64_t c, int64_t count) {
-    most = max(most, load(largest + c, count, most));
-  });
+  for_each_16(chunks,
+              [&](int64_t c, int64_t count) { most = max(most, load(largest + c, count, most)); });
   const float most_of_all = largest_of(most);
   F32x16 total = zeros();
   float* weights = largest;  // reuses the memory
@@ -363,9 +362,8 @@ class Block {
     if (keys == 0) return;
     if (call_.bias != nullptr) add_bias(query, chunk * kChunk, keys, scores);
     F32x16 most = splat(-kInfinity);
-    for_each_16(keys, [&](int64_t k, int64_t left) {
-      most = max(most, load(scores + k, left, most));
-    });
+    for_each_16(keys,
+                [&](int64_t k, int64_t left) { most = max(most, load(scores + k, left, most)); });
     const float largest = largest_of(most);
     F32x16 total = zeros();
     for_each_16(keys, [&](int64_t k, int64_t left) {
@@ -490,7 +488,8 @@ void attend_chunks(const Call<Number>& call, int64_t cycles, const Threads& thre
     const Block<Number> block = block_at(i);
     if (chunk >= block.chunks()) return;
     const Workspace work(call, block);
-    block.attend_chunk(chunk, work.queries, work.transposed, work.wide, work.scores, partials_at(i));
+    block.attend_chunk(chunk, work.queries, work.transposed, work.wide, work.scores,
+                       partials_at(i));
   });
   // About one cycle for each register.
   threads.each(blocks, blocks * floats / kLanes,
@@ -529,16 +528,16 @@ void attend(const AttentionShape& shape, const float* queries, int64_t query_str
   const std::vector<int64_t> order =
       shape.candidates ? ordered_by_seen(shape) : std::vector<int64_t>{};
   const Call<Number> call{shape,
-                  queries,
-                  query_stride,
-                  keys,
-                  values,
-                  bias,
-                  out,
-                  group,
-                  rounded_up(shape.size, kLanes),
-                  rows_per_block,
-                  shape.candidates ? order.data() : nullptr};
+                          queries,
+                          query_stride,
+                          keys,
+                          values,
+                          bias,
+                          out,
+                          group,
+                          rounded_up(shape.size, kLanes),
+                          rows_per_block,
+                          shape.candidates ? order.data() : nullptr};
   const int64_t blocks = call.blocks() * shape.kv_heads;
   if (call.chunks() > 1 && blocks < kMinTasks) {
     attend_chunks(call, cycles(call), threads);

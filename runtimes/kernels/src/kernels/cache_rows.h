@@ -2,8 +2,8 @@
 // for each row.
 //
 // A stored row stands for float32 numbers: itself, float16 widened exactly, or code · scale rounded
-// once. Kernels compute with these numbers, so attention to a narrow cache has the bits of attention
-// to a float32 cache that holds them.
+// once. Kernels compute with these numbers, so attention to a narrow cache has the bits of
+// attention to a float32 cache that holds them.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,9 @@ void butterfly_parts(F32x16* parts, int64_t count, int64_t step) {
 }
 
 // numerator / (1 + e^-x). Inline, as numbers of several registers are passed in memory.
-EDGESPEC_INLINE F32x16 times_sigmoid(F32x16 numerator, F32x16 x) { return numerator / (splat(1.0f) + exp(-x)); }
+EDGESPEC_INLINE F32x16 times_sigmoid(F32x16 numerator, F32x16 x) {
+  return numerator / (splat(1.0f) + exp(-x));
+}
 
 }  // namespace
 

@@ -73,8 +73,7 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
                 RotaryInt8CacheTreeAttention, BiasedInt8CacheTreeAttention,
                 RotaryInt8CacheAttentionBlock, BiasedInt8CacheAttentionBlock,
                 Int4RotaryFloat16CacheAttentionBlock, Int4BiasedFloat16CacheAttentionBlock,
-                Int4RotaryInt8CacheAttentionBlock, Int4BiasedInt8CacheAttentionBlock>(api,
-                                                                                      &domain);
+                Int4RotaryInt8CacheAttentionBlock, Int4BiasedInt8CacheAttentionBlock>(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 
