@@ -343,9 +343,10 @@ class EncoderAttention {
     constexpr int64_t kEveryRowSeesAll = 0;
     const AttentionShape shape{rows, heads_.count, heads_.kv_count, size, rows, kEveryRowSeesAll,
                                rows, heads_.scale};
-    attend(shape, q.data, heads_.count * size, by_head<Keys>(k.data, rows, size),
-           by_head<Values>(v.data, rows, size), bias.data, call.output(Schema::out::y, shapes),
-           call.threads());
+    const CacheRows<float> keys{by_head<Keys>(k.data, rows, size)};
+    const CacheRows<float> values{by_head<Values>(v.data, rows, size)};
+    attend(shape, q.data, heads_.count * size, keys, values, bias.data,
+           call.output(Schema::out::y, shapes), call.threads());
   }
 
  private:
