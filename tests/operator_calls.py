@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.operators.int8_ops import INT8_HEAD
+from edgespec_export.onnx_graph.operator_schema import OPERATORS
 
 
 def one_call(function, inputs, fixed, attributes) -> ir.Model:
@@ -16,12 +16,14 @@ def one_call(function, inputs, fixed, attributes) -> ir.Model:
     }
     values |= {name: g.constant(value, value.dtype) for name, value in fixed.items()}
     results = g.call(function, *(values[name] for name in function.inputs), **attributes)
-    types = [np.float32, np.int64, np.float32, np.float32]
-    types = types if function is INT8_HEAD else [np.float32] * 3
-    for index, (result, dtype) in enumerate(zip(results, types, strict=False)):
-        rank = 4 if index and function is not INT8_HEAD else 2
-        g.output(f"result {index}", result, dtype, [None] * rank)
+    add_outputs(g, function, results)
     return g.model()
+
+
+def add_outputs(g, function, results):
+    """Makes an operator's results the outputs of a graph."""
+    for result, tensor in zip(results, OPERATORS[function.name].outputs, strict=True):
+        g.output(f"result {tensor.name}", result, tensor.dtype.numpy(), [None] * len(tensor.shape))
 
 
 def rows_of(rng, count, width):

@@ -30,6 +30,7 @@ __all__ = [
     "Buffer",
     "cache_buffers",
     "cross_names",
+    "layer_buffers",
     "past_names",
     "present_names",
     "scale_name",
@@ -112,10 +113,14 @@ class Buffer:
 
 def cache_buffers(layers: int, head_size: int, cache: str) -> list[Buffer]:
     """All cache buffers of a decoder with this many layers; `cache` is one of `CACHE_FORMATS`."""
+    return [buffer for layer in range(layers) for buffer in layer_buffers(layer, head_size, cache)]
+
+
+def layer_buffers(layer: int, head_size: int, cache: str) -> list[Buffer]:
+    """A layer's keys, with their scales if there are any; then values likewise."""
     buffers = []
-    for layer in range(layers):
-        for past, present in zip(past_names(layer), present_names(layer), strict=True):
-            buffers.append(Buffer(past, present, CACHE_FORMATS[cache], head_size))
-            if cache == "int8":
-                buffers.append(Buffer(scale_name(past), scale_name(present), "float32", 1))
+    for past, present in zip(past_names(layer), present_names(layer), strict=True):
+        buffers.append(Buffer(past, present, CACHE_FORMATS[cache], head_size))
+        if cache == "int8":
+            buffers.append(Buffer(scale_name(past), scale_name(present), "float32", 1))
     return buffers

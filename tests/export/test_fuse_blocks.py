@@ -80,18 +80,12 @@ def test_a_format_without_operators_for_blocks_counts_none(tmp_path):
     assert [variant.blocks for variant in manifest.target.variants.values()] == [{}, {}]
 
 
-def test_a_compressed_cache_is_a_reason(tmp_path, caplog):
-    with caplog.at_level(logging.INFO, logger="edgespec"):
-        manifest = export(
-            write_llama, {}, tmp_path, target_formats=["int8"], cache_formats=["fp32", "fp16"]
-        )
-    counts = {name: variant.blocks["decoder"] for name, variant in manifest.target.variants.items()}
-    assert counts == {"int8": FusedBlocks(6, 6), "int8-cache-fp16": FusedBlocks(3, 6)}
-    assert (
-        "target int8 decoder-cache-fp16: 3 of 6 blocks fused; model.layers.*.self_attn (3 blocks) "
-        "not fused: no operator computes a whole block with this attention or activation"
-        in caplog.text
-    )
+@pytest.mark.parametrize("number_format", ["int8", "int4"])
+def test_blocks_with_a_narrow_cache_are_fused(number_format, tmp_path):
+    formats = {"target_formats": [number_format], "cache_formats": ["fp32", "fp16", "int8"]}
+    manifest = export(write_llama, {"inner": 128, "head_size": 32}, tmp_path, **formats)
+    counts = [variant.blocks["decoder"] for variant in manifest.target.variants.values()]
+    assert counts == [FusedBlocks(6, 6)] * 3
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def called(tmp_path, monkeypatch):
     sessions = {}
 
     def call(function, inputs, fixed, *, kernel=True, threads=2, **attributes):
-        key = (kernel, threads, *(id(value) for value in fixed.values()))
+        key = (function.name, kernel, threads, *(id(value) for value in fixed.values()))
         if key not in sessions:
             path = tmp_path / f"{len(sessions)}.onnx"
             ir.save(one_call(function, inputs, fixed, attributes), path)

@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from checkpoints import byte_tokenizer, write_llama
 from command import run
 from edgespec.artifact.graph_io import TOP_K
 from edgespec.artifact.manifest import read_manifest
@@ -52,11 +53,13 @@ from edgespec_export.operators.int8_ops import (
     INT8_MATMUL,
     RMS_NORM_INT8_MATMUL,
 )
+from edgespec_export.operators.narrow_cache_ops import BIASED_NARROW_CACHE, ROTARY_NARROW_CACHE
 from edgespec_export.operators.norm_ops import RMS_NORM
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
+from edgespec_runtimes.ort import prefill
 from edgespec_runtimes.ort.session import open_session
-from operator_calls import one_call, rows_of
+from operator_calls import add_outputs, one_call, rows_of
 
 SamplingKernels = type(vocab_ops_for(np.zeros(1, np.float32)))
 
@@ -488,8 +491,52 @@ def with_bias(rng, inputs, shape):
     return inputs | {"bias": rng.normal(size=size).astype(np.float32)}
 
 
-KINDS_OF_ATTENTION = (ROTARY_ATTENTION, BIASED_ATTENTION)
-KINDS = {"rotary": (ROTARY_ATTENTION, with_angles), "biased": (BIASED_ATTENTION, with_bias)}
+def in_fp32(inputs):
+    return inputs
+
+
+def in_fp16(inputs):
+    return inputs | {name: inputs[name].astype(np.float16) for name in PAST}
+
+
+def in_int8(inputs):
+    scales = {f"{name}_scale": np.abs(inputs[name]).max(-1, keepdims=True) / 127 for name in PAST}
+    codes = {name: np.rint(inputs[name] / scales[f"{name}_scale"]) for name in PAST}
+    codes = {name: np.nan_to_num(rows).astype(np.int8) for name, rows in codes.items()}
+    return inputs | codes | {n: scale.astype(np.float32) for n, scale in scales.items()}
+
+
+PAST = ("past_key", "past_value")
+NARROW = {"fp16": in_fp16, "int8": in_int8}
+FUNCTIONS = {
+    ("rotary", "fp32"): ROTARY_ATTENTION,
+    ("biased", "fp32"): BIASED_ATTENTION,
+    **{("rotary", cache): function for cache, function in ROTARY_NARROW_CACHE.items()},
+    **{("biased", cache): function for cache, function in BIASED_NARROW_CACHE.items()},
+}
+ENCODED = {"rotary": with_angles, "biased": with_bias}
+CACHE_FORMATS = {"fp32": in_fp32, **NARROW}
+
+
+def complete_for(encoding, cache):
+    """Adds positions to the inputs of a call, and stores its past in this format."""
+
+    def complete(rng, inputs, shape):
+        return CACHE_FORMATS[cache](ENCODED[encoding](rng, inputs, shape))
+
+    return complete
+
+
+KINDS = {
+    f"{encoding} {cache}": (function, complete_for(encoding, cache))
+    for (encoding, cache), function in FUNCTIONS.items()
+}
+TOLERANCES = {"fp32": 3e-6, "fp16": 1e-3, "int8": 2e-2}  # rotated keys may be rounded otherwise
+
+
+def buffers_of(inputs):
+    """The buffers of the cache, in the order of the outputs."""
+    return {name: value for name, value in inputs.items() if name.startswith("past_")}
 
 
 @pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
@@ -502,13 +549,77 @@ def test_cached_attention_equals_that_of_the_standard_operators(
     inputs = complete(rng, cached_inputs(rng, shape, count, past, past + count + 3), shape)
     ours, *our_cache = called(function, inputs, {}, **attributes_of(shape))
     theirs, *their_cache = called(function, inputs, {}, kernel=False, **attributes_of(shape))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=TOLERANCES[kind.split()[1]])
+    steps = {np.dtype(np.float16): 1e-3, np.dtype(np.int8): 1}  # between two numbers
     for mine, other in zip(our_cache, their_cache, strict=True):
         seen = np.s_[:, :, : past + count]
-        np.testing.assert_allclose(mine[seen], other[seen], rtol=1e-6, atol=1e-6)
+        a, b = (cache[seen].astype(np.float32) for cache in (mine, other))
+        step = steps.get(mine.dtype, 1e-6)
+        np.testing.assert_allclose(a, b, rtol=step if step < 1 else 0, atol=step)
+        assert (np.isclose(a, b, rtol=1e-6, atol=1e-6)).mean() > 0.99
 
 
-PAST = ("past_key", "past_value")
+def widened(buffers):
+    """Keys and values in float32, from the buffers of a cache."""
+    keys, values, *scales = (buffer.astype(np.float32) for buffer in buffers)
+    return [rows * scale for rows, scale in zip((keys, values), scales or (1, 1), strict=True)]
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("cache", NARROW)
+@pytest.mark.parametrize(("count", "past"), [(1, 0), (5, 700), (MANY, 0), (MANY, 530)])
+def test_keys_and_values_are_rounded_exactly_as_the_standard_operators_do(
+    called, rng, shape, cache, count, past
+):
+    inputs = cached_inputs(rng, shape, count, past, past + count + 3)
+    inputs = NARROW[cache](with_bias(rng, inputs, shape))
+    inputs["k"][0, :3] = 0, -0.0, 7e4  # beyond float16
+    inputs["v"][0] = 0
+    inputs["v"][-1] *= 1e-7  # subnormal in float16
+    function = BIASED_NARROW_CACHE[cache]
+    _, *ours = called(function, inputs, {}, **attributes_of(shape))
+    _, *theirs = called(function, inputs, {}, kernel=False, **attributes_of(shape))
+    for mine, other in zip(ours, theirs, strict=True):
+        seen = np.s_[:, :, : past + count]
+        np.testing.assert_array_equal(mine[seen], other[seen])
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("cache", NARROW)
+@pytest.mark.parametrize("encoding", ENCODED)
+@pytest.mark.parametrize(("count", "past"), [(1, 0), (1, 700), (5, 250), (MANY, 530)])
+def test_attention_to_a_narrow_cache_has_the_bits_of_attention_to_its_numbers_in_float32(
+    called, rng, shape, cache, encoding, count, past
+):
+    inputs = ENCODED[encoding](rng, cached_inputs(rng, shape, count, past, past + count), shape)
+    if encoding == "rotary":  # stored keys are not rotated again
+        inputs |= {"cos": np.ones_like(inputs["cos"]), "sin": np.zeros_like(inputs["sin"])}
+    narrow = FUNCTIONS[encoding, cache]
+    found, *present = called(narrow, NARROW[cache](inputs), {}, **attributes_of(shape))
+    wide = dict(zip(PAST, widened(present), strict=True))
+    for name, buffer in zip("kv", PAST, strict=True):
+        rows = wide[buffer][0, :, past:].transpose(1, 0, 2)
+        inputs[name] = np.ascontiguousarray(rows.reshape(count, -1))
+    expected, *_ = called(FUNCTIONS[encoding, "fp32"], inputs | wide, {}, **attributes_of(shape))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("cache", NARROW)
+def test_a_position_with_nan_gives_nan_to_those_that_see_it(called, rng, cache):
+    shape = HEADS["SmolLM2"]
+    inputs = NARROW[cache](with_bias(rng, cached_inputs(rng, shape, 5, 20, 25), shape))
+    inputs["v"][3] = np.nan
+    y, *_ = called(BIASED_NARROW_CACHE[cache], inputs, {}, **attributes_of(shape))
+    assert np.isnan(y[3:]).all()
+    assert np.isfinite(y[:3]).all()
+
+
+def test_scales_that_do_not_fit_the_cache_are_refused(called, rng):
+    shape = HEADS["SmolLM2"]
+    inputs = in_int8(with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape))
+    inputs["past_value_scale"] = inputs["past_value_scale"][:, :, :7]
+    with pytest.raises(Exception, match=r"past_value_scale \[1, .*capacity=7, .* in capacity"):
+        called(ROTARY_NARROW_CACHE["int8"], inputs, {}, **attributes_of(shape))
 
 
 @pytest.mark.parametrize(
@@ -608,7 +719,7 @@ def block_inputs(rng, inner, count):
     inputs = {"x": rows_of(rng, count, STREAM)}
     attributes = {"epsilon": 1e-5, "step": 4 / 127}
     if fused.closing is INT8_MATMUL:
-        shape = (4, 2, 16) if inner == "RotaryTreeAttention" else (4, 4, 16)
+        shape = (4, 2, 16) if inner.startswith("Rotary") else (4, 4, 16)
         heads, kv_heads, size = shape
         attributes |= attributes_of(shape)
         widths, middle = [heads * size, kv_heads * size, kv_heads * size], heads * size
@@ -617,7 +728,7 @@ def block_inputs(rng, inner, count):
             for name in ("key", "value"):
                 inputs[name] = rng.normal(size=(1, heads, 9, size)).astype(np.float32)
         else:
-            complete = with_angles if inner == "RotaryTreeAttention" else with_bias
+            (complete,) = (c for function, c in KINDS.values() if function.name == inner)
             inputs |= cached_parts(rng, count, shape, complete)
     else:
         middle = 192
@@ -636,7 +747,7 @@ def block_inputs(rng, inner, count):
 
 INNER = {
     f.name: f
-    for f in (*KINDS_OF_ATTENTION, SOURCE_ATTENTION, GATES["silu"], GATES["gelu_new"], RELU)
+    for f in (*FUNCTIONS.values(), SOURCE_ATTENTION, GATES["silu"], GATES["gelu_new"], RELU)
 }
 
 
@@ -667,13 +778,9 @@ def run_by_parts(folder, fused, inner, inputs, fixed, attributes, *, seen):
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
     results = by_parts(g, fused, inner, values, attributes)
-    for index, result in enumerate(results if seen else results[:-1]):
-        g.output(
-            f"result {index}",
-            result,
-            np.float32,
-            [None] * (4 if 0 < index < fused.whole.outputs else 2),
-        )
+    add_outputs(g, fused.whole, results[:-1])
+    if seen:
+        g.output("seen", results[-1], np.float32, [None, None])
     model = g.model()
     fuse_blocks(model, g.blocks)
     ir.save(model, folder / "parts.onnx")
@@ -810,21 +917,22 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
     function, complete = KINDS[kind]
     whole = complete(rng, cached_inputs(rng, shape, MANY, past, past + MANY), shape)
     expected, *cache = called(function, whole, {}, **attributes_of(shape))
-    keys, values = whole["past_key"], whole["past_value"]
+    buffers = buffers_of(whole)
     for call, (start, end) in enumerate(pairwise([0, 1, 3, 8, 17, MANY])):
         part = {name: whole[name][start:end] for name in "qkv"}
-        part |= {"past_key": keys, "past_value": values}
+        part |= buffers
         part |= {"last": np.array([past + end - 1], np.int32)}
         part |= {"total": np.array(past + end, np.int32), "parents": whole["parents"]}
-        if kind == "rotary":
+        if "cos" in whole:
             part |= {name: whole[name][:, start:end] for name in ("cos", "sin")}
         else:
             part["bias"] = np.ascontiguousarray(whole["bias"][:, :, start:end, : past + end])
         threads = 1 + call % 2
-        out, keys, values = called(function, part, {}, threads=threads, **attributes_of(shape))
+        out, *present = called(function, part, {}, threads=threads, **attributes_of(shape))
         np.testing.assert_array_equal(out, expected[start:end])
-    np.testing.assert_array_equal(keys, cache[0])
-    np.testing.assert_array_equal(values, cache[1])
+        buffers = dict(zip(buffers, present, strict=True))
+    for ours, theirs in zip(present, cache, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 # --- Candidates ----------------------------------------------------------------------------------
@@ -839,7 +947,7 @@ FAMILIES = {
 LINE = 9
 
 
-def with_candidates(rng, line, parents, kind):
+def with_candidates(rng, line, parents):
     """A call of drafted tokens and candidates; a candidate's position is that after its parent."""
     count, past = len(parents), int(line["total"]) - LINE
     positions = np.array(parents) + 1
@@ -850,7 +958,7 @@ def with_candidates(rng, line, parents, kind):
     total = past + LINE + count
     tree |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
     tree["parents"] = np.array(parents, np.int64)
-    if kind == "rotary":
+    if "cos" in line:
         for name in ("cos", "sin"):
             tree[name] = np.concatenate([line[name], line[name][:, positions]], axis=1)
     else:
@@ -860,14 +968,14 @@ def with_candidates(rng, line, parents, kind):
     return tree
 
 
-def as_drafted(tree, position, row, past, kind):
+def as_drafted(tree, position, row, past):
     """The call that has a candidate, row `row` of `tree`, as a drafted token at `position`."""
     rows = [*range(position), row]
     part = {name: tree[name][rows] for name in "qkv"}
-    part |= {name: tree[name] for name in PAST} | {"parents": np.zeros(0, np.int64)}
+    part |= buffers_of(tree) | {"parents": np.zeros(0, np.int64)}
     total = past + len(rows)
     part |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
-    if kind == "rotary":
+    if "cos" in tree:
         return part | {name: tree[name][:, rows] for name in ("cos", "sin")}
     return part | {"bias": np.ascontiguousarray(tree["bias"][:, :, rows, :total])}
 
@@ -883,14 +991,14 @@ def test_a_candidate_has_the_bits_that_it_has_as_a_drafted_token(
     function, complete = KINDS[kind]
     capacity = past + LINE + len(parents)
     line = complete(rng, cached_inputs(rng, shape, LINE, past, capacity), shape)
-    tree = with_candidates(rng, line, parents, kind)
+    tree = with_candidates(rng, line, parents)
     expected, *_ = called(function, line, {}, **attributes_of(shape))
     for threads in (1, 2):
         out, *cache = called(function, tree, {}, threads=threads, **attributes_of(shape))
         np.testing.assert_array_equal(out[:LINE], expected)
         for candidate, parent in enumerate(parents):
             row, position = LINE + candidate, parent + 1
-            part = as_drafted(tree, position, row, past, kind)
+            part = as_drafted(tree, position, row, past)
             alone, *its_cache = called(function, part, {}, **attributes_of(shape))
             np.testing.assert_array_equal(out[row], alone[position])
             for ours, theirs in zip(cache, its_cache, strict=True):
@@ -902,7 +1010,7 @@ def test_without_kernels_candidates_are_an_error(called, rng, kind):
     function, complete = KINDS[kind]
     shape = HEADS["T5"]
     line = complete(rng, cached_inputs(rng, shape, LINE, 5, 30), shape)
-    tree = with_candidates(rng, line, [2, 3], kind)
+    tree = with_candidates(rng, line, [2, 3])
     with pytest.raises(Exception, match="Reshape"):
         called(function, tree, {}, kernel=False, **attributes_of(shape))
 
@@ -1057,6 +1165,28 @@ def test_numbers_other_than_float32_are_left_to_numpy(rng):
 
 ROUNDED = "Abs ReduceMax Mul Max Div QuantizeLinear"
 SCALED = "MatMulInteger Cast Mul Mul"
+VALID = "TensorScatter Slice"
+ALL_VALID = "TensorScatter TensorScatter Slice Slice"  # numbers and scales
+BY_HEAD = "Shape Concat Reshape Transpose"
+NARROW_START = "Reshape Cast Concat Cast Add Shape Sub Shape Shape"
+CAUSAL = "Reshape Reshape Range Range Unsqueeze LessOrEqual Where"
+QUERIES = f"{BY_HEAD} Shape Concat Shape Concat Reshape"
+WEIGHED = "Shape Shape Concat Reshape Add Softmax Concat Reshape"
+NARROW_END = "Cast MatMul Reshape Transpose Shape Reshape"
+ROTATED_ROWS = "Unsqueeze RotaryEmbedding Squeeze Unsqueeze RotaryEmbedding Squeeze"
+
+
+def narrow_bodies(before, bias):
+    """The bodies of attention over a float16 and over an int8 cache."""
+    rounded, stored = f"{BY_HEAD} Cast {VALID}", f"{BY_HEAD} {ROUNDED} {ALL_VALID}"
+    start, middle = f"{before}{NARROW_START}", f"{CAUSAL} {bias}{QUERIES} Cast Transpose MatMul Mul"
+    return {
+        "fp16": f"{start} {rounded} {rounded} {middle} {WEIGHED} {NARROW_END}",
+        "int8": f"{start} {stored} {stored} {middle} Transpose Mul {WEIGHED} Transpose Mul "
+        f"{NARROW_END}",
+    }
+
+
 BODIES = [
     (INT8_MATMUL, {}, f"{ROUNDED} {SCALED}"),
     (
@@ -1090,6 +1220,14 @@ BODIES = [
         BIASED_ATTENTION,
         attributes_of((2, 1, 16)),
         "Reshape Cast Concat Unsqueeze Unsqueeze Unsqueeze GroupQueryAttention Squeeze",
+    ),
+    *(
+        (functions[cache], attributes_of((2, 1, 16)), body)
+        for functions, bodies in (
+            (ROTARY_NARROW_CACHE, narrow_bodies(f"{ROTATED_ROWS} ", "")),
+            (BIASED_NARROW_CACHE, narrow_bodies("", "Add ")),
+        )
+        for cache, body in bodies.items()
     ),
     (SOURCE_ATTENTION, attributes_of((2, 2, 16)), "Unsqueeze MultiHeadAttention Squeeze"),
     (
@@ -1179,6 +1317,35 @@ def test_a_model_with_kernels_differs_from_one_without_by_rounding(
     ours, theirs = logits
     near = 1e-4 if format_ == "fp32" else 0.05
     assert np.abs(ours - theirs).max() < near * np.abs(theirs).max()
+
+
+@pytest.mark.parametrize("cache", CACHE_FORMATS)
+def test_a_prompt_of_a_fused_model_has_the_same_bits_in_pieces_of_any_size(
+    tmp_path, monkeypatch, cache
+):
+    """Without kernels the size of the pieces is part of the contract (prefill.py)."""
+    sizes = {"vocab_size": 272, "head_size": 16, "width": 64, "inner": 128}
+    sizes |= {"tokenizer": byte_tokenizer(272), "max_position_embeddings": 1024}
+    checkpoint = write_llama(tmp_path / "c", **sizes)
+    export_pair(
+        str(checkpoint),
+        None,
+        tmp_path / "pair",
+        target_formats=["int8"],
+        cache_formats=[cache],
+        measure=False,
+    )
+    exported = read_manifest(tmp_path / "pair").target
+    (name,) = exported.variants
+    model = open_model(tmp_path / "pair", exported, name, capacity=700, device=Device(2))
+    prompt = [int(token) for token in np.random.default_rng(0).integers(272, size=600)]
+    logits = []
+    for rows in (256, 100, 33, 600):
+        monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", rows)
+        last = model.prefill(prompt)
+        logits.append(model.score([last, 7, 8]))
+    for other in logits[1:]:
+        np.testing.assert_array_equal(other, logits[0])
 
 
 def test_kernels_that_are_too_old_are_named_and_not_used(monkeypatch, caplog):

@@ -18,8 +18,10 @@ from edgespec.artifact.manifest import MANIFEST, read_manifest
 from edgespec.core.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.runtime import open_model
+from edgespec_export.components import attention
 from edgespec_export.components import kv_cache as cache
 from edgespec_export.export_pair import export_pair
+from edgespec_export.operators.narrow_cache_ops import rounded_to_int8
 from manifests import edit_manifest
 
 NARROW = [name for name in CACHE_FORMATS if name != "fp32"]
@@ -137,17 +139,18 @@ def test_a_positions_logits_do_not_depend_on_the_call_at_any_cache_length(folder
         model.rewind(length + 1)
 
 
-class SharedScale(cache.Int8Cache):
+def with_a_shared_scale(g, rows):
     """Mutant: one scale for all positions of a call, as with quantization per tensor."""
-
-    def _scale(self, g, rows):
-        own = super()._scale(g, rows)
-        largest = g.op.ReduceMax(own, g.ints(2), keepdims=1)
-        return g.op.Expand(largest, g.op.Shape(own))
+    _, own = rounded_to_int8(g, rows)
+    largest = g.op.ReduceMax(own, g.ints(2), keepdims=1)
+    shared = g.op.Expand(largest, g.op.Shape(own))
+    ratios = g.op.Div(rows, shared)
+    return g.op.QuantizeLinear(ratios, g.constant(1, np.float32), g.constant(0, np.int8)), shared
 
 
 def test_a_scale_that_positions_share_is_refused(tiny_checkpoints, tmp_path, monkeypatch):
-    monkeypatch.setitem(cache.CACHES, "int8", SharedScale)
+    monkeypatch.setattr(attention, "HEAD_MULTIPLE", 32)  # no kernel replaces the mutant
+    monkeypatch.setattr(cache, "rounded_to_int8", with_a_shared_scale)
     target, draft = map(str, tiny_checkpoints)
     exported = export_pair(target, draft, tmp_path / "pair", cache_formats=["int8"], threads=1)
     assert not exported.target.variants["fp32-cache-int8"].row_invariance.is_row_invariant

@@ -25,6 +25,7 @@ from edgespec_export.operators.attention_ops import (
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
+from edgespec_export.operators.narrow_cache_ops import BIASED_NARROW_CACHE, ROTARY_NARROW_CACHE
 
 __all__ = [
     "Attention",
@@ -101,15 +102,24 @@ class Attention(ABC):
 
 
 def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
-    """The fused operators where they take this head size and this cache, and keep rows apart.
+    """Operators with kernels where they take this head size; those of ONNX Runtime for a float32
+    cache where they keep rows apart, too. Else standard ones.
 
-    They take no cache with a scale for each position (docs/decisions/0007-cache-formats.md).
+    ONNX Runtime's take no cache with a scale for each position
+    (docs/decisions/0007-cache-formats.md).
     """
-    widest = Fused() if _fused_is_row_invariant(heads) else Standard()
-    return widest if cache == "fp32" else CompressedCache(Standard(CACHES[cache]()), widest)
+    others = Fused() if _fused_is_row_invariant(heads) else Standard()
+    if cache == "fp32":
+        return others
+    with_kernels = heads.size % HEAD_MULTIPLE == 0
+    return CompressedCache(Fused(cache) if with_kernels else Standard(CACHES[cache]()), others)
 
 
-HEAD_MULTIPLE = 8  # ONNX Runtime's GroupQueryAttention takes only head sizes that are multiples
+# By the format of the cache.
+ROTARY = {"fp32": ROTARY_ATTENTION, **ROTARY_NARROW_CACHE}
+BIASED = {"fp32": BIASED_ATTENTION, **BIASED_NARROW_CACHE}
+
+HEAD_MULTIPLE = 8  # GroupQueryAttention and our kernels take only head sizes that are multiples
 BLOCK_PER_SIZE = 2  # positions that it computes as one block, for each number of a head
 
 
@@ -124,9 +134,13 @@ def _fused_is_row_invariant(heads: Heads) -> bool:
 
 
 class Fused(Attention):
-    """Functions around `GroupQueryAttention` and `MultiHeadAttention` of ONNX Runtime."""
+    """Functions that have kernels. For a float32 cache, and for attention without one, their bodies
+    are `GroupQueryAttention` and `MultiHeadAttention` of ONNX Runtime."""
 
     supports_candidates = True
+
+    def __init__(self, cache: str = "fp32") -> None:
+        self._cache = cache
 
     def cached(
         self,
@@ -139,15 +153,23 @@ class Fused(Attention):
         heads = rows.heads
         last = g.op.Cast(g.op.Sub(positions.total, g.ints(1)), to=ir.DataType.INT32)  # [1]
         total = g.op.Cast(positions.end, to=ir.DataType.INT32)  # scalar
-        cache = [*_past(g, heads, layer), last, total, positions.parents]
+        buffers = self._buffers(heads, layer)
+        past = [g.input(b.past, b.dtype, _cache_shape(heads, b.width)) for b in buffers]
         if isinstance(encoding, Angles):
-            function, encoded = ROTARY_ATTENTION, [encoding.cos, encoding.sin]
+            function, encoded = ROTARY[self._cache], [encoding.cos, encoding.sin]
         else:
-            function, encoded = BIASED_ATTENTION, [encoding]
-        inputs = [rows.q, rows.k, rows.v, *cache, *encoded]
-        out, key, value = g.call(function, *inputs, **_attributes(heads))
-        _present(g, key, value, heads, layer)
+            function, encoded = BIASED[self._cache], [encoding]
+        inputs = [rows.q, rows.k, rows.v, *past, last, total, positions.parents, *encoded]
+        out, *present = g.call(function, *inputs, **_attributes(heads))
+        for buffer, value in zip(buffers, present, strict=True):
+            g.output(buffer.present, value, buffer.dtype, _cache_shape(heads, buffer.width))
         return out
+
+    def _buffers(self, heads: Heads, layer: int) -> list[graph_io.Buffer]:
+        """In the order of the functions' inputs: keys, values, then their scales."""
+        buffers = graph_io.layer_buffers(layer, heads.size, self._cache)
+        each = len(buffers) // 2  # of keys, and of values
+        return [buffers[i + kind * each] for i in range(each) for kind in range(2)]
 
     def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
         keys, values = _cross_inputs(g, heads, layer)
@@ -184,7 +206,8 @@ class Standard(Attention):
         else:
             bias = g.op.Add(encoding, bias)
         names = zip(graph_io.past_names(layer), graph_io.present_names(layer), strict=True)
-        buffers = [Buffer(past, present, _cache_shape(heads)) for past, present in names]
+        shape = _cache_shape(heads, heads.size)
+        buffers = [Buffer(past, present, shape) for past, present in names]
         keys, values = (
             self._cache.extended(g, buffer, _by_head(g, new, heads.kv_count, heads), positions)
             for buffer, new in zip(buffers, (k, rows.v), strict=True)
@@ -292,15 +315,6 @@ def _by_head(g: Graph, x: ir.Value, count: int, heads: Heads) -> ir.Value:
     return g.op.Transpose(g.op.Reshape(x, g.ints(1, -1, count, heads.size)), perm=[0, 2, 1, 3])
 
 
-def _past(g: Graph, heads: Heads, layer: int) -> list[ir.Value]:
-    return [g.input(name, np.float32, _cache_shape(heads)) for name in graph_io.past_names(layer)]
-
-
-def _present(g: Graph, key: ir.Value, value: ir.Value, heads: Heads, layer: int) -> None:
-    for name, cache in zip(graph_io.present_names(layer), (key, value), strict=True):
-        g.output(name, cache, np.float32, _cache_shape(heads))
-
-
 def _cross_inputs(g: Graph, heads: Heads, layer: int) -> list[ir.Value]:
     return [g.input(name, np.float32, source_shape(heads)) for name in graph_io.cross_names(layer)]
 
@@ -310,5 +324,5 @@ def source_shape(heads: Heads) -> tuple[int | str, ...]:
     return (1, heads.count, "source", heads.size)
 
 
-def _cache_shape(heads: Heads) -> tuple[int | str, ...]:
-    return (1, heads.kv_count, "capacity", heads.size)
+def _cache_shape(heads: Heads, width: int) -> tuple[int | str, ...]:
+    return (1, heads.kv_count, "capacity", width)

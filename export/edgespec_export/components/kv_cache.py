@@ -18,6 +18,7 @@ import onnx_ir as ir
 from edgespec.artifact import graph_io
 from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.operators.narrow_cache_ops import rounded_to_int8
 
 __all__ = ["CACHES", "Buffer", "Cache", "CachedRows", "FullCache", "HalfCache", "Int8Cache"]
 
@@ -86,10 +87,7 @@ class Int8Cache:
     def extended(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
     ) -> CachedRows:
-        scale = self._scale(g, rows)
-        narrow = g.op.QuantizeLinear(
-            rows, scale, axis=3, block_size=buffer.shape[-1], output_dtype=ir.DataType.INT8
-        )
+        narrow, scale = rounded_to_int8(g, rows)
         valid = _written(g, buffer, np.int8, narrow, positions)
         scales = Buffer(
             graph_io.scale_name(buffer.past),
@@ -100,12 +98,6 @@ class Int8Cache:
         return CachedRows(
             g.op.Cast(valid, to=ir.DataType.FLOAT), g.op.Transpose(factors, perm=[0, 1, 3, 2])
         )
-
-    def _scale(self, g: Graph, rows: ir.Value) -> ir.Value:
-        """[1, kv_count, m, 1]: maps the largest number of a row to ±127."""
-        largest = g.op.ReduceMax(g.op.Abs(rows), g.ints(-1), keepdims=1)
-        scale = g.op.Mul(largest, g.constant(1 / 127, np.float32))
-        return g.op.Max(scale, g.constant(1e-30, np.float32))  # a row may be all zeros
 
 
 CACHES: dict[str, Callable[[], Cache]] = {"fp32": FullCache, "fp16": HalfCache, "int8": Int8Cache}

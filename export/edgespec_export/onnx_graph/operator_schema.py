@@ -29,7 +29,7 @@ size there. The symbols:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
@@ -110,20 +110,48 @@ HADAMARD = _constant("hadamard", FLOAT, "block", "block")
 TABLE = (_constant("table", INT8, "vocabulary", "k"), _constant("scale", FLOAT, "vocabulary"))
 
 QKV = (_floats("q", "m", "q_width"), _floats("k", "m", "kv_width"), _floats("v", "m", "kv_width"))
-CACHE = ("kv_heads", "capacity", "size")
-CACHED = (
-    _floats("past_key", 1, *CACHE),
-    _floats("past_value", 1, *CACHE),
+CALL = (
     Tensor("last", ir.DataType.INT32, (1,)),
     Tensor("total", ir.DataType.INT32, ()),  # last + 1, which only the body reads
     _integers("parents", "candidates"),
 )
-PRESENT = (_floats("present_key", 1, *CACHE), _floats("present_value", 1, *CACHE))
 ANGLES = (_floats("cos", 1, "m", "half_size"), _floats("sin", 1, "m", "half_size"))
 BIAS = (_floats("bias", 1, "heads", "m", "keys"),)
 ENCODER_BIAS = (_floats("bias", 1, "heads", "m", "m"),)
 SOURCE = tuple(_floats(name, 1, "kv_heads", "source", "size") for name in ("key", "value"))
 ATTENDED = _floats("y", "m", "q_width")
+
+KINDS = ("key", "value")  # what a cache holds
+POSITIONS = {"Rotary": ANGLES, "Biased": BIAS}  # by the start of an operator's name
+
+
+@dataclass(frozen=True)
+class CacheFormat:
+    """What the cache of self-attention stores.
+
+    Attributes:
+        name: in the operators' names.
+        dtype: of keys and values.
+        scaled: with a scale for each position of each head.
+    """
+
+    name: str
+    dtype: ir.DataType
+    scaled: bool = False
+
+    def buffers(self, prefix: str) -> tuple[Tensor, ...]:
+        """The inputs of an operator, "past", or its outputs, "present"."""
+        rows = (1, "kv_heads", "capacity")
+        stored = [Tensor(f"{prefix}_{name}", self.dtype, (*rows, "size")) for name in KINDS]
+        scales = [Tensor(f"{prefix}_{name}_scale", FLOAT, (*rows, 1)) for name in KINDS]
+        return (*stored, *scales) if self.scaled else tuple(stored)
+
+
+CACHE_FORMATS = (
+    CacheFormat("", FLOAT),
+    CacheFormat("Float16Cache", ir.DataType.FLOAT16),
+    CacheFormat("Int8Cache", INT8, scaled=True),
+)
 
 RMS_NORM = (Attribute("epsilon", ir.AttributeType.FLOAT),)
 STATIC_SCALE = (*RMS_NORM, Attribute("step", ir.AttributeType.FLOAT))
@@ -190,8 +218,11 @@ def _gate(name: str) -> Operator:
     return Operator(name, (_floats("gate", "m", "k"), _floats("up", "m", "k")), (BLOCK_OUTPUT,))
 
 
-def _self_attention(name: str, positions: Sequence[Tensor]) -> Operator:
-    return Operator(name, (*QKV, *CACHED, *positions), (ATTENDED, *PRESENT), HEADS)
+def _self_attention(cache: CacheFormat) -> Iterator[Operator]:
+    for start, positions in POSITIONS.items():
+        inputs = (*QKV, *cache.buffers("past"), *CALL, *positions)
+        outputs = (ATTENDED, *cache.buffers("present"))
+        yield Operator(f"{start}{cache.name}TreeAttention", inputs, outputs, HEADS)
 
 
 def _products(weights: Weights) -> tuple[Operator, ...]:
@@ -213,9 +244,12 @@ def _fused_blocks(weights: Weights) -> tuple[Operator, ...]:
     shared = (*weights.norm, *weights.sizes, *inner)
     rotation = ROTATION if weights.rotation else ()
 
-    def self_attention(name: str, positions: Sequence[Tensor]) -> Operator:
-        inputs = (*opening, *CACHED, *positions, *attention_closing)
-        return block(name, inputs, (*HEADS, *WIDTHS), PRESENT)
+    def self_attention(cache: CacheFormat) -> Iterator[Operator]:
+        for start, positions in POSITIONS.items():
+            middle = (*cache.buffers("past"), *CALL, *positions)
+            inputs = (*opening, *middle, *attention_closing)
+            present = cache.buffers("present")
+            yield block(f"{start}{cache.name}AttentionBlock", inputs, (*HEADS, *WIDTHS), present)
 
     def feed_forward(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
         return block(name, (*opening, *feed_forward_closing), (*rotation, *more))
@@ -231,8 +265,7 @@ def _fused_blocks(weights: Weights) -> tuple[Operator, ...]:
         return Operator(whole, inputs, outputs, (*shared, *attributes))
 
     return (
-        self_attention("RotaryAttentionBlock", ANGLES),
-        self_attention("BiasedAttentionBlock", BIAS),
+        *(operator for cache in CACHE_FORMATS for operator in self_attention(cache)),
         block("CrossAttentionBlock", (*opening, *SOURCE, *attention_closing), HEADS),
         feed_forward("SiluFeedForwardBlock"),
         feed_forward("GeluFeedForwardBlock"),
@@ -264,8 +297,7 @@ OPERATORS = {
         _gate("SiluGate"),
         _gate("GeluGate"),
         Operator("Relu", (X,), (BLOCK_OUTPUT,), has_kernel=False),
-        _self_attention("RotaryTreeAttention", ANGLES),
-        _self_attention("BiasedTreeAttention", BIAS),
+        *(operator for cache in CACHE_FORMATS for operator in _self_attention(cache)),
         Operator("SourceAttention", (QKV[0], *SOURCE), (ATTENDED,), HEADS),
         Operator("EncoderAttention", (*QKV, *ENCODER_BIAS), (ATTENDED,), HEADS),
         *_fused_blocks(INT8_WEIGHTS),

@@ -12,8 +12,8 @@ a Llama, as its int8 graph has it before and after the pass:
 
 Components declare their blocks when they emit them (`Graph.block`). The pass looks for the operator
 in the middle (`FUSED_BLOCKS` has one entry for each, in each format) and checks the operators
-around it. A block with other operators stays as it is: a bias, an activation or a cache format that
-no fused block has, or a width that cannot be rotated. `Fusion` says why; the export logs it.
+around it. A block with other operators stays as it is: a bias or an activation that no fused block
+has, or a width that cannot be rotated. `Fusion` says why; the export logs it.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from edgespec_export.operators.int8_ops import (
     INT8_MATMUL,
     RMS_NORM_INT8_MATMUL,
 )
+from edgespec_export.operators.narrow_cache_ops import BIASED_NARROW_CACHE, ROTARY_NARROW_CACHE
 
 __all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 
@@ -85,6 +86,10 @@ def _fused_blocks(
     for name, columns, inner, closing in (
         ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, after_attention),
         ("BiasedAttentionBlock", 3, BIASED_ATTENTION, after_attention),
+        ("RotaryFloat16CacheAttentionBlock", 3, ROTARY_NARROW_CACHE["fp16"], after_attention),
+        ("BiasedFloat16CacheAttentionBlock", 3, BIASED_NARROW_CACHE["fp16"], after_attention),
+        ("RotaryInt8CacheAttentionBlock", 3, ROTARY_NARROW_CACHE["int8"], after_attention),
+        ("BiasedInt8CacheAttentionBlock", 3, BIASED_NARROW_CACHE["int8"], after_attention),
         ("CrossAttentionBlock", 1, SOURCE_ATTENTION, after_attention),
         ("SiluFeedForwardBlock", 2, SILU_GATE, after_activation),
         ("GeluFeedForwardBlock", 2, GELU_GATE, after_activation),

@@ -1,6 +1,8 @@
 // Attention against a plain loop; a row has the same bits alone, with others, and as a candidate.
+// Attention to a narrow cache has the bits of attention to its numbers in float32.
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "check.h"
 #include "kernels/attention.h"
@@ -32,8 +34,8 @@ std::vector<float> attended(const AttentionShape& shape, const float* queries, c
   Pool pool(threads);
   std::vector<float> out(static_cast<size_t>(shape.rows * shape.heads * shape.size));
   Team::together(pool.threads(), [&](const Threads& team) {
-    attend(shape, queries, shape.heads * shape.size, with.keys.data(), with.values.data(), bias,
-           out.data(), team);
+    attend(shape, queries, shape.heads * shape.size, CacheRows<float>{with.keys.data()},
+           CacheRows<float>{with.values.data()}, bias, out.data(), team);
   });
   return out;
 }
@@ -103,6 +105,65 @@ void candidates(int64_t past) {
   CHECK(same_bits(alone.data(), out.data() + kChain * width, width));
 }
 
+// Rows stored as `Number`; a vector for each buffer has exactly their size.
+template <typename Number>
+struct Stored {
+  std::vector<Number> numbers;
+  std::vector<float> scales;
+};
+
+template <typename Number>
+Stored<Number> stored(const std::vector<float>& rows, int64_t size) {
+  Stored<Number> made{std::vector<Number>(rows.size()), {}};
+  for (size_t i = 0; i < rows.size(); i += static_cast<size_t>(size)) {
+    if constexpr (std::is_same_v<Number, int8_t>) {
+      made.scales.push_back(store_row(&rows[i], size, &made.numbers[i]));
+    } else {
+      store_row(&rows[i], size, &made.numbers[i]);
+    }
+  }
+  return made;
+}
+
+CacheRows<Float16> rows_of(const Stored<Float16>& from) { return {from.numbers.data()}; }
+CacheRows<int8_t> rows_of(const Stored<int8_t>& from) {
+  return {from.numbers.data(), from.scales.data()};
+}
+
+template <typename Number>
+void narrow(int64_t size, int64_t past) {
+  constexpr int64_t kHeads = 4, kKvHeads = 2, kRows = 9;
+  const int64_t parents[] = {1, 0, 3};
+  const AttentionShape shape{kRows, kHeads,       kKvHeads, size,    past + 1,
+                             1,     past + kRows, 0.2f,     parents, 3};
+  Buffers with = buffers_for(shape, past + kRows);
+  const auto keys = stored<Number>(with.keys, size), values = stored<Number>(with.values, size);
+  std::vector<float> out(static_cast<size_t>(kRows * kHeads * size));
+  Pool pool(2);
+  Team::together(pool.threads(), [&](const Threads& team) {
+    attend(shape, with.queries.data(), kHeads * size, rows_of(keys), rows_of(values), nullptr,
+           out.data(), team);
+  });
+  const int64_t count = kKvHeads * shape.stride;
+  widened(rows_of(keys), count, size, with.keys.data());
+  widened(rows_of(values), count, size, with.values.data());
+  const auto wide = attended(shape, with.queries.data(), with, nullptr, 2);
+  CHECK(same_bits(wide.data(), out.data(), int64_t(out.size())));
+}
+
+void rounding() {
+  const float rows[8] = {1.0f, 65520.0f, 65519.0f, -0.0f, 2.98023224e-8f, 3e-8f, 0.1f, 1.00048828f};
+  const uint16_t expected[8] = {0x3c00, 0x7c00, 0x7bff, 0x8000, 0, 1, 0x2e66, 0x3c00};
+  Float16 halves[8];
+  store_row(rows, 8, halves);
+  for (int i = 0; i < 8; ++i) CHECK(halves[i].bits == expected[i]);
+  const float numbers[8] = {-127, 64.5f, 0.5f, 1.5f, -0.5f, 0, 50, 127};
+  const int8_t codes[8] = {-127, 64, 0, 2, 0, 0, 50, 127};
+  int8_t found[8];
+  CHECK(store_row(numbers, 8, found) == 1.0f);
+  for (int i = 0; i < 8; ++i) CHECK(found[i] == codes[i]);
+}
+
 }  // namespace
 }  // namespace edgespec::test
 
@@ -113,7 +174,12 @@ int main() {
     causal(1, 1, 8, 3, past);
     causal(4, 2, 24, 17, past);
     candidates(past);
+    narrow<edgespec::Float16>(24, past);
+    narrow<edgespec::Float16>(64, past);
+    narrow<int8_t>(8, past);
+    narrow<int8_t>(64, past);
   }
+  rounding();
   causal(6, 6, 64, 40, 255);
   const edgespec::AttentionShape source{7, 2, 2, 24, 33, 0, 33, 0.3f};
   const auto with = buffers_for(source, 33);

@@ -69,8 +69,10 @@ template <size_t count, typename Body>
   unrolled(body, std::make_index_sequence<count>());
 }
 
+// `flatten`: in a file of this length GCC would not inline all of the small functions; it was 2.4
+// times as slow with AVX-512.
 template <size_t rows, size_t parts>
-void multiply(const Product& product) {
+[[gnu::flatten]] void multiply(const Product& product) {
   F32x16 sums[rows][parts];
   unrolled<rows>([&](size_t r) {
     const float* c = product.c + r * product.c_stride;
@@ -120,9 +122,11 @@ void multiply(int64_t rows, Product product) {
 }
 
 // Prefetches part `part` of a tile that is split into `parts`.
-void fetch_part(const float* tile, int64_t floats, int64_t part, int64_t parts) {
-  const float* end = tile + (part + 1) * floats / parts;
-  for (const float* line = tile + part * floats / parts; line < end; line += kLanes) {
+void fetch_part(const void* tile, int64_t bytes, int64_t part, int64_t parts) {
+  constexpr int64_t kLine = 64;
+  const char* end = static_cast<const char*>(tile) + (part + 1) * bytes / parts;
+  for (const char* line = static_cast<const char*>(tile) + part * bytes / parts; line < end;
+       line += kLine) {
     __builtin_prefetch(line);
   }
 }
@@ -134,7 +138,7 @@ void transpose_keys(const float* keys, int64_t count, int64_t size, float* trans
     const int64_t last = std::min(first + kLanes, count) - 1;
     // Prefetched in the order of memory, which the hardware prefetcher continues; it does not
     // recognise the order of the loads below.
-    fetch_part(keys + first * size, (last + 1 - first) * size, 0, 1);
+    fetch_part(keys + first * size, (last + 1 - first) * size * int64_t{sizeof(float)}, 0, 1);
     const float* columns[kLanes];
     for (int64_t k = 0; k < kLanes; ++k) columns[k] = keys + std::min(first + k, last) * size;
     for (int64_t i = 0; i < size; i += 4) {
@@ -165,8 +169,9 @@ struct Partials {
         width(width) {}
 };
 
-// e^(x - largest); 0 where all scores are -∞.
-F32x16 relative_exp(F32x16 x, float largest) {
+// e^(x - largest); 0 where all scores are -∞. Inline, as numbers of several registers are passed in
+// memory.
+EDGESPEC_INLINE F32x16 relative_exp(F32x16 x, float largest) {
   return exp(x - splat(largest == -kInfinity ? 0.0f : largest));
 }
 
@@ -196,12 +201,13 @@ void combine(const Partials& parts, int64_t query, int64_t chunks, int64_t size,
   });
 }
 
+template <typename Number>
 struct Call {
   AttentionShape shape;
   const float* queries;
   int64_t query_stride;
-  const float* keys;
-  const float* values;
+  CacheRows<Number> keys;
+  CacheRows<Number> values;
   const float* bias;
   float* out;
 
@@ -230,16 +236,17 @@ struct Call {
 
 // The queries of some rows that share a key/value head: by row, then by head. A query sees at least
 // as many keys as those before it.
+template <typename Number>
 class Block {
  public:
-  Block(const Call& call, int64_t kv_head, int64_t block)
+  Block(const Call<Number>& call, int64_t kv_head, int64_t block)
       : call_(call),
         kv_head_(kv_head),
         first_row_(block * call.rows_per_block),
         rows_(std::min(call.rows_per_block, call.shape.rows - first_row_)),
         size_(call.shape.size),
-        keys_(call.keys + kv_head * call.shape.stride * size_),
-        values_(call.values + kv_head * call.shape.stride * size_) {}
+        keys_(call.keys.from(kv_head * call.shape.stride, size_)),
+        values_(call.values.from(kv_head * call.shape.stride, size_)) {}
 
   int64_t count() const { return rows_ * call_.group; }
   int64_t chunks(int64_t query) const { return (seen(query) + kChunk - 1) / kChunk; }
@@ -256,24 +263,29 @@ class Block {
     }
   }
 
-  // `scores` [count, kChunk] and `transposed` [size, kKeyTile] are working memory.
-  void attend_chunk(int64_t chunk, const float* queries, float* transposed, float* scores,
-                    const Partials& parts) const {
+  // `scores` [count, kChunk], `transposed` [size, kKeyTile] and `wide` [kValueTile, size] are
+  // working memory.
+  void attend_chunk(int64_t chunk, const float* queries, float* transposed, float* wide,
+                    float* scores, const Partials& parts) const {
     const int64_t first = chunk * kChunk;
     const int64_t keys = visible(count() - 1, first, kChunk);
     for (int64_t tile = 0; tile < keys; tile += kKeyTile) {
-      transpose_keys(keys_ + (first + tile) * size_, std::min(kKeyTile, keys - tile), size_,
-                     transposed);
+      const int64_t here = std::min(kKeyTile, keys - tile);
+      const float* tile_keys = widened(keys_.from(first + tile, size_), here, size_, wide);
+      transpose_keys(tile_keys, here, size_, transposed);
       const bool more = tile + kKeyTile < keys;
-      const float* next =
-          more ? keys_ + (first + tile + kKeyTile) * size_ : values_ + first * size_;
-      score_tile(first + tile, queries, transposed, scores + tile, next);
+      const CacheRows<Number> next =
+          more ? keys_.from(first + tile + kKeyTile, size_) : values_.from(first, size_);
+      score_tile(first + tile, queries, transposed, scores + tile, next.numbers);
     }
-    if (call_.shape.candidates) score_own_keys(first, queries, transposed, scores);
+    if (call_.shape.candidates) score_own_keys(first, queries, transposed, wide, scores);
     for (int64_t q = 0; q < count(); ++q) weigh(q, chunk, scores + q * kChunk, parts);
     for (int64_t tile = 0; tile < keys; tile += kValueTile) {
-      add_values(chunk, tile, scores + tile, parts);
+      const int64_t here = std::min(kValueTile, keys - tile);
+      const float* tile_values = widened(values_.from(first + tile, size_), here, size_, wide);
+      add_values(chunk, tile, tile_values, scores + tile, parts);
     }
+    if (call_.shape.candidates) add_own_values(chunk, wide, scores, parts);
   }
 
   void finish(const Partials& parts) const {
@@ -318,9 +330,9 @@ class Block {
 
   // With several parts of queries, the next tile is prefetched meanwhile.
   void score_tile(int64_t first_key, const float* queries, const float* transposed, float* scores,
-                  const float* next) const {
+                  const Number* next) const {
     by_parts([&](int64_t q, int64_t rows, int64_t part, int64_t parts) {
-      if (parts > 1) fetch_part(next, kKeyTile * size_, part, parts);
+      if (parts > 1) fetch_part(next, kKeyTile * size_ * int64_t{sizeof(Number)}, part, parts);
       const int64_t keys = visible(q + rows - 1, first_key, kKeyTile);
       if (keys == 0) return;
       multiply(rows, {queries + q * call_.width, call_.width, transposed, kKeyTile, size_,
@@ -329,10 +341,12 @@ class Block {
   }
 
   // For candidates: replaces the score at their own key, which so far is that of the chain's key.
-  void score_own_keys(int64_t first, const float* queries, float* transposed, float* scores) const {
+  void score_own_keys(int64_t first, const float* queries, float* transposed, float* wide,
+                      float* scores) const {
     for (int64_t q = 0; q < count(); q += call_.group) {
       if (!has_own(q, first, kChunk)) continue;
-      transpose_keys(keys_ + call_.own_key(row(q)) * size_, 1, size_, transposed);
+      const float* key = widened(keys_.from(call_.own_key(row(q)), size_), 1, size_, wide);
+      transpose_keys(key, 1, size_, transposed);
       for (int64_t i = q; i < q + call_.group; ++i) {
         alignas(64) float own[kLanes];
         multiply(1, {queries + i * call_.width, call_.width, transposed, kKeyTile, size_, own,
@@ -370,27 +384,38 @@ class Block {
   }
 
   // A value that a query does not see must not be added even with weight 0: it may be NaN.
-  void add_values(int64_t chunk, int64_t tile, const float* weights, const Partials& parts) const {
+  void add_values(int64_t chunk, int64_t tile, const float* values, const float* weights,
+                  const Partials& parts) const {
     const int64_t first_key = chunk * kChunk + tile;
     by_parts([&](int64_t q, int64_t rows, int64_t, int64_t) {
       if (visible(q + rows - 1, first_key, kValueTile) == 0) return;
       const int64_t shared = in_place(q, first_key, kValueTile);
-      const float* from = values_ + first_key * size_;
-      add_values(chunk, tile, q, rows, 0, shared, from, weights, parts);
+      add_values(chunk, tile, q, rows, 0, shared, values, weights, parts);
       for (int64_t i = q; i < q + rows; ++i) {
         const int64_t more = in_place(i, first_key, kValueTile);
         if (more > shared) {
-          add_values(chunk, tile, i, 1, shared, more, from + shared * size_, weights, parts);
-        }
-        if (has_own(i, first_key, kValueTile)) {
-          const float* own = values_ + call_.own_key(row(i)) * size_;
-          add_values(chunk, tile, i, 1, more, more + 1, own, weights, parts);
+          add_values(chunk, tile, i, 1, shared, more, values + shared * size_, weights, parts);
         }
       }
     });
   }
 
-  // Adds the values of keys begin … end - 1 of a tile; `from` is the first of them.
+  // For candidates: adds the value of their own key, which is the last that they see.
+  void add_own_values(int64_t chunk, float* wide, const float* weights,
+                      const Partials& parts) const {
+    const int64_t first = chunk * kChunk;
+    for (int64_t q = 0; q < count(); q += call_.group) {
+      if (!has_own(q, first, kChunk)) continue;
+      const float* value = widened(values_.from(call_.own_key(row(q)), size_), 1, size_, wide);
+      const int64_t own = seen(q) - 1 - first;
+      for (int64_t i = q; i < q + call_.group; ++i) {
+        add_values(chunk, 0, i, 1, own, own + 1, value, weights, parts);
+      }
+    }
+  }
+
+  // Adds the values of keys begin … end - 1 of a tile; `from` is the first of them. `weights` are
+  // those of the tile.
   void add_values(int64_t chunk, int64_t tile, int64_t query, int64_t rows, int64_t begin,
                   int64_t end, const float* from, const float* weights,
                   const Partials& parts) const {
@@ -399,65 +424,72 @@ class Block {
                     parts.chunks * parts.width, size_, tile == 0 && begin == 0});
   }
 
-  const Call& call_;
+  const Call<Number>& call_;
   int64_t kv_head_;
   int64_t first_row_;
   int64_t rows_;
   int64_t size_;
-  const float* keys_;
-  const float* values_;
+  CacheRows<Number> keys_;
+  CacheRows<Number> values_;
 };
 
-// A thread's working memory for one block: its queries, a tile of keys, scores.
+// A thread's working memory for one block: its queries, a tile of keys or values, scores.
 struct Workspace {
   float* queries;
   float* transposed;
+  float* wide;
   float* scores;
 
-  Workspace(const Call& call, const Block& block) {
+  template <typename Number>
+  Workspace(const Call<Number>& call, const Block<Number>& block) {
     thread_local Scratch scratch;
-    queries = scratch.floats(block.count() * (call.width + kChunk) + call.width * kKeyTile);
+    queries = scratch.floats(block.count() * (call.width + kChunk) +
+                             call.width * (kKeyTile + kValueTile));
     transposed = queries + block.count() * call.width;
-    scores = transposed + call.width * kKeyTile;
+    wide = transposed + call.width * kKeyTile;
+    scores = wide + call.width * kValueTile;
     block.load_queries(queries);
   }
 };
 
 // With many blocks, each is one task over all of its keys. The last blocks see most keys and come
 // first.
-void attend_block(const Call& call, int64_t task) {
+template <typename Number>
+void attend_block(const Call<Number>& call, int64_t task) {
   const int64_t kv_heads = call.shape.kv_heads;
-  const Block block(call, task % kv_heads, call.blocks() - 1 - task / kv_heads);
+  const Block<Number> block(call, task % kv_heads, call.blocks() - 1 - task / kv_heads);
   const Workspace work(call, block);
   thread_local Scratch scratch;
   const int64_t chunks = block.chunks();
   const Partials parts(scratch.floats(Partials::floats(block.count(), chunks, call.width)),
                        block.count(), chunks, call.width);
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    block.attend_chunk(chunk, work.queries, work.transposed, work.scores, parts);
+    block.attend_chunk(chunk, work.queries, work.transposed, work.wide, work.scores, parts);
   }
   block.finish(parts);
 }
 
 // With few blocks, each chunk of keys is a task.
-void attend_chunks(const Call& call, int64_t cycles, const Threads& threads) {
+template <typename Number>
+void attend_chunks(const Call<Number>& call, int64_t cycles, const Threads& threads) {
   thread_local Scratch scratch;
   const int64_t chunks = call.chunks(), blocks = call.blocks() * call.shape.kv_heads;
   const int64_t queries = call.rows_per_block * call.group;
   const int64_t floats = Partials::floats(queries, chunks, call.width);
   float* memory = scratch.floats(blocks * floats);
   const auto block_at = [&](int64_t i) {
-    return Block(call, i % call.shape.kv_heads, i / call.shape.kv_heads);
+    return Block<Number>(call, i % call.shape.kv_heads, i / call.shape.kv_heads);
   };
   const auto partials_at = [&](int64_t i) {
     return Partials(memory + i * floats, queries, chunks, call.width);
   };
   threads.each(blocks * chunks, cycles, [&](int64_t task) {
     const int64_t i = task / chunks, chunk = task % chunks;
-    const Block block = block_at(i);
+    const Block<Number> block = block_at(i);
     if (chunk >= block.chunks()) return;
     const Workspace work(call, block);
-    block.attend_chunk(chunk, work.queries, work.transposed, work.scores, partials_at(i));
+    block.attend_chunk(chunk, work.queries, work.transposed, work.wide, work.scores,
+                       partials_at(i));
   });
   // About one cycle for each register.
   threads.each(blocks, blocks * floats / kLanes,
@@ -465,7 +497,8 @@ void attend_chunks(const Call& call, int64_t cycles, const Threads& threads) {
 }
 
 // An estimate in cycles: reading keys and values, and two products with 16 multiplications a cycle.
-int64_t cycles(const Call& call) {
+template <typename Number>
+int64_t cycles(const Call<Number>& call) {
   const int64_t numbers = call.shape.kv_heads * call.total() * call.shape.size;
   return numbers * (12 + call.shape.rows * call.group) / 8;
 }
@@ -485,25 +518,26 @@ std::vector<int64_t> ordered_by_seen(const AttentionShape& shape) {
 
 }  // namespace
 
+template <typename Number>
 void attend(const AttentionShape& shape, const float* queries, int64_t query_stride,
-            const float* keys, const float* values, const float* bias, float* out,
-            const Threads& threads) {
+            const CacheRows<Number>& keys, const CacheRows<Number>& values, const float* bias,
+            float* out, const Threads& threads) {
   if (shape.rows == 0) return;
   const int64_t group = shape.heads / shape.kv_heads;
   const int64_t rows_per_block = std::min(shape.rows, std::max<int64_t>(1, kBlock / group));
   const std::vector<int64_t> order =
       shape.candidates ? ordered_by_seen(shape) : std::vector<int64_t>{};
-  const Call call{shape,
-                  queries,
-                  query_stride,
-                  keys,
-                  values,
-                  bias,
-                  out,
-                  group,
-                  rounded_up(shape.size, kLanes),
-                  rows_per_block,
-                  shape.candidates ? order.data() : nullptr};
+  const Call<Number> call{shape,
+                          queries,
+                          query_stride,
+                          keys,
+                          values,
+                          bias,
+                          out,
+                          group,
+                          rounded_up(shape.size, kLanes),
+                          rows_per_block,
+                          shape.candidates ? order.data() : nullptr};
   const int64_t blocks = call.blocks() * shape.kv_heads;
   if (call.chunks() > 1 && blocks < kMinTasks) {
     attend_chunks(call, cycles(call), threads);
@@ -511,5 +545,12 @@ void attend(const AttentionShape& shape, const float* queries, int64_t query_str
     threads.each(blocks, cycles(call), [&](int64_t task) { attend_block(call, task); });
   }
 }
+
+template void attend(const AttentionShape&, const float*, int64_t, const CacheRows<float>&,
+                     const CacheRows<float>&, const float*, float*, const Threads&);
+template void attend(const AttentionShape&, const float*, int64_t, const CacheRows<Float16>&,
+                     const CacheRows<Float16>&, const float*, float*, const Threads&);
+template void attend(const AttentionShape&, const float*, int64_t, const CacheRows<int8_t>&,
+                     const CacheRows<int8_t>&, const float*, float*, const Threads&);
 
 }  // namespace edgespec

@@ -1,4 +1,4 @@
-// Attention of a few query positions to a cache of keys and values, in 32-bit floats.
+// Attention of query positions to a cache of keys and values, in 32-bit floats.
 //
 // A row's result is bit-identical whatever rows are in the same call and however many threads
 // compute it: keys are processed in tiles and chunks counted from key 0, and the order of a row's
@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "kernels/cache_rows.h"
 #include "threads/parallel_for.h"
 
 namespace edgespec {
@@ -33,11 +34,13 @@ struct AttentionShape {
 // out [rows, heads * size] = softmax(scale · queries · keysᵀ + bias) · values for each head.
 //
 // Row r of `queries` begins at queries + r * query_stride. `keys` and `values` are
-// [kv_heads, stride, size]; nothing after the keys of this call's rows is read. The key of row r is
-// key seen + r - 1, also if r is a candidate. `bias` is null or [heads, rows, seen + (rows - 1) *
-// step]. A row whose keys all have a bias of -∞ becomes NaN.
+// [kv_heads, stride, size], stored as float, Float16 or int8_t; nothing after the keys of this
+// call's rows is read. The key of row r is key seen + r - 1, also if r is a candidate. `bias` is
+// null or [heads, rows, seen + (rows - 1) * step]. A row whose keys all have a bias of -∞ becomes
+// NaN.
+template <typename Number>
 void attend(const AttentionShape& shape, const float* queries, int64_t query_stride,
-            const float* keys, const float* values, const float* bias, float* out,
-            const Threads& threads);
+            const CacheRows<Number>& keys, const CacheRows<Number>& values, const float* bias,
+            float* out, const Threads& threads);
 
 }  // namespace edgespec

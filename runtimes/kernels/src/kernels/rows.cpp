@@ -46,8 +46,10 @@ void butterfly_parts(F32x16* parts, int64_t count, int64_t step) {
   }
 }
 
-// numerator / (1 + e^-x)
-F32x16 times_sigmoid(F32x16 numerator, F32x16 x) { return numerator / (splat(1.0f) + exp(-x)); }
+// numerator / (1 + e^-x). Inline, as numbers of several registers are passed in memory.
+EDGESPEC_INLINE F32x16 times_sigmoid(F32x16 numerator, F32x16 x) {
+  return numerator / (splat(1.0f) + exp(-x));
+}
 
 }  // namespace
 
@@ -74,17 +76,21 @@ void quantize_row(const float* x, float step, QuantizedRows& rows, int64_t r) {
 }
 
 void quantize_row_by_max(const float* x, QuantizedRows& rows, int64_t r) {
+  rows.scale[r] = quantize_by_max(x, rows.width, rows.row(r));
+}
+
+float quantize_by_max(const float* x, int64_t width, int8_t* y) {
   F32x16 largest = zeros();
   uint32_t nan = 0;
-  for_each_16(rows.width, [&](int64_t i, int64_t count) {
+  for_each_16(width, [&](int64_t i, int64_t count) {
     const F32x16 part = load(x + i, count);
     nan |= bits_of(is_nan(part));
     largest = max(largest, abs(part));
   });
   const float scale = std::max(largest_of(largest) * (1.0f / 127.0f), 1e-30f);
+  quantize(x, scale, width, y);
   // A row with a NaN must not look like numbers.
-  rows.scale[r] = nan ? std::numeric_limits<float>::quiet_NaN() : scale;
-  quantize(x, scale, rows.width, rows.row(r));
+  return nan ? std::numeric_limits<float>::quiet_NaN() : scale;
 }
 
 bool norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y) {

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <type_traits>
 
 #include "kernels/attention.h"
+#include "kernels/cache_rows.h"
 #include "kernels/rows.h"
 #include "ops/scratch.h"
 #include "ort/op.h"
@@ -54,7 +57,42 @@ struct Rows {
   const float* at(int64_t r) const { return data + r * stride; }
 };
 
-// One call of self-attention: its rows and its cache.
+// Keys or values of a layer in the cache: [kv_heads, capacity, size].
+template <typename Number>
+struct CacheBuffer {
+  Number* numbers;
+
+  void write(const float* row, int64_t size, int64_t index) const {
+    if constexpr (std::is_same_v<Number, float>) {
+      std::copy_n(row, size, numbers + index * size);
+    } else {
+      store_row(row, size, numbers + index * size);
+    }
+  }
+  CacheRows<Number> rows() const { return {numbers}; }
+};
+
+template <>
+struct CacheBuffer<int8_t> {
+  int8_t* numbers;
+  float* scales;  // [kv_heads, capacity]
+
+  void write(const float* row, int64_t size, int64_t index) const {
+    scales[index] = store_row(row, size, numbers + index * size);
+  }
+  CacheRows<int8_t> rows() const { return {numbers, scales}; }
+};
+
+// The type of what the cache of an operator stores.
+template <typename Schema>
+struct CachedType : CachedType<decltype(Schema::in::past_key)> {};
+template <typename Number>
+struct CachedType<const Operand<Number>> {
+  using type = Number;
+};
+
+// One call of self-attention: its rows and its cache, which stores numbers of this type.
+template <typename Number>
 class CachedCall {
  public:
   // q [m, heads · size], k and v [m, kv_heads · size]; the cache and the parents are inputs of the
@@ -76,15 +114,23 @@ class CachedCall {
     shapes.set(Dim::keys, last + 1, "last + 1");
     const auto parents = call.input(in::parents, shapes);
     self.take_parents(parents.data, shapes[Dim::candidates]);
-    self.keys_ = present(keys.data, call.output(out::present_key, shapes), shapes);
-    self.values_ = present(values.data, call.output(out::present_value, shapes), shapes);
+    self.keys_.numbers = present(keys.data, out::present_key, call, shapes);
+    self.values_.numbers = present(values.data, out::present_value, call, shapes);
+    if constexpr (std::is_same_v<Number, int8_t>) {
+      const auto key_scale = call.input(in::past_key_scale, shapes);
+      const auto value_scale = call.input(in::past_value_scale, shapes);
+      self.keys_.scales = present(key_scale.data, out::present_key_scale, call, shapes);
+      self.values_.scales = present(value_scale.data, out::present_value_scale, call, shapes);
+    }
     return self;
   }
 
   // Applies RoPE to queries and keys, by cos and sin [m, size / 2], and writes the keys.
   void write_keys_rotated(const float* cos, const float* sin) {
     struct RotatedQueries;
+    struct RotatedKey;
     float* queries = scratch<RotatedQueries>(rows_ * q_.width);
+    float* key = scratch<RotatedKey>(size_);
     const int64_t half = size_ / 2;
     for (int64_t r = 0; r < rows_; ++r) {
       const float *c = cos + r * half, *s = sin + r * half;
@@ -93,7 +139,8 @@ class CachedCall {
         rope_row(q_.at(r) + column, c, s, half, queries + r * q_.width + column);
       }
       for (int64_t head = 0; head < heads_.kv_count; ++head) {
-        rope_row(k_.at(r) + head * size_, c, s, half, in_cache(keys_, head, past_ + r));
+        rope_row(k_.at(r) + head * size_, c, s, half, key);
+        keys_.write(key, size_, index(head, r));
       }
     }
     q_ = {queries, rows_, q_.width, q_.width};
@@ -106,18 +153,21 @@ class CachedCall {
     write(v_, values_);
     const AttentionShape shape{rows_, heads_.count, heads_.kv_count, size_,    past_ + 1,
                                1,     capacity_,    heads_.scale,    parents_, candidates_};
-    edgespec::attend(shape, q_.data, q_.stride, keys_, values_, bias, out, threads);
+    edgespec::attend(shape, q_.data, q_.stride, keys_.rows(), values_.rows(), bias, out, threads);
   }
 
  private:
   CachedCall(const Heads& heads, const Rows& q, const Rows& k, const Rows& v, int64_t size)
       : heads_(heads), q_(q), k_(k), v_(v), rows_(q.count), size_(size) {}
 
-  // Memory of the cache with this call's positions. The caller usually binds it to the memory of
-  // the past; if not, the past is copied.
-  static float* present(const float* past, float* now, const Shapes& shapes) {
-    const int64_t count = shapes[Dim::kv_heads] * shapes[Dim::capacity] * shapes[Dim::size];
-    if (now != past) std::memcpy(now, past, static_cast<size_t>(count) * sizeof(float));
+  // Memory of an output of the cache with this call's positions. The caller usually binds it to
+  // the memory of the past; if not, the past is copied.
+  template <typename T>
+  static T* present(const T* past, const Operand<T>& spec, Call& call, const Shapes& shapes) {
+    T* now = call.output(spec, shapes);
+    const std::vector<int64_t> shape = shapes.of(spec);
+    const auto count = std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies<>());
+    if (now != past) std::memcpy(now, past, count * sizeof(T));
     return now;
   }
 
@@ -134,14 +184,13 @@ class CachedCall {
     candidates_ = candidates;
   }
 
-  float* in_cache(float* buffer, int64_t head, int64_t position) const {
-    return buffer + (head * capacity_ + position) * size_;
-  }
+  // Of a row of this call in a buffer.
+  int64_t index(int64_t head, int64_t row) const { return head * capacity_ + past_ + row; }
 
-  void write(const Rows& rows, float* buffer) {
+  void write(const Rows& rows, const CacheBuffer<Number>& buffer) {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t head = 0; head < heads_.kv_count; ++head) {
-        std::copy_n(rows.at(r) + head * size_, size_, in_cache(buffer, head, past_ + r));
+        buffer.write(rows.at(r) + head * size_, size_, index(head, r));
       }
     }
   }
@@ -151,8 +200,12 @@ class CachedCall {
   int64_t rows_, size_, capacity_ = 0, past_ = 0;
   const int64_t* parents_ = nullptr;
   int64_t candidates_ = 0;
-  float *keys_ = nullptr, *values_ = nullptr;
+  CacheBuffer<Number> keys_{}, values_{};
 };
+
+// The call of the operator `Schema`.
+template <typename Schema>
+using CachedCallOf = CachedCall<typename CachedType<Schema>::type>;
 
 // Positions as RoPE: inputs cos and sin.
 template <typename Schema>
@@ -162,7 +215,7 @@ class RotaryPositions {
       : cos_(call.input(Schema::in::cos, shapes).data),
         sin_(call.input(Schema::in::sin, shapes).data) {}
 
-  void attend(CachedCall& cached, float* out, const Threads& threads) const {
+  void attend(CachedCallOf<Schema>& cached, float* out, const Threads& threads) const {
     cached.write_keys_rotated(cos_, sin_);
     cached.attend(nullptr, out, threads);
   }
@@ -178,7 +231,7 @@ class BiasedPositions {
   BiasedPositions(const Call& call, Shapes& shapes)
       : bias_(call.input(Schema::in::bias, shapes).data) {}
 
-  void attend(CachedCall& cached, float* out, const Threads& threads) const {
+  void attend(CachedCallOf<Schema>& cached, float* out, const Threads& threads) const {
     cached.write_keys();
     cached.attend(bias_, out, threads);
   }
@@ -200,8 +253,8 @@ class SelfAttention {
     const auto q = call.input(in::q, shapes);
     heads_.set_sizes(shapes[Dim::q_width], shapes);
     const auto k = call.input(in::k, shapes), v = call.input(in::v, shapes);
-    auto cached =
-        CachedCall::of<Schema>(call, heads_, Rows::of(q), Rows::of(k), Rows::of(v), shapes);
+    auto cached = CachedCallOf<Schema>::template of<Schema>(call, heads_, Rows::of(q), Rows::of(k),
+                                                            Rows::of(v), shapes);
     const Positions<Schema> positions(call, shapes);
     positions.attend(cached, call.output(Schema::out::y, shapes), call.threads());
   }
@@ -212,6 +265,14 @@ class SelfAttention {
 
 using RotaryTreeAttention = SelfAttention<schema::RotaryTreeAttention, RotaryPositions>;
 using BiasedTreeAttention = SelfAttention<schema::BiasedTreeAttention, BiasedPositions>;
+using RotaryFloat16CacheTreeAttention =
+    SelfAttention<schema::RotaryFloat16CacheTreeAttention, RotaryPositions>;
+using BiasedFloat16CacheTreeAttention =
+    SelfAttention<schema::BiasedFloat16CacheTreeAttention, BiasedPositions>;
+using RotaryInt8CacheTreeAttention =
+    SelfAttention<schema::RotaryInt8CacheTreeAttention, RotaryPositions>;
+using BiasedInt8CacheTreeAttention =
+    SelfAttention<schema::BiasedInt8CacheTreeAttention, BiasedPositions>;
 
 // One call of attention to an encoder's keys and values.
 class SourceCall {
@@ -232,7 +293,8 @@ class SourceCall {
 
   // out [m, heads · size]
   void attend(float* out, const Threads& threads) const {
-    edgespec::attend(shape_, q_.data, q_.stride, keys_, values_, nullptr, out, threads);
+    edgespec::attend(shape_, q_.data, q_.stride, CacheRows<float>{keys_}, CacheRows<float>{values_},
+                     nullptr, out, threads);
   }
 
  private:

@@ -89,9 +89,9 @@ class SelfAttentionBlock : AttentionBlock<Table> {
     const auto columns = [&](int64_t first, int64_t count) {
       return Rows{opened + first, rows, count, shapes[Dim::n]};
     };
-    auto cached =
-        CachedCall::of<Schema>(call, this->heads_, columns(0, q_width), columns(q_width, kv_width),
-                               columns(q_width + kv_width, kv_width), shapes);
+    auto cached = CachedCallOf<Schema>::template of<Schema>(
+        call, this->heads_, columns(0, q_width), columns(q_width, kv_width),
+        columns(q_width + kv_width, kv_width), shapes);
     const Positions<Schema> positions(call, shapes);
     this->run(call, x.data, shapes, normed, opened, attended,
               [&](const Threads& threads) { positions.attend(cached, attended, threads); });
@@ -103,10 +103,26 @@ class SelfAttentionBlock : AttentionBlock<Table> {
 
 using RotaryAttentionBlock = SelfAttentionBlock<schema::RotaryAttentionBlock, RotaryPositions>;
 using BiasedAttentionBlock = SelfAttentionBlock<schema::BiasedAttentionBlock, BiasedPositions>;
+using RotaryFloat16CacheAttentionBlock =
+    SelfAttentionBlock<schema::RotaryFloat16CacheAttentionBlock, RotaryPositions>;
+using BiasedFloat16CacheAttentionBlock =
+    SelfAttentionBlock<schema::BiasedFloat16CacheAttentionBlock, BiasedPositions>;
+using RotaryInt8CacheAttentionBlock =
+    SelfAttentionBlock<schema::RotaryInt8CacheAttentionBlock, RotaryPositions>;
+using BiasedInt8CacheAttentionBlock =
+    SelfAttentionBlock<schema::BiasedInt8CacheAttentionBlock, BiasedPositions>;
 using Int4RotaryAttentionBlock =
     SelfAttentionBlock<schema::Int4RotaryAttentionBlock, RotaryPositions>;
 using Int4BiasedAttentionBlock =
     SelfAttentionBlock<schema::Int4BiasedAttentionBlock, BiasedPositions>;
+using Int4RotaryFloat16CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int4RotaryFloat16CacheAttentionBlock, RotaryPositions>;
+using Int4BiasedFloat16CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int4BiasedFloat16CacheAttentionBlock, BiasedPositions>;
+using Int4RotaryInt8CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int4RotaryInt8CacheAttentionBlock, RotaryPositions>;
+using Int4BiasedInt8CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int4BiasedInt8CacheAttentionBlock, BiasedPositions>;
 
 // Attention to an encoder's keys and values; the first product makes queries.
 template <typename Table>

@@ -18,7 +18,7 @@ constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", 
 namespace schema {
 
 constexpr const char* kDomain = "edgespec";
-constexpr size_t kOperators = 29;
+constexpr size_t kOperators = 41;
 
 struct Float16MatMul {
   static constexpr const char* name = "Float16MatMul";
@@ -241,6 +241,124 @@ struct BiasedTreeAttention {
   };
 };
 
+struct RotaryFloat16CacheTreeAttention {
+  static constexpr const char* name = "RotaryFloat16CacheTreeAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<Float16> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{7, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{8, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{9, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct BiasedFloat16CacheTreeAttention {
+  static constexpr const char* name = "BiasedFloat16CacheTreeAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<Float16> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{7, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{8, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct RotaryInt8CacheTreeAttention {
+  static constexpr const char* name = "RotaryInt8CacheTreeAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<int8_t> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{5, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{6, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct BiasedInt8CacheTreeAttention {
+  static constexpr const char* name = "BiasedInt8CacheTreeAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<int8_t> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{5, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{6, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{10, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
 struct SourceAttention {
   static constexpr const char* name = "SourceAttention";
   struct in {
@@ -335,6 +453,144 @@ struct BiasedAttentionBlock {
     static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct RotaryFloat16CacheAttentionBlock {
+  static constexpr const char* name = "RotaryFloat16CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<int8_t> closing_weights{{11, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{12, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct BiasedFloat16CacheAttentionBlock {
+  static constexpr const char* name = "BiasedFloat16CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{9, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<int8_t> closing_weights{{10, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{11, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct RotaryInt8CacheAttentionBlock {
+  static constexpr const char* name = "RotaryInt8CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{10, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<int8_t> closing_weights{{13, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{14, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct BiasedInt8CacheAttentionBlock {
+  static constexpr const char* name = "BiasedInt8CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{10, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{11, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<int8_t> closing_weights{{12, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{13, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
@@ -529,6 +785,148 @@ struct Int4BiasedAttentionBlock {
     static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int4RotaryFloat16CacheAttentionBlock {
+  static constexpr const char* name = "Int4RotaryFloat16CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{14, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int4BiasedFloat16CacheAttentionBlock {
+  static constexpr const char* name = "Int4BiasedFloat16CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{10, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{13, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int4RotaryInt8CacheAttentionBlock {
+  static constexpr const char* name = "Int4RotaryInt8CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{11, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int4BiasedInt8CacheAttentionBlock {
+  static constexpr const char* name = "Int4BiasedInt8CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{11, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{12, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{15, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};

@@ -56,6 +56,12 @@ EDGESPEC_INLINE F32x16 load_float16(const uint16_t* x) {
   const auto* halves = reinterpret_cast<const __m128i*>(x);
   return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
 }
+EDGESPEC_INLINE void store_float16(uint16_t* y, F32x16 x) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  auto* halves = reinterpret_cast<__m128i*>(y);
+  _mm_storeu_si128(halves, _mm256_cvtps_ph(x.low, kNearest));
+  _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(x.high, kNearest));
+}
 EDGESPEC_INLINE F32x16 load_bfloat16(const uint16_t* x) {
   const auto eight = [](const uint16_t* from) {
     const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
@@ -129,6 +135,10 @@ EDGESPEC_INLINE I32x16 as_ints(F32x16 x) {
 // y · 2^power, where that is a normal number: the exponent is in the bits from 23 on.
 EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
   return as_floats(as_ints(y) + shift_left<23>(to_ints(power)));
+}
+EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
 }
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), x.low);

@@ -39,6 +39,10 @@ EDGESPEC_INLINE void store(float* y, int64_t count, F32x16 x) {
 EDGESPEC_INLINE F32x16 load_float16(const uint16_t* x) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)))};
 }
+EDGESPEC_INLINE void store_float16(uint16_t* y, F32x16 x) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_cvtps_ph(x.v, kNearest));
+}
 EDGESPEC_INLINE F32x16 load_bfloat16(const uint16_t* x) {
   const auto* halves = reinterpret_cast<const __m256i*>(x);
   return {_mm512_castsi512_ps(
@@ -82,6 +86,9 @@ EDGESPEC_INLINE I32x16 as_ints(F32x16 x) { return {_mm512_castps_si512(x.v)}; }
 // y · 2^power, where that is a normal number.
 EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
   return {_mm512_scalef_ps(y.v, power.v)};
+}
+EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)))};
 }
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) { _mm512_storeu_si512(y, x.v); }
 // The numbers are in -128 … 127.

@@ -76,6 +76,15 @@ EDGESPEC_INLINE F32x16 load_float16(const uint16_t* x) {
   };
   return {four(x), four(x + 4), four(x + 8), four(x + 12)};
 }
+EDGESPEC_INLINE void store_float16(uint16_t* y, F32x16 x) {
+  const auto four = [](uint16_t* to, float32x4_t numbers) {
+    vst1_u16(to, vreinterpret_u16_f16(vcvt_f16_f32(numbers)));
+  };
+  four(y, x.a);
+  four(y + 4, x.b);
+  four(y + 8, x.c);
+  four(y + 12, x.d);
+}
 EDGESPEC_INLINE F32x16 load_bfloat16(const uint16_t* x) {
   const auto four = [](const uint16_t* from) {
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(from), 16));
@@ -148,6 +157,12 @@ EDGESPEC_INLINE I32x16 as_ints(F32x16 x) {
 // y · 2^power, where that is a normal number: the exponent is in the bits from 23 on.
 EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
   return as_floats(as_ints(y) + shift_left<23>(to_ints(power)));
+}
+EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
+  const int8x16_t bytes = vld1q_s8(x);
+  const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
+  return {vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)),
+          vmovl_high_s16(high)};
 }
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) {
   vst1q_s32(y, x.a);
