@@ -10,10 +10,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/argmax_pruned.h"
 #include "kernels/attention.h"
+#include "kernels/cache_rows.h"
 #include "kernels/groups.h"
 #include "kernels/lanes/lanes.h"
 #include "kernels/matmul_half.h"
@@ -320,9 +322,50 @@ void attend_to(Digest& digest, const AttentionShape& shape, bool biased, float s
   auto bias = floats(shape.heads * shape.rows * keys, 3);
   for (size_t i = 0; i < bias.size(); i += 7) bias[i] = -std::numeric_limits<float>::infinity();
   std::vector<float> out(queries.size());
-  attend(shape, queries.data(), shape.heads * shape.size, cached_keys.data(), cached_values.data(),
-         biased ? bias.data() : nullptr, out.data(), kOneThread);
+  attend(shape, queries.data(), shape.heads * shape.size, CacheRows<float>{cached_keys.data()},
+         CacheRows<float>{cached_values.data()}, biased ? bias.data() : nullptr, out.data(),
+         kOneThread);
   digest.add(out);
+}
+
+// A cache of rows that are stored in fewer bits.
+template <typename Number>
+struct Narrow {
+  std::vector<Number> numbers;
+  std::vector<float> scales;
+
+  Narrow(const std::vector<float>& rows, int64_t size)
+      : numbers(rows.size()), scales(rows.size() / static_cast<size_t>(size)) {
+    for (size_t r = 0; r < scales.size(); ++r) {
+      const size_t first = r * static_cast<size_t>(size);
+      if constexpr (std::is_same_v<Number, int8_t>) {
+        scales[r] = store_row(rows.data() + first, size, numbers.data() + first);
+      } else {
+        store_row(rows.data() + first, size, numbers.data() + first);
+      }
+    }
+  }
+  CacheRows<Number> rows() const {
+    if constexpr (std::is_same_v<Number, int8_t>) return {numbers.data(), scales.data()};
+    if constexpr (!std::is_same_v<Number, int8_t>) return {numbers.data()};
+  }
+};
+
+template <typename Number>
+void narrow_attention(const char* name) {
+  Digest digest(name);
+  for (const int64_t past : {0, 30, 250, 600}) {
+    for (const int64_t rows : {1, 5, 17}) {
+      const AttentionShape shape{rows, 9, 3, 64, past + 1, 1, past + rows, 0.125f};
+      const auto queries = floats(rows * shape.heads * shape.size, 2);
+      const Narrow<Number> keys(floats(shape.kv_heads * shape.stride * shape.size, 2), shape.size);
+      const Narrow<Number> values(floats(shape.kv_heads * shape.stride * shape.size), shape.size);
+      std::vector<float> out(queries.size());
+      attend(shape, queries.data(), shape.heads * shape.size, keys.rows(), values.rows(), nullptr,
+             out.data(), kOneThread);
+      digest.add(out);
+    }
+  }
 }
 
 void attention() {
@@ -395,4 +438,6 @@ int main() {
   attention();
   sampling();
   int4_products();
+  narrow_attention<edgespec::Float16>("attention, float16 cache");
+  narrow_attention<int8_t>("attention, int8 cache");
 }
