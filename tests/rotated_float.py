@@ -8,7 +8,7 @@ from edgespec_export.components.linear import Linear
 from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.quantization.hadamard import INNER_BLOCK, STREAM_BLOCK
 from edgespec_export.quantization.int8 import Int8
-from edgespec_export.quantization.int8_rows import rotated_rows
+from edgespec_export.quantization.int8_tables import rotated_rows
 
 
 class RotatedFloat(FullPrecision):

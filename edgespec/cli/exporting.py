@@ -7,7 +7,9 @@ from pathlib import Path
 
 from edgespec.errors import needs_extra
 
-__all__ = ["ExportRequest", "export_request", "run_export"]
+__all__ = ["BUILT_IN", "ExportRequest", "export_request", "run_export"]
+
+BUILT_IN = "built-in"  # texts
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,7 @@ class ExportRequest:
     Attributes:
         target, draft: names as `edgespec_export.checkpoint.sources.look_up` takes them.
         target_formats: None leaves the choice between int8 and fp32 to the exporter.
+        calibration: "built-in", "none" or a file (`export_pair`).
     """
 
     target: str
@@ -24,6 +27,7 @@ class ExportRequest:
     target_formats: tuple[str, ...] | None
     draft_formats: tuple[str, ...]
     cache_formats: tuple[str, ...]
+    calibration: str = BUILT_IN
 
 
 def export_request(
@@ -34,6 +38,7 @@ def export_request(
     target_formats: tuple[str, ...] | None = None,
     draft_formats: tuple[str, ...] | None = None,
     cache_formats: tuple[str, ...] | None = None,
+    calibration: str = BUILT_IN,
 ) -> ExportRequest:
     """A request, with defaults for what was not asked for.
 
@@ -46,7 +51,12 @@ def export_request(
         draft = _draft_from_catalogue(target)
     usual = DRAFT_FORMATS if target_formats is None else ("fp32",)
     return ExportRequest(
-        target, draft, target_formats, draft_formats or usual, cache_formats or ("fp32",)
+        target,
+        draft,
+        target_formats,
+        draft_formats or usual,
+        cache_formats or ("fp32",),
+        calibration,
     )
 
 
@@ -81,6 +91,7 @@ def run_export(
             target_formats=request.target_formats,
             draft_formats=request.draft_formats,
             cache_formats=request.cache_formats,
+            calibration=request.calibration,
             verify=verify,
             measure=measure,
             replace=replace,

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 import click
 
 from edgespec.artifact.manifest import Exported, FusedBlocks, Manifest, RowInvariance
-from edgespec.core.device import ProviderInfo, drafter_title, variant_title
+from edgespec.core.device import CPU, ProviderInfo, drafter_title, variant_title
+from edgespec.core.kernels import installed_kernels
 from edgespec.core.stats import Stats
 from edgespec.measure.bench import BenchRow
 from edgespec.measure.tune_result import Trial, Tuning
@@ -61,6 +62,8 @@ def _show_stats(result: Generation) -> None:
     if stats.drafted:
         lines.append(_acceptance(stats))
     lines.append(_settings(result.settings))
+    if result.settings.provider == CPU:
+        lines.append(_kernels())
     lines.append(
         f"time: target {_share(stats.target_seconds, stats)}, "
         f"draft {_share(stats.draft_seconds, stats)}, loop {stats.loop_share:.0%}; "
@@ -91,6 +94,11 @@ def _settings(settings: Settings) -> str:
     return f"target {target}, draft {draft}, γ {settings.gamma}, {settings.rule} rule"
 
 
+def _kernels() -> str:
+    """The kernels that run graphs on the processor, with the instruction set that they use."""
+    return f"kernels: {installed_kernels() or 'none; ONNX Runtime runs the operators'}"
+
+
 def _share(seconds: float, stats: Stats) -> str:
     return f"{seconds / stats.seconds:.0%}" if stats.seconds else "0%"
 
@@ -115,17 +123,24 @@ def _generation_json(result: Generation) -> str:
 def pair_json(
     manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
 ) -> str:
-    """The manifest; "measured": row invariance on this machine by variant; "profile": of tuning."""
+    """The manifest; "measured": row invariance on this machine by variant; "kernels": those in use
+    here, with their instruction set; "profile": of tuning."""
     here = {name: dataclasses.asdict(invariance) for name, invariance in measured.items()}
     tuned = profile and dataclasses.asdict(profile)
-    data = {**dataclasses.asdict(manifest), "measured": here, "profile": tuned}
+    kernels = installed_kernels()
+    data = {
+        **dataclasses.asdict(manifest),
+        "measured": here,
+        "kernels": kernels and str(kernels),
+        "profile": tuned,
+    }
     return json.dumps(data, ensure_ascii=False)
 
 
 def describe_pair(
     manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
 ) -> str:
-    """Models, graphs, sizes, row invariance, generation settings and the tuned setting."""
+    """Models, graphs, sizes, row invariance, generation settings, kernels and the tuned setting."""
     lines = [f"format {manifest.version}, {manifest.created_by}"]
     lines += _describe_model("target", manifest.target, manifest, measured)
     if manifest.draft is None:
@@ -135,6 +150,7 @@ def describe_pair(
     lines.append(f"end of text: tokens {', '.join(map(str, manifest.eos_token_ids))}")
     lines.append(f"chat format: {'yes' if manifest.chat else 'no'}")
     lines.append(f"generation: {manifest.generation}")
+    lines.append(_kernels())
     if profile is not None:
         draft = drafter_title(profile.draft, profile.draft_format, profile.draft_provider)
         target = variant_title(profile.target_format, profile.provider)
@@ -255,7 +271,12 @@ def bench_json(rows: Sequence[BenchRow], measured_on: str) -> str:
 
 def describe_providers(here: Sequence[ProviderInfo]) -> str:
     """A line for each provider: its name in options, and its full description."""
-    return "\n".join(f"{provider.name:16} {provider}" for provider in here)
+    kernels = installed_kernels()
+    target = f" ({kernels.target})" if kernels else ""
+    return "\n".join(
+        f"{provider.name:16} {provider}{target if provider.name == CPU else ''}"
+        for provider in here
+    )
 
 
 def providers_json(here: Sequence[ProviderInfo]) -> str:

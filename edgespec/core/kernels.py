@@ -76,6 +76,10 @@ def _installed(forced: str | None) -> Kernels | None:
                 raise UsageError(edgespec_kernels.problem())
             return None
         library = edgespec_kernels.library()
-    except (ImportError, OSError):  # not installed, or built for another system
+    except ImportError:
+        return None
+    except OSError as error:  # damaged, or built for another system
+        reason = str(error).partition("\n")[0]
+        logger.warning("edgespec-kernels are not used (%s); install them again", reason)
         return None
     return Kernels(f"edgespec-kernels {edgespec_kernels.__version__}", target, library)

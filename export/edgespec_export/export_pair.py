@@ -41,6 +41,7 @@ def export_pair(
     target_formats: Sequence[str] | None = ("fp32",),
     draft_formats: Sequence[str] = ("fp32",),
     cache_formats: Sequence[str] = ("fp32",),
+    calibration: str = "built-in",
     verify: bool = False,
     measure: bool = True,
     replace: bool = False,
@@ -61,6 +62,8 @@ def export_pair(
             distance (`edgespec_export.default_format`).
         cache_formats: formats of the target's keys and values. Each target format is written with
             each of them; the variants of one target format share their weights.
+        calibration: the texts that int4 is calibrated on: "built-in", "none", or a file with texts
+            like those of the task, in UTF-8, separated by lines of "%%".
         verify: compare every float32 graph with the original model in transformers. The distance
             of other formats from float32 is measured in any case, where both are exported.
         measure: load the models and measure row invariance and distances. If false, this is left
@@ -78,6 +81,8 @@ def export_pair(
         EdgespecError: one line that names the cause. In both cases `folder` is as it was.
     """
     with needs_extra("export"):
+        from edgespec_export.calibration.calibrated import Calibration
+        from edgespec_export.calibration.texts import calibration_texts
         from edgespec_export.checkpoint.checkpoint import open_checkpoint
         from edgespec_export.checkpoint.sources import resolve
         from edgespec_export.default_format import candidate_formats, with_chosen_format
@@ -86,11 +91,12 @@ def export_pair(
     explicit = ("int8", "fp32") if target_formats is None else target_formats
     check_formats(explicit, draft_formats, cache_formats)
     device = Device(threads)
+    texts = calibration_texts(calibration)
     folder = Path(folder)
     check_free(folder, replace=replace)
     compare = _transformers_comparison(device) if verify else None
     sources = [resolve(name) for name in (target, draft) if name is not None]
-    recipe = _recipe(sources, target_formats or ["chosen"], draft_formats, cache_formats)
+    recipe = _recipe(sources, target_formats or ["chosen"], draft_formats, cache_formats, texts)
     with staged(folder, replace=replace, recipe=recipe) as partial_folder:
         for role, source in zip(("target", "draft"), sources, strict=False):
             _log.info("%s: %s", role, source.label)
@@ -105,6 +111,7 @@ def export_pair(
             target_formats=formats,
             draft_formats=draft_formats,
             cache_formats=cache_formats,
+            calibration=Calibration(texts, device),
             progress=progress,
         )
         if compare is not None:
@@ -118,10 +125,10 @@ def export_pair(
     return manifest
 
 
-def _recipe(sources: Sequence[Source], *formats: Sequence[str]) -> str:
+def _recipe(sources: Sequence[Source], *options: Sequence[str]) -> str:
     """The inputs of an export as text: the same recipe gives the same bytes."""
     files = [stamps(source.path) for source in sources]
-    return json.dumps({"edgespec": __version__, "files": files, "formats": formats})
+    return json.dumps({"edgespec": __version__, "files": files, "options": options})
 
 
 def _models(manifest: Manifest) -> Iterator[Exported]:

@@ -19,6 +19,7 @@ from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import WEIGHTS
 from edgespec.drafters.vocabulary_map import read_vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec_export.calibration.calibrated import Calibration, calibrated
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.generation_config import generation_defaults
 from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
@@ -66,12 +67,14 @@ def write_pair(
     target_formats: Sequence[str],
     draft_formats: Sequence[str],
     cache_formats: Sequence[str],
+    calibration: Calibration,
     progress: Progress,
 ) -> manifest.Manifest:
     """Writes graphs, weights and tokenizer; returns the manifest, which it does not write.
 
     Args:
         target_formats, draft_formats, cache_formats: as `check_formats` accepts them.
+        calibration: for the formats that need one.
         progress: see `edgespec_export.export_pair.export_pair`.
 
     Raises:
@@ -80,7 +83,7 @@ def write_pair(
     target_family, draft_family = _families(target, draft)
     tokenizer = target.tokenizer.to_str(pretty=True)
     (folder / manifest.TOKENIZER).write_text(tokenizer, encoding="utf-8")
-    write = partial(_write_model, folder=folder, progress=progress)
+    write = partial(_write_model, folder=folder, calibration=calibration, progress=progress)
     exported = write(
         target, target_family, role="target", formats=target_formats, caches=cache_formats
     )
@@ -193,6 +196,7 @@ def _write_model(
     role: str,
     formats: Sequence[str],
     caches: Sequence[str],
+    calibration: Calibration,
     progress: Progress,
 ) -> manifest.Exported:
     variants = {}
@@ -201,16 +205,18 @@ def _write_model(
         (folder / relative).mkdir(parents=True, exist_ok=True)
         done = progress(f"{role} {format_}", float32_bytes(checkpoint))
         decoders = {cache: _with_cache(DECODER, cache) for cache in caches}
-        fusions = write_graphs(
-            checkpoint.weights,
-            family,
-            folder / relative,
-            number_format=FORMATS[format_](),
-            attentions={
-                file: attention_for(family.heads, cache) for cache, file in decoders.items()
-            },
-            progress=done,
-        )
+        scratch = folder / "calibration"
+        with calibrated(format_, checkpoint, family, calibration, scratch) as number_format:
+            fusions = write_graphs(
+                checkpoint.weights,
+                family,
+                folder / relative,
+                number_format=number_format,
+                attentions={
+                    file: attention_for(family.heads, cache) for cache, file in decoders.items()
+                },
+                progress=done,
+            )
         for cache, decoder in decoders.items():
             files = {**{name: name for name in family.graphs}, DECODER: decoder}
             graphs = {name: (relative / f"{file}.onnx").as_posix() for name, file in files.items()}

@@ -105,7 +105,7 @@ def test_a_target_in_any_format_is_row_invariant(folder, format_):
 
 
 @pytest.mark.parametrize("target_format", FORMATS)
-@pytest.mark.parametrize("draft_format", ["int8", "int4-weights"])
+@pytest.mark.parametrize("draft_format", ["int8", "int4", "int4-weights"])
 def test_greedy_text_is_the_quantized_targets_own(folder, target_format, draft_format):
     pair = edgespec.load(folder, threads=1, target_format=target_format, draft_format=draft_format)
     accepted = 0

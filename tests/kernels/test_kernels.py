@@ -40,6 +40,7 @@ from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.activations import GATES, RELU
 from edgespec_export.operators.attention_ops import (
     BIASED_ATTENTION,
+    ENCODER_ATTENTION,
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
@@ -53,6 +54,7 @@ from edgespec_export.operators.int8_ops import (
     RMS_NORM_INT8_MATMUL,
 )
 from edgespec_export.operators.narrow_cache_ops import BIASED_NARROW_CACHE, ROTARY_NARROW_CACHE
+from edgespec_export.operators.norm_ops import RMS_NORM
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
 from edgespec_runtimes.ort import prefill
@@ -658,6 +660,47 @@ def test_cross_attention_equals_that_of_the_standard_operators(called, rng, shap
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
 
 
+@pytest.mark.parametrize("shape", [(6, 6, 64), (2, 2, 24)])
+@pytest.mark.parametrize("count", [1, 17, 300])
+def test_attention_of_an_encoder_equals_that_of_the_standard_operators(called, rng, shape, count):
+    heads, _, size = shape
+    inputs = {n: rng.normal(size=(count, heads * size)).astype(np.float32) for n in "qkv"}
+    inputs["bias"] = rng.normal(size=(1, heads, count, count)).astype(np.float32)
+    (ours,) = called(ENCODER_ATTENTION, inputs, {}, **attributes_of(shape))
+    (theirs,) = called(ENCODER_ATTENTION, inputs, {}, kernel=False, **attributes_of(shape))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
+
+
+def test_a_bias_of_an_encoder_has_a_column_for_each_row(called, rng):
+    shape = (2, 2, 24)
+    inputs = {name: np.zeros((3, 48), np.float32) for name in "qkv"}
+    inputs["bias"] = np.zeros((1, 2, 3, 4), np.float32)
+    with pytest.raises(Exception, match="differ in m"):
+        called(ENCODER_ATTENTION, inputs, {}, **attributes_of(shape))
+
+
+# --- Norms -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 64, 100, 576])
+def test_a_norm_equals_that_of_the_standard_operators(called, rng, width):
+    x = rng.normal(size=(MANY, width)) * 10.0 ** rng.integers(-3, 4, (MANY, 1))
+    norm = rng.uniform(0.5, 2, width).astype(np.float32)
+    inputs = {"x": x.astype(np.float32), "norm": norm}
+    (ours,) = called(RMS_NORM, inputs, {}, epsilon=1e-5)
+    (theirs,) = called(RMS_NORM, inputs, {}, kernel=False, epsilon=1e-5)
+    np.testing.assert_allclose(ours, theirs, rtol=2e-6)
+
+
+@pytest.mark.parametrize("outlier", [np.nan, np.inf, 1e30])
+def test_a_norm_that_is_not_finite_gives_nan(called, rng, outlier):
+    x = rng.normal(size=(5, 64)).astype(np.float32)
+    x[3, 7] = outlier
+    (y,) = called(RMS_NORM, {"x": x, "norm": np.ones(64, np.float32)}, {}, epsilon=1e-5)
+    assert np.isnan(y[3]).all()
+    assert np.isfinite(np.delete(y, 3, axis=0)).all()
+
+
 # --- Fused blocks ------------------------------------------------------------------------------
 
 
@@ -1187,6 +1230,12 @@ BODIES = [
         for cache, body in bodies.items()
     ),
     (SOURCE_ATTENTION, attributes_of((2, 2, 16)), "Unsqueeze MultiHeadAttention Squeeze"),
+    (
+        ENCODER_ATTENTION,
+        attributes_of((2, 2, 16)),
+        "Unsqueeze Unsqueeze Unsqueeze MultiHeadAttention Squeeze",
+    ),
+    (RMS_NORM, {"epsilon": 1e-5}, "RMSNormalization"),
     (GATES["silu"], {}, "Sigmoid Mul Mul"),
     (GATES["gelu_new"], {}, "Gelu Mul"),
     (RELU, {}, "Relu"),

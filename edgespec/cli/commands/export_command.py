@@ -7,14 +7,15 @@ from pathlib import Path
 import click
 
 from edgespec.cli.checks import check_cache_formats, check_formats
+from edgespec.cli.exporting import BUILT_IN
 from edgespec.cli.options import THREADS, say
 from edgespec.errors import UsageError
 
 __all__ = ["export"]
 
 FORMATS = (
-    "fp32, fp16, bf16, int8, int8-weights or int4-weights; may be repeated, the first is what "
-    "`generate` takes. Default: "
+    "fp32, fp16, bf16, int8, int4, int8-weights or int4-weights; may be repeated, the first is "
+    "what `generate` takes. Default: "
 )
 CACHES = (
     "fp32, fp16 or int8, for the target's keys and values; may be repeated, each adds variants. "
@@ -51,6 +52,13 @@ CACHES = (
     "--cache-format", "cache_formats", multiple=True, callback=check_cache_formats, help=CACHES
 )
 @click.option(
+    "--calibration",
+    metavar="FILE",
+    default=BUILT_IN,
+    help="Texts like those of your task, for int4; none rounds each weight to the nearest. "
+    "Default: built-in texts.",
+)
+@click.option(
     "--no-measure", is_flag=True, help="Do not load the models: they are tested when first used."
 )
 @click.option("--force", is_flag=True, help="Replace an exported pair that is there already.")
@@ -63,6 +71,7 @@ def export(
     target_formats: tuple[str, ...] | None,
     draft_formats: tuple[str, ...] | None,
     cache_formats: tuple[str, ...] | None,
+    calibration: str,
     verify: bool,
     no_measure: bool,
     force: bool,
@@ -86,6 +95,7 @@ def export(
         target_formats=target_formats,
         draft_formats=draft_formats,
         cache_formats=cache_formats,
+        calibration=calibration,
     )
     if draft is None and not no_draft:
         say(describe_draft(request))

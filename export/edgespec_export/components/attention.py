@@ -21,6 +21,7 @@ from edgespec_export.components.positions import Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.attention_ops import (
     BIASED_ATTENTION,
+    ENCODER_ATTENTION,
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
@@ -176,16 +177,9 @@ class Fused(Attention):
         return out
 
     def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
-        no_biases = [None, None]  # of the projections, of the keys' padding
-        batch = [_batched(g, x) for x in (rows.q, rows.k, rows.v)]
-        (out,) = g.contrib(
-            "MultiHeadAttention",
-            [*batch, *no_biases, bias],
-            outputs=1,
-            num_heads=rows.heads.count,
-            scale=rows.heads.scale,
-        )
-        return _unbatched(g, out, rows.heads)
+        inputs = [rows.q, rows.k, rows.v, bias]
+        (out,) = g.call(ENCODER_ATTENTION, *inputs, **_attributes(rows.heads))
+        return out
 
 
 class Standard(Attention):

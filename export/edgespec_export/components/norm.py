@@ -8,6 +8,7 @@ from typing import Protocol
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.operators.norm_ops import RMS_NORM
 
 __all__ = ["Norm", "RmsNorm"]
 
@@ -35,4 +36,5 @@ class RmsNorm:
     epsilon: float
 
     def emit(self, g: Graph, x: ir.Value) -> ir.Value:
-        return g.op.RMSNormalization(x, g.weight(self.weight), axis=-1, epsilon=self.epsilon)
+        (y,) = g.call(RMS_NORM, x, g.weight(self.weight), epsilon=self.epsilon)
+        return y

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 
@@ -99,20 +100,29 @@ class Rotary:
     positions: int
 
     def emit(self, g: Graph, positions: Positions) -> Angles:
-        """The angles of this call's rows, from tables of all positions.
+        """The angles of this call's rows, from stored tables of all positions.
 
-        The tables have one position more: a padded call may read one after the last. `Cos` and
-        `Sin` of a call's own angles would round the last few of them differently, so that a
-        position's angle would depend on the other rows of the call. The tables follow from
-        constants, so a session computes them once, when it is loaded, and no file stores them.
+        The tables have one position more: a padded call may read one after the last. ONNX Runtime's
+        `Cos` and `Sin` would have other bits on other processors, and would round the last few rows
+        of a call differently.
         """
-        ends = (g.constant(end, np.float32) for end in (0, self.positions + 1, 1))
-        every = g.op.Unsqueeze(g.op.Range(*ends), g.ints(1))
-        angles = g.op.Mul(every, g.constant(self.frequencies, np.float32))
         rows = (
-            g.op.Gather(table, positions.queries) for table in (g.op.Cos(angles), g.op.Sin(angles))
+            g.op.Gather(self._table(g, function), positions.queries)
+            for function in (np.cos, np.sin)
         )
         return Angles(*(g.op.Unsqueeze(row, g.ints(0)) for row in rows))
+
+    def _table(self, g: Graph, function: np.ufunc) -> ir.Value:
+        """A function of the angles, which are rounded to float32 as in the original model."""
+        digest = hashlib.sha256(self.frequencies.tobytes()).hexdigest()[:8]
+
+        def make() -> npt.NDArray[np.float32]:
+            every = np.arange(self.positions + 1, dtype=np.float32)[:, None]
+            angles = every * self.frequencies
+            return np.asarray(function(angles.astype(np.float64)), np.float32)
+
+        name = f"rotary.{function.__name__}.{digest}.{self.positions}"
+        return g.stored(name, make)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class SelfAttention:
         return call.attention.cached(g, rows, self.layer, call.positions, call.encoding)
 
     def _normed_heads(self, g: Graph, x: ir.Value, norm: RmsNorm, count: int) -> ir.Value:
-        heads = g.op.Reshape(x, g.ints(-1, count, self.heads.size))
+        heads = g.op.Reshape(x, g.ints(-1, self.heads.size))
         return g.op.Reshape(norm.emit(g, heads), g.ints(-1, count * self.heads.size))
 
 

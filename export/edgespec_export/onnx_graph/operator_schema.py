@@ -16,7 +16,8 @@ size there. The symbols:
 
     m: rows of a call (positions); candidates: how many of the last rows are candidates
     k, n: columns before and after a matrix product; inner: columns between the two of a fused block
-    groups: inputs of an int4 product are in groups of 32, k = 32 · groups, each with its scale;
+    groups: inputs of an int4 product are in groups of 32, k = 32 · groups, each with its scale
+    and minimum;
     group_bytes: 16, as a byte holds two weights; closing_groups: inner = 32 · closing_groups
     block: rows of the Hadamard matrix; vocabulary: token ids
     heads, kv_heads: query heads, key/value heads; size: numbers of a head; half_size: size / 2
@@ -116,6 +117,7 @@ CALL = (
 )
 ANGLES = (_floats("cos", 1, "m", "half_size"), _floats("sin", 1, "m", "half_size"))
 BIAS = (_floats("bias", 1, "heads", "m", "keys"),)
+ENCODER_BIAS = (_floats("bias", 1, "heads", "m", "m"),)
 SOURCE = tuple(_floats(name, 1, "kv_heads", "source", "size") for name in ("key", "value"))
 ATTENDED = _floats("y", "m", "q_width")
 
@@ -174,12 +176,16 @@ class Weights:
         name: in the products' names.
         blocks: the start of the fused blocks' names.
         tensors: the weights of a product and their scales.
+        norm: attributes of a product of normed rows.
+        rotation: the Hadamard matrix of a feed-forward's activations, if they are rotated.
         sizes: of the symbols k and n, which the products' bodies need as attributes.
     """
 
     name: str
     blocks: str
     tensors: tuple[Tensor, ...]
+    norm: tuple[Attribute, ...]
+    rotation: tuple[Tensor, ...] = ()
     sizes: tuple[Attribute, ...] = ()
 
 
@@ -187,15 +193,19 @@ INT8_WEIGHTS = Weights(
     name="Int8",
     blocks="",
     tensors=(_constant("weights", INT8, "k", "n"), _constant("scale", FLOAT, "n")),
+    norm=STATIC_SCALE,
+    rotation=(HADAMARD,),
 )
-# Two weights in a byte, the first in its low half; a weight is (code − 8) · scale.
+# Two codes in a byte, the first in its low half; a weight is code · scale + minimum.
 INT4_WEIGHTS = Weights(
     name="Int4",
     blocks="Int4",
     tensors=(
         _constant("weights", UINT8, "n", "groups", "group_bytes"),
         _constant("scale", FLOAT16, "n", "groups"),
+        _constant("minimum", FLOAT16, "n", "groups"),
     ),
+    norm=RMS_NORM,
     sizes=tuple(Attribute(name, ir.AttributeType.INT, body_only=True) for name in ("k", "n")),
 )
 
@@ -218,20 +228,10 @@ def _self_attention(cache: CacheFormat) -> Iterator[Operator]:
 def _products(weights: Weights) -> tuple[Operator, ...]:
     """Products of rows rounded to 8 bits."""
     name, sizes = weights.name, weights.sizes
+    normed = (X, NORM, *weights.tensors)
     return (
         Operator(f"{name}MatMul", (X, *weights.tensors), (Y,), sizes),
-        Operator(
-            f"RMSNorm{name}MatMul",
-            (X, NORM, *weights.tensors),
-            (Y,),
-            (*STATIC_SCALE, *sizes),
-        ),
-        Operator(
-            f"Hadamard{name}MatMul",
-            (X, HADAMARD, *weights.tensors),
-            (Y,),
-            (*ROTATION, *sizes),
-        ),
+        Operator(f"RMSNorm{name}MatMul", normed, (Y,), (*weights.norm, *sizes)),
     )
 
 
@@ -239,9 +239,10 @@ def _fused_blocks(weights: Weights) -> tuple[Operator, ...]:
     """Whole blocks of a layer: an opening product of the norm, and a closing one."""
     opening = (X, NORM, *weights.tensors)
     attention_closing = _closing(weights.tensors)
-    feed_forward_closing = _closing((HADAMARD, *weights.tensors))
+    feed_forward_closing = _closing((*weights.rotation, *weights.tensors))
     inner = tuple(replace(size, name="inner") for size in weights.sizes[:1])
-    shared = (*STATIC_SCALE, *weights.sizes, *inner)
+    shared = (*weights.norm, *weights.sizes, *inner)
+    rotation = ROTATION if weights.rotation else ()
 
     def self_attention(cache: CacheFormat) -> Iterator[Operator]:
         for start, positions in POSITIONS.items():
@@ -251,7 +252,7 @@ def _fused_blocks(weights: Weights) -> tuple[Operator, ...]:
             yield block(f"{start}{cache.name}AttentionBlock", inputs, (*HEADS, *WIDTHS), present)
 
     def feed_forward(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
-        return block(name, (*opening, *feed_forward_closing), (*ROTATION, *more))
+        return block(name, (*opening, *feed_forward_closing), (*rotation, *more))
 
     def block(
         name: str,
@@ -277,7 +278,9 @@ OPERATORS = {
     for operator in (
         _float_matmul("Float16MatMul", ir.DataType.FLOAT16),
         _float_matmul("BFloat16MatMul", ir.DataType.BFLOAT16),
+        Operator("RMSNorm", (X, NORM), (BLOCK_OUTPUT,), RMS_NORM),
         *_products(INT8_WEIGHTS),
+        Operator("HadamardInt8MatMul", (X, HADAMARD, *INT8_WEIGHTS.tensors), (Y,), ROTATION),
         Operator("HadamardRotation", (X, HADAMARD), (BLOCK_OUTPUT,), ROTATION),
         Operator("Int8Embedding", (_integers("tokens", "m"), *TABLE), (BLOCK_OUTPUT,)),
         Operator(
@@ -296,6 +299,7 @@ OPERATORS = {
         Operator("Relu", (X,), (BLOCK_OUTPUT,), has_kernel=False),
         *(operator for cache in CACHE_FORMATS for operator in _self_attention(cache)),
         Operator("SourceAttention", (QKV[0], *SOURCE), (ATTENDED,), HEADS),
+        Operator("EncoderAttention", (*QKV, *ENCODER_BIAS), (ATTENDED,), HEADS),
         *_fused_blocks(INT8_WEIGHTS),
         *_products(INT4_WEIGHTS),
         *_fused_blocks(INT4_WEIGHTS),

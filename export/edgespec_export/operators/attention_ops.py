@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
 
-__all__ = ["BIASED_ATTENTION", "ROTARY_ATTENTION", "SOURCE_ATTENTION"]
+__all__ = ["BIASED_ATTENTION", "ENCODER_ATTENTION", "ROTARY_ATTENTION", "SOURCE_ATTENTION"]
 
 
 def _rotary_attention(
@@ -71,6 +71,21 @@ def _source_attention(f: Body, q: ir.Value, key: ir.Value, value: ir.Value) -> S
     return [_unbatched(f, out)]
 
 
+def _encoder_attention(
+    f: Body, q: ir.Value, k: ir.Value, v: ir.Value, bias: ir.Value
+) -> Sequence[ir.Value]:
+    """Every row attends to every other; a bias [1, num_heads, m, m] is added to the scores."""
+    no_biases = [None, None]  # of the projections, of the keys' padding
+    (out,) = f.contrib(
+        "MultiHeadAttention",
+        [*(_batched(f, x) for x in (q, k, v)), *no_biases, bias],
+        outputs=1,
+        num_heads=f.given("num_heads"),
+        scale=f.given("scale"),
+    )
+    return [_unbatched(f, out)]
+
+
 def _batched(f: Body, x: ir.Value) -> ir.Value:
     """[m, width] to [1, m, width]."""
     return f.op.Unsqueeze(x, f.ints(0))
@@ -82,4 +97,5 @@ def _unbatched(f: Body, x: ir.Value) -> ir.Value:
 
 ROTARY_ATTENTION = Function("RotaryTreeAttention", _rotary_attention)
 BIASED_ATTENTION = Function("BiasedTreeAttention", _biased_attention)
+ENCODER_ATTENTION = Function("EncoderAttention", _encoder_attention)
 SOURCE_ATTENTION = Function("SourceAttention", _source_attention)

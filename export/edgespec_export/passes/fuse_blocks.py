@@ -35,11 +35,7 @@ from edgespec_export.operators.attention_ops import (
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
 )
-from edgespec_export.operators.int4_ops import (
-    HADAMARD_INT4_MATMUL,
-    INT4_MATMUL,
-    RMS_NORM_INT4_MATMUL,
-)
+from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
 from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
     INT8_MATMUL,
@@ -104,7 +100,7 @@ def _fused_blocks(
 
 FUSED_BLOCKS = (
     *_fused_blocks("", RMS_NORM_INT8_MATMUL, INT8_MATMUL, HADAMARD_INT8_MATMUL),
-    *_fused_blocks("Int4", RMS_NORM_INT4_MATMUL, INT4_MATMUL, HADAMARD_INT4_MATMUL),
+    *_fused_blocks("Int4", RMS_NORM_INT4_MATMUL, INT4_MATMUL, INT4_MATMUL),
 )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 from edgespec_export.components.number_format import FullPrecision, NumberFormat
 from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
@@ -19,7 +20,9 @@ from edgespec_export.quantization.int4 import Int4
 from edgespec_export.quantization.int8 import Int8
 from edgespec_export.quantization.weight_only import WeightOnly
 
-__all__ = ["FORMATS"]
+__all__ = ["CALIBRATED", "FORMATS"]
+
+Float = npt.NDArray[np.float32]
 
 FORMATS: dict[str, Callable[[], NumberFormat]] = {
     "fp32": FullPrecision,
@@ -30,3 +33,6 @@ FORMATS: dict[str, Callable[[], NumberFormat]] = {
     "int8-weights": lambda: WeightOnly(8),
     "int4-weights": lambda: WeightOnly(4),
 }
+
+# Formats that round better if they know XᵀX of what each product reads (`Int4`).
+CALIBRATED: dict[str, Callable[[Callable[[str], Float]], NumberFormat]] = {"int4": Int4}

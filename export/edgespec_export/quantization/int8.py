@@ -4,14 +4,110 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import onnx_ir as ir
+
+from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.norm import Norm, RmsNorm
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.quantization.int8_rows import Int8Rows, Matrix, int8_matrix
+from edgespec_export.operators.int8_ops import (
+    HADAMARD_INT8_MATMUL,
+    INT8_EMBEDDING,
+    INT8_MATMUL,
+    RMS_NORM_INT8_MATMUL,
+)
+from edgespec_export.quantization.hadamard import (
+    INNER_BLOCK,
+    STREAM_BLOCK,
+    RotatedWeights,
+    block_size,
+    hadamard,
+)
+from edgespec_export.quantization.int8_tables import (
+    int8_head,
+    int8_head_without_norm,
+    int8_matrix,
+    int8_table,
+    rotated_rows,
+)
+from edgespec_export.quantization.side_by_side import add_biases, split_outputs
 
 __all__ = ["Int8"]
 
 
-class Int8(Int8Rows):
-    """Weights in 8 bits per output channel, activations in 8 bits per row."""
+class Int8(NumberFormat):
+    """Weights in 8 bits per output channel, activations in 8 bits per row, both Hadamard-rotated.
 
-    def matrix(self, g: Graph, names: Sequence[str]) -> Matrix:
-        return int8_matrix(g, names)
+    Each row has its own scale; the rows of an RMS norm have one scale for all, which is known at
+    export. Matrices with the same input are one product (operators/int8_ops.py). hadamard.py says
+    what is rotated and why; the graph rotates where the weights cannot.
+    """
+
+    has_block_operators = True
+
+    # The rows of an RMS norm have root mean square 1, and rotated ones are nearly normally
+    # distributed: one number in 16 000 is beyond 4. Where an outlier was the whole row, it is
+    # √(width / block) after the rotation.
+    RANGE = 4
+
+    def transform_checkpoint(self, weights: Weights, stream: ResidualStream) -> Weights:
+        return RotatedWeights(weights, stream)
+
+    def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
+        (rows,) = g.call(INT8_EMBEDDING, tokens, *int8_table(g, name, g.weights.checkpoint_tensor))
+        return rows
+
+    def linear(self, g: Graph, x: ir.Value, linear: Linear) -> Sequence[ir.Value]:
+        (y,) = g.call(INT8_MATMUL, x, *int8_matrix(g, linear.weights))
+        return split_outputs(g, add_biases(g, y, linear), linear)
+
+    def normed_linears(
+        self, g: Graph, x: ir.Value, norm: Norm, linears: Sequence[Linear]
+    ) -> list[Sequence[ir.Value]]:
+        """The norm is part of each product, unless an outlier of its rows could exceed `RANGE`."""
+        (width,) = g.weights.shape(norm.weight)
+        if not isinstance(norm, RmsNorm) or width > self.RANGE**2 * block_size(width, STREAM_BLOCK):
+            return super().normed_linears(g, x, norm, linears)
+        return [self._normed_linear(g, x, norm, linear) for linear in linears]
+
+    def _normed_linear(
+        self, g: Graph, x: ir.Value, norm: RmsNorm, linear: Linear
+    ) -> Sequence[ir.Value]:
+        (y,) = g.call(
+            RMS_NORM_INT8_MATMUL,
+            x,
+            g.weight(norm.weight),
+            *int8_matrix(g, linear.weights),
+            epsilon=norm.epsilon,
+            step=self.RANGE / 127,
+        )
+        return split_outputs(g, add_biases(g, y, linear), linear)
+
+    def down_proj(self, g: Graph, x: ir.Value, linear: Linear) -> ir.Value:
+        """The graph rotates x. An odd width has no Hadamard matrix: x is then not rotated."""
+        (name,) = linear.weights
+        width = g.weights.shape(name)[1]
+        size = block_size(width, INNER_BLOCK)
+        if size == 1:
+            return super().down_proj(g, x, linear)
+        (y,) = g.call(
+            HADAMARD_INT8_MATMUL,
+            x,
+            g.constant(hadamard(size), np.float32),
+            *int8_matrix(g, [name]),
+            blocks=[-1, size],
+            rows=[-1, width],
+        )
+        return add_biases(g, y, linear)
+
+    def unrotated(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
+        return rotated_rows(g, x, width, STREAM_BLOCK)
+
+    def head(self, g: Graph, x: ir.Value, name: str, norm: Norm, factor: float = 1.0) -> ir.Value:
+        if not isinstance(norm, RmsNorm):
+            return int8_head_without_norm(g, norm.emit(g, x), name, factor)
+        table = int8_table(g, name, g.weights.checkpoint_tensor)
+        return int8_head(g, x, table, norm, factor)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["in_groups", "per_block", "per_channel", "per_row", "side_by_side"]
+__all__ = ["pack_codes", "per_block", "per_channel", "per_row", "side_by_side"]
 
 Float = npt.NDArray[np.float32]
 
@@ -28,20 +28,6 @@ def per_row(matrix: Float) -> tuple[npt.NDArray[np.int8], Float]:
     """A matrix as int8, and the scale of each row."""
     scale = np.maximum(np.abs(matrix).max(axis=1) / np.float32(127), np.float32(1e-30))
     return np.rint(matrix / scale[:, None]).astype(np.int8), scale
-
-
-def in_groups(matrix: Float, group: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
-    """A matrix [out, in] in 4 bits: codes [out, groups, group / 2] and scales [out, groups].
-
-    A weight is (code − 8) · scale; the number of a group that is farthest from 0 becomes ±8.
-    """
-    grouped = matrix.reshape(len(matrix), -1, group)
-    farthest = np.take_along_axis(grouped, np.abs(grouped).argmax(2)[:, :, None], axis=2)[:, :, 0]
-    scale = (farthest / np.float32(-8)).astype(np.float16)
-    step = scale.astype(np.float32)
-    step[step == 0] = 1
-    values = np.rint(grouped / step[:, :, None]).clip(-8, 7) + 8
-    return _packed(values.astype(np.uint8), 4), scale
 
 
 def per_block(
@@ -79,3 +65,8 @@ def _packed(values: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
         values = np.concatenate([values, padding], axis=-1)
     packed: npt.NDArray[np.uint8] = values[..., ::2] | (values[..., 1::2] << np.uint8(4))
     return packed
+
+
+def pack_codes(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Codes from 0 to 15, two in a byte along the last axis, the first in its lower half."""
+    return _packed(codes, 4)

@@ -11,7 +11,7 @@ from typing import Any
 import onnxruntime as ort
 
 from edgespec.core.device import Device
-from edgespec.core.kernels import installed_kernels
+from edgespec.core.kernels import SWITCH, installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.flash_attention import row_invariant_attention
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
@@ -40,9 +40,8 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
     options = _session_options(device, version)
     failed = f"{graph} cannot be loaded"
     if provider.title == CPU_TITLE:
+        _register_kernels(options)
         with as_edgespec_errors(failed), on_huge_pages(), row_invariant_attention():
-            if (kernels := installed_kernels()) is not None:
-                options.register_custom_ops_library(str(kernels.library))
             return ort.InferenceSession(
                 str(graph), options, providers=[provider.title], **NO_FALLBACK
             )
@@ -90,6 +89,14 @@ def _open_on_provider(
     if provider.title not in session.get_providers():
         raise EdgespecError(f"{provider.title} lacks a library or its hardware")
     return session
+
+
+def _register_kernels(options: ort.SessionOptions) -> None:
+    kernels = installed_kernels()
+    if kernels is None:
+        return
+    with as_edgespec_errors(f"{kernels} cannot be used", way_out=f"{SWITCH}=0 runs without them"):
+        options.register_custom_ops_library(str(kernels.library))
 
 
 def _session_options(device: Device, version: tuple[int, int]) -> ort.SessionOptions:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import files, version
 from pathlib import Path
 
 __all__ = ["__version__", "library", "problem", "target"]
@@ -22,26 +22,41 @@ __version__ = version("edgespec-kernels")
 
 def library() -> Path:
     """The path of the shared library."""
+    # A module of CMake: also on macOS its name ends in .so.
     name = "edgespec_kernels.dll" if sys.platform == "win32" else "libedgespec_kernels.so"
     return Path(__file__).with_name(name)
 
 
 def target() -> str | None:
-    """The instruction set in use: avx512, avxvnni, avx2, i8mm or neon; None if `problem` has one."""
+    """The instruction set in use: avx512, avxvnni, avx2, i8mm or neon; None if `problem` has one.
+
+    Raises:
+        OSError: the library cannot be loaded: it is damaged, or built for another system.
+    """
     return _text(_library().edgespec_kernels_target())
 
 
 def problem() -> str | None:
-    """Why no kernels run here, in one line; None if they do."""
+    """Why no kernels run on this processor, in one line; None if they do."""
     return _text(_library().edgespec_kernels_problem())
 
 
 @cache
 def _library() -> ctypes.CDLL:
+    _check_sizes()
     loaded = ctypes.CDLL(str(library()))
     for function in (loaded.edgespec_kernels_target, loaded.edgespec_kernels_problem):
         function.restype = ctypes.c_char_p
     return loaded
+
+
+def _check_sizes() -> None:
+    """Raises OSError if a library is cut short: loading it would end the process."""
+    for file in files("edgespec-kernels") or ():
+        if file.size is not None and file.suffix in (".so", ".dylib", ".dll", ".pyd"):
+            size = Path(str(file.locate())).stat().st_size  # OSError, too, if it is missing
+            if size != file.size:
+                raise OSError(f"{file.name} has {size} bytes instead of {file.size}")
 
 
 def _text(answer: bytes | None) -> str | None:

@@ -3,7 +3,9 @@
 
 #include <array>
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__) || defined(_M_X64)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
 #include <sys/sysctl.h>
@@ -18,15 +20,42 @@ struct Target {
 
 #if defined(__x86_64__) || defined(_M_X64)
 
-inline bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
+// What CPUID answers. The compiler's own test of features does not link with clang-cl.
+struct CpuId {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+
+  explicit CpuId(unsigned leaf, unsigned part = 0) {
+    __get_cpuid_count(leaf, part, &eax, &ebx, &ecx, &edx);  // zeros if it has no such leaf
+  }
+};
+
+constexpr bool all(unsigned found, unsigned wanted) { return (found & wanted) == wanted; }
+
+// Whether the operating system keeps these registers, bits of XCR0.
+inline bool system_keeps(unsigned registers) {
+  constexpr unsigned kXgetbv = 1U << 27;
+  if (!all(CpuId(1).ecx, kXgetbv)) return false;
+  unsigned low, high;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return all(low, registers);
 }
-inline bool has_avxvnni() { return has_avx2() && __builtin_cpu_supports("avxvnni"); }
+
+inline bool has_avx2() {
+  constexpr unsigned kFma = 1U << 12, kAvx = 1U << 28, kF16c = 1U << 29, kAvx2 = 1U << 5;
+  constexpr unsigned kRegisters = 0x6;  // of SSE and AVX
+  return all(CpuId(1).ecx, kFma | kAvx | kF16c) && all(CpuId(7).ebx, kAvx2) &&
+         system_keeps(kRegisters);
+}
+inline bool has_avxvnni() {
+  constexpr unsigned kAvxVnni = 1U << 4;
+  return has_avx2() && CpuId(7).eax >= 1 && all(CpuId(7, 1).eax, kAvxVnni);
+}
 inline bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vnni");
+  constexpr unsigned kF = 1U << 16, kDq = 1U << 17, kBw = 1U << 30, kVl = 1U << 31;
+  constexpr unsigned kVnni = 1U << 11;
+  constexpr unsigned kRegisters = 0xE6;  // and those of AVX-512
+  return has_avx2() && all(CpuId(7).ebx, kF | kDq | kBw | kVl) && all(CpuId(7).ecx, kVnni) &&
+         system_keeps(kRegisters);
 }
 
 // The fastest first.

@@ -37,6 +37,7 @@ void* function_of_sibling(const std::string& library, const char* function, std:
   path += "lib" + library + ".so";
   void* loaded = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* found = loaded ? dlsym(loaded, function) : nullptr;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc and macOS keep the message for each thread.
   if (found == nullptr) problem = std::string(dlerror()) + "; install edgespec-kernels again";
   return found;
 }

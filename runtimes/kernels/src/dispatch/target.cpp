@@ -23,6 +23,7 @@ std::string names() {
 }  // namespace
 
 Choice chosen_target() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here sets the environment.
   const char* value = std::getenv(kSwitch);
   std::string name = value ? value : "";
   if (name == kOn) name.clear();

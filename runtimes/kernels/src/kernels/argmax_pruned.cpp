@@ -222,8 +222,8 @@ void search(int64_t first_row, const Search& search, int64_t panel, float* floor
 // The search of one panel for `count` rows.
 template <int count>
 struct SearchPanel {
-  static void run(int64_t first_row, const Search& rows, const int64_t& panel,
-                  float* const& floors, std::vector<Contender>* const& found) {
+  static void run(int64_t first_row, const Search& rows, const int64_t& panel, float* const& floors,
+                  std::vector<Contender>* const& found) {
     search<count, 0>(first_row, rows, panel, floors, *found);
     if constexpr (kParts < kHalves) search<count, 1>(first_row, rows, panel, floors, *found);
   }
@@ -268,7 +268,8 @@ bool PrunedArgmax::argmax(const QuantizedRows& rows, const Int8Table& table, int
     // One panel stays in the cache for all rows.
     for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1);
          ++panel) {
-      by_parts<kMaxSearchedRows, SearchPanel>(rows.count, search, panel, floors.data(), &search.found[share]);
+      by_parts<kMaxSearchedRows, SearchPanel>(rows.count, search, panel, floors.data(),
+                                              &search.found[share]);
     }
     for (int64_t r = 0; r < rows.count; ++r) search.raise(r, floors[r]);
   });

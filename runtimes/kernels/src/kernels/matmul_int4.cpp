@@ -10,19 +10,19 @@
 namespace edgespec {
 namespace {
 
-// A group of a panel: the codes of 8 steps of 4 inputs, then the scales. Two registers of 64 codes
-// share 64 bytes, in the low and the high halves.
+// A group of a panel: the codes of 8 steps of 4 inputs, then the scales, then the minimums. Two
+// registers of 64 codes share 64 bytes, in the low and the high halves.
 constexpr int64_t kPanel = kLanes * kParts;  // outputs
 constexpr int64_t kStep = 4;
 constexpr int64_t kRegisterBytes = 64;
-constexpr int64_t kCodeBytes = kPanel * kInt4Group / 2;
-constexpr int64_t kGroupBytes = kCodeBytes + kPanel * int64_t{sizeof(Float16)};
+constexpr int64_t kCodeBytes = kPanel * kGroup / 2;
+constexpr int64_t kScaleBytes = kPanel * int64_t{sizeof(Float16)};
+constexpr int64_t kGroupBytes = kCodeBytes + 2 * kScaleBytes;
 
 struct Product {
   const std::byte* packed;
   int64_t groups, out;
-  const QuantizedRows& rows;
-  const int32_t* corrections;  // [rows, groups]
+  const GroupedRows& rows;
   const float* added;
   float* y;
 };
@@ -62,34 +62,38 @@ void MultiplyPanel<count>::run(int64_t first_row, const Product& product, const 
   const std::byte* group = product.packed + panel * product.groups * kGroupBytes;
   const int8_t* inputs = product.rows.row(first_row);
   const int64_t stride = product.rows.stride;
-  const int32_t* corrections = product.corrections + first_row * product.groups;
-  for (int64_t g = 0; g < product.groups; ++g, group += kGroupBytes, inputs += kInt4Group) {
+  const float* row_scale = product.rows.scale.data() + first_row * product.groups;
+  const float* row_sum = product.rows.sums.data() + first_row * product.groups;
+  for (int64_t g = 0; g < product.groups; ++g, group += kGroupBytes, inputs += kGroup) {
     prefetch<count, kGroupBytes>(group);
     Dots dots[count][kParts];
 #pragma GCC unroll 16
     for (int r = 0; r < count; ++r) {
-      const int32_t correction = corrections[r * product.groups + g];
-      for (int part = 0; part < kParts; ++part) dots[r][part].begin(correction);
+      for (int part = 0; part < kParts; ++part) dots[r][part].begin(0);
     }
     add_codes<count>(dots, group, inputs, stride);
     const auto* scales = reinterpret_cast<const uint16_t*>(group + kCodeBytes);
+    const auto* minimums = reinterpret_cast<const uint16_t*>(group + kCodeBytes + kScaleBytes);
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
       const F32x16 scale = load_float16(scales + kLanes * part);
+      const F32x16 minimum = load_float16(minimums + kLanes * part);
 #pragma GCC unroll 16
       for (int r = 0; r < count; ++r) {
         dots[r][part].flush();
-        sums[r][part] = fma(to_floats(dots[r][part].total()), scale, sums[r][part]);
+        const int64_t index = r * product.groups + g;
+        const F32x16 products = to_floats(dots[r][part].total()) * scale;
+        const F32x16 weighted = fma(splat(row_sum[index]), minimum, products);
+        sums[r][part] = fma(weighted, splat(row_scale[index]), sums[r][part]);
       }
     }
   }
 #pragma GCC unroll 16
   for (int r = 0; r < count; ++r) {
-    const F32x16 row_scale = splat(product.rows.scale[first_row + r]);
     for (int part = 0; part < kParts; ++part) {
       const int64_t column = panel * kPanel + kLanes * part, left = product.out - column;
       if (left <= 0) continue;
-      F32x16 y = sums[r][part] * row_scale;
+      F32x16 y = sums[r][part];
       const int64_t index = (first_row + r) * product.out + column;
       if (product.added) y = load(product.added + index, left) + y;
       store(product.y + index, left, y);
@@ -98,47 +102,41 @@ void MultiplyPanel<count>::run(int64_t first_row, const Product& product, const 
 }
 
 // Puts a group of one output into its place in a panel.
-void pack_group(const uint8_t* codes, Float16 scale, int64_t output, std::byte* group) {
+void pack_group(const uint8_t* codes, Float16 scale, Float16 minimum, int64_t output,
+                std::byte* group) {
   auto* bytes = reinterpret_cast<uint8_t*>(group);
   const int64_t part = output / kLanes, lane = output % kLanes;
-  for (int64_t i = 0; i < kInt4Group; ++i) {
+  for (int64_t i = 0; i < kGroup; ++i) {
     const uint8_t code = codes[i / 2] >> 4 * (i % 2) & 0xF;
     const int64_t index = i / kStep * kParts + part;  // of the register of 64 codes
     bytes[index / 2 * kRegisterBytes + lane * kStep + i % kStep] |=
         uint8_t(code << 4 * (index % 2));
   }
-  std::memcpy(group + kCodeBytes + output * int64_t{sizeof scale}, &scale, sizeof scale);
+  std::byte* scales = group + kCodeBytes + output * int64_t{sizeof scale};
+  std::memcpy(scales, &scale, sizeof scale);
+  std::memcpy(scales + kScaleBytes, &minimum, sizeof minimum);
 }
 
 }  // namespace
 
-PackedInt4::PackedInt4(const uint8_t* codes, const Float16* scale, int64_t groups, int64_t out)
+PackedInt4::PackedInt4(const uint8_t* codes, const Float16* scale, const Float16* minimum,
+                       int64_t groups, int64_t out)
     : groups_(groups), out_(out) {
   packed_ = allocate(rounded_up_quotient(out, kPanel) * groups * kGroupBytes);
   for (int64_t o = 0; o < out; ++o) {
     std::byte* panel = packed_.get() + o / kPanel * groups * kGroupBytes;
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t index = o * groups + g;
-      pack_group(codes + index * kInt4Group / 2, scale[index], o % kPanel, panel + g * kGroupBytes);
+      pack_group(codes + index * kGroup / 2, scale[index], minimum[index], o % kPanel,
+                 panel + g * kGroupBytes);
     }
   }
 }
 
-void PackedInt4::multiply(const QuantizedRows& rows, const float* added, float* y,
+void PackedInt4::multiply(const GroupedRows& rows, const float* added, float* y,
                           const Threads& threads) const {
   if (rows.count == 0) return;
-  thread_local std::vector<int32_t> corrections;
-  corrections.resize(rows.count * groups_);
-  // Codes are unsigned: each is kInt4Zero more than the weight.
-  for (int64_t r = 0; r < rows.count; ++r) {
-    for (int64_t g = 0; g < groups_; ++g) {
-      const int8_t* inputs = rows.row(r) + g * kInt4Group;
-      int32_t sum = 0;
-      for (int64_t i = 0; i < kInt4Group; ++i) sum += inputs[i];
-      corrections[r * groups_ + g] = -kInt4Zero * sum;
-    }
-  }
-  const Product product{packed_.get(), groups_, out_, rows, corrections.data(), added, y};
+  const Product product{packed_.get(), groups_, out_, rows, added, y};
   const int64_t panels = rounded_up_quotient(out_, kPanel);
   const Shares shares(panels, groups_ * kGroupBytes);
   threads.each(shares.count(), [&](int64_t share) {

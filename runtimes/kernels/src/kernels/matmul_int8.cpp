@@ -83,9 +83,8 @@ void PackedInt8::multiply(const QuantizedRows& rows, const float* scale, const f
   if (kWeightOffset) {
     for (int64_t r = 0; r < rows.count; ++r) corrections[r] = -kWeightOffset * rows.sum(r);
   }
-  const Product product{packed_.get(),    panel_bytes_,       out_,  rows,
-                        Int8Inputs(rows), corrections.data(), scale, added,
-                        y};
+  const Product product{packed_.get(),      panel_bytes_, out_,  rows, Int8Inputs(rows),
+                        corrections.data(), scale,        added, y};
   const Shares shares(rounded_up_quotient(out_, kPanel), panel_bytes_);
   threads.each(shares.count(), [&](int64_t share) {
     // One panel stays in the cache for all rows.

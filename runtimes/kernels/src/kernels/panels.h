@@ -13,7 +13,9 @@ namespace edgespec {
 
 constexpr int64_t kFewRows = 3;  // with up to 3 rows, computing is faster than reading weights
 
-inline int64_t rounded_up_quotient(int64_t count, int64_t unit) { return (count + unit - 1) / unit; }
+inline int64_t rounded_up_quotient(int64_t count, int64_t unit) {
+  return (count + unit - 1) / unit;
+}
 
 // Splits the panels of a matrix into shares, each large enough for one thread to take.
 class Shares {

@@ -11,12 +11,13 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-// y = x / scale, rounded half to even as in ONNX's QuantizeLinear and saturated to 8 bits.
+// y = x / scale, rounded half to even as in ONNX's QuantizeLinear and saturated to 8 bits. NaN,
+// also of ∞ / ∞, becomes 127: what an instruction makes of it differs from processor to processor.
 void quantize(const float* x, float scale, int64_t width, int8_t* y) {
   const F32x16 divisor = splat(scale), least = splat(-128.0f), most = splat(127.0f);
   for_each_16(width, [&](int64_t i, int64_t count) {
     const F32x16 ratio = load(x + i, count) / divisor;
-    store_int8(y + i, count, to_ints(max(least, min(most, ratio))));
+    store_int8(y + i, count, to_ints(max(min(ratio, most), least)));
   });
 }
 

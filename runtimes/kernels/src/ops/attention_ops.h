@@ -324,4 +324,46 @@ class SourceAttention {
   Heads heads_;
 };
 
+// Attention of an encoder's rows to each other.
+class EncoderAttention {
+ public:
+  using Schema = schema::EncoderAttention;
+
+  explicit EncoderAttention(const Setup& setup) : heads_(Heads::of<Schema>(setup)) {}
+
+  void compute(Call& call) {
+    struct Keys;
+    struct Values;
+    Shapes shapes;
+    const auto q = call.input(Schema::in::q, shapes);
+    heads_.set_sizes(shapes[Dim::q_width], shapes);
+    const auto k = call.input(Schema::in::k, shapes), v = call.input(Schema::in::v, shapes);
+    const auto bias = call.input(Schema::in::bias, shapes);
+    const int64_t rows = shapes[Dim::m], size = shapes[Dim::size];
+    constexpr int64_t kEveryRowSeesAll = 0;
+    const AttentionShape shape{rows, heads_.count, heads_.kv_count, size, rows, kEveryRowSeesAll,
+                               rows, heads_.scale};
+    const CacheRows<float> keys{by_head<Keys>(k.data, rows, size)};
+    const CacheRows<float> values{by_head<Values>(v.data, rows, size)};
+    attend(shape, q.data, heads_.count * size, keys, values, bias.data,
+           call.output(Schema::out::y, shapes), call.threads());
+  }
+
+ private:
+  // Rows [m, kv_heads · size] as [kv_heads, m, size].
+  template <typename Use>
+  const float* by_head(const float* from, int64_t rows, int64_t size) const {
+    const int64_t width = heads_.kv_count * size;
+    float* to = scratch<Use>(rows * width);
+    for (int64_t head = 0; head < heads_.kv_count; ++head) {
+      for (int64_t r = 0; r < rows; ++r) {
+        std::copy_n(from + r * width + head * size, size, to + (head * rows + r) * size);
+      }
+    }
+    return to;
+  }
+
+  Heads heads_;
+};
+
 }  // namespace edgespec

@@ -20,20 +20,19 @@ template <typename Schema>
 class BlockEnds {
  public:
   BlockEnds(const Setup& setup, Shapes& shapes)
-      : opening(matrix(setup, Schema::in::weights, Schema::in::scale, shapes)),
-        closing(matrix(setup, Schema::in::closing_weights, Schema::in::closing_scale, shapes)),
-        epsilon_(setup.attribute(Schema::attr::epsilon)),
-        step_(setup.attribute(Schema::attr::step)) {}
+      : opening(opening_of<typename Schema::in>(setup, shapes)),
+        closing(closing_of<typename Schema::in>(setup, shapes)),
+        norm_(setup) {}
 
   // The normed rows of a call.
-  NormedRows normed(const Call& call, Shapes& shapes) const {
-    return {call.input(Schema::in::norm, shapes).data, epsilon_, step_};
+  auto normed(const Call& call, Shapes& shapes) const {
+    return norm_.rows(call.input(Schema::in::norm, shapes).data);
   }
 
   WeightsOf<Schema> opening, closing;
 
  private:
-  float epsilon_, step_;
+  NormOf<Schema> norm_;
 };
 
 template <typename Schema>
@@ -45,15 +44,15 @@ class AttentionBlock {
   }
 
   // `attend(threads)` makes `attended` [m, inner] of `opened` [m, n].
-  template <typename Attend>
-  void run(Call& call, const float* x, const Shapes& shapes, const NormedRows& normed,
-           float* opened, const float* attended, Attend attend) const {
+  template <typename Normed, typename Attend>
+  void run(Call& call, const float* x, const Shapes& shapes, const Normed& normed, float* opened,
+           const float* attended, Attend attend) const {
     const int64_t rows = shapes[Dim::m];
     float* y = call.output(Schema::out::y, shapes);
     Team::together(call.threads(), [&](const Threads& threads) {
       ends_.opening.multiply_rows(x, rows, normed, nullptr, opened, threads);
       attend(threads);
-      ends_.closing.multiply_rows(attended, rows, quantize_row_by_max, x, y, threads);
+      ends_.closing.multiply_rows(attended, rows, PlainRows{}, x, y, threads);
     });
   }
 
@@ -83,7 +82,7 @@ class SelfAttentionBlock : AttentionBlock<Table> {
   void compute(Call& call) {
     Shapes shapes = shapes_;
     const auto x = call.input(Schema::in::x, shapes);
-    const NormedRows normed = this->ends_.normed(call, shapes);
+    const auto normed = this->ends_.normed(call, shapes);
     const int64_t rows = shapes[Dim::m], q_width = shapes[Dim::inner];
     const int64_t kv_width = shapes[Dim::kv_width];
     float *opened = this->opened(rows), *attended = this->attended(rows);
@@ -140,13 +139,13 @@ class CrossAttentionBlockOf : AttentionBlock<Table> {
   void compute(Call& call) {
     Shapes shapes = shapes_;
     const auto x = call.input(Schema::in::x, shapes);
-    const NormedRows normed = this->ends_.normed(call, shapes);
+    const auto normed = this->ends_.normed(call, shapes);
     const int64_t rows = shapes[Dim::m], q_width = shapes[Dim::inner];
     float *opened = this->opened(rows), *attended = this->attended(rows);
     const Rows queries{opened, rows, q_width, q_width};
     const auto source = SourceCall::of<Schema>(call, this->heads_, queries, shapes);
     this->run(call, x.data, shapes, normed, opened, attended,
-        [&](const Threads& threads) { source.attend(attended, threads); });
+              [&](const Threads& threads) { source.attend(attended, threads); });
   }
 
  private:
@@ -156,18 +155,31 @@ class CrossAttentionBlockOf : AttentionBlock<Table> {
 using CrossAttentionBlock = CrossAttentionBlockOf<schema::CrossAttentionBlock>;
 using Int4CrossAttentionBlock = CrossAttentionBlockOf<schema::Int4CrossAttentionBlock>;
 
-// Norm, product, activation, Hadamard rotation, product, sum. `activate` makes a row of `inner`
-// numbers from one of kParts · inner.
+// The rows between the products of a feed-forward block: rotated, if its table has a Hadamard
+// matrix.
+template <typename Schema>
+PlainRows activated_rows(const Setup&, Shapes&) {
+  return {};
+}
+template <typename Schema>
+  requires requires { Schema::in::closing_hadamard; }
+HadamardRows activated_rows(const Setup& setup, Shapes& shapes) {
+  const auto rotated =
+      HadamardRows::of(setup.constant(Schema::in::closing_hadamard, shapes), shapes);
+  rotated.check_width(shapes[Dim::inner]);
+  return rotated;
+}
+
+// Norm, product, activation, perhaps Hadamard rotation, product, sum. `activate` makes a row of
+// `inner` numbers from one of kParts · inner.
 template <typename Table, void (*activate)(const float*, int64_t, float*), int64_t kParts>
 class FeedForwardBlock {
  public:
   using Schema = Table;
 
   explicit FeedForwardBlock(const Setup& setup)
-      : ends_(setup, shapes_),
-        rotated_(HadamardRows::of(setup.constant(Schema::in::closing_hadamard, shapes_), shapes_)) {
+      : ends_(setup, shapes_), quantize_(activated_rows<Schema>(setup, shapes_)) {
     const int64_t inner = shapes_[Dim::inner];
-    rotated_.check_width(inner);
     if (shapes_[Dim::n] != kParts * inner) {
       fail("weights make ", shapes_[Dim::n], " columns; ", kParts, " * ", inner, " fit");
     }
@@ -176,17 +188,17 @@ class FeedForwardBlock {
   void compute(Call& call) {
     Shapes shapes = shapes_;
     const auto x = call.input(Schema::in::x, shapes);
-    const NormedRows normed = ends_.normed(call, shapes);
+    const auto normed = ends_.normed(call, shapes);
     const int64_t rows = shapes[Dim::m], inner = shapes[Dim::inner];
     float* opened = scratch<BlockOpened>(rows * kParts * inner);
     float* y = call.output(Schema::out::y, shapes);
     Team::together(call.threads(), [&](const Threads& threads) {
       ends_.opening.multiply_rows(x.data, rows, normed, nullptr, opened, threads);
-      const auto from_opened = [&](QuantizedRows& quantized, int64_t r) {
+      const auto from_opened = [&](auto& quantized, int64_t r) {
         struct Activated;
         float* activated = scratch<Activated>(inner);
         activate(opened + r * kParts * inner, inner, activated);
-        rotated_(activated, quantized, r);
+        quantize_(activated, quantized, r);
       };
       ends_.closing.multiply(rows, from_opened, x.data, y, threads);
     });
@@ -195,7 +207,7 @@ class FeedForwardBlock {
  private:
   Shapes shapes_;
   BlockEnds<Schema> ends_;
-  HadamardRows rotated_;
+  decltype(activated_rows<Schema>(std::declval<const Setup&>(), std::declval<Shapes&>())) quantize_;
 };
 
 // Gate and up are next to each other.

@@ -102,15 +102,16 @@ class Int8Head {
       const auto from_x = [&](QuantizedRows& quantized, int64_t r) {
         quantize(x.data + r * table.in, quantized, r);
       };
-      with_quantized(rows, table.in, from_x, threads, [&](const QuantizedRows& quantized) {
-        if (prune) {
-          top_token_pruned(quantized, table, out, threads);
-        } else if (wants_tokens) {
-          top_tokens_of_all(quantized, table, out, threads);
-        } else {
-          multiply(quantized, table, logits, threads);
-        }
-      });
+      with_quantized<QuantizedRows>(rows, table.in, from_x, threads,
+                                    [&](const QuantizedRows& quantized) {
+                                      if (prune) {
+                                        top_token_pruned(quantized, table, out, threads);
+                                      } else if (wants_tokens) {
+                                        top_tokens_of_all(quantized, table, out, threads);
+                                      } else {
+                                        multiply(quantized, table, logits, threads);
+                                      }
+                                    });
     });
   }
 

@@ -7,16 +7,16 @@
 
 namespace edgespec {
 
-// x [m, k] → y [m, n], one product; each row is quantized by its maximum.
+// x [m, k] → y [m, n], one product.
 template <typename Table>
 class MatMulOf {
  public:
   using Schema = Table;
 
   explicit MatMulOf(const Setup& setup)
-      : weights_(matrix(setup, Schema::in::weights, Schema::in::scale, shapes_)) {}
+      : weights_(opening_of<typename Schema::in>(setup, shapes_)) {}
 
-  void compute(Call& call) { multiply(call, quantize_row_by_max); }
+  void compute(Call& call) { multiply(call, PlainRows{}); }
 
  protected:
   template <typename Quantize>
@@ -31,41 +31,36 @@ class MatMulOf {
   WeightsOf<Schema> weights_;
 };
 
-// RMS norm and product; one quantization step for all rows.
+// RMS norm and product.
 template <typename Table>
 class RMSNormMatMulOf : MatMulOf<Table> {
  public:
   using Schema = Table;
 
-  explicit RMSNormMatMulOf(const Setup& setup)
-      : MatMulOf<Table>(setup),
-        epsilon_(setup.attribute(Schema::attr::epsilon)),
-        step_(setup.attribute(Schema::attr::step)) {}
+  explicit RMSNormMatMulOf(const Setup& setup) : MatMulOf<Table>(setup), norm_(setup) {}
 
   void compute(Call& call) {
     Shapes shapes = this->shapes_;
     const auto norm = call.input(Schema::in::norm, shapes);
-    this->multiply(call, NormedRows{norm.data, epsilon_, step_});
+    this->multiply(call, norm_.rows(norm.data));
   }
 
  private:
-  float epsilon_, step_;
+  NormOf<Schema> norm_;
 };
 
 // Hadamard rotation and product.
-template <typename Table>
-class HadamardMatMulOf : MatMulOf<Table> {
+class HadamardInt8MatMul : MatMulOf<schema::HadamardInt8MatMul> {
  public:
-  using Schema = Table;
+  using Schema = schema::HadamardInt8MatMul;
 
-  explicit HadamardMatMulOf(const Setup& setup)
-      : MatMulOf<Table>(setup),
-        rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, this->shapes_),
-                                  this->shapes_)) {
-    rotated_.check_width(this->shapes_[Dim::k]);
+  explicit HadamardInt8MatMul(const Setup& setup)
+      : MatMulOf<Schema>(setup),
+        rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_), shapes_)) {
+    rotated_.check_width(shapes_[Dim::k]);
   }
 
-  void compute(Call& call) { this->multiply(call, rotated_); }
+  void compute(Call& call) { multiply(call, rotated_); }
 
  private:
   HadamardRows rotated_;
@@ -75,7 +70,5 @@ using Int8MatMul = MatMulOf<schema::Int8MatMul>;
 using Int4MatMul = MatMulOf<schema::Int4MatMul>;
 using RMSNormInt8MatMul = RMSNormMatMulOf<schema::RMSNormInt8MatMul>;
 using RMSNormInt4MatMul = RMSNormMatMulOf<schema::RMSNormInt4MatMul>;
-using HadamardInt8MatMul = HadamardMatMulOf<schema::HadamardInt8MatMul>;
-using HadamardInt4MatMul = HadamardMatMulOf<schema::HadamardInt4MatMul>;
 
 }  // namespace edgespec

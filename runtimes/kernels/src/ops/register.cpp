@@ -8,6 +8,7 @@
 #include "ops/fused_blocks.h"
 #include "ops/half_ops.h"
 #include "ops/head_op.h"
+#include "ops/norm_op.h"
 #include "ops/product_ops.h"
 #include "ops/row_ops.h"
 #include "ort/export.h"
@@ -60,20 +61,19 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
   const OrtApi* api = base->GetApi(ORT_API_VERSION);
   if (api == nullptr) return refuse(base);
   OrtCustomOpDomain* domain = nullptr;
-  OrtStatus* status =
-      domain_of<Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul,
-                Int4MatMul, RMSNormInt4MatMul, HadamardInt4MatMul, HadamardRotation, Int8Embedding,
-                Int8Head, SiluGate, GeluGate, RotaryTreeAttention, BiasedTreeAttention,
-                SourceAttention, RotaryAttentionBlock, BiasedAttentionBlock, CrossAttentionBlock,
-                SiluFeedForwardBlock, GeluFeedForwardBlock, ReluFeedForwardBlock,
-                Int4RotaryAttentionBlock, Int4BiasedAttentionBlock, Int4CrossAttentionBlock,
-                Int4SiluFeedForwardBlock, Int4GeluFeedForwardBlock, Int4ReluFeedForwardBlock,
-                RotaryFloat16CacheTreeAttention, BiasedFloat16CacheTreeAttention,
-                RotaryFloat16CacheAttentionBlock, BiasedFloat16CacheAttentionBlock,
-                RotaryInt8CacheTreeAttention, BiasedInt8CacheTreeAttention,
-                RotaryInt8CacheAttentionBlock, BiasedInt8CacheAttentionBlock,
-                Int4RotaryFloat16CacheAttentionBlock, Int4BiasedFloat16CacheAttentionBlock,
-                Int4RotaryInt8CacheAttentionBlock, Int4BiasedInt8CacheAttentionBlock>(api, &domain);
+  OrtStatus* status = domain_of<
+      Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul, Int4MatMul,
+      RMSNormInt4MatMul, HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate,
+      RotaryTreeAttention, BiasedTreeAttention, SourceAttention, EncoderAttention, RMSNorm,
+      RotaryAttentionBlock, BiasedAttentionBlock, CrossAttentionBlock, SiluFeedForwardBlock,
+      GeluFeedForwardBlock, ReluFeedForwardBlock, Int4RotaryAttentionBlock,
+      Int4BiasedAttentionBlock, Int4CrossAttentionBlock, Int4SiluFeedForwardBlock,
+      Int4GeluFeedForwardBlock, Int4ReluFeedForwardBlock, RotaryFloat16CacheTreeAttention,
+      BiasedFloat16CacheTreeAttention, RotaryFloat16CacheAttentionBlock,
+      BiasedFloat16CacheAttentionBlock, RotaryInt8CacheTreeAttention, BiasedInt8CacheTreeAttention,
+      RotaryInt8CacheAttentionBlock, BiasedInt8CacheAttentionBlock,
+      Int4RotaryFloat16CacheAttentionBlock, Int4BiasedFloat16CacheAttentionBlock,
+      Int4RotaryInt8CacheAttentionBlock, Int4BiasedInt8CacheAttentionBlock>(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 

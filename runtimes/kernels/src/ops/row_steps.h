@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/groups.h"
 #include "kernels/rows.h"
 #include "ops/scratch.h"
 #include "ort/op.h"
@@ -21,6 +22,55 @@ struct NormedRows {
     const bool finite = norm_row(row, norm, epsilon, rows.width, normed);
     quantize_row(normed, step, rows, r);
     if (!finite) rows.scale[r] = std::numeric_limits<float>::quiet_NaN();
+  }
+};
+
+// RMS norm with weight [k], then quantization in groups.
+struct NormedGroups {
+  const float* norm;
+  float epsilon;
+
+  void operator()(const float* row, GroupedRows& rows, int64_t r) const {
+    struct Normed;
+    float* normed = scratch<Normed>(rows.width);
+    const bool finite = norm_row(row, norm, epsilon, rows.width, normed);
+    quantize_groups(normed, rows, r);
+    if (!finite) rows.scale[r * rows.groups] = std::numeric_limits<float>::quiet_NaN();
+  }
+};
+
+// The norm of an operator before its product: with one step for all rows, or in groups.
+template <typename Schema>
+class NormOf {
+ public:
+  explicit NormOf(const Setup& setup) : epsilon_(setup.attribute(Schema::attr::epsilon)) {}
+
+  NormedGroups rows(const float* norm) const { return {norm, epsilon_}; }
+
+ private:
+  float epsilon_;
+};
+template <typename Schema>
+  requires requires { Schema::attr::step; }
+class NormOf<Schema> {
+ public:
+  explicit NormOf(const Setup& setup)
+      : epsilon_(setup.attribute(Schema::attr::epsilon)),
+        step_(setup.attribute(Schema::attr::step)) {}
+
+  NormedRows rows(const float* norm) const { return {norm, epsilon_, step_}; }
+
+ private:
+  float epsilon_, step_;
+};
+
+// Rows as they are, quantized by their maximum or by that of each group.
+struct PlainRows {
+  void operator()(const float* row, QuantizedRows& rows, int64_t r) const {
+    quantize_row_by_max(row, rows, r);
+  }
+  void operator()(const float* row, GroupedRows& rows, int64_t r) const {
+    quantize_groups(row, rows, r);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/groups.h"
 #include "kernels/matmul_int4.h"
 #include "kernels/matmul_int8.h"
 #include "kernels/rows.h"
@@ -13,11 +14,11 @@
 namespace edgespec {
 
 // Calls use(rows) with `count` quantized rows of `width` numbers; quantize(rows, r) makes row r.
-template <typename Quantize, typename Use>
+template <typename Quantized, typename Quantize, typename Use>
 void with_quantized(int64_t count, int64_t width, Quantize quantize, const Threads& threads,
                     Use use) {
-  thread_local QuantizedRows quantized;
-  QuantizedRows& rows = quantized;  // of the calling thread; the other threads write into it
+  thread_local Quantized quantized;
+  Quantized& rows = quantized;  // of the calling thread; the other threads write into it
   rows.resize(count, width);
   threads.each(count, count * width, [&](int64_t r) { quantize(rows, r); });  // a cycle a number
   use(std::as_const(rows));
@@ -26,6 +27,8 @@ void with_quantized(int64_t count, int64_t width, Quantize quantize, const Threa
 // Weights [k, n] of 8 bits and their scale [n].
 class Int8Matrix {
  public:
+  using Quantized = QuantizedRows;
+
   Int8Matrix(const Setup& setup, const Constant<int8_t>& weights, const Constant<float>& scale,
              Shapes& shapes)
       : packed_(packed(setup.constant(weights, shapes), weights.name)) {
@@ -55,12 +58,15 @@ class Int8Matrix {
   std::vector<float> scale_;
 };
 
-// Weights of 4 bits [n, groups, group_bytes] and their scale [n, groups].
+// Weights of 4 bits [n, groups, group_bytes], their scale and minimum [n, groups].
 class Int4Matrix {
  public:
+  using Quantized = GroupedRows;
+
   Int4Matrix(const Setup& setup, const Constant<uint8_t>& weights, const Constant<Float16>& scale,
-             Shapes& shapes)
-      : packed_(packed(setup.constant(weights, shapes), setup.constant(scale, shapes), scale.name)) {
+             const Constant<Float16>& minimum, Shapes& shapes)
+      : packed_(packed(setup.constant(weights, shapes), finite(setup, scale, shapes),
+                       finite(setup, minimum, shapes))) {
     const bool is_closing = scale.dims[1] == Dim::closing_groups;
     shapes.set(is_closing ? Dim::inner : Dim::k, in(), "32 * groups");
   }
@@ -68,54 +74,66 @@ class Int4Matrix {
   int64_t in() const { return packed_.in(); }
   int64_t out() const { return packed_.out(); }
 
-  void multiply(const QuantizedRows& rows, const float* added, float* y,
+  void multiply(const GroupedRows& rows, const float* added, float* y,
                 const Threads& threads) const {
     packed_.multiply(rows, added, y, threads);
   }
 
  private:
-  static PackedInt4 packed(const Tensor<const uint8_t>& weights, const Tensor<const Float16>& scale,
-                           const char* scale_name) {
+  static PackedInt4 packed(const Tensor<const uint8_t>& weights, const Float16* scale,
+                           const Float16* minimum) {
     const int64_t out = weights.shape[0], groups = weights.shape[1], bytes = weights.shape[2];
-    if (groups < 1 || out < 1) fail("weights of ", out, " outputs and ", groups, " groups are empty");
-    if (bytes != kInt4Group / 2) {
-      fail("groups have ", bytes, " bytes; the kernel takes ", kInt4Group / 2, ", which are ",
-           kInt4Group, " weights");
+    if (groups < 1 || out < 1) fail("weights of ", out, " outputs, ", groups, " groups are empty");
+    if (bytes != kGroup / 2) {
+      fail("groups have ", bytes, " bytes; the kernel takes ", kGroup / 2, ", which are ", kGroup,
+           " weights");
     }
-    for (int64_t i = 0; i < out * groups; ++i) {
-      if (!is_finite(scale.data[i])) {
-        fail(scale_name, "[", i / groups, ", ", i % groups, "] is NaN or infinite");
-      }
-    }
-    return PackedInt4(weights.data, scale.data, groups, out);
+    return PackedInt4(weights.data, scale, minimum, groups, out);
   }
 
-  static bool is_finite(Float16 x) {
+  static const Float16* finite(const Setup& setup, const Constant<Float16>& spec, Shapes& shapes) {
     constexpr uint16_t kExponent = 0x7C00;
-    return (x.bits & kExponent) != kExponent;
+    const auto numbers = setup.constant(spec, shapes);
+    const int64_t out = numbers.shape[0], groups = numbers.shape[1];
+    for (int64_t i = 0; i < out * groups; ++i) {
+      if ((numbers.data[i].bits & kExponent) == kExponent) {
+        fail(spec.name, "[", i / groups, ", ", i % groups, "] is NaN or infinite");
+      }
+    }
+    return numbers.data;
   }
 
   PackedInt4 packed_;
 };
 
-inline Int8Matrix matrix(const Setup& setup, const Constant<int8_t>& weights,
-                         const Constant<float>& scale, Shapes& shapes) {
-  return {setup, weights, scale, shapes};
+// The opening weights of an operator, and the closing ones of a fused block, in the format that its
+// table says.
+template <typename In>
+Int8Matrix opening_of(const Setup& setup, Shapes& shapes) {
+  return {setup, In::weights, In::scale, shapes};
 }
-inline Int4Matrix matrix(const Setup& setup, const Constant<uint8_t>& weights,
-                         const Constant<Float16>& scale, Shapes& shapes) {
-  return {setup, weights, scale, shapes};
+template <typename In>
+  requires requires { In::minimum; }
+Int4Matrix opening_of(const Setup& setup, Shapes& shapes) {
+  return {setup, In::weights, In::scale, In::minimum, shapes};
+}
+template <typename In>
+Int8Matrix closing_of(const Setup& setup, Shapes& shapes) {
+  return {setup, In::closing_weights, In::closing_scale, shapes};
+}
+template <typename In>
+  requires requires { In::closing_minimum; }
+Int4Matrix closing_of(const Setup& setup, Shapes& shapes) {
+  return {setup, In::closing_weights, In::closing_scale, In::closing_minimum, shapes};
 }
 
-// The weights of an operator in the format that its table says, `Schema::in::weights`.
-template <typename Schema>
-class WeightsOf {
+// Weights, and the rounding of the rows that they are multiplied with.
+template <typename Matrix>
+class Weights {
  public:
-  using In = typename Schema::in;
-  using Matrix = decltype(matrix(std::declval<const Setup&>(), In::weights, In::scale,
-                                 std::declval<Shapes&>()));
+  using Quantized = typename Matrix::Quantized;
 
-  explicit WeightsOf(Matrix matrix) : matrix_(std::move(matrix)) {}
+  explicit Weights(Matrix matrix) : matrix_(std::move(matrix)) {}
 
   int64_t in() const { return matrix_.in(); }
   int64_t out() const { return matrix_.out(); }
@@ -125,7 +143,7 @@ class WeightsOf {
   template <typename Quantize>
   void multiply(int64_t count, Quantize quantize, const float* added, float* y,
                 const Threads& threads) const {
-    with_quantized(count, in(), quantize, threads, [&](const QuantizedRows& rows) {
+    with_quantized<Quantized>(count, in(), quantize, threads, [&](const Quantized& rows) {
       matrix_.multiply(rows, added, y, threads);
     });
   }
@@ -134,12 +152,16 @@ class WeightsOf {
   template <typename Quantize>
   void multiply_rows(const float* x, int64_t count, Quantize quantize, const float* added, float* y,
                      const Threads& threads) const {
-    const auto from_x = [&](QuantizedRows& rows, int64_t r) { quantize(x + r * in(), rows, r); };
+    const auto from_x = [&](Quantized& rows, int64_t r) { quantize(x + r * in(), rows, r); };
     multiply(count, from_x, added, y, threads);
   }
 
  private:
   Matrix matrix_;
 };
+
+template <typename Schema>
+using WeightsOf = Weights<decltype(opening_of<typename Schema::in>(std::declval<const Setup&>(),
+                                                                   std::declval<Shapes&>()))>;
 
 }  // namespace edgespec

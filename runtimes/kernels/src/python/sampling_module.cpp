@@ -82,7 +82,7 @@ PyObject* nucleus(PyObject*, PyObject* arguments) {
     return wrong_call();
   }
   return PyLong_FromLongLong(kernels->nucleus(x.data(), x.count(), highest, inverse_temperature,
-                                               share, indices.data(), weights.data()));
+                                              share, indices.data(), weights.data()));
 }
 
 PyObject* draw(PyObject*, PyObject* arguments) {

@@ -18,7 +18,7 @@ constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", 
 namespace schema {
 
 constexpr const char* kDomain = "edgespec";
-constexpr size_t kOperators = 40;
+constexpr size_t kOperators = 41;
 
 struct Float16MatMul {
   static constexpr const char* name = "Float16MatMul";
@@ -43,6 +43,22 @@ struct BFloat16MatMul {
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
     static constexpr std::array types{type_of<float>};
+  };
+};
+
+struct RMSNorm {
+  static constexpr const char* name = "RMSNorm";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
   };
 };
 
@@ -362,6 +378,26 @@ struct SourceAttention {
   };
 };
 
+struct EncoderAttention {
+  static constexpr const char* name = "EncoderAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> bias{{3, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::m}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
 struct RotaryAttentionBlock {
   static constexpr const char* name = "RotaryAttentionBlock";
   struct in {
@@ -663,7 +699,8 @@ struct Int4MatMul {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Constant<uint8_t> weights{{1, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{2, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr std::array types{type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{3, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr std::array types{type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
@@ -678,7 +715,8 @@ struct RMSNormInt4MatMul {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
@@ -686,22 +724,6 @@ struct RMSNormInt4MatMul {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
-  };
-};
-
-struct HadamardInt4MatMul {
-  static constexpr const char* name = "HadamardInt4MatMul";
-  struct in {
-    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
-    static constexpr Constant<float> hadamard{{1, "hadamard", 2, {Dim::block, Dim::block}}};
-    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
-  };
-  struct out {
-    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
-    static constexpr std::array types{type_of<float>};
   };
 };
 
@@ -712,16 +734,18 @@ struct Int4RotaryAttentionBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
-    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
-    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
-    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
-    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{14, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -731,7 +755,6 @@ struct Int4RotaryAttentionBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
@@ -745,15 +768,17 @@ struct Int4BiasedAttentionBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
-    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
-    static constexpr Operand<float> bias{{9, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
-    static constexpr Constant<uint8_t> closing_weights{{10, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{11, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{10, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{13, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -763,7 +788,6 @@ struct Int4BiasedAttentionBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
@@ -777,16 +801,18 @@ struct Int4RotaryFloat16CacheAttentionBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
-    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
-    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
-    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
-    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{14, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -796,7 +822,6 @@ struct Int4RotaryFloat16CacheAttentionBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
@@ -810,15 +835,17 @@ struct Int4BiasedFloat16CacheAttentionBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
-    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
-    static constexpr Operand<float> bias{{9, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
-    static constexpr Constant<uint8_t> closing_weights{{10, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{11, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{10, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{13, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -828,7 +855,6 @@ struct Int4BiasedFloat16CacheAttentionBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
@@ -842,18 +868,20 @@ struct Int4RotaryInt8CacheAttentionBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
-    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
-    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
-    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{10, "parents", 1, {Dim::candidates}}};
-    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
-    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
-    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{11, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -865,7 +893,6 @@ struct Int4RotaryInt8CacheAttentionBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
@@ -879,17 +906,19 @@ struct Int4BiasedInt8CacheAttentionBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
-    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
-    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
-    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
-    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{10, "parents", 1, {Dim::candidates}}};
-    static constexpr Operand<float> bias{{11, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
-    static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{11, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{12, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{15, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -901,7 +930,6 @@ struct Int4BiasedInt8CacheAttentionBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
@@ -915,11 +943,13 @@ struct Int4CrossAttentionBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Operand<float> key{{4, "key", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
-    static constexpr Operand<float> value{{5, "value", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
-    static constexpr Constant<uint8_t> closing_weights{{6, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{7, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> key{{5, "key", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
+    static constexpr Operand<float> value{{6, "value", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{7, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{8, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{9, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -927,7 +957,6 @@ struct Int4CrossAttentionBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
@@ -941,10 +970,11 @@ struct Int4SiluFeedForwardBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
     static constexpr Constant<uint8_t> closing_weights{{5, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> closing_scale{{6, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> closing_minimum{{7, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -952,7 +982,6 @@ struct Int4SiluFeedForwardBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
   };
 };
 
@@ -963,10 +992,11 @@ struct Int4GeluFeedForwardBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
     static constexpr Constant<uint8_t> closing_weights{{5, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> closing_scale{{6, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> closing_minimum{{7, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -974,7 +1004,6 @@ struct Int4GeluFeedForwardBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
   };
 };
 
@@ -985,10 +1014,11 @@ struct Int4ReluFeedForwardBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
     static constexpr Constant<uint8_t> closing_weights{{5, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> closing_scale{{6, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Constant<Float16> closing_minimum{{7, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -996,7 +1026,6 @@ struct Int4ReluFeedForwardBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
   };
 };
 

@@ -66,7 +66,9 @@ class Int8Sums {
  private:
   static constexpr int kPairs = (count + 1) / 2;
   static constexpr int kRegisters = 8;  // of two outputs each
-  static constexpr int second_row(int pair) { return 2 * pair + 1 < count ? 2 * pair + 1 : 2 * pair; }
+  static constexpr int second_row(int pair) {
+    return 2 * pair + 1 < count ? 2 * pair + 1 : 2 * pair;
+  }
 
   int32x4_t sums_[kPairs][kRegisters];
 };

@@ -7,9 +7,9 @@
 
 namespace edgespec {
 
-constexpr int kParts = 2;              // times 16 outputs are a panel of 8-bit weights
-constexpr int kMaxRows = 12;           // rows whose sums of a panel stay in registers
-constexpr int kMaxGroupedRows = 6;     // the same for weights in groups
+constexpr int kParts = 2;           // times 16 outputs are a panel of 8-bit weights
+constexpr int kMaxRows = 12;        // rows whose sums of a panel stay in registers
+constexpr int kMaxGroupedRows = 6;  // the same for weights in groups
 constexpr int kMaxSearchedRows = 12;
 constexpr int32_t kWeightOffset = 128;  // packed weights are unsigned
 

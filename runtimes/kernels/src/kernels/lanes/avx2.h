@@ -88,6 +88,7 @@ EDGESPEC_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
 EDGESPEC_INLINE F32x16 fnma(F32x16 a, F32x16 b, F32x16 c) {
   return {_mm256_fnmadd_ps(a.low, b.low, c.low), _mm256_fnmadd_ps(a.high, b.high, c.high)};
 }
+// b where one of the two is NaN, and where both are zero.
 EDGESPEC_INLINE F32x16 max(F32x16 a, F32x16 b) {
   return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
 }
@@ -108,12 +109,9 @@ EDGESPEC_INLINE F32x16 copy_sign_bits(F32x16 x, F32x16 sign) {
           _mm256_or_ps(x.high, _mm256_and_ps(sign.high, bit))};
 }
 
-EDGESPEC_INLINE I32x16 splat_int(int32_t x) {
-  return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
-}
+EDGESPEC_INLINE I32x16 splat_int(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 EDGESPEC_INLINE I32x16 lane_indices() {
-  return {_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0),
-          _mm256_set_epi32(15, 14, 13, 12, 11, 10, 9, 8)};
+  return {_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0), _mm256_set_epi32(15, 14, 13, 12, 11, 10, 9, 8)};
 }
 EDGESPEC_INLINE I32x16 operator+(I32x16 a, I32x16 b) {
   return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
@@ -137,6 +135,10 @@ EDGESPEC_INLINE I32x16 as_ints(F32x16 x) {
 EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
   return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
+}
+// y · 2^power, where that is a normal number: the exponent is in the bits from 23 on.
+EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
+  return as_floats(as_ints(y) + shift_left<23>(to_ints(power)));
 }
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), x.low);
@@ -203,6 +205,7 @@ EDGESPEC_INLINE float sum(F32x16 x) {
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
+// In the order of `sum`, which decides what NaN leaves.
 EDGESPEC_INLINE float largest_of(F32x16 x) {
   const __m256 eight = _mm256_max_ps(x.low, x.high);
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

@@ -59,6 +59,7 @@ EDGESPEC_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
 EDGESPEC_INLINE F32x16 fnma(F32x16 a, F32x16 b, F32x16 c) {
   return {_mm512_fnmadd_ps(a.v, b.v, c.v)};
 }
+// b where one of the two is NaN, and where both are zero.
 EDGESPEC_INLINE F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
 EDGESPEC_INLINE F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 EDGESPEC_INLINE F32x16 abs(F32x16 x) { return {_mm512_abs_ps(x.v)}; }
@@ -84,6 +85,10 @@ EDGESPEC_INLINE F32x16 as_floats(I32x16 x) { return {_mm512_castsi512_ps(x.v)}; 
 EDGESPEC_INLINE I32x16 as_ints(F32x16 x) { return {_mm512_castps_si512(x.v)}; }
 EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
   return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)))};
+}
+// y · 2^power, where that is a normal number.
+EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
+  return {_mm512_scalef_ps(y.v, power.v)};
 }
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) { _mm512_storeu_si512(y, x.v); }
 // The numbers are in -128 … 127.
@@ -125,13 +130,18 @@ EDGESPEC_INLINE F32x16 add_or_subtract(F32x16 a, F32x16 b) {
 
 // Adds lane i + 8 to lane i for i < 8, then 4, 2 and 1.
 EDGESPEC_INLINE float sum(F32x16 x) {
-  const __m256 eight =
-      _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
-EDGESPEC_INLINE float largest_of(F32x16 x) { return _mm512_reduce_max_ps(x.v); }
+// In the order of `sum`, which decides what NaN leaves.
+EDGESPEC_INLINE float largest_of(F32x16 x) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(x.v), _mm512_extractf32x8_ps(x.v, 1));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
 
 // 16 sums in float64.
 class F64Sums {

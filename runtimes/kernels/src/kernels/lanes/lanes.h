@@ -49,9 +49,7 @@ EDGESPEC_INLINE F32x16 exp(F32x16 x) {
                                   1.6666665459e-1f, 5.0000001201e-1f, 1.0f, 1.0f}) {
     y = fma(y, rest, splat(coefficient));
   }
-  // The exponent is in the bits from 23 on.
-  const F32x16 scaled = as_floats(as_ints(y) + shift_left<23>(to_ints(power)));
-  return select(x < smallest, zeros(), scaled);
+  return select(x < smallest, zeros(), times_power_of_2(y, power));
 }
 
 }  // namespace edgespec

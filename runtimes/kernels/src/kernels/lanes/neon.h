@@ -110,14 +110,12 @@ EDGESPEC_INLINE F32x16 fma(F32x16 x, F32x16 y, F32x16 z) {
 EDGESPEC_INLINE F32x16 fnma(F32x16 x, F32x16 y, F32x16 z) {
   return by_register<F32x16>([](auto p, auto q, auto r) { return vfmsq_f32(r, p, q); }, x, y, z);
 }
-// As on x86: y where one of the two is NaN.
+// As on x86: y where one of the two is NaN, and where both are zero.
 EDGESPEC_INLINE F32x16 max(F32x16 x, F32x16 y) {
-  return by_register<F32x16>([](auto p, auto q) { return vbslq_f32(vcgtq_f32(p, q), p, q); }, x,
-                             y);
+  return by_register<F32x16>([](auto p, auto q) { return vbslq_f32(vcgtq_f32(p, q), p, q); }, x, y);
 }
 EDGESPEC_INLINE F32x16 min(F32x16 x, F32x16 y) {
-  return by_register<F32x16>([](auto p, auto q) { return vbslq_f32(vcltq_f32(p, q), p, q); }, x,
-                             y);
+  return by_register<F32x16>([](auto p, auto q) { return vbslq_f32(vcltq_f32(p, q), p, q); }, x, y);
 }
 EDGESPEC_INLINE F32x16 abs(F32x16 x) {
   return by_register<F32x16>([](auto p) { return vabsq_f32(p); }, x);
@@ -162,6 +160,10 @@ EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
   return {vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)),
           vmovl_high_s16(high)};
 }
+// y · 2^power, where that is a normal number: the exponent is in the bits from 23 on.
+EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
+  return as_floats(as_ints(y) + shift_left<23>(to_ints(power)));
+}
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) {
   vst1q_s32(y, x.a);
   vst1q_s32(y + 4, x.b);
@@ -192,8 +194,7 @@ EDGESPEC_INLINE M16 operator&(M16 x, M16 y) {
   return by_register<M16>([](auto p, auto q) { return vandq_u32(p, q); }, x, y);
 }
 EDGESPEC_INLINE I32x16 select(M16 mask, I32x16 x, I32x16 y) {
-  return by_register<I32x16>([](auto m, auto p, auto q) { return vbslq_s32(m, p, q); }, mask, x,
-                             y);
+  return by_register<I32x16>([](auto m, auto p, auto q) { return vbslq_s32(m, p, q); }, mask, x, y);
 }
 EDGESPEC_INLINE uint32_t bits_of(M16 mask) {
   static constexpr uint32_t kBits[4] = {1, 2, 4, 8};
@@ -230,8 +231,12 @@ EDGESPEC_INLINE float sum(F32x16 x) {
   const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
   return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
+// In the order of `sum`, which decides what NaN leaves.
 EDGESPEC_INLINE float largest_of(F32x16 x) {
-  return vmaxvq_f32(vmaxq_f32(vmaxq_f32(x.a, x.c), vmaxq_f32(x.b, x.d)));
+  const F32x16 eight = max(x, F32x16{x.c, x.d, x.c, x.d});
+  const float32x4_t four = max(eight, F32x16{eight.b, eight.b, eight.b, eight.b}).a;
+  const auto larger = [](float p, float q) { return p > q ? p : q; };
+  return larger(larger(four[0], four[2]), larger(four[1], four[3]));
 }
 
 // 16 sums in float64.

@@ -1,0 +1,1 @@
+"""Texts that show which inputs the products of a model have, and the moments of these inputs."""

@@ -1,0 +1,75 @@
+"""A number format for one model, calibrated if it can be."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgespec.core.device import Device
+from edgespec_export.calibration.moments import Moments
+from edgespec_export.calibration.texts import windows
+from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.families.eagle import Eagle
+from edgespec_export.families.family import Family
+from edgespec_export.quantization.formats import CALIBRATED, FORMATS
+
+__all__ = ["Calibration", "calibrated"]
+
+_log = logging.getLogger("edgespec")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """On what formats are calibrated.
+
+    Attributes:
+        texts: none rounds each weight to the nearest.
+        device: where the model reads them.
+    """
+
+    texts: Sequence[str]
+    device: Device
+
+
+@contextmanager
+def calibrated(
+    name: str, checkpoint: Checkpoint, family: Family, calibration: Calibration, scratch: Path
+) -> Iterator[NumberFormat]:
+    """The number format `name` for the weights of a model.
+
+    Args:
+        scratch: a folder for the model in float32, which is deleted at the end.
+    """
+    if name not in CALIBRATED:
+        yield FORMATS[name]()
+        return
+    obstacle = _obstacle(checkpoint, family, calibration)
+    if obstacle is not None:
+        _log.info("%s: %s weights rounded to nearest, %s", checkpoint.label, name, obstacle)
+        yield FORMATS[name]()
+        return
+    shutil.rmtree(scratch, ignore_errors=True)  # of an export that was ended
+    scratch.mkdir(parents=True)
+    try:
+        texts = windows(checkpoint.tokenizer, calibration.texts, family.positions)
+        moments = Moments(checkpoint.weights, family, scratch, texts, calibration.device)
+        _log.info("%s: %s calibrated on %d tokens", checkpoint.label, name, sum(map(len, texts)))
+        yield CALIBRATED[name](moments.of)
+    finally:
+        shutil.rmtree(scratch)
+
+
+def _obstacle(checkpoint: Checkpoint, family: Family, calibration: Calibration) -> str | None:
+    """Why there are no moments for this model; None if there are."""
+    if not calibration.texts:
+        return "without calibration"
+    if isinstance(family, Eagle):
+        return "as it reads states of its target and not texts"
+    if checkpoint.vocabulary is not None:
+        return "as its vocabulary is reduced"
+    return None

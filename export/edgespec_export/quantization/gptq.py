@@ -1,0 +1,156 @@
+"""Rounding to 4 bits: grids by search, and codes whose errors later weights take up (GPTQ).
+
+A group of weights is on the grid code · scale + minimum, with codes from 0 to 15. A product
+computes X · wᵀ. Rounding w to v costs |X (w − v)ᵀ|² = (w − v) H (w − v)ᵀ with the second moments
+H = XᵀX of its inputs. Frantar et al. (2022, arXiv 2210.17323) round one input after the other and
+move the others, so that they take up the error: with the Cholesky factor U of the inverse of H, the
+error e of input i adds −e · U[i, j] / U[i, i] to each later weight j. Everything here is numpy; one
+matrix is in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec_export.quantization.rounding import pack_codes
+
+__all__ = ["DAMPING", "Rounded", "nearest", "on_grid", "weighted_error", "with_error_feedback"]
+
+Float = npt.NDArray[np.float32]
+
+DAMPING = 0.01  # of the mean second moment, added to each: moments of few rows are singular
+HIGHEST = 15  # code
+# Grids that are tried: the share of the range that they cover, and where in it they are.
+GRIDS = ((1.0, 0.0), *((share, at) for share in (0.94, 0.88, 0.8) for at in (0.0, 0.5, 1.0)))
+
+
+class Rounded(NamedTuple):
+    """A matrix [out, in] in groups: a weight is code · scale + minimum.
+
+    Attributes:
+        codes: uint8 [out, groups, group / 2], two in a byte, the first in its low half.
+        scale, minimum: float16 [out, groups].
+    """
+
+    codes: npt.NDArray[np.uint8]
+    scale: npt.NDArray[np.float16]
+    minimum: npt.NDArray[np.float16]
+
+
+def on_grid(matrix: Float, group: int) -> Rounded | None:
+    """A matrix whose groups all are on a grid already, exactly; None for others.
+
+    Found are grids whose first and last code are used, as GGUF's Q4_1 and quantization-aware
+    training with minimums have them, and those with 8 steps to the farthest weight, as Q4_0.
+    """
+    columns = matrix.reshape(len(matrix), -1, group).astype(np.float64)
+    low, high = columns.min(axis=2), columns.max(axis=2)
+    farthest = np.where(-low >= high, low, high)
+    best: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
+    fits = np.zeros(low.shape, bool)
+    for scale, minimum in (((high - low) / HIGHEST, low), (farthest / -8, farthest)):
+        scale, minimum = (x.astype(np.float16).astype(np.float64) for x in (scale, minimum))
+        codes = _codes(columns, scale[:, :, None], minimum[:, :, None])
+        weights = codes * scale[:, :, None] + minimum[:, :, None]
+        exact = (weights.astype(np.float32) == columns).all(axis=2)
+        if best is None:
+            best = scale, minimum
+        best = np.where(exact, scale, best[0]), np.where(exact, minimum, best[1])
+        fits |= exact
+    if best is None or not fits.all():
+        return None
+    return _rounded(columns, *best)
+
+
+def nearest(matrix: Float, group: int) -> Rounded:
+    """Each group on the grid with the least squared error, each weight on the nearest code."""
+    columns = matrix.reshape(len(matrix), -1, group)
+    return _rounded(columns, *_grids(columns, np.ones(group, np.float32)))
+
+
+def with_error_feedback(matrix: Float, moments: Float, group: int) -> Rounded:
+    """`nearest`, but each input's error is taken up by the inputs after it.
+
+    Args:
+        moments: XᵀX of the product's inputs, [in, in].
+    """
+    out, width = matrix.shape
+    factor = _inverse_factor(moments)
+    rest = np.array(matrix.T, np.float32, order="C")  # [in, out]
+    codes = np.empty((width, out), np.uint8)
+    scales = np.empty((width // group, out), np.float32)
+    minimums = np.empty_like(scales)
+    for index, first in enumerate(range(0, width, group)):
+        block = slice(first, first + group)
+        within = factor[block, block]
+        importance = np.diag(within) ** np.float32(-2)
+        scale, minimum = _grids(np.ascontiguousarray(rest[block].T)[:, None], importance)
+        scales[index], minimums[index] = scale[:, 0], minimum[:, 0]
+        errors = np.empty((group, out), np.float32)
+        for i, weights in enumerate(rest[block]):
+            codes[first + i] = _codes(weights, scales[index], minimums[index])
+            on = codes[first + i] * scales[index] + minimums[index]
+            errors[i] = (weights - on) / within[i, i]
+            rest[first + i + 1 : block.stop] -= np.outer(within[i, i + 1 :], errors[i])
+        rest[block.stop :] -= factor[block, block.stop :].T @ errors
+    grouped = np.ascontiguousarray(codes.T).reshape(out, -1, group)
+    halves = (np.ascontiguousarray(x.T).astype(np.float16) for x in (scales, minimums))
+    return Rounded(pack_codes(grouped), *halves)
+
+
+def weighted_error(difference: Float, moments: Float) -> float:
+    """|X · differenceᵀ|² for a difference of weights [out, in]."""
+    return float(np.sum((difference @ moments) * difference, dtype=np.float64))
+
+
+def _rounded(
+    columns: npt.NDArray[np.floating],
+    scale: npt.NDArray[np.floating],
+    minimum: npt.NDArray[np.floating],
+) -> Rounded:
+    codes = _codes(columns, scale[:, :, None], minimum[:, :, None])
+    return Rounded(pack_codes(codes), scale.astype(np.float16), minimum.astype(np.float16))
+
+
+def _codes(
+    weights: npt.NDArray[np.floating],
+    scale: npt.NDArray[np.floating],
+    minimum: npt.NDArray[np.floating],
+) -> npt.NDArray[np.uint8]:
+    step = np.where(scale == 0, scale.dtype.type(1), scale)
+    return np.rint((weights - minimum) / step).clip(0, HIGHEST).astype(np.uint8)
+
+
+def _grids(columns: Float, importance: Float) -> tuple[Float, Float]:
+    """The scale and the minimum of each group [out, groups, group] with the least squared error, as
+    float16 has them."""
+    low, high = columns.min(axis=2), columns.max(axis=2)
+    least = np.full(low.shape, np.inf, np.float32)
+    best = np.zeros_like(low), np.zeros_like(low)
+    for scale, minimum in _tried(low, high - low):
+        codes = _codes(columns, scale[:, :, None], minimum[:, :, None])
+        error = columns - codes * scale[:, :, None] - minimum[:, :, None]
+        cost = (error * error) @ importance
+        better = cost < least
+        for found, value in ((best[0], scale), (best[1], minimum), (least, cost)):
+            found[better] = value[better]
+    return best
+
+
+def _tried(low: Float, extent: Float) -> Iterator[tuple[Float, Float]]:
+    for share, at in GRIDS:
+        scale = extent * np.float32(share / HIGHEST)
+        minimum = low + extent * np.float32((1 - share) * at)
+        yield tuple(x.astype(np.float16).astype(np.float32) for x in (scale, minimum))  # type: ignore[misc]
+
+
+def _inverse_factor(moments: Float) -> Float:
+    """U, upper triangular, with UᵀU = inverse of the damped moments."""
+    damped = moments.astype(np.float64)
+    damped[np.diag_indices_from(damped)] += DAMPING * np.diag(damped).mean() + 1e-12
+    inverse = np.linalg.inv(damped)
+    return np.ascontiguousarray(np.linalg.cholesky((inverse + inverse.T) / 2).T, np.float32)

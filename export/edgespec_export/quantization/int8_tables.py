@@ -1,0 +1,89 @@
+"""Embeddings, heads and single matrices in 8 bits, with one scale for each row of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from edgespec.artifact import graph_io
+from edgespec_export.components.norm import RmsNorm
+from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.operators.int8_ops import HADAMARD_ROTATION, INT8_HEAD, INT8_MATMUL
+from edgespec_export.quantization.hadamard import STREAM_BLOCK, block_size, hadamard
+from edgespec_export.quantization.rounding import per_row, side_by_side
+
+__all__ = ["int8_head", "int8_head_without_norm", "int8_matrix", "int8_table", "rotated_rows"]
+
+Table = tuple[ir.Value, ir.Value]
+
+
+def int8_table(g: Graph, name: str, read: Callable[[str], npt.NDArray[np.float32]]) -> Table:
+    """The embedding or a head [tokens, width], Hadamard-rotated as `read` gives it, and the scale
+    of each row."""
+    quantized = cache(lambda: per_row(read(name)))
+    table = g.stored(f"{name}.int8", lambda: quantized()[0])
+    return table, g.stored(f"{name}.scale", lambda: quantized()[1])
+
+
+def int8_head(g: Graph, x: ir.Value, table: Table, norm: RmsNorm, factor: float = 1.0) -> ir.Value:
+    """Logits of a rotated residual stream; x is rotated back for the norm, and then again.
+
+    The graph also outputs the top tokens, so that greedy calls need no logits.
+    """
+    (width,) = g.weights.shape(norm.weight)
+    size = block_size(width, STREAM_BLOCK)
+    logits, tokens, highest, probabilities = g.call(
+        INT8_HEAD,
+        x,
+        _scaled_norm(g, norm.weight, factor),
+        g.constant(hadamard(size), np.float32),
+        *table,
+        g.default_input(graph_io.OUTPUT_MODE, [0], np.int64, [1]),
+        epsilon=norm.epsilon,
+        blocks=[-1, size],
+        rows=[-1, width],
+    )
+    g.output(graph_io.TOP_TOKENS, tokens, np.int64, ["top", "best"])
+    g.output(graph_io.TOP_LOGITS, highest, np.float32, ["top", "best"])
+    g.output(graph_io.TOP_PROBABILITIES, probabilities, np.float32, ["probabilities", "best"])
+    return logits
+
+
+def int8_head_without_norm(g: Graph, x: ir.Value, name: str, factor: float) -> ir.Value:
+    """The head after another norm. A tied table is stored twice: as rows and as columns."""
+    rows = x if factor == 1 else g.op.Mul(x, g.constant(factor, np.float32))
+    (logits,) = g.call(INT8_MATMUL, rows, *int8_matrix(g, [name], f"{name}.head"))
+    return logits
+
+
+def int8_matrix(g: Graph, names: Sequence[str], stored: str | None = None) -> Table:
+    """Matrices side by side [in, Σ out], and the scale of each output.
+
+    Args:
+        stored: their name in the weight file, if it is not made of theirs.
+    """
+    name = stored or "+".join(names)
+    quantized = cache(lambda: side_by_side(map(g.weights.checkpoint_tensor, names)))
+    weights = g.stored(f"{name}.int8", lambda: quantized()[0])
+    return weights, g.stored(f"{name}.scale", lambda: quantized()[1])
+
+
+def rotated_rows(g: Graph, x: ir.Value, width: int, max_block: int) -> ir.Value:
+    """`hadamard.rotated` in a graph: [m, width], block by block."""
+    size = block_size(width, max_block)
+    if size == 1:
+        return x
+    matrix = g.constant(hadamard(size), np.float32)
+    (y,) = g.call(HADAMARD_ROTATION, x, matrix, blocks=[-1, size], rows=[-1, width])
+    return y
+
+
+def _scaled_norm(g: Graph, name: str, factor: float) -> ir.Value:
+    if factor == 1:
+        return g.weight(name)
+    scale = np.float32(factor)
+    return g.stored(f"{name}*{scale}", lambda: g.weights.checkpoint_tensor(name) * scale)

@@ -1,0 +1,39 @@
+// Norms of rows of float32.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/rows.h"
+#include "ort/op.h"
+#include "schema/operators.h"
+
+namespace edgespec {
+
+// y = x / √(mean(x²) + ε) · norm; a row without a finite mean becomes NaN.
+class RMSNorm {
+ public:
+  using Schema = schema::RMSNorm;
+
+  explicit RMSNorm(const Setup& setup) : epsilon_(setup.attribute(Schema::attr::epsilon)) {}
+
+  void compute(Call& call) {
+    Shapes shapes;
+    const auto x = call.input(Schema::in::x, shapes);
+    const auto norm = call.input(Schema::in::norm, shapes);
+    float* y = call.output(Schema::out::y, shapes);
+    const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
+    call.threads().each(rows, rows * width / kLanesPerCycle, [&](int64_t r) {
+      float* row = y + r * width;
+      const bool finite = norm_row(x.data + r * width, norm.data, epsilon_, width, row);
+      if (!finite) std::fill_n(row, width, std::numeric_limits<float>::quiet_NaN());
+    });
+  }
+
+ private:
+  static constexpr int64_t kLanesPerCycle = 4;  // about
+
+  float epsilon_;
+};
+
+}  // namespace edgespec

@@ -1,0 +1,136 @@
+"""Claim: the library chooses an instruction set that the processor has, or one line says why not.
+
+Each case runs in a process of its own, because the choice is made when the library is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgespec.artifact.manifest import read_manifest
+from edgespec.core.device import Device
+from edgespec.core.kernels import SWITCH, installed_kernels
+from edgespec.pair.runtime import machine_of
+from edgespec_export.export_pair import export_pair
+
+pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
+
+FASTEST_FIRST = ("avx512", "avxvnni", "avx2", "i8mm", "neon")
+SCORE = """
+import sys
+from pathlib import Path
+import numpy as np
+from edgespec.artifact.manifest import read_manifest
+from edgespec.core.device import Device
+from edgespec.pair.runtime import open_model
+folder, variant, out = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+model = open_model(folder, read_manifest(folder).target, variant, device=Device(1))
+np.save(out, model.score(list(b"The same bits, whatever the processor has.")))
+"""
+
+
+def edgespec(*arguments: object, switch: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "edgespec", *map(str, arguments)]
+    environment = {**os.environ, SWITCH: switch, **changes}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def targets(tiny_folder) -> list[str]:
+    """The instruction sets that this processor has."""
+    runs = {name: edgespec("inspect", tiny_folder, switch=name) for name in FASTEST_FIRST}
+    return [name for name, run in runs.items() if run.returncode == 0]
+
+
+def test_the_fastest_instruction_set_is_used(tiny_folder, targets):
+    for switch in ("1", ""):
+        assert f"({targets[0]})" in edgespec("inspect", tiny_folder, switch=switch).stdout
+
+
+def test_an_instruction_set_can_be_forced(tiny_folder, targets):
+    for target in targets:
+        assert f" ({target})\n" in edgespec("inspect", tiny_folder, switch=target).stdout
+        run = edgespec("generate", tiny_folder, "Hello", "--stats", switch=target)
+        assert f" ({target})\n" in run.stderr
+        assert f"({target})" in edgespec("providers", switch=target).stdout
+
+
+def test_kernels_can_be_switched_off(tiny_folder):
+    assert "kernels: none" in edgespec("inspect", tiny_folder, switch="0").stdout
+
+
+@pytest.mark.parametrize("command", ["inspect", "generate"])
+def test_an_instruction_set_that_is_missing_is_one_line(tiny_folder, targets, command):
+    for switch in (*(set(FASTEST_FIRST) - set(targets)), "nonsense", "AVX2"):
+        text = ["Hello"] if command == "generate" else []
+        run = edgespec(command, tiny_folder, *text, switch=switch)
+        assert run.returncode == 2
+        assert run.stderr.count("\n") == 1
+        assert f"{SWITCH} is" in run.stderr
+        assert targets[-1] in run.stderr  # what it may be
+
+
+def test_the_record_of_a_machine_does_not_depend_on_the_instruction_set(targets, monkeypatch):
+    """All have the same bits, so a verdict of one is that of all."""
+    records = set()
+    for target in targets:
+        monkeypatch.setenv(SWITCH, target)
+        records.add(machine_of(Device(1)).digest)
+    assert len(records) == 1
+
+
+@pytest.mark.parametrize("format_", ["int8", "fp16"])
+def test_a_model_has_the_same_logits_on_every_instruction_set(
+    tiny_checkpoints, targets, tmp_path, format_
+):
+    target, draft = map(str, tiny_checkpoints)
+    export_pair(target, draft, tmp_path / "pair", target_formats=[format_], measure=False)
+    assert format_ in read_manifest(tmp_path / "pair").target.variants
+    logits = []
+    for name in targets:
+        out = tmp_path / f"{name}.npy"
+        command = [sys.executable, "-c", SCORE, tmp_path / "pair", format_, out]
+        subprocess.run(command, env={**os.environ, SWITCH: name}, check=True)
+        logits.append(np.load(out))
+    assert len(logits[0]) > 0
+    for others in logits[1:]:
+        np.testing.assert_array_equal(others.view(np.uint32), logits[0].view(np.uint32))
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """A copy of the installed package, to be damaged, and its folder."""
+    package = installed_kernels().library.parent
+    for folder in (package, *package.parent.glob("edgespec_kernels-*.dist-info")):
+        shutil.copytree(folder, tmp_path / folder.name)
+    return tmp_path / package.name
+
+
+@pytest.mark.parametrize("library", ["libedgespec_kernels.so", "libedgespec_kernels_{target}.so"])
+def test_a_library_that_is_cut_short_is_not_used(tiny_folder, damaged, targets, library):
+    path = damaged / library.format(target=targets[0])
+    os.truncate(path, path.stat().st_size // 2)
+    run = edgespec("inspect", tiny_folder, switch="1", PYTHONPATH=paths(damaged))
+    assert run.returncode == 0
+    assert run.stderr.count("\n") == 1
+    assert f"{path.name} has" in run.stderr
+    assert "kernels: none" in run.stdout
+
+
+def test_a_library_that_is_missing_is_one_line(tiny_folder, damaged, targets):
+    (damaged / f"libedgespec_kernels_{targets[0]}.so").unlink()
+    run = edgespec("inspect", tiny_folder, switch="1", PYTHONPATH=paths(damaged))
+    assert run.returncode == 0
+    assert run.stderr.count("\n") == 1
+    assert "install them again" in run.stderr
+
+
+def paths(package: Path) -> str:
+    return os.pathsep.join([str(package.parent), *filter(None, sys.path)])
