@@ -70,6 +70,8 @@ class RowInvariance:
         measured_on: runtime, provider, threads and processor, for people.
         machine: digest of the record of all these; the result holds where it is the same.
         candidates: a candidate's logits, keys and values have the bits of an ordinary call.
+        kernels: name and version of edgespec's kernels that ran; empty if none did.
+        logits: SHA-256 of the logits that were compared: the same elsewhere if the bits are.
     """
 
     is_row_invariant: bool
@@ -79,6 +81,8 @@ class RowInvariance:
     measured_on: str
     machine: str
     candidates: bool
+    kernels: str = ""
+    logits: str = ""
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_rows <= self.max_rows <= MAX_ROWS:

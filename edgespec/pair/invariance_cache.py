@@ -12,16 +12,19 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Manifest, RowInvariance
 from edgespec.artifact.typed_json import read_json, write_json
 from edgespec.core.device import Device, variant_title
+from edgespec.core.kernels import kernels_for
 from edgespec.pair.runtime import machine_of, measure_row_invariance
 
 __all__ = ["INVARIANCE_FILE", "invariance_here", "known_invariance", "measured_invariance"]
 
 INVARIANCE_FILE = "row_invariance.json"
+RUN_BY_KERNELS = ("int8", "int4", "fp16", "bf16")  # formats without products of the runtime
 
 logger = logging.getLogger("edgespec")
 
@@ -40,6 +43,7 @@ def invariance_here(
     """The result for a target variant; measured now if this machine has none yet, which takes
     seconds and is logged."""
     known = known_invariance(folder, manifest, variant, device)
+    known = known or _confirmed_invariance(folder, manifest, variant, device)
     if known is not None:
         return known
     target = variant_title(variant, device.provider)
@@ -63,15 +67,43 @@ def measured_invariance(
     """Measures, and writes the result into the folder where that is possible.
 
     Args:
-        long: see `edgespec.pair.runtime.measure_row_invariance`.
+        long: make every call that can be compared.
     """
-    invariance = measure_row_invariance(folder, manifest.target, variant, device, long=long)
-    graph = _graph_digest(manifest, variant)
+    calls: Literal["short", "long"] = "long" if long else "short"
+    invariance = measure_row_invariance(folder, manifest.target, variant, device, calls=calls)
+    _write(folder, _graph_digest(manifest, variant), invariance)
+    return invariance
+
+
+def _confirmed_invariance(
+    folder: Path, manifest: Manifest, variant: str, device: Device
+) -> RowInvariance | None:
+    """What export found on another machine, if kernels run the whole model on both: their bits are
+    the same everywhere, which a few calls confirm by the logits' digest. None if it has to be
+    measured."""
+    exported = manifest.target.variants[variant].row_invariance
+    kernels = kernels_for(device)
+    if (
+        exported is None
+        or kernels is None
+        or exported.kernels != kernels.name
+        or manifest.target.variants[variant].weights_format not in RUN_BY_KERNELS
+    ):
+        return None
+    here = measure_row_invariance(folder, manifest.target, variant, device, calls="check")
+    same = here.logits == exported.logits and here.candidates == exported.candidates
+    if not (same and here.is_row_invariant and exported.min_rows == 1):
+        return None
+    confirmed = dataclasses.replace(exported, measured_on=here.measured_on, machine=here.machine)
+    _write(folder, _graph_digest(manifest, variant), confirmed)
+    return confirmed
+
+
+def _write(folder: Path, graph: str, invariance: RowInvariance) -> None:
     results = _read(folder) | {(graph, invariance.machine): invariance}
     entries = [_Entry(graph, result) for (graph, _), result in results.items()]
     with suppress(OSError):  # it is measured again the next time
         write_json([dataclasses.asdict(entry) for entry in entries], folder / INVARIANCE_FILE)
-    return invariance
 
 
 def _graph_digest(manifest: Manifest, variant: str) -> str:

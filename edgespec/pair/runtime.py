@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from edgespec.artifact.manifest import Exported, RowInvariance
 from edgespec.core.device import HERE, Device, ProviderInfo
@@ -92,15 +92,23 @@ def all_providers() -> tuple[list[ProviderInfo], list[str]]:
 
 
 def measure_row_invariance(
-    folder: Path, exported: Exported, variant: str, device: Device = HERE, *, long: bool = False
+    folder: Path,
+    exported: Exported,
+    variant: str,
+    device: Device = HERE,
+    *,
+    calls: Literal["check", "short", "long"] = "short",
 ) -> RowInvariance:
     """Measures a variant on this machine; see `edgespec_runtimes.invariance`.
 
     Args:
-        long: make every call that can be compared, in place of a selection.
+        calls: how many are compared: "check" suffices where the logits' digest is known already,
+            "long" is every call that can be compared.
     """
-    from edgespec_runtimes.invariance import LONG, MEASURED_CAPACITY, SHORT, measure_row_invariance
+    from edgespec_runtimes import invariance
 
-    capacity = min(MEASURED_CAPACITY, exported.positions or MEASURED_CAPACITY)
+    plans = {"check": invariance.CHECK, "short": invariance.SHORT, "long": invariance.LONG}
+    capacity = invariance.MEASURED_CAPACITY
+    capacity = min(capacity, exported.positions or capacity)
     model = open_model(folder, exported, variant, capacity=capacity, device=device, candidates=True)
-    return measure_row_invariance(model, machine_of(device), LONG if long else SHORT)
+    return invariance.measure_row_invariance(model, machine_of(device), plans[calls])

@@ -6,6 +6,7 @@ the same text only if a position's logits are equal in both: bit by bit, never b
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle
@@ -20,7 +21,7 @@ from edgespec.core.model import Candidate, CandidateModel, Model, candidate_mode
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.machine import Machine
 
-__all__ = ["LONG", "MEASURED_CAPACITY", "SHORT", "CallPlan", "measure_row_invariance"]
+__all__ = ["CHECK", "LONG", "MEASURED_CAPACITY", "SHORT", "CallPlan", "measure_row_invariance"]
 
 # Cached positions before a text. Kernels may change with the length of the cache, or treat the end
 # of a block of positions differently: the texts cross 32, 64 and 128, and these numbers differ
@@ -85,6 +86,10 @@ LONG = CallPlan(
     ),
     candidate_walks=tuple((rows,) for rows in range(MIN_ROWS_WITH_CANDIDATES, MAX_ROWS + 1)),
 )
+# Where the logits were measured already, on another machine: do kernels have the same bits here?
+CHECK = CallPlan(
+    walks=((Call(2, 3), Call(1), Call(3), Call(5, 2), Call(6)),), candidate_walks=((7,),)
+)
 
 
 def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHORT) -> RowInvariance:
@@ -107,7 +112,9 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
     candidates = candidate_model is not None
     is_row_invariant = one_row_is_equal = True
     one_row_difference = 0.0
+    logits_digest = hashlib.sha256()
     for text, expected in _texts(model):
+        logits_digest.update(expected.tobytes())
         start = model.length
         for walk in plan.walks:
             model.rewind(start)
@@ -133,6 +140,8 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
         measured_on=str(machine),
         machine=machine.digest,
         candidates=candidates,
+        kernels=machine.kernels,
+        logits=logits_digest.hexdigest(),
     )
 
 

@@ -13,7 +13,7 @@ import onnxruntime as ort
 
 from edgespec.core.device import Device
 from edgespec_runtimes.ort.flash_attention import attention_setting
-from edgespec_runtimes.ort.providers import find_provider
+from edgespec_runtimes.ort.providers import CPU_TITLE, find_provider
 
 __all__ = ["Machine", "machine_of"]
 
@@ -51,6 +51,11 @@ class Machine:
     processor: str
     processor_features: str
     draft: Machine | None = None
+
+    @property
+    def kernels(self) -> str:
+        """Name and version of edgespec's kernels; empty if there are none."""
+        return self.provider_version if self.provider == CPU_TITLE else ""
 
     @property
     def digest(self) -> str:

@@ -18,6 +18,7 @@ from checkpoints import byte_tokenizer, write_llama
 from command import EDGESPEC, run
 from edgespec.artifact.manifest import read_manifest
 from edgespec.cli.main import main
+from edgespec.core.kernels import installed_kernels
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 from make_help import HELP, REGENERATE, help_text
@@ -88,6 +89,8 @@ def test_inspect_as_json_is_the_manifest(tiny_folder):
     data = json.loads(run("inspect", tiny_folder, "--json").stdout)
     assert data.pop("measured")["fp32"]["is_row_invariant"]
     assert data.pop("profile") is None
+    kernels = installed_kernels()
+    assert data.pop("kernels") == (kernels and str(kernels))
     manifest = json.loads((tiny_folder / "edgespec.json").read_text())
     del manifest["digest"]  # of the file
     assert data == manifest
@@ -284,13 +287,14 @@ def test_stats_are_on_stderr_and_the_text_alone_on_stdout(pair_folder, translati
     result = run("generate", pair_folder, PROMPT, "--stats", "--gamma", 4)
     assert result.stdout == f"{translation.text}\n"
     stats = translation.stats
-    speed, calls, acceptance, settings, time = result.stderr.splitlines()
+    speed, calls, acceptance, settings, kernels, time = result.stderr.splitlines()
     assert speed.startswith(f"{stats.tokens} tokens in ")
     assert speed.endswith("ended by eos")
     assert calls.startswith(f"{stats.target_calls} target calls: ")
     assert acceptance.startswith(f"accepted {stats.accepted} of {stats.evaluated} drafted tokens")
     assert acceptance.count("%") == 1 + len(stats.acceptance_by_position)
     assert settings == "target fp32, draft both fp32, γ 4, token rule"
+    assert kernels.startswith("kernels: ")
     assert time.startswith("time: target ")
     assert run("generate", pair_folder, PROMPT).stderr == ""
 

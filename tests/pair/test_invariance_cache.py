@@ -17,9 +17,11 @@ from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Manifest, RowInvariance, read_manifest, write_manifest
 from edgespec.cli.main import main
 from edgespec.core.device import HERE, Device
+from edgespec.core.kernels import OFF, SWITCH, installed_kernels
 from edgespec.pair import invariance_cache
 from edgespec.pair.invariance_cache import INVARIANCE_FILE
 from edgespec.pair.runtime import machine_of, measure_row_invariance
+from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.machine import Machine
 from logged import logged_lines
 
@@ -49,7 +51,7 @@ def measurements(monkeypatch):
     made = []
 
     def measured(folder, exported, variant, device, **how):
-        made.append((variant, device.threads))
+        made.append((variant, device.threads, *how.values()))
         return measure_row_invariance(folder, exported, variant, device, **how)
 
     monkeypatch.setattr(invariance_cache, "measure_row_invariance", measured)
@@ -69,22 +71,22 @@ def test_what_export_found_on_this_machine_is_not_measured_again(tiny_folder, me
 
 def test_a_pair_from_another_machine_is_measured_once(from_elsewhere, measurements):
     pair, said = load(from_elsewhere, threads=1)
-    assert measurements == [("fp32", 1)]
+    assert measurements == [("fp32", 1, "short")]
     assert "testing whether it verifies exactly on this machine" in said[0]
     assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
     _, said = load(from_elsewhere, threads=1)
-    assert measurements == [("fp32", 1)]
+    assert measurements == [("fp32", 1, "short")]
     assert said == []
 
 
 def test_the_same_machine_in_other_words_is_the_same_machine(own_pair, measurements, monkeypatch):
     (own_pair / INVARIANCE_FILE).unlink(missing_ok=True)
     load(own_pair, threads=2)
-    assert measurements == [("fp32", 2)]
+    assert measurements == [("fp32", 2, "short")]
     monkeypatch.setattr(Machine, "__str__", lambda self: f"the computer {self.processor}")
     for threads in (1, 2):  # from the manifest, and from the folder's own results
         load(own_pair, threads=threads)
-    assert measurements == [("fp32", 2)]
+    assert measurements == [("fp32", 2, "short")]
 
 
 def test_everything_in_a_machines_record_is_in_its_digest():
@@ -105,14 +107,14 @@ def test_a_draft_on_another_device_is_part_of_the_machine():
 def test_another_number_of_threads_is_another_machine(from_elsewhere, measurements):
     for threads in (1, 2, 1, 2):
         load(from_elsewhere, threads=threads)
-    assert measurements == [("fp32", 1), ("fp32", 2)]
+    assert measurements == [("fp32", 1, "short"), ("fp32", 2, "short")]
 
 
 def test_a_pair_exported_without_measuring_is_measured(own_pair, measurements):
     (own_pair / INVARIANCE_FILE).unlink()
     write_manifest(with_invariance(read_manifest(own_pair), None), own_pair)
     pair, _ = load(own_pair)
-    assert measurements == [("fp32", None)]
+    assert measurements == [("fp32", None, "short")]
     assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
 
 
@@ -156,14 +158,14 @@ def test_an_impossible_entry_is_ignored(from_elsewhere, measurements, least, mos
     entry = ENTRY.format(graph=graph, least=least, most=most, machine=machine)
     (from_elsewhere / INVARIANCE_FILE).write_text(entry)
     load(from_elsewhere, threads=1)
-    assert measurements == [("fp32", 1)]
+    assert measurements == [("fp32", 1, "short")]
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[1]", '[{"graph": 1}]', "[" * 9999])
 def test_a_damaged_file_of_results_is_written_again(from_elsewhere, measurements, damage):
     (from_elsewhere / INVARIANCE_FILE).write_text(damage)
     load(from_elsewhere)
-    assert measurements == [("fp32", None)]
+    assert measurements == [("fp32", None, "short")]
     assert len(json.loads((from_elsewhere / INVARIANCE_FILE).read_text())) == 1
 
 
@@ -197,3 +199,63 @@ def test_no_more_tokens_are_drafted_than_were_found_exact(from_elsewhere):
     assert pair.generate("text", max_new_tokens=20, gamma=found.max_rows - 1).token_ids
     with pytest.raises(edgespec.UsageError, match="exact for at most 16"):
         pair.generate("text", gamma=found.max_rows)
+
+
+# --- Kernels have the same bits everywhere ------------------------------------------------------
+
+
+@pytest.fixture
+def int8_from_elsewhere(own_checkpoints, tmp_path):
+    """A pair in int8 from another machine, with changes to what was found there."""
+    if installed_kernels() is None:
+        pytest.skip("there are no kernels here")
+    target, draft = map(str, own_checkpoints)
+    folder = tmp_path / "pair"
+    export_pair(target, draft, folder, target_formats=["int8"], threads=1)
+
+    def changed(**changes):
+        manifest = read_manifest(folder)
+        variant = manifest.target.variants["int8"]
+        elsewhere = {"measured_on": ELSEWHERE, "machine": "0" * 64}
+        found = dataclasses.replace(variant.row_invariance, **(elsewhere | changes))
+        variant = dataclasses.replace(variant, row_invariance=found)
+        whole = dataclasses.replace(manifest.target, variants={"int8": variant})
+        write_manifest(dataclasses.replace(manifest, target=whole), folder)
+        return folder
+
+    return changed
+
+
+def test_a_few_calls_confirm_what_kernels_computed_elsewhere(int8_from_elsewhere, measurements):
+    folder = int8_from_elsewhere()
+    pair, said = load(folder, threads=2)
+    assert measurements == [("int8", 2, "check")]
+    assert said == []
+    assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
+    load(folder, threads=2)
+    assert measurements == [("int8", 2, "check")]
+
+
+@pytest.mark.parametrize(
+    "change", [{"logits": "0" * 64}, {"candidates": False}, {"min_rows": 2}], ids=str
+)
+def test_other_logits_than_elsewhere_are_measured(int8_from_elsewhere, measurements, change):
+    load(int8_from_elsewhere(**change), threads=1)
+    assert measurements == [("int8", 1, "check"), ("int8", 1, "short")]
+
+
+@pytest.mark.parametrize("kernels", ["", "edgespec-kernels 0.4.9"])
+def test_other_kernels_than_elsewhere_are_measured(int8_from_elsewhere, measurements, kernels):
+    load(int8_from_elsewhere(kernels=kernels), threads=1)
+    assert measurements == [("int8", 1, "short")]
+
+
+def test_without_kernels_all_is_measured(int8_from_elsewhere, measurements, monkeypatch):
+    monkeypatch.setenv(SWITCH, OFF)
+    load(int8_from_elsewhere(), threads=1)
+    assert measurements == [("int8", 1, "short")]
+
+
+def test_a_model_with_products_of_the_runtime_is_measured(from_elsewhere, measurements):
+    load(from_elsewhere, threads=1)
+    assert measurements == [("fp32", 1, "short")]

@@ -14,6 +14,7 @@
 
 #include "kernels/argmax_pruned.h"
 #include "kernels/attention.h"
+#include "kernels/groups.h"
 #include "kernels/lanes/lanes.h"
 #include "kernels/matmul_half.h"
 #include "kernels/matmul_int4.h"
@@ -253,23 +254,33 @@ void half_products(const char* name) {
   }
 }
 
+GroupedRows quantized_by_groups(const std::vector<float>& x, int64_t count, int64_t width) {
+  GroupedRows rows;
+  rows.resize(count, width);
+  for (int64_t r = 0; r < count; ++r) quantize_groups(x.data() + r * width, rows, r);
+  return rows;
+}
+
 void int4_products() {
-  Digest digest("int4 product");
+  Digest products("int4 product"), scales("quantize in groups");
   for (const int64_t groups : {1, 2, 5, 18}) {
-    const int64_t in = groups * kInt4Group;
+    const int64_t in = groups * kGroup;
     for (const int64_t out : {1, 31, 48, 200}) {
       std::vector<uint8_t> codes(static_cast<size_t>(out * in / 2));
       for (uint8_t& code : codes) code = static_cast<uint8_t>(random_bits() >> 56);
-      std::vector<Float16> scale(static_cast<size_t>(out * groups));
+      std::vector<Float16> scale(static_cast<size_t>(out * groups)), minimum(scale.size());
       for (Float16& one : scale) one = random_weight(Float16{});
-      const PackedInt4 packed(codes.data(), scale.data(), groups, out);
+      for (Float16& one : minimum) one = random_weight(Float16{});
+      const PackedInt4 packed(codes.data(), scale.data(), minimum.data(), groups, out);
       for (const int64_t count : kCounts) {
-        const auto rows = quantized(rows_of_all_kinds(count, in), count, in);
+        const auto rows = quantized_by_groups(rows_of_all_kinds(count, in), count, in);
+        scales.add(rows.scale);
+        scales.add(rows.sums);
         const auto added = floats(count * out);
         std::vector<float> y(added.size());
         for (const float* sum : {static_cast<const float*>(nullptr), added.data()}) {
           packed.multiply(rows, sum, y.data(), kOneThread);
-          digest.add(y);
+          products.add(y);
         }
       }
     }

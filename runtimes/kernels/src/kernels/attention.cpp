@@ -69,8 +69,8 @@ template <size_t count, typename Body>
   unrolled(body, std::make_index_sequence<count>());
 }
 
-// `flatten`: in a file of this length GCC would not inline all of the small functions; it was 2.4 times
-// as slow with AVX-512.
+// `flatten`: in a file of this length GCC would not inline all of the small functions; it was 2.4
+// times as slow with AVX-512.
 template <size_t rows, size_t parts>
 [[gnu::flatten]] void multiply(const Product& product) {
   F32x16 sums[rows][parts];

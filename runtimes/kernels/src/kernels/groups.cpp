@@ -31,8 +31,9 @@ void quantize_groups(const float* x, GroupedRows& rows, int64_t r) {
     const bool nan = bits_of(is_nan(low)) | bits_of(is_nan(high));
     const float largest = largest_of(max(abs(low), abs(high)));
     const float scale = std::max(largest * (1.0f / 127.0f), 1e-30f);
-    const I32x16 a = to_ints(max(least, min(most, low / splat(scale))));
-    const I32x16 b = to_ints(max(least, min(most, high / splat(scale))));
+    // NaN, also of ∞ / ∞, becomes 127, as in `quantize_row`.
+    const I32x16 a = to_ints(max(min(low / splat(scale), most), least));
+    const I32x16 b = to_ints(max(min(high / splat(scale), most), least));
     int8_t* y = rows.row(r) + g * kGroup;
     store_int8(y, kLanes, a);
     store_int8(y + kLanes, kLanes, b);

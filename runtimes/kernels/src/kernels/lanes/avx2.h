@@ -132,13 +132,13 @@ EDGESPEC_INLINE F32x16 as_floats(I32x16 x) {
 EDGESPEC_INLINE I32x16 as_ints(F32x16 x) {
   return {_mm256_castps_si256(x.low), _mm256_castps_si256(x.high)};
 }
-EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
-  return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
-}
 // y · 2^power, where that is a normal number: the exponent is in the bits from 23 on.
 EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
   return as_floats(as_ints(y) + shift_left<23>(to_ints(power)));
+}
+EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
 }
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), x.low);

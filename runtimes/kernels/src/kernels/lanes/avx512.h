@@ -83,12 +83,12 @@ EDGESPEC_INLINE I32x16 to_ints(F32x16 x) { return {_mm512_cvtps_epi32(x.v)}; }
 EDGESPEC_INLINE F32x16 to_floats(I32x16 x) { return {_mm512_cvtepi32_ps(x.v)}; }
 EDGESPEC_INLINE F32x16 as_floats(I32x16 x) { return {_mm512_castsi512_ps(x.v)}; }
 EDGESPEC_INLINE I32x16 as_ints(F32x16 x) { return {_mm512_castps_si512(x.v)}; }
-EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
-  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)))};
-}
 // y · 2^power, where that is a normal number.
 EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
   return {_mm512_scalef_ps(y.v, power.v)};
+}
+EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)))};
 }
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) { _mm512_storeu_si512(y, x.v); }
 // The numbers are in -128 … 127.

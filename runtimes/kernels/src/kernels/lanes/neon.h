@@ -154,15 +154,15 @@ EDGESPEC_INLINE F32x16 as_floats(I32x16 x) {
 EDGESPEC_INLINE I32x16 as_ints(F32x16 x) {
   return by_register<I32x16>([](auto p) { return vreinterpretq_s32_f32(p); }, x);
 }
+// y · 2^power, where that is a normal number: the exponent is in the bits from 23 on.
+EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
+  return as_floats(as_ints(y) + shift_left<23>(to_ints(power)));
+}
 EDGESPEC_INLINE I32x16 load_int8(const int8_t* x) {
   const int8x16_t bytes = vld1q_s8(x);
   const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
   return {vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)),
           vmovl_high_s16(high)};
-}
-// y · 2^power, where that is a normal number: the exponent is in the bits from 23 on.
-EDGESPEC_INLINE F32x16 times_power_of_2(F32x16 y, F32x16 power) {
-  return as_floats(as_ints(y) + shift_left<23>(to_ints(power)));
 }
 EDGESPEC_INLINE void store(int32_t* y, I32x16 x) {
   vst1q_s32(y, x.a);
