@@ -15,7 +15,7 @@ from pathlib import Path
 from edgespec.core.device import CPU, Device
 from edgespec.errors import UsageError
 
-__all__ = ["OFF", "SWITCH", "Kernels", "installed_kernels", "kernels_for"]
+__all__ = ["OFF", "ON", "SWITCH", "Kernels", "installed_kernels", "kernels_for"]
 
 logger = logging.getLogger("edgespec")
 
