@@ -21,7 +21,8 @@ logger = logging.getLogger("edgespec")
 
 OLDEST = (0, 5)  # older ones know other operators
 SWITCH = "EDGESPEC_KERNELS"  # ON, OFF, or the name of an instruction set, which it forces
-ON, OFF = "1", "0"
+ON = "1"
+OFF = "0"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from edgespec_export.families.family import Family
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.quantization.recording import Recording, moments_name
-from edgespec_runtimes.ort.session import open_session
 
 __all__ = ["MOMENTS_BYTES", "Moments", "batches"]
 
@@ -132,7 +131,9 @@ class Moments:
             model.graph.inputs.remove(value)
         path = self._folder / f"{name}.onnx"
         ir.save(model, path)
-        return open_session(path, self._device)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self._device.threads or 0  # 0: the runtime's default
+        return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def batches(sizes: Mapping[str, int], limit: int) -> list[list[str]]:

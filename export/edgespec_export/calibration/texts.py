@@ -12,7 +12,9 @@ from edgespec.errors import UsageError
 
 __all__ = ["BUILT_IN", "NONE", "calibration_texts", "windows"]
 
-BUILT_IN, NONE = "built-in", "none"  # what can be asked for instead of a file
+# What can be asked for instead of a file.
+BUILT_IN = "built-in"
+NONE = "none"
 SEPARATOR = "\n%%\n"
 WINDOW = 512  # tokens of a call
 MAX_TOKENS = 32768  # what comes after them is not read
