@@ -79,7 +79,8 @@ class Moments:
         sums: dict[str, Float] = {}
         for inputs in self._inputs(graph, session):
             results = session.run([moments_name(product) for product in batch], inputs)
-            for product, moments in zip(batch, results, strict=True):
+            for product, result in zip(batch, results, strict=True):
+                moments = np.asarray(result, np.float32)
                 sums[product] = sums[product] + moments if product in sums else moments
         return sums
 

@@ -29,7 +29,9 @@ def calibration_texts(asked: str) -> list[str]:
     if asked == NONE:
         return []
     if asked == BUILT_IN:
-        return _separated((files(__package__) / "texts.txt").read_text(encoding="utf-8"))
+        return _separated(
+            (files("edgespec_export.calibration") / "texts.txt").read_text(encoding="utf-8")
+        )
     try:
         texts = _separated(Path(asked).read_text(encoding="utf-8"))
     except OSError as error:
