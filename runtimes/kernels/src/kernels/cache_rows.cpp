@@ -19,11 +19,13 @@ EDGESPEC_INLINE void for_each_16_of(const Number* numbers, int64_t width, Body b
   });
 }
 
+const uint16_t* bits(const Float16* numbers) { return reinterpret_cast<const uint16_t*>(numbers); }
+
 }  // namespace
 
 const float* widened(const CacheRows<Float16>& rows, int64_t count, int64_t size, float* memory) {
   for_each_16_of(rows.numbers, count * size, [&](const Float16* x, int64_t i, int64_t left) {
-    store(memory + i, left, load_float16(&x->bits));
+    store(memory + i, left, load_float16(bits(x)));
   });
   return memory;
 }
@@ -40,11 +42,12 @@ const float* widened(const CacheRows<int8_t>& rows, int64_t count, int64_t size,
 }
 
 void store_row(const float* row, int64_t size, Float16* stored) {
+  auto* halves = reinterpret_cast<uint16_t*>(stored);
   for_each_16(size, [&](int64_t i, int64_t count) {
-    if (count >= kLanes) return store_float16(&stored[i].bits, load(row + i));
+    if (count >= kLanes) return store_float16(halves + i, load(row + i));
     uint16_t last[kLanes];
     store_float16(last, load(row + i, count));
-    for (int64_t j = 0; j < count; ++j) stored[i + j].bits = last[j];
+    std::copy_n(last, count, halves + i);
   });
 }
 

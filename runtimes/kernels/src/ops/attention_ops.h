@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <type_traits>
 
 #include "kernels/attention.h"
@@ -165,9 +164,9 @@ class CachedCall {
   template <typename T>
   static T* present(const T* past, const Operand<T>& spec, Call& call, const Shapes& shapes) {
     T* now = call.output(spec, shapes);
-    const std::vector<int64_t> shape = shapes.of(spec);
-    const auto count = std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies<>());
-    if (now != past) std::memcpy(now, past, count * sizeof(T));
+    size_t bytes = sizeof(T);
+    for (const int64_t size : shapes.of(spec)) bytes *= static_cast<size_t>(size);
+    if (now != past) std::memcpy(now, past, bytes);
     return now;
   }
 
