@@ -4,36 +4,30 @@
 #include <limits>
 
 #include "kernels/lanes/lanes.h"
+#include "kernels/rows.h"
 
 namespace edgespec {
-namespace {
 
-constexpr int64_t kLine = 64;
 static_assert(kGroup == 2 * kLanes);
-
-}  // namespace
 
 void GroupedRows::resize(int64_t rows, int64_t columns) {
   count = rows;
   width = columns;
   groups = columns / kGroup;
-  // An odd number of cache lines: rows a page apart would use the same set of the cache.
-  stride = ((columns + kLine - 1) / kLine | 1) * kLine;
+  stride = row_stride(columns);
   values.resize(static_cast<size_t>(rows * stride));
   scale.resize(static_cast<size_t>(rows * groups));
   sums.resize(static_cast<size_t>(rows * groups));
 }
 
 void quantize_groups(const float* x, GroupedRows& rows, int64_t r) {
-  const F32x16 least = splat(-128.0f), most = splat(127.0f);
   for (int64_t g = 0; g < rows.groups; ++g, x += kGroup) {
     const F32x16 low = load(x), high = load(x + kLanes);
     const bool nan = bits_of(is_nan(low)) | bits_of(is_nan(high));
     const float largest = largest_of(max(abs(low), abs(high)));
     const float scale = std::max(largest * (1.0f / 127.0f), 1e-30f);
-    // NaN, also of ∞ / ∞, becomes 127, as in `quantize_row`.
-    const I32x16 a = to_ints(max(min(low / splat(scale), most), least));
-    const I32x16 b = to_ints(max(min(high / splat(scale), most), least));
+    const I32x16 a = rounded_to_8_bits(low / splat(scale));
+    const I32x16 b = rounded_to_8_bits(high / splat(scale));
     int8_t* y = rows.row(r) + g * kGroup;
     store_int8(y, kLanes, a);
     store_int8(y + kLanes, kLanes, b);

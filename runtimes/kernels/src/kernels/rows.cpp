@@ -9,15 +9,11 @@
 namespace edgespec {
 namespace {
 
-constexpr int64_t kLine = 64;
-
-// y = x / scale, rounded half to even as in ONNX's QuantizeLinear and saturated to 8 bits. NaN,
-// also of ∞ / ∞, becomes 127: what an instruction makes of it differs from processor to processor.
+// y = x / scale, rounded as in ONNX's QuantizeLinear; ∞ / ∞ is NaN.
 void quantize(const float* x, float scale, int64_t width, int8_t* y) {
-  const F32x16 divisor = splat(scale), least = splat(-128.0f), most = splat(127.0f);
+  const F32x16 divisor = splat(scale);
   for_each_16(width, [&](int64_t i, int64_t count) {
-    const F32x16 ratio = load(x + i, count) / divisor;
-    store_int8(y + i, count, to_ints(max(min(ratio, most), least)));
+    store_int8(y + i, count, rounded_to_8_bits(load(x + i, count) / divisor));
   });
 }
 
@@ -56,8 +52,7 @@ EDGESPEC_INLINE F32x16 times_sigmoid(F32x16 numerator, F32x16 x) {
 void QuantizedRows::resize(int64_t rows, int64_t columns) {
   count = rows;
   width = columns;
-  // An odd number of cache lines: rows a page apart would use the same set of the cache.
-  stride = ((columns + kLine - 1) / kLine | 1) * kLine;
+  stride = row_stride(columns);
   values.resize(static_cast<size_t>(rows * stride));
   scale.resize(static_cast<size_t>(rows));
   for (int64_t r = 0; r < rows; ++r) std::fill(row(r) + columns, row(r) + stride, int8_t{0});

@@ -7,6 +7,13 @@
 
 namespace edgespec {
 
+// Bytes from one row of `columns` bytes to the next: an odd number of cache lines, because rows a
+// page apart would use the same set of the cache.
+inline int64_t row_stride(int64_t columns) {
+  constexpr int64_t kLine = 64;
+  return ((columns + kLine - 1) / kLine | 1) * kLine;
+}
+
 // Rows quantized to 8 bits: row r is scale[r] · values[r * stride …]; zeros follow its `width`
 // numbers.
 struct QuantizedRows {

@@ -1,7 +1,7 @@
 // Sums of 8-bit products with NEON's matrix products: 8 inputs of 2 outputs for 2 rows.
 #pragma once
 
-#include "kernels/rows.h"
+#include "kernels/dots/int8_inputs.h"
 
 namespace edgespec {
 
@@ -11,18 +11,6 @@ constexpr int64_t kInt8Step = 8;  // inputs that are packed together
 constexpr int64_t packed_int8_index(int64_t output, int64_t input) {
   return output * kInt8Step + input;
 }
-
-// Rows as the products read them.
-class Int8Inputs {
- public:
-  explicit Int8Inputs(const QuantizedRows& rows) : stride(rows.stride), first_(rows.row(0)) {}
-  const int8_t* row(int64_t r) const { return first_ + r * stride; }
-
-  const int64_t stride;
-
- private:
-  const int8_t* first_;
-};
 
 // The sums of one panel for `count` rows. A register has two outputs of two rows; an odd last row
 // is its own second one.

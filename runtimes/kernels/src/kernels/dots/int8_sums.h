@@ -2,7 +2,7 @@
 // inputs of 16 outputs for each part of a panel.
 #pragma once
 
-#include "kernels/rows.h"
+#include "kernels/dots/int8_inputs.h"
 
 namespace edgespec {
 
@@ -12,18 +12,6 @@ constexpr int64_t kInt8Step = 4;  // inputs that are packed together
 constexpr int64_t packed_int8_index(int64_t output, int64_t input) {
   return output * kInt8Step + input;
 }
-
-// Rows as the products read them.
-class Int8Inputs {
- public:
-  explicit Int8Inputs(const QuantizedRows& rows) : stride(rows.stride), first_(rows.row(0)) {}
-  const int8_t* row(int64_t r) const { return first_ + r * stride; }
-
-  const int64_t stride;
-
- private:
-  const int8_t* first_;
-};
 
 // The sums of one panel for `count` rows.
 template <int count>

@@ -36,6 +36,12 @@ EDGESPEC_INLINE void for_each_16(int64_t width, Body body) {
   if (i < width) body(i, width - i);
 }
 
+// Rounded half to even and saturated to 8 bits. NaN becomes 127: what an instruction makes of it
+// differs from processor to processor.
+EDGESPEC_INLINE I32x16 rounded_to_8_bits(F32x16 x) {
+  return to_ints(max(min(x, splat(127.0f)), splat(-128.0f)));
+}
+
 // e^x with a relative error of about 1e-7; 0 below e^-87, which is near the smallest normal number.
 EDGESPEC_INLINE F32x16 exp(F32x16 x) {
   const F32x16 largest = splat(88.0f), smallest = splat(-87.0f);
