@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from edgespec.core.device import Device
@@ -53,15 +54,21 @@ def calibrated(
         _log.info("%s: %s weights rounded to nearest, %s", checkpoint.label, name, obstacle)
         yield FORMATS[name]()
         return
-    shutil.rmtree(scratch, ignore_errors=True)  # of an export that was ended
-    scratch.mkdir(parents=True)
-    try:
+
+    @cache
+    def moments() -> Moments:
+        """Made when the first matrix asks: one that is on a grid already does not."""
+        shutil.rmtree(scratch, ignore_errors=True)  # of an export that was ended
+        scratch.mkdir(parents=True)
         texts = windows(checkpoint.tokenizer, calibration.texts, family.positions)
-        moments = Moments(checkpoint.weights, family, scratch, texts, calibration.device)
         _log.info("%s: %s calibrated on %d tokens", checkpoint.label, name, sum(map(len, texts)))
-        yield CALIBRATED[name](moments.of)
+        return Moments(checkpoint.weights, family, scratch, texts, calibration.device)
+
+    try:
+        yield CALIBRATED[name](lambda product: moments().of(product))
     finally:
-        shutil.rmtree(scratch)
+        if scratch.exists():
+            shutil.rmtree(scratch)
 
 
 def _obstacle(checkpoint: Checkpoint, family: Family, calibration: Calibration) -> str | None:
