@@ -32,8 +32,8 @@ logger = logging.getLogger("edgespec")
 class Grouped(NumberFormat):
     """Products of rows and weights that both have a scale for each `GROUP` inputs.
 
-    A matrix whose inputs are not a multiple of `GROUP` is stored in int8. The residual stream is not
-    rotated.
+    A matrix whose inputs are not a multiple of `GROUP` is stored in int8. The residual stream is
+    not rotated.
 
     Attributes:
         name: of the format.
