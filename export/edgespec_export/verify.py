@@ -102,9 +102,10 @@ def _reference(source: Path, exported: manifest.Exported) -> Any:
         raise EdgespecError(
             f"transformers cannot load {source} to verify it: {type(error).__name__}: {reason}"
         ) from error
-    if reference.config.vocab_size != exported.vocab_size:
+    vocab_size = reference.config.get_text_config().vocab_size
+    if vocab_size != exported.vocab_size:
         raise EdgespecError(
-            f"transformers reads {reference.config.vocab_size} tokens from {source}, the export "
+            f"transformers reads {vocab_size} tokens from {source}, the export "
             f"has {exported.vocab_size}"
         )
     return reference

@@ -10,7 +10,7 @@ benchmarks/attention.py compares the two; docs/decisions/0002-attention.md recor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -52,12 +52,15 @@ class Heads:
         kv_count: key and value heads; `count` is a multiple of it.
         size: width of a head.
         scale: factor on query · key.
+        window: how many positions a query of self-attention sees, its own included; None if all
+            before it (docs/decisions/0028-windows.md).
     """
 
     count: int
     kv_count: int
     size: int
     scale: float
+    window: int | None = None
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,8 @@ class Fused(Attention):
         total = g.op.Cast(positions.end, to=ir.DataType.INT32)  # scalar
         buffers = self._buffers(heads, layer)
         past = [g.input(b.past, b.dtype, _cache_shape(heads, b.width)) for b in buffers]
+        if heads.window is not None:
+            rows, encoding = _with_window_as_bias(g, rows, positions, encoding)
         if isinstance(encoding, Angles):
             function, encoded = ROTARY[self._cache], [encoding.cos, encoding.sin]
         else:
@@ -199,7 +204,7 @@ class Standard(Attention):
         encoding: PositionEncoding,
     ) -> ir.Value:
         heads, q, k = rows.heads, rows.q, rows.k
-        bias = _causal_mask(g, positions)
+        bias = _mask(g, _seen(g, positions, heads.window))
         if isinstance(encoding, Angles):
             q = _apply_rotary(g, q, heads.count, encoding, heads)
             k = _apply_rotary(g, k, heads.kv_count, encoding, heads)
@@ -281,10 +286,42 @@ def _grouped(g: Graph, bias: ir.Value, heads: Heads) -> ir.Value:
     return g.op.Reshape(every, g.op.Concat(g.ints(1, heads.kv_count, -1), keys, axis=0))
 
 
-def _causal_mask(g: Graph, positions: Positions) -> ir.Value:
-    """[1, 1, m, total]: 0 for the keys up to a query, elsewhere a number that softmax makes 0."""
-    keys = g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
-    seen = g.op.LessOrEqual(keys, g.op.Unsqueeze(positions.queries, g.ints(1)))  # [m, total]
+def _with_window_as_bias(
+    g: Graph, rows: Projections, positions: Positions, encoding: PositionEncoding
+) -> tuple[Projections, ir.Value]:
+    """Rotated projections, and a bias [1, count, m, total] that hides what is before the window.
+
+    An operator with a bias is causal and takes no angles.
+    """
+    assert isinstance(encoding, Angles), "attention with a window and a learned bias"
+    heads = rows.heads
+    q = _apply_rotary(g, rows.q, heads.count, encoding, heads)
+    k = _apply_rotary(g, rows.k, heads.kv_count, encoding, heads)
+    bias = _mask(g, _in_window(g, positions, heads.window or 0))
+    return replace(rows, q=q, k=k), g.op.Expand(bias, g.ints(1, heads.count, 1, 1))
+
+
+def _seen(g: Graph, positions: Positions, window: int | None) -> ir.Value:
+    """Which keys each query sees, [m, total]."""
+    queries = g.op.Unsqueeze(positions.queries, g.ints(1))
+    seen = g.op.LessOrEqual(_keys(g, positions), queries)
+    return seen if window is None else g.op.And(seen, _in_window(g, positions, window))
+
+
+def _in_window(g: Graph, positions: Positions, window: int) -> ir.Value:
+    """Which keys are not before each query's window, [m, total]."""
+    last_hidden = g.op.Sub(positions.queries, g.ints(window))
+    return g.op.Greater(_keys(g, positions), g.op.Unsqueeze(last_hidden, g.ints(1)))
+
+
+def _keys(g: Graph, positions: Positions) -> ir.Value:
+    """Positions of the valid keys, [total]."""
+    return g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
+
+
+def _mask(g: Graph, seen: ir.Value) -> ir.Value:
+    """[m, total] to [1, 1, m, total]: 0 where a key is seen, elsewhere a number that softmax
+    makes 0."""
     mask = g.op.Where(seen, g.constant(0, np.float32), g.constant(-1e30, np.float32))
     return g.op.Unsqueeze(mask, g.ints(0, 1))
 

@@ -4,21 +4,22 @@
         └────────────────────────────────────────┘
 
 The norm comes before the block and the sum is not normalised ("pre-norm"; Xiong et al. 2020, arXiv
-2002.04745). A block is data: a family names its tensors, and graphs, checks and formats read them.
+2002.04745). Some models have a second norm, after `writes` and before the sum. A block is data: a
+family names its tensors, and graphs, checks and formats read them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import onnx_ir as ir
 
 from edgespec_export.components.attention import Attention, PositionEncoding
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import Norm
+from edgespec_export.components.norm import Norm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
@@ -62,25 +63,30 @@ class AttentionMiddle(Middle, Protocol):
 
 @dataclass(frozen=True)
 class Block(ABC):
-    """x + writes(middle(reads(norm(x)))).
+    """x + writes(middle(reads(norm(x)))), or x + post_norm(writes(…)).
 
     Attributes:
         name: of the block in the checkpoint, for messages: "model.layers.3.mlp".
         norm: of the residual stream.
         reads: the matrices that read the norm.
         writes: the matrix whose output is added to the residual stream.
+        post_norm: of what is added, if there is one.
     """
 
     name: str
     norm: Norm
     reads: Linear
     writes: Linear
+    post_norm: RmsNorm | None = field(default=None, kw_only=True)
 
     def emit(self, g: Graph, x: ir.Value, call: Call) -> ir.Value:
         """The residual stream [m, width] after this block."""
         with g.block(self.name):
             (inputs,) = call.number_format.normed_linears(g, x, self.norm, [self.reads])
-            return g.op.Add(x, self._added(g, inputs, call))
+            added = self._added(g, inputs, call)
+            if self.post_norm is not None:
+                added = call.number_format.post_norm(g, added, self.post_norm)
+            return g.op.Add(x, added)
 
     @abstractmethod
     def _added(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:

@@ -16,7 +16,8 @@ class ResidualStream:
         tables: the embedding, whose rows are the stream's first values, and an untied head.
         readers: matrices that read the stream, each with the name of the RMS norm before it. Every
             reader of these norms must be here; the head's norm keeps its weights.
-        writers: matrices whose output is added to the stream, and their biases.
+        writers: matrices whose output is added to the stream, and their biases. Where a norm comes
+            between, a graph rotates the norm's result (`NumberFormat.post_norm`).
         down_projs: matrices after the feed-forward's activation. No weights can rotate the
             outliers of these activations away, so a graph rotates them at every call.
     """

@@ -11,6 +11,7 @@ from edgespec.errors import EdgespecError, shortened
 from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.family import Family
+from edgespec_export.families.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.phi3 import Phi3
@@ -18,7 +19,7 @@ from edgespec_export.families.t5 import T5
 
 __all__ = ["FAMILIES", "DecoderOnly", "Family", "family_of", "transformers_class"]
 
-FAMILIES: tuple[type[Family], ...] = (T5, Llama, Phi3, Gpt2, Eagle)
+FAMILIES: tuple[type[Family], ...] = (T5, Llama, Gemma3, Phi3, Gpt2, Eagle)
 
 
 def family_of(config: dict[str, Any], label: str) -> Family:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,8 +51,8 @@ class DecoderOnly(Family):
         """The norm before the head."""
 
     @abstractmethod
-    def encoding(self, g: Graph, positions: Positions) -> PositionEncoding:
-        """What tells attention the positions of a call's rows."""
+    def encodings(self, g: Graph, positions: Positions) -> Sequence[PositionEncoding]:
+        """What tells the attention of each layer the positions of a call's rows."""
 
     def embedding(
         self, g: Graph, tokens: ir.Value, positions: Positions, number_format: NumberFormat
@@ -94,9 +94,9 @@ class DecoderOnly(Family):
         attention: Attention,
     ) -> list[ir.Value]:
         """The residual stream [m, width] after each layer."""
-        call = Call(number_format, attention, positions, self.encoding(g, positions))
         after = []
-        for index in range(self.layers):
+        for index, encoding in enumerate(self.encodings(g, positions)):
+            call = Call(number_format, attention, positions, encoding)
             for block in self.layer(index):
                 x = block.emit(g, x, call)
             after.append(x)

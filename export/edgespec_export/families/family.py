@@ -144,6 +144,9 @@ class Family(ABC):
             return ResidualStream(frozenset(), {}, frozenset(), down_projs)
         readers = {name: block.norm.weight for block in blocks for name in block.reads.weights}
         writers = frozenset(
-            name for block in blocks for name in (*block.writes.weights, *block.writes.biases)
+            name
+            for block in blocks
+            if block.post_norm is None
+            for name in (*block.writes.weights, *block.writes.biases)
         )
         return ResidualStream(frozenset(self.tables), readers, writers, down_projs)

@@ -121,10 +121,10 @@ class Gpt2(DecoderOnly):
         learned = g.op.Gather(g.weight(POSITION_TABLE), rows, axis=0)
         return g.op.Add(number_format.table(g, tokens, self.table), learned)
 
-    def encoding(self, g: Graph, positions: Positions) -> Angles:
+    def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
         """Attention knows no positions: it rotates by angles of 0."""
         frequencies = np.zeros(self.heads.size // 2, np.float32)
-        return Rotary(frequencies, self.positions).emit(g, positions)
+        return [Rotary(frequencies, self.positions).emit(g, positions)] * self.layers
 
     def _norm(self, name: str) -> LayerNorm:
         return LayerNorm(f"{name}.weight", f"{name}.bias", self.epsilon)

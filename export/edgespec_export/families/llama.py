@@ -101,8 +101,8 @@ class Llama(DecoderOnly):
     def last_norm(self) -> RmsNorm:
         return self._norm("model.norm")
 
-    def encoding(self, g: Graph, positions: Positions) -> Angles:
-        return Rotary(self.frequencies, self.positions).emit(g, positions)
+    def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
+        return [Rotary(self.frequencies, self.positions).emit(g, positions)] * self.layers
 
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
         name = f"{at}.self_attn"

@@ -111,8 +111,8 @@ class Phi3(DecoderOnly):
     def last_norm(self) -> RmsNorm:
         return self._norm("model.norm")
 
-    def encoding(self, g: Graph, positions: Positions) -> Angles:
-        return Rotary(self.frequencies, self.positions).emit(g, positions)
+    def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
+        return [Rotary(self.frequencies, self.positions).emit(g, positions)] * self.layers
 
     def _norm(self, name: str) -> RmsNorm:
         return RmsNorm(f"{name}.weight", self.epsilon)

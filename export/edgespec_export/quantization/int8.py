@@ -103,6 +103,10 @@ class Int8(NumberFormat):
         )
         return add_biases(g, y, linear)
 
+    def post_norm(self, g: Graph, x: ir.Value, norm: RmsNorm) -> ir.Value:
+        """The graph rotates the norm's result: no matrix that could be rotated comes after it."""
+        return rotated_rows(g, norm.emit(g, x), g.weights.shape(norm.weight)[0], STREAM_BLOCK)
+
     def unrotated(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
         return rotated_rows(g, x, width, STREAM_BLOCK)
 

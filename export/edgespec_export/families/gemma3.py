@@ -1,0 +1,216 @@
+"""Gemma 3's text model: windowed and global layers, each with its own rotary base.
+
+Each block has a norm before and after it; norms multiply by 1 + w; queries and keys are normalised
+head by head; the embedding is scaled by √width and is also the head. Gemma Team (2025, arXiv
+2503.19786). A checkpoint may hold a vision tower, too, which no graph here needs.
+
+√width is rounded to float32, as transformers and llama.cpp do for weights in float32. transformers
+rounds it further if it loads weights as bfloat16: 25.25 instead of 25.298 for a width of 640.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.attention import Heads
+from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
+from edgespec_export.components.feed_forward import Gate
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.positions import Angles, Positions, Rotary
+from edgespec_export.components.self_attention import SelfAttention
+from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
+from edgespec_export.families.model_config import Config
+from edgespec_export.families.rope import inverse_frequencies
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["Gemma3"]
+
+WINDOWED, GLOBAL = "sliding_attention", "full_attention"
+# The base of each kind of layer, and the key that older configs have for it.
+BASES = {WINDOWED: ("rope_local_base_freq", 1e4), GLOBAL: ("rope_theta", 1e6)}
+DEFAULT_PATTERN = 6  # every sixth layer is global
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gemma3(DecoderOnly):
+    """The shape of a Gemma 3.
+
+    Attributes:
+        window: how many positions a windowed layer's queries see, their own included.
+        kinds: of each layer, `WINDOWED` or `GLOBAL`.
+        frequencies: of the rotary positions, [head size / 2], by kind.
+    """
+
+    family = "gemma3"
+    model_types = ("gemma3_text", "gemma3")
+    table, head = "model.embed_tokens.weight", "lm_head.weight"
+    # A copy of a tied head, and the parts that read images.
+    redundant = re.compile(
+        r"((model\.)?language_model\.)?lm_head\.weight"
+        r"|(model\.)?(vision_tower|multi_modal_projector)\..*"
+    )
+
+    window: int
+    kinds: tuple[str, ...]
+    frequencies: dict[str, npt.NDArray[np.float32]]
+
+    @classmethod
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
+        config = Config(_text_values(values, label), label)
+        heads, size = config.count("num_attention_heads", 8), config.count("head_dim", 256)
+        scale = config.number("query_pre_attn_scalar", 256) ** -0.5
+        layers = config.count("num_hidden_layers", 26)
+        shape = cls(
+            label=label,
+            vocab_size=config.count("vocab_size", 262208),
+            width=config.count("hidden_size", 2304),
+            layers=layers,
+            heads=Heads(heads, config.count("num_key_value_heads", 4), size, scale),
+            epsilon=config.number("rms_norm_eps", 1e-6),
+            tied_head=config.flag("tie_word_embeddings", True),
+            positions=min(config.count("max_position_embeddings", 131072), MAX_POSITIONS),
+            window=config.count("sliding_window", 4096),
+            kinds=_kinds(config, layers),
+            frequencies=_frequencies(config, size, label),
+        )
+        config.must_be("hidden_activation", "gelu_pytorch_tanh")
+        config.must_be("attention_bias", False)
+        config.must_be("use_bidirectional_attention", False)
+        config.must_be("attn_logit_softcapping")
+        config.must_be("final_logit_softcapping")
+        config.refuse_the_rest(harmless={"intermediate_size", "cache_implementation"})
+        return shape
+
+    def view(self, weights: Weights) -> Weights:
+        return _TextWeights(weights)
+
+    def layer(self, index: int) -> tuple[Block, ...]:
+        at = f"model.layers.{index}"
+        norm, attention, feed_forward = self._norm, f"{at}.self_attn", f"{at}.mlp"
+        return (
+            AttentionBlock(
+                name=attention,
+                norm=norm(f"{at}.input_layernorm"),
+                reads=Linear.named(*(f"{attention}.{part}_proj" for part in "qkv")),
+                middle=SelfAttention(
+                    index,
+                    self._heads_of(index),
+                    *(norm(f"{attention}.{part}_norm") for part in "qk"),
+                ),
+                writes=Linear.named(f"{attention}.o_proj"),
+                post_norm=norm(f"{at}.post_attention_layernorm"),
+            ),
+            FeedForwardBlock(
+                name=feed_forward,
+                norm=norm(f"{at}.pre_feedforward_layernorm"),
+                reads=Linear.named(f"{feed_forward}.gate_proj", f"{feed_forward}.up_proj"),
+                middle=Gate("gelu_pytorch_tanh"),
+                writes=Linear.named(f"{feed_forward}.down_proj"),
+                post_norm=norm(f"{at}.post_feedforward_layernorm"),
+            ),
+        )
+
+    @property
+    def last_norm(self) -> RmsNorm:
+        return self._norm("model.norm")
+
+    def embedding(
+        self, g: Graph, tokens: ir.Value, positions: Positions, number_format: NumberFormat
+    ) -> ir.Value:
+        rows = super().embedding(g, tokens, positions, number_format)
+        return g.op.Mul(rows, g.constant(self.width**0.5, np.float32))
+
+    def encodings(self, g: Graph, positions: Positions) -> Sequence[Angles]:
+        angles = {
+            kind: Rotary(self.frequencies[kind], self.positions).emit(g, positions)
+            for kind in dict.fromkeys(self.kinds)
+        }
+        return [angles[kind] for kind in self.kinds]
+
+    def _heads_of(self, index: int) -> Heads:
+        """A window of all positions hides nothing."""
+        hides = self.kinds[index] == WINDOWED and self.window < self.positions
+        return replace(self.heads, window=self.window) if hides else self.heads
+
+    def _norm(self, name: str) -> RmsNorm:
+        return RmsNorm(f"{name}.weight", self.epsilon)
+
+
+def _text_values(values: dict[str, Any], label: str) -> dict[str, Any]:
+    """The config of the text model, which is a part of the config of a model with vision."""
+    if values["model_type"] == "gemma3_text":
+        return values
+    outer = Config(values, label)
+    text = dict(outer.need("text_config"))
+    outer.must_be("tie_word_embeddings", text.get("tie_word_embeddings", True))
+    images = ("boi_token", "eoi_token", "image_token")
+    outer.refuse_the_rest(
+        harmless={
+            "vision_config",
+            "mm_tokens_per_image",
+            *(f"{token}_{key}" for token in images for key in ("id", "index")),
+        }
+    )
+    return text
+
+
+def _kinds(config: Config, layers: int) -> tuple[str, ...]:
+    """The kind of each layer: a list, or every n-th is global."""
+    pattern = config.count("sliding_window_pattern", DEFAULT_PATTERN)
+    pattern = config.count("_sliding_window_pattern", pattern)
+    by_pattern = [GLOBAL if index % pattern == 0 else WINDOWED for index in range(1, layers + 1)]
+    kinds = tuple(config.get("layer_types", by_pattern))
+    if len(kinds) != layers or not set(kinds) <= set(BASES):
+        raise ValueError(f"layer_types has {len(kinds)} of {layers} layers: {sorted(set(kinds))}")
+    return kinds
+
+
+def _frequencies(config: Config, size: int, label: str) -> dict[str, npt.NDArray[np.float32]]:
+    """Of each kind of layer. Older configs scale only those of global layers."""
+    newer = config.get("rope_parameters") or {}
+    scaling = {GLOBAL: config.get("rope_scaling") or {}}
+    unknown = sorted(set(newer) - set(BASES))
+    if unknown:
+        raise ValueError(f"rope_parameters has {unknown}, not {sorted(BASES)}")
+    frequencies = {}
+    for kind, (key, default) in BASES.items():
+        base = config.number(key, default)
+        settings = {"rope_theta": base, **(newer.get(kind) or {}), **scaling.get(kind, {})}
+        frequencies[kind] = inverse_frequencies(Config({"rope_parameters": settings}, label), size, label)
+    return frequencies
+
+
+class _TextWeights:
+    """The tensors of the text model by the names they have without a vision tower; norms are 1 + w."""
+
+    _PREFIX = re.compile(r"(language_model\.model|model\.language_model)\.")
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+        self._stored = {self._plain(name): name for name in weights.names()}
+
+    def names(self) -> list[str]:
+        return sorted(self._stored)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._weights.shape(self._stored.get(name, name))
+
+    def read(self, name: str) -> npt.NDArray[np.generic]:
+        tensor = self._weights.read(self._stored.get(name, name))
+        if not name.endswith("norm.weight"):
+            return tensor
+        return tensor.astype(np.float32) + np.float32(1)
+
+    def _plain(self, name: str) -> str:
+        name = self._PREFIX.sub("model.", name, count=1)
+        return "lm_head.weight" if name == "language_model.lm_head.weight" else name
