@@ -16,6 +16,7 @@ class RotatedFloat(FullPrecision):
 
     transform_checkpoint = Int8.transform_checkpoint
     unrotated = Int8.unrotated
+    post_norm = Int8.post_norm
 
     def head(self, g, x, name, norm, factor=1.0):
         (width,) = g.weights.shape(norm.weight)

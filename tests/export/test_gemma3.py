@@ -6,35 +6,25 @@ the fused attention operators, heads of 10 the standard ones.
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
+import json
 
-from checkpoints import byte_tokenizer
+import pytest
+from safetensors.numpy import load_file, save_file
+
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
+from edgespec_export.components import attention
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
+from edgespec_export.families.gemma3 import Gemma3
+from edgespec_export.quantization.formats import FORMATS
+from gemma3_checkpoints import SIZES, write_gemma3
+from rotated_float import RotatedFloat
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 
-SIZES = {
-    "vocab_size": 272,
-    "hidden_size": 36,
-    "intermediate_size": 51,
-    "num_hidden_layers": 5,
-    "num_attention_heads": 3,
-    "num_key_value_heads": 1,
-    "head_dim": 16,
-    "query_pre_attn_scalar": 20,
-    "max_position_embeddings": 128,
-    "sliding_window": 7,
-    "sliding_window_pattern": 3,
-    "bos_token_id": 1,
-    "eos_token_id": 1,
-    "pad_token_id": 0,
-}
 LINEAR = {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}
 CASES = {
     "windows, fused attention": {},
@@ -52,48 +42,134 @@ CASES = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 300.0},
         }
     },
-    "bases that are the same": {
-        "rope_parameters": {
-            kind: {"rope_type": "default", "rope_theta": 5e3}
-            for kind in ("full_attention", "sliding_attention")
-        }
-    },
     "its own head": {"tie_word_embeddings": False},
+    "a vision tower": {"vision": True},
 }
 
 
-def randomize(model):
-    """Norms of all sizes, and attention that depends on the context."""
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith("norm.weight"):
-                parameter.normal_(0, 0.3)
-            elif "q_proj" in name or "k_proj" in name:
-                parameter.normal_(0, 0.5)
-
-
-def write_gemma3(folder, *, seed=0, **changes):
-    torch.manual_seed(seed)
-    config = transformers.Gemma3TextConfig(**{**SIZES, **changes}, initializer_range=0.1)
-    model = transformers.Gemma3ForCausalLM(config)
-    randomize(model)
-    model.save_pretrained(folder)
-    byte_tokenizer(config.vocab_size).save(str(folder / "tokenizer.json"))
-    return folder
-
-
-def exported_with_difference(source, out, formats=("fp32",)):
+def difference(source, out):
+    """From transformers, in float32."""
     from edgespec_export.verify import differences
 
-    export_pair(str(source), None, out, target_formats=list(formats))
+    export_pair(str(source), None, out, measure=False)
     exported = read_manifest(out).target
     model = open_model(out, exported, "fp32", min_rows=2)
-    return exported, differences(source, exported, model)["decoder"]
+    return differences(source, exported, model)["decoder"]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_logits_are_those_of_transformers(case, tmp_path):
     source = write_gemma3(tmp_path / "checkpoint", **CASES[case])
-    exported, difference = exported_with_difference(source, tmp_path / "pair")
-    assert difference <= 1e-5
-    assert exported.variants["fp32"].row_invariance.is_row_invariant
+    assert difference(source, tmp_path / "pair") <= 1e-5
+
+
+def test_older_configs_mean_the_same(tmp_path):
+    source = write_gemma3(tmp_path / "checkpoint")
+    config = json.loads((source / "config.json").read_text())
+    del config["rope_parameters"], config["layer_types"]
+    older = {
+        "rope_theta": 3e5,
+        "rope_local_base_freq": 2e3,
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+        "sliding_window_pattern": 2,
+    }
+    (source / "config.json").write_text(json.dumps({**config, **older}))
+    assert difference(source, tmp_path / "pair") <= 1e-5
+
+
+def test_the_names_of_a_running_model_with_vision_mean_the_same(tmp_path):
+    """transformers writes "language_model.model." for what it calls "model.language_model."."""
+    source = write_gemma3(tmp_path / "checkpoint", vision=True)
+    path = source / "model.safetensors"
+    written, running = "language_model.model.", "model.language_model."
+    tensors = load_file(path)
+    assert any(name.startswith(written) for name in tensors)
+    renamed = {
+        name.replace(written, running) if written in name else f"model.{name}": tensor
+        for name, tensor in tensors.items()
+    }
+    save_file(renamed, path, {"format": "pt"})
+    assert difference(source, tmp_path / "pair") <= 1e-5
+
+
+MISTAKES = {
+    "no window": lambda patch: patch.setattr(Gemma3, "_heads_of", lambda self, index: self.heads),
+    "a window one position wider": lambda patch: _widen(patch),
+    "one base for all layers": lambda patch: patch.setattr(
+        Gemma3, "encodings", lambda self, g, p: [_encodings(self, g, p)[0]] * self.layers
+    ),
+}
+_encodings = Gemma3.encodings
+
+
+def _widen(patch):
+    right = attention._in_window
+    patch.setattr(attention, "_in_window", lambda g, p, window: right(g, p, window + 1))
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_with_windows_changes_the_logits(mistake, tmp_path, monkeypatch):
+    MISTAKES[mistake](monkeypatch)
+    source = write_gemma3(tmp_path / "checkpoint")
+    assert difference(source, tmp_path / "pair") > 1e-2
+
+
+# --- number formats -------------------------------------------------------------------------------
+
+EVEN = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96}
+
+
+def test_int8_rotates_the_results_of_norms_after_blocks(tmp_path, monkeypatch):
+    """The rotation alone, with float32 matrices, changes nothing."""
+    from test_hadamard import change_by_rotation
+
+    monkeypatch.setitem(FORMATS, "rotated", RotatedFloat)
+    source = write_gemma3(tmp_path / "checkpoint", **EVEN)
+    assert change_by_rotation(source, tmp_path / "pair") <= 1e-5
+
+
+@pytest.mark.parametrize("cache", ["fp32", "fp16", "int8"])
+def test_number_formats_stay_near_the_model_and_keep_rows_apart(cache, tmp_path):
+    source = write_gemma3(tmp_path / "checkpoint", **EVEN)
+    export_pair(
+        str(source),
+        None,
+        tmp_path / "pair",
+        target_formats=["fp32", "int8", "int4", "int8-groups", "fp16"],
+        cache_formats=[cache],
+        threads=1,
+    )
+    for name, variant in read_manifest(tmp_path / "pair").target.variants.items():
+        assert variant.row_invariance.is_row_invariant, name
+        assert variant.distance is None or variant.distance.kl < 0.05, name
+
+
+# --- configs that are refused ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"final_logit_softcapping": 30.0}, "final_logit_softcapping = 30.0"),
+        ({"attn_logit_softcapping": 50.0}, "attn_logit_softcapping = 50.0"),
+        ({"use_bidirectional_attention": True}, "use_bidirectional_attention = True"),
+        ({"hidden_activation": "silu"}, "hidden_activation = 'silu'"),
+        ({"layer_types": ["full_attention"]}, "layer_types has 1 of 5 layers"),
+        ({"layer_types": 5 * ["chunked_attention"]}, "chunked_attention"),
+        ({"rope_parameters": {"rope_theta": 1e4}}, r"rope_parameters has \['rope_theta'\]"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
+        ({"twist": 2}, "twist = 2"),
+        ({"sliding_window": 0}, "sliding_window is 0"),
+    ],
+)
+def test_a_config_that_is_not_understood_is_refused_by_name(settings, named):
+    values = {"model_type": "gemma3_text", **SIZES, **settings}
+    with pytest.raises(EdgespecError, match=named):
+        family_of(values, "model")
+    with pytest.raises(EdgespecError, match=named):
+        family_of({"model_type": "gemma3", "text_config": values}, "model")
+
+
+def test_a_config_with_vision_and_unknown_keys_is_refused_by_name():
+    with pytest.raises(EdgespecError, match="audio_config"):
+        family_of({"model_type": "gemma3", "text_config": SIZES, "audio_config": {"a": 1}}, "model")

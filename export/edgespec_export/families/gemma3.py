@@ -88,7 +88,13 @@ class Gemma3(DecoderOnly):
         config.must_be("use_bidirectional_attention", False)
         config.must_be("attn_logit_softcapping")
         config.must_be("final_logit_softcapping")
-        config.refuse_the_rest(harmless={"intermediate_size", "cache_implementation"})
+        config.refuse_the_rest(
+            harmless={
+                "intermediate_size",  # the matrices themselves have it
+                "_sliding_window_pattern",  # a remark: transformers reads it without the _
+                "cache_implementation",
+            }
+        )
         return shape
 
     def view(self, weights: Weights) -> Weights:
@@ -167,7 +173,6 @@ def _text_values(values: dict[str, Any], label: str) -> dict[str, Any]:
 def _kinds(config: Config, layers: int) -> tuple[str, ...]:
     """The kind of each layer: a list, or every n-th is global."""
     pattern = config.count("sliding_window_pattern", DEFAULT_PATTERN)
-    pattern = config.count("_sliding_window_pattern", pattern)
     by_pattern = [GLOBAL if index % pattern == 0 else WINDOWED for index in range(1, layers + 1)]
     kinds = tuple(config.get("layer_types", by_pattern))
     if len(kinds) != layers or not set(kinds) <= set(BASES):
