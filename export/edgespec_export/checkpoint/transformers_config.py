@@ -29,5 +29,7 @@ def transformers_config(source: Path) -> PretrainedConfig:
     if source.is_file():
         scaling = gguf_config(read_gguf_header(source))["rope_scaling"]
         if isinstance(scaling, dict):
-            config.rope_parameters = {**config.rope_parameters, **scaling}
+            # Where each kind of layer has its own positions, only those of full attention scale.
+            rope = config.rope_parameters.get("full_attention", config.rope_parameters)
+            rope.update(scaling)
     return config

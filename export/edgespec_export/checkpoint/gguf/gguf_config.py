@@ -11,7 +11,12 @@ from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
 __all__ = ["gguf_config"]
 
-_CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+_CLASSES = {
+    "llama": "LlamaForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "gemma3": "Gemma3ForCausalLM",
+}
 
 _COUNTS = {
     "attention.head_count": "num_attention_heads",
@@ -20,6 +25,8 @@ _COUNTS = {
     "embedding_length": "hidden_size",
     "feed_forward_length": "intermediate_size",
 }
+
+_GEMMA3_27B_LAYERS = 62  # its scores have another scale, which files do not state
 
 # Keys that are read below or change nothing. Any other key might change the model: it is refused.
 _KNOWN = {
@@ -43,7 +50,7 @@ _KNOWN = {
 
 
 def gguf_config(header: GgufHeader) -> JsonObject:
-    """The config a family reads: `model_type` llama, qwen2 or qwen3 and its sizes.
+    """The config a family reads: `model_type` llama, qwen2, qwen3 or gemma3_text and its sizes.
 
     Mistral's GGUF files say llama and are read as such: without the sliding window the two models
     are the same.
@@ -60,7 +67,7 @@ def gguf_config(header: GgufHeader) -> JsonObject:
     counts = {name: _count(header, f"{arch}.{key}") for key, name in _COUNTS.items()}
     heads = _heads(header, arch, counts["num_attention_heads"], counts["hidden_size"])
     theta = _number(header, f"{arch}.rope.freq_base", 10000.0)
-    return {
+    config: JsonObject = {
         "model_type": arch,
         "architectures": [_CLASSES[arch]],
         **counts,
@@ -74,12 +81,32 @@ def gguf_config(header: GgufHeader) -> JsonObject:
         "tie_word_embeddings": "output.weight" not in header.tensors,
         "vocab_size": _vocab_size(header),
     }
+    return {**config, **_of_gemma3(header, config)} if arch == "gemma3" else config
+
+
+def _of_gemma3(header: GgufHeader, config: JsonObject) -> JsonObject:
+    """Keys of a Gemma 3 that others do not have, with the values that llama.cpp has for it."""
+    heads, width, size = (
+        config[key] for key in ("num_attention_heads", "hidden_size", "head_dim")
+    )
+    assert isinstance(heads, int)
+    assert isinstance(width, int)
+    of_27b = config["num_hidden_layers"] == _GEMMA3_27B_LAYERS
+    return {
+        "model_type": "gemma3_text",
+        "hidden_act": None,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "query_pre_attn_scalar": width // heads if of_27b else size,
+        "rope_local_base_freq": 10000.0,
+        "sliding_window": _count(header, "gemma3.attention.sliding_window"),
+        "sliding_window_pattern": 6,
+    }
 
 
 def _refuse_unknown(header: GgufHeader, arch: str) -> None:
     prefix = f"{arch}."
     keys = {key.removeprefix(prefix) for key in header.metadata if key.startswith(prefix)}
-    unknown = sorted(keys - _KNOWN)
+    unknown = sorted(keys - _KNOWN - ({"attention.sliding_window"} if arch == "gemma3" else set()))
     if unknown:
         raise EdgespecError(f"{header.path}: {shortened(prefix + unknown[0])} is not known")
     if header.metadata.get(f"{prefix}expert_count"):

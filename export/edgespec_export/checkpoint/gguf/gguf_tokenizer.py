@@ -1,4 +1,4 @@
-"""A byte-level BPE tokenizer from a GGUF file's metadata."""
+"""A byte-level BPE or a SentencePiece tokenizer from a GGUF file's metadata."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from tokenizers.processors import TemplateProcessing
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_pretokenizers import PRE_TOKENIZERS, Rules, byte_level
+from edgespec_export.checkpoint.gguf.gguf_sentencepiece import SPACE, sentencepiece_parts
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
 __all__ = ["check_vocabulary", "control_tokens", "gguf_tokenizer"]
 
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
+_SENTENCEPIECE = Rules(steps=(), adds_bos=True)
 _WAY_OUT = "put the model's tokenizer.json into the folder of the GGUF file"
 
 
@@ -26,14 +28,19 @@ def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
             whose parts do not fit together.
     """
     model, pre = (header.metadata.get(f"tokenizer.ggml.{key}") for key in ("model", "pre"))
-    if model != "gpt2" or not isinstance(pre, str) or pre not in PRE_TOKENIZERS:
+    if model == "llama" and header.metadata.get("tokenizer.ggml.add_space_prefix") is False:
+        rules, parts = _SENTENCEPIECE, _sentencepiece(header)
+    elif model == "gpt2" and isinstance(pre, str) and pre in PRE_TOKENIZERS:
+        rules = PRE_TOKENIZERS[pre]
+        parts = _byte_level_bpe(header, rules)
+    else:
         raise EdgespecError(
             f"{header.path}: tokenizer {shortened(model)} with pre-tokenizer {shortened(pre)} is "
-            f"not known (known: 'gpt2' with {', '.join(PRE_TOKENIZERS)}): {_WAY_OUT}"
+            f"not known (known: 'gpt2' with {', '.join(PRE_TOKENIZERS)}, and 'llama' without a "
+            f"space before texts): {_WAY_OUT}"
         )
-    rules = PRE_TOKENIZERS[pre]
     try:
-        tokenizer = Tokenizer.from_str(json.dumps(_as_json(header, rules)))
+        tokenizer = Tokenizer.from_str(json.dumps({"version": "1.0", **parts}))
     except EdgespecError:
         raise
     except Exception as error:  # the library raises bare Exceptions
@@ -64,11 +71,10 @@ def check_vocabulary(header: GgufHeader, tokenizer: Tokenizer, where: str) -> No
             )
 
 
-def _as_json(header: GgufHeader, rules: Rules) -> JsonObject:
-    """The `tokenizer.json` that a GGUF file describes."""
+def _byte_level_bpe(header: GgufHeader, rules: Rules) -> JsonObject:
+    """The parts of the `tokenizer.json` that a GGUF file describes."""
     tokens = _tokens(header)
     return {
-        "version": "1.0",
         "added_tokens": [
             _added(index, token, special=kind == _CONTROL)
             for index, token, kind in tokens
@@ -87,9 +93,48 @@ def _as_json(header: GgufHeader, rules: Rules) -> JsonObject:
     }
 
 
-def _added(index: int, token: str, *, special: bool) -> JsonObject:
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    return {"id": index, "content": token, "special": special, **flags}
+def _sentencepiece(header: GgufHeader) -> JsonObject:
+    """The same for a file with scores instead of merges.
+
+    Tokens that a user defined are found before any others, also those of several spaces, which the
+    file spells as spaces.
+    """
+    tokens = _tokens(header)
+    scores = [score for score in _list(header, "scores") if isinstance(score, int | float)]
+    if len(scores) != len(tokens):
+        raise EdgespecError(f"{header.path}: lacks the scores of its {len(tokens)} tokens")
+    pieces = {
+        token.replace(" ", SPACE) if kind == _USER_DEFINED else token: (index, kind)
+        for index, token, kind in tokens
+    }
+    unknown = header.metadata.get("tokenizer.ggml.unknown_token_id")
+    return {
+        "added_tokens": [
+            _added(index, piece, special=kind == _CONTROL, normalized=kind == _USER_DEFINED)
+            for piece, (index, kind) in pieces.items()
+            if kind in (_CONTROL, _USER_DEFINED)
+        ],
+        **sentencepiece_parts(
+            {piece: index for piece, (index, _) in pieces.items()},
+            {
+                piece: scores[index]
+                for piece, (index, kind) in pieces.items()
+                if kind == _NORMAL
+            },
+            next((piece for piece, (index, _) in pieces.items() if index == unknown), None),
+        ),
+    }
+
+
+def _added(index: int, token: str, *, special: bool, normalized: bool = False) -> JsonObject:
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+    return {
+        "id": index,
+        "content": token,
+        "special": special,
+        "normalized": normalized,
+        **flags,
+    }
 
 
 def _add_ends(tokenizer: Tokenizer, header: GgufHeader, rules: Rules) -> None:

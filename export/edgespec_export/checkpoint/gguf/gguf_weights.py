@@ -34,6 +34,13 @@ _LAYER = {
     "ffn_norm": "post_attention_layernorm",
     "ffn_up": "mlp.up_proj",
 }
+# Where Gemma 3's names differ: it has norms before and after each block.
+_GEMMA3_LAYER = {
+    **_LAYER,
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_attention_norm": "post_attention_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
 _IN_LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
 _STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
 
@@ -43,7 +50,7 @@ class GgufWeights:
 
     llama.cpp applies RoPE to neighbouring pairs of a head, Hugging Face to its two halves. So
     llama.cpp's converter reorders the rows of the query and key matrices of architecture "llama".
-    `read` restores the order.
+    `read` restores the order. The converter also adds 1 to the norms of Gemma 3; `read` subtracts it.
     """
 
     def __init__(self, header: GgufHeader, heads: Mapping[str, int]) -> None:
@@ -58,8 +65,10 @@ class GgufWeights:
         """
         self._header = header
         self._heads = heads
+        self._is_gemma3 = header.metadata.get("general.architecture") == "gemma3"
+        in_layer = _GEMMA3_LAYER if self._is_gemma3 else _LAYER
         self._stored_names = {
-            _hugging_face_name(header, name): name
+            _hugging_face_name(header, name, in_layer): name
             for name in header.tensors
             if name != ROPE_FACTORS
         }
@@ -79,6 +88,8 @@ class GgufWeights:
             EdgespecError: no such tensor, or a quantization that gguf cannot dequantize.
         """
         values = self._values(self._stored_name(name))
+        if self._is_gemma3 and name.endswith("norm.weight"):
+            return values.astype(np.float32) - np.float32(1)
         heads = self._heads.get(name.split(".")[-2])
         if heads is None:
             return values
@@ -112,13 +123,13 @@ class GgufWeights:
         return self._stored_names[name]
 
 
-def _hugging_face_name(header: GgufHeader, name: str) -> str:
+def _hugging_face_name(header: GgufHeader, name: str, in_layer: Mapping[str, str]) -> str:
     if name in _MODEL:
         return _MODEL[name]
     match = _IN_LAYER.fullmatch(name)
-    if match is None or match[2] not in _LAYER:
+    if match is None or match[2] not in in_layer:
         raise EdgespecError(f"{header.path}: tensor {shortened(name)} is not known")
-    return f"model.layers.{match[1]}.{_LAYER[match[2]]}.{match[3]}"
+    return f"model.layers.{match[1]}.{in_layer[match[2]]}.{match[3]}"
 
 
 def _unpermuted(values: Tensor, heads: int) -> Tensor:
