@@ -16,9 +16,17 @@ class RotatedFloat(FullPrecision):
 
     transform_checkpoint = Int8.transform_checkpoint
     unrotated = Int8.unrotated
-    post_norm = Int8.post_norm
+
+    def normed_linears(self, g, x, norm, linears):
+        if not self.rotates_norms:
+            return super().normed_linears(g, x, norm, linears)
+        (width,) = g.weights.shape(norm.weight)
+        rows = rotated_rows(g, norm.emit(g, x), width, INNER_BLOCK)
+        return [self.linear(g, rows, linear) for linear in linears]
 
     def head(self, g, x, name, norm, factor=1.0):
+        if self.rotates_norms:
+            return super().head(g, x, name, norm, factor)
         (width,) = g.weights.shape(norm.weight)
         rows = norm.emit(g, rotated_rows(g, x, width, STREAM_BLOCK))
         rows = g.op.Mul(rotated_rows(g, rows, width, STREAM_BLOCK), g.constant(factor, np.float32))

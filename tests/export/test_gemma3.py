@@ -119,7 +119,7 @@ def test_a_mistake_with_windows_changes_the_logits(mistake, tmp_path, monkeypatc
 EVEN = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96}
 
 
-def test_int8_rotates_the_results_of_norms_after_blocks(tmp_path, monkeypatch):
+def test_int8_rotates_norms_where_the_stream_cannot_be_rotated(tmp_path, monkeypatch):
     """The rotation alone, with float32 matrices, changes nothing."""
     from test_hadamard import change_by_rotation
 

@@ -85,7 +85,7 @@ class Block(ABC):
             (inputs,) = call.number_format.normed_linears(g, x, self.norm, [self.reads])
             added = self._added(g, inputs, call)
             if self.post_norm is not None:
-                added = call.number_format.post_norm(g, added, self.post_norm)
+                added = self.post_norm.emit(g, added)
             return g.op.Add(x, added)
 
     @abstractmethod

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import Norm, RmsNorm
+from edgespec_export.components.norm import Norm
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.onnx_graph.graph import Graph
 
@@ -54,10 +54,6 @@ class NumberFormat(ABC):
         """`linear` for the one matrix after the feed-forward's activation."""
         (y,) = self.linear(g, x, linear)
         return y
-
-    def post_norm(self, g: Graph, x: ir.Value, norm: RmsNorm) -> ir.Value:
-        """The norm of a block's result [m, width], which is added to the residual stream."""
-        return norm.emit(g, x)
 
     def unrotated(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
         """The residual stream [m, width] as the checkpoint's own model has it."""

@@ -121,8 +121,15 @@ class Family(ABC):
 
     @property
     def is_rotatable(self) -> bool:
-        """Whether formats may rotate the residual stream: RMS norms commute with a rotation."""
-        return all(isinstance(block.norm, RmsNorm) for block in self.blocks())
+        """Whether formats may rotate the residual stream: RMS norms commute with a rotation.
+
+        If a block's result has a norm, its readers' norms have to stay as well: such models have
+        outliers in the stream that only the weights of these norms make small
+        (docs/decisions/0028-windows.md).
+        """
+        return all(
+            isinstance(block.norm, RmsNorm) and block.post_norm is None for block in self.blocks()
+        )
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Names and shapes of tensors that show whether a config belongs to its checkpoint."""
@@ -141,12 +148,15 @@ class Family(ABC):
             for name in block.writes.weights
         )
         if not self.is_rotatable:
-            return ResidualStream(frozenset(), {}, frozenset(), down_projs)
+            normed = frozenset(
+                name
+                for block in blocks
+                if isinstance(block.norm, RmsNorm)
+                for name in block.reads.weights
+            )
+            return ResidualStream(frozenset(), {}, frozenset(), down_projs, normed)
         readers = {name: block.norm.weight for block in blocks for name in block.reads.weights}
         writers = frozenset(
-            name
-            for block in blocks
-            if block.post_norm is None
-            for name in (*block.writes.weights, *block.writes.biases)
+            name for block in blocks for name in (*block.writes.weights, *block.writes.biases)
         )
         return ResidualStream(frozenset(self.tables), readers, writers, down_projs)

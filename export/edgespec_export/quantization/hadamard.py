@@ -44,7 +44,7 @@ class RotatedWeights:
             tensor = rotated(tensor.astype(np.float32, copy=False) * norm, STREAM_BLOCK)
         elif name in stream.tables:
             tensor = rotated(tensor, STREAM_BLOCK)
-        if name in stream.down_projs:
+        if name in stream.down_projs or name in stream.normed:
             tensor = rotated(tensor, INNER_BLOCK)
         if name in stream.writers:
             tensor = _rotated_outputs(tensor)

@@ -32,6 +32,7 @@ from edgespec_export.quantization.int8_tables import (
     int8_matrix,
     int8_table,
     rotated_rows,
+    rotated_table,
 )
 from edgespec_export.quantization.side_by_side import add_biases, split_outputs
 
@@ -43,7 +44,8 @@ class Int8(NumberFormat):
 
     Each row has its own scale; the rows of an RMS norm have one scale for all, which is known at
     export. Matrices with the same input are one product (operators/int8_ops.py). hadamard.py says
-    what is rotated and why; the graph rotates where the weights cannot.
+    what is rotated and why; the graph rotates where the weights cannot. Where the residual stream
+    may not be rotated, it rotates each norm.
     """
 
     has_block_operators = True
@@ -53,10 +55,16 @@ class Int8(NumberFormat):
     # √(width / block) after the rotation.
     RANGE = 4
 
+    rotates_norms = False  # at every call, as the stream is not rotated
+
     def transform_checkpoint(self, weights: Weights, stream: ResidualStream) -> Weights:
+        self.rotates_norms = bool(stream.normed)
         return RotatedWeights(weights, stream)
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
+        if self.rotates_norms:
+            (rows,) = g.call(INT8_EMBEDDING, tokens, *rotated_table(g, name))
+            return rotated_rows(g, rows, g.weights.shape(name)[1], STREAM_BLOCK)
         (rows,) = g.call(INT8_EMBEDDING, tokens, *int8_table(g, name, g.weights.checkpoint_tensor))
         return rows
 
@@ -68,6 +76,12 @@ class Int8(NumberFormat):
         self, g: Graph, x: ir.Value, norm: Norm, linears: Sequence[Linear]
     ) -> list[Sequence[ir.Value]]:
         """The norm is part of each product, unless an outlier of its rows could exceed `RANGE`."""
+        if self.rotates_norms:
+            normed = norm.emit(g, x)
+            return [
+                split_outputs(g, self._rotated_product(g, normed, linear), linear)
+                for linear in linears
+            ]
         (width,) = g.weights.shape(norm.weight)
         if not isinstance(norm, RmsNorm) or width > self.RANGE**2 * block_size(width, STREAM_BLOCK):
             return super().normed_linears(g, x, norm, linears)
@@ -87,25 +101,24 @@ class Int8(NumberFormat):
         return split_outputs(g, add_biases(g, y, linear), linear)
 
     def down_proj(self, g: Graph, x: ir.Value, linear: Linear) -> ir.Value:
+        return self._rotated_product(g, x, linear)
+
+    def _rotated_product(self, g: Graph, x: ir.Value, linear: Linear) -> ir.Value:
         """The graph rotates x. An odd width has no Hadamard matrix: x is then not rotated."""
-        (name,) = linear.weights
-        width = g.weights.shape(name)[1]
+        width = g.weights.shape(linear.weights[0])[1]
         size = block_size(width, INNER_BLOCK)
         if size == 1:
-            return super().down_proj(g, x, linear)
+            (y,) = g.call(INT8_MATMUL, x, *int8_matrix(g, linear.weights))
+            return add_biases(g, y, linear)
         (y,) = g.call(
             HADAMARD_INT8_MATMUL,
             x,
             g.constant(hadamard(size), np.float32),
-            *int8_matrix(g, [name]),
+            *int8_matrix(g, linear.weights),
             blocks=[-1, size],
             rows=[-1, width],
         )
         return add_biases(g, y, linear)
-
-    def post_norm(self, g: Graph, x: ir.Value, norm: RmsNorm) -> ir.Value:
-        """The graph rotates the norm's result: no matrix that could be rotated comes after it."""
-        return rotated_rows(g, norm.emit(g, x), g.weights.shape(norm.weight)[0], STREAM_BLOCK)
 
     def unrotated(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
         return rotated_rows(g, x, width, STREAM_BLOCK)
@@ -113,5 +126,8 @@ class Int8(NumberFormat):
     def head(self, g: Graph, x: ir.Value, name: str, norm: Norm, factor: float = 1.0) -> ir.Value:
         if not isinstance(norm, RmsNorm):
             return int8_head_without_norm(g, norm.emit(g, x), name, factor)
+        if self.rotates_norms:
+            rows = rotated_rows(g, x, g.weights.shape(name)[1], STREAM_BLOCK)
+            return int8_head(g, rows, rotated_table(g, name), norm, factor)
         table = int8_table(g, name, g.weights.checkpoint_tensor)
         return int8_head(g, x, table, norm, factor)

@@ -13,10 +13,17 @@ from edgespec.artifact import graph_io
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.int8_ops import HADAMARD_ROTATION, INT8_HEAD, INT8_MATMUL
-from edgespec_export.quantization.hadamard import STREAM_BLOCK, block_size, hadamard
+from edgespec_export.quantization.hadamard import STREAM_BLOCK, block_size, hadamard, rotated
 from edgespec_export.quantization.rounding import per_row, side_by_side
 
-__all__ = ["int8_head", "int8_head_without_norm", "int8_matrix", "int8_table", "rotated_rows"]
+__all__ = [
+    "int8_head",
+    "int8_head_without_norm",
+    "int8_matrix",
+    "int8_table",
+    "rotated_rows",
+    "rotated_table",
+]
 
 Table = tuple[ir.Value, ir.Value]
 
@@ -27,6 +34,13 @@ def int8_table(g: Graph, name: str, read: Callable[[str], npt.NDArray[np.float32
     quantized = cache(lambda: per_row(read(name)))
     table = g.stored(f"{name}.int8", lambda: quantized()[0])
     return table, g.stored(f"{name}.scale", lambda: quantized()[1])
+
+
+def rotated_table(g: Graph, name: str) -> Table:
+    """`int8_table` of a checkpoint whose residual stream is not rotated."""
+    return int8_table(
+        g, name, lambda name: rotated(g.weights.checkpoint_tensor(name), STREAM_BLOCK)
+    )
 
 
 def int8_head(g: Graph, x: ir.Value, table: Table, norm: RmsNorm, factor: float = 1.0) -> ir.Value:
