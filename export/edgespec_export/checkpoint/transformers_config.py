@@ -18,18 +18,19 @@ def from_pretrained_arguments(source: Path) -> tuple[Path, dict[str, str]]:
 
 
 def transformers_config(source: Path) -> PretrainedConfig:
-    """The config of a checkpoint folder or a GGUF file, with the GGUF file's rope scaling.
+    """The config of a checkpoint folder or a GGUF file, with what transformers does not read.
 
     transformers reads neither the keys of linear scaling nor the factors of Llama 3.1
-    (`rope_freqs.weight`) from a GGUF file, so it would compute another model. `gguf_rope` reads
-    both.
+    (`rope_freqs.weight`) from a GGUF file, nor the scale of Gemma 3's scores, so it would compute
+    another model. `gguf_config` has them.
     """
     path, options = from_pretrained_arguments(source)
     config: PretrainedConfig = AutoConfig.from_pretrained(path, **options)
     if source.is_file():
-        scaling = gguf_config(read_gguf_header(source))["rope_scaling"]
-        if isinstance(scaling, dict):
+        ours = gguf_config(read_gguf_header(source))
+        if isinstance(scaling := ours["rope_scaling"], dict):
             # Where each kind of layer has its own positions, only those of full attention scale.
-            rope = config.rope_parameters.get("full_attention", config.rope_parameters)
-            rope.update(scaling)
+            config.rope_parameters.get("full_attention", config.rope_parameters).update(scaling)
+        if "query_pre_attn_scalar" in ours:
+            config.query_pre_attn_scalar = ours["query_pre_attn_scalar"]
     return config
