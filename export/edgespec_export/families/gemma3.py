@@ -191,12 +191,14 @@ def _frequencies(config: Config, size: int, label: str) -> dict[str, npt.NDArray
     for kind, (key, default) in BASES.items():
         base = config.number(key, default)
         settings = {"rope_theta": base, **(newer.get(kind) or {}), **scaling.get(kind, {})}
-        frequencies[kind] = inverse_frequencies(Config({"rope_parameters": settings}, label), size, label)
+        frequencies[kind] = inverse_frequencies(
+            Config({"rope_parameters": settings}, label), size, label
+        )
     return frequencies
 
 
 class _TextWeights:
-    """The tensors of the text model by the names they have without a vision tower; norms are 1 + w."""
+    """The tensors by the names that they have without a vision tower; norms are 1 + w."""
 
     _PREFIX = re.compile(r"(language_model\.model|model\.language_model)\.")
 

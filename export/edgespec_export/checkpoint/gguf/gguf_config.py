@@ -86,9 +86,7 @@ def gguf_config(header: GgufHeader) -> JsonObject:
 
 def _of_gemma3(header: GgufHeader, config: JsonObject) -> JsonObject:
     """Keys of a Gemma 3 that others do not have, with the values that llama.cpp has for it."""
-    heads, width, size = (
-        config[key] for key in ("num_attention_heads", "hidden_size", "head_dim")
-    )
+    heads, width, size = (config[key] for key in ("num_attention_heads", "hidden_size", "head_dim"))
     assert isinstance(heads, int)
     assert isinstance(width, int)
     of_27b = config["num_hidden_layers"] == _GEMMA3_27B_LAYERS

@@ -116,11 +116,7 @@ def _sentencepiece(header: GgufHeader) -> JsonObject:
         ],
         **sentencepiece_parts(
             {piece: index for piece, (index, _) in pieces.items()},
-            {
-                piece: scores[index]
-                for piece, (index, kind) in pieces.items()
-                if kind == _NORMAL
-            },
+            {piece: scores[index] for piece, (index, kind) in pieces.items() if kind == _NORMAL},
             next((piece for piece, (index, _) in pieces.items() if index == unknown), None),
         ),
     }

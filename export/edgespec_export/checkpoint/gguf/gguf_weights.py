@@ -50,7 +50,8 @@ class GgufWeights:
 
     llama.cpp applies RoPE to neighbouring pairs of a head, Hugging Face to its two halves. So
     llama.cpp's converter reorders the rows of the query and key matrices of architecture "llama".
-    `read` restores the order. The converter also adds 1 to the norms of Gemma 3; `read` subtracts it.
+    `read` restores the order. The converter also adds 1 to the norms of Gemma 3, and `read` subtracts
+    it.
     """
 
     def __init__(self, header: GgufHeader, heads: Mapping[str, int]) -> None:
