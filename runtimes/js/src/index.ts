@@ -1,0 +1,10 @@
+export * from "./errors.js";
+export type { Candidate, CandidateModel, Model, Range, Rows } from "./core/model.js";
+export type { Drafter, Proposal } from "./core/draft.js";
+export { Distribution, oneHot, type Processor } from "./core/distribution.js";
+export { Costs } from "./core/cost-model.js";
+export { Seeded, type Randomness } from "./core/randomness.js";
+export type { Folder, Host, Progress, Session, TensorData, TensorType, VerdictStore, Watch } from "./host.js";
+export type { FileRecord, RowInvariance } from "./pair/manifest.js";
+export type { GenerationOptions, LoadOptions, Message, PromptInput, DrafterName } from "./pair/options.js";
+export type { Chunk, FinishReason, Generation, Settings, Stats } from "./pair/generation.js";
