@@ -162,6 +162,14 @@ export class NotRowInvariantError extends EdgespecError {
   }
 }
 
+/** An error of a runtime as one of this package; others of this package stay as they are. */
+export function asRuntimeError(what: string, error: unknown): EdgespecError {
+  if (error instanceof EdgespecError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  if (/out of memory|bad_alloc|allocation failed|array buffer allocation/i.test(message)) return new OutOfMemoryError(what, error);
+  return new RuntimeError(what, error);
+}
+
 /** A value in a message, cut where it is long. */
 export function shortened(value: unknown): string {
   const text = typeof value === "string" ? JSON.stringify(value) : typeof value === "object" ? (JSON.stringify(value) ?? String(value)) : String(value);

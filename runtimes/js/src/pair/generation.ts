@@ -1,5 +1,7 @@
 // What a generation gives: chunks as they come, and the result.
 
+import type { RuleName } from "../core/verification.js";
+
 /** A token as it is emitted. */
 export interface Chunk {
   /** Its id; null in a last chunk that only releases text held back. */
@@ -40,7 +42,7 @@ export interface Settings {
   /** Name of the drafter, "none", or "own". */
   readonly draft: string;
   readonly gamma: number | "auto" | null;
-  readonly rule: "token" | "block" | null;
+  readonly rule: RuleName | null;
 }
 
 export type FinishReason = "eos" | "stop" | "max_tokens" | "capacity";
@@ -61,4 +63,19 @@ export interface Generation {
   stats: Stats;
   /** One for each token, when asked for. */
   logprobs: number[];
+}
+
+export function newStats(): Stats {
+  return {
+    tokens: 0,
+    targetCalls: 0,
+    drafted: 0,
+    accepted: 0,
+    evaluated: 0,
+    seconds: 0,
+    firstTokenSeconds: 0,
+    firstTokens: 0,
+    targetSeconds: 0,
+    draftSeconds: 0,
+  };
 }

@@ -3,6 +3,8 @@
 import type { Watch } from "../host.js";
 import type { Drafter } from "../core/draft.js";
 import type { Costs } from "../core/cost-model.js";
+import type { RuleName } from "../core/verification.js";
+import type { DrafterName } from "../drafters/registry.js";
 
 /** How a pair is opened. */
 export interface LoadOptions extends Watch {
@@ -39,7 +41,7 @@ export interface GenerationOptions {
    */
   readonly draft?: boolean | DrafterName | Drafter;
   /** Both are exact. The block rule by default, or the token rule where it gains nothing. */
-  readonly rule?: "token" | "block";
+  readonly rule?: RuleName;
   /** Strings that end the text and are not part of it. */
   readonly stop?: string | readonly string[];
   /** Go on after an end-of-text token. */
@@ -51,8 +53,6 @@ export interface GenerationOptions {
   /** Ends the generation with `AbortedError`. */
   readonly signal?: AbortSignal;
 }
-
-export type DrafterName = "lookup" | "model" | "both";
 
 /** A message of a conversation. */
 export interface Message {
