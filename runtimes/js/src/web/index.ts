@@ -11,7 +11,6 @@ import { webHost } from "./host.js";
 import { KeptFiles } from "./kept-files.js";
 import { type RuntimeOptions, startRuntime } from "./runtime.js";
 
-export * from "../index.js";
 export type { Provider, RuntimeOptions } from "./runtime.js";
 
 /** How a pair is opened in a browser. */
