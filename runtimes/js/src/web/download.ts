@@ -3,9 +3,7 @@
 import { AbortedError, FileChangedError, FileMissingError, OfflineError } from "../errors.js";
 import type { FileRecord } from "../pair/manifest.js";
 import { checkDigest } from "./digest.js";
-import type { KeptFiles } from "./kept-files.js";
-
-const PIECE = 4 * 1024 * 1024;
+import { type KeptFiles, PIECE } from "./kept-files.js";
 
 /**
  * Makes sure that a file is kept, and whole.
@@ -70,8 +68,8 @@ async function addPieces(
     }
     onBytes(chunk.length);
   }
+  if (end + filled !== file.bytes) throw new OfflineError(url, `it ended after ${end + filled} of ${file.bytes} bytes`);
   if (filled > 0) await keep();
-  if (end !== file.bytes) throw new OfflineError(url, `it ended after ${end} of ${file.bytes} bytes`);
 }
 
 /** @param start bytes that are here already. */

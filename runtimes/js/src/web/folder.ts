@@ -43,9 +43,17 @@ export class RemoteFolder extends WebFolder {
   async read(file: string, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     if (file === MANIFEST) return this.#manifest(signal);
     const record = this.records.get(file);
-    const kept = record && (await this.#kept.content(record));
-    if (kept) return kept;
+    if (record !== undefined) return (await this.#kept.content(record)) ?? this.#again(file, record, signal);
     return new Uint8Array(await (await request(this.#url(file), 0, signal)).arrayBuffer());
+  }
+
+  // The browser dropped a piece after the file was whole.
+  async #again(file: string, record: FileRecord, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+    await this.#kept.drop(record);
+    await download(this.#url(file), record, this.#kept, () => undefined, signal);
+    const content = await this.#kept.content(record);
+    if (content === null) throw new QuotaError(record.bytes, await this.#kept.room());
+    return content;
   }
 
   async prepare(files: ReadonlyMap<string, FileRecord>, { onProgress, signal }: Watch): Promise<void> {

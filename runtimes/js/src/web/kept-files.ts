@@ -9,6 +9,8 @@ import { QuotaError } from "../errors.js";
 import type { FileRecord } from "../pair/manifest.js";
 
 const CACHE = "edgespec-files";
+/** Bytes of each piece of a file but its last. */
+export const PIECE = 4 * 1024 * 1024;
 
 /** Pieces of files, by digest. Where the browser keeps nothing (no secure context), memory does. */
 export class KeptFiles {
@@ -72,9 +74,9 @@ export class KeptFiles {
   }
 
   /** Drops a file, whole or not. */
-  async drop({ sha256 }: FileRecord): Promise<void> {
+  async drop({ sha256, bytes }: FileRecord): Promise<void> {
     await this.remove(`${sha256}/whole`);
-    for (let piece = 0; await this.remove(`${sha256}/${piece}`); piece++);
+    for (let piece = 0; piece * PIECE < bytes; piece++) await this.remove(`${sha256}/${piece}`);
   }
 
   /** @throws QuotaError: there is no room. */
