@@ -2,17 +2,22 @@
 
 /** Every error of this package is one of these. */
 export class EdgespecError extends Error {
+  override readonly name: string = "EdgespecError";
+
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });
-    this.name = new.target.name;
   }
 }
 
 /** An argument is out of its range. */
-export class UsageError extends EdgespecError {}
+export class UsageError extends EdgespecError {
+  override readonly name: string = "UsageError";
+}
 
 /** The prompt does not fit the cache. */
 export class PromptTooLongError extends UsageError {
+  override readonly name: string = "PromptTooLongError";
+
   constructor(
     readonly tokens: number,
     readonly capacity: number,
@@ -23,6 +28,8 @@ export class PromptTooLongError extends UsageError {
 
 /** A second text was begun while one is being generated: the caches hold one. */
 export class BusyError extends UsageError {
+  override readonly name: string = "BusyError";
+
   constructor() {
     super("this pair is generating another text, and makes one at a time; finish or close that stream first, or load the pair twice");
   }
@@ -30,6 +37,8 @@ export class BusyError extends UsageError {
 
 /** The pair was disposed of. */
 export class DisposedError extends UsageError {
+  override readonly name: string = "DisposedError";
+
   constructor() {
     super("this pair was disposed of; load it again");
   }
@@ -37,14 +46,17 @@ export class DisposedError extends UsageError {
 
 /** A signal aborted the loading or the generation. Its name is that of the platform's own error. */
 export class AbortedError extends EdgespecError {
+  override readonly name: string = "AbortError";
+
   constructor(signal?: AbortSignal) {
     super("it was aborted by its signal; begin again when you want it", signal?.reason);
-    this.name = "AbortError";
   }
 }
 
 /** The folder is not a pair. */
 export class NotAPairError extends EdgespecError {
+  override readonly name: string = "NotAPairError";
+
   constructor(folder: string, cause?: unknown) {
     super(`${folder} has no edgespec.json, so it is not an exported pair; make one with: edgespec export TARGET DRAFT -o DIR`, cause);
   }
@@ -52,6 +64,8 @@ export class NotAPairError extends EdgespecError {
 
 /** The folder has another version of the format. */
 export class FolderVersionError extends EdgespecError {
+  override readonly name: string = "FolderVersionError";
+
   constructor(
     readonly folder: string,
     readonly version: unknown,
@@ -63,6 +77,8 @@ export class FolderVersionError extends EdgespecError {
 
 /** The manifest, or a table, is damaged or was changed. */
 export class DamagedError extends EdgespecError {
+  override readonly name: string = "DamagedError";
+
   constructor(file: string, what: string, cause?: unknown) {
     super(`${file} is damaged (${what}); export or copy the pair again`, cause);
   }
@@ -70,6 +86,8 @@ export class DamagedError extends EdgespecError {
 
 /** A file that the manifest names is not there. */
 export class FileMissingError extends EdgespecError {
+  override readonly name: string = "FileMissingError";
+
   constructor(
     readonly file: string,
     cause?: unknown,
@@ -80,6 +98,8 @@ export class FileMissingError extends EdgespecError {
 
 /** A file is not the one that was exported. */
 export class FileChangedError extends EdgespecError {
+  override readonly name: string = "FileChangedError";
+
   constructor(
     readonly file: string,
     what: string,
@@ -90,6 +110,8 @@ export class FileChangedError extends EdgespecError {
 
 /** A file cannot be reached: no network, or the server refuses. */
 export class OfflineError extends EdgespecError {
+  override readonly name: string = "OfflineError";
+
   constructor(
     readonly url: string,
     what: string,
@@ -101,6 +123,8 @@ export class OfflineError extends EdgespecError {
 
 /** The browser gives this site no more room to keep files. */
 export class QuotaError extends EdgespecError {
+  override readonly name: string = "QuotaError";
+
   constructor(
     readonly bytes: number,
     readonly available: number,
@@ -112,13 +136,26 @@ export class QuotaError extends EdgespecError {
 
 /** There is no memory for the weights or the cache. */
 export class OutOfMemoryError extends EdgespecError {
+  override readonly name: string = "OutOfMemoryError";
+
   constructor(what: string, cause?: unknown) {
     super(`there is no memory for ${what}; close other programs, take a smaller format or give less capacity`, cause);
   }
 }
 
+/** The page came by plain HTTP, where browsers compute no digests and keep no files. */
+export class InsecureContextError extends EdgespecError {
+  override readonly name: string = "InsecureContextError";
+
+  constructor() {
+    super("this page is no secure context, so files cannot be checked; serve it by HTTPS or from localhost");
+  }
+}
+
 /** The engine's WebAssembly has no SIMD instructions. */
 export class NoSimdError extends EdgespecError {
+  override readonly name: string = "NoSimdError";
+
   constructor() {
     super("this browser's WebAssembly has no SIMD, which the runtime needs; update the browser");
   }
@@ -126,6 +163,8 @@ export class NoSimdError extends EdgespecError {
 
 /** Several threads were asked for where WebAssembly may not share memory. */
 export class NoThreadsError extends EdgespecError {
+  override readonly name: string = "NoThreadsError";
+
   constructor(readonly threads: number) {
     super(`${threads} threads were asked for and this page is not cross-origin isolated; serve it with COOP same-origin and COEP require-corp, or ask for 1`);
   }
@@ -133,6 +172,8 @@ export class NoThreadsError extends EdgespecError {
 
 /** WebGPU was asked for and is not there. */
 export class NoWebGpuError extends EdgespecError {
+  override readonly name: string = "NoWebGpuError";
+
   constructor(what: string, cause?: unknown) {
     super(`WebGPU was asked for and is not available (${what}); take the provider wasm`, cause);
   }
@@ -140,16 +181,22 @@ export class NoWebGpuError extends EdgespecError {
 
 /** The runtime failed: to open a graph, or to run it. */
 export class RuntimeError extends EdgespecError {
+  override readonly name: string = "RuntimeError";
+
   constructor(what: string, cause?: unknown) {
     super(`${what} failed in the runtime (${firstLine(cause)}); check that it is onnxruntime 1.25 or newer, or take another format`, cause);
   }
 }
 
 /** The model's own numbers are unusable, or a model was asked for what it cannot do. */
-export class ModelError extends EdgespecError {}
+export class ModelError extends EdgespecError {
+  override readonly name: string = "ModelError";
+}
 
 /** A call left the cache as it was: the runtime does not write outputs where it was told to. */
 export class CacheNotWrittenError extends EdgespecError {
+  override readonly name: string = "CacheNotWrittenError";
+
   constructor(runtime: string) {
     super(`${runtime} did not write the cache, so every text would be wrong; take the version of the runtime that edgespec's package names`);
   }
@@ -157,6 +204,8 @@ export class CacheNotWrittenError extends EdgespecError {
 
 /** Speculation was asked for on a target that is not row-invariant here. */
 export class NotRowInvariantError extends EdgespecError {
+  override readonly name: string = "NotRowInvariantError";
+
   constructor() {
     super("this target is not row-invariant here, so speculation might change its text; decode with draft: false, export another format, or load it with allowInexact: true");
   }

@@ -14,9 +14,11 @@ import { KeptFiles, PIECE } from "../src/web/kept-files.js";
 
 const CONTENT = new Uint8Array(randomBytes(10_000_000)); // two whole pieces and a part
 
-function recordOf(content: Uint8Array): FileRecord {
-  return { bytes: content.length, sha256: sha256Hex(content) };
+async function recordOf(content: Uint8Array<ArrayBuffer>): Promise<FileRecord> {
+  return { bytes: content.length, sha256: await sha256Hex(content) };
 }
+
+const file = await recordOf(CONTENT);
 
 describe("download", () => {
   let server: Server;
@@ -43,7 +45,6 @@ describe("download", () => {
     server.close();
   });
 
-  const file = recordOf(CONTENT);
   const get = (record = file, signal?: AbortSignal): Promise<void> => download(url, record, kept, (bytes) => seen.push(bytes), signal);
   const reported = (): number => seen.reduce((a, b) => a + b, 0);
 
@@ -146,7 +147,7 @@ describe("download", () => {
   });
 
   test("an empty file is whole", async () => {
-    const empty = recordOf(new Uint8Array());
+    const empty = await recordOf(new Uint8Array());
     answer = (_, response) => response.end();
     await get(empty);
     assert.deepEqual(await kept.content(empty), new Uint8Array());

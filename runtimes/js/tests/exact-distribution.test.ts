@@ -337,7 +337,7 @@ const MUTANTS: Readonly<Record<string, Mutation & Pick<Walk, "rule"> & { readonl
   "a block whose product may exceed 1": { file: VERIFICATION, right: "w.push(Math.min(", wrong: "w.push(Math.max(", rule: "block" },
   "a block that is accepted with the residual's mass": {
     file: VERIFICATION,
-    right: "randomness.bernoulli(z / (z + 1 - w[i]))",
+    right: "randomness.bernoulli(z / (z + (1 - w[i])))",
     wrong: "randomness.bernoulli(z)",
     rule: "block",
   },

@@ -3,8 +3,8 @@
 // Everything random goes through `Randomness`. So a test can answer each draw itself, walk every
 // branch of the shipped loop, and compare the result with the target's distribution in fractions.
 
-import { blake2b } from "@noble/hashes/blake2.js";
-import { UsageError, shortened } from "../errors.js";
+import { shortened, UsageError } from "../errors.js";
+import { blake2b64 } from "./blake2b.js";
 import type { Distribution } from "./distribution.js";
 
 /** A source of random draws. */
@@ -46,9 +46,8 @@ export class Seeded implements Randomness {
 
   /** The next number in [0, 1) of this round. */
   uniform(): number {
-    const name = new TextEncoder().encode(`${this.seed}:${this.#emitted}:${this.#draws++}`);
-    const digest = blake2b(name, { dkLen: 8 });
-    return upper53(new DataView(digest.buffer, digest.byteOffset)) * 2 ** -53;
+    const [low, high] = blake2b64(`${this.seed}:${this.#emitted}:${this.#draws++}`);
+    return upper53(low, high) * 2 ** -53;
   }
 
   bernoulli(probability: number): boolean {
@@ -79,10 +78,11 @@ export function drawnIndex(weights: ArrayLike<number>, uniform: number): number 
 }
 
 function newSeed(): number {
-  return upper53(new DataView(crypto.getRandomValues(new Uint8Array(8)).buffer));
+  const [low, high] = crypto.getRandomValues(new Uint32Array(2));
+  return upper53(low!, high!);
 }
 
-/** The upper 53 of 64 bits. */
-function upper53(bits: DataView): number {
-  return bits.getUint32(4, true) * 2 ** 21 + (bits.getUint32(0, true) >>> 11);
+/** The upper 53 of 64 bits, which are given in halves. */
+function upper53(low: number, high: number): number {
+  return high * 2 ** 21 + (low >>> 11);
 }

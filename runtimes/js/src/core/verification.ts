@@ -91,7 +91,8 @@ export const tokenRule: Rule = (proposal, p, randomness) => {
  * w_0 = 1 and w_i = min(w_{i−1} · p_i(x_i) / q_i(x_i), 1). The accepted length is the largest i whose
  * own draw η_i is below h_i, where h_γ = w_γ and, for i < γ, h_i = Z_i / (Z_i + 1 − w_i) with
  * Z_i = Σ_x max(0, w_i · p_{i+1}(x) − q_{i+1}(x)). The draws are independent, so they are made from
- * the last to the first and stop at a success.
+ * the last to the first and stop at a success. 1 − w_i is computed first, so that h_i is exactly 1, and
+ * nothing is drawn, where w_i is.
  */
 export const blockRule: Rule = (proposal, p, randomness) => {
   const drafted = proposal.tokens.length;
@@ -102,7 +103,7 @@ export const blockRule: Rule = (proposal, p, randomness) => {
   if (randomness.bernoulli(w[drafted]!)) return { accepted: drafted, evaluated: drafted, next: p.at(drafted) };
   for (let i = drafted - 1; i > 0; i--) {
     const z = sum(excess(p.at(i), proposal.q[i]!, w[i]!));
-    if (z > 0 && randomness.bernoulli(z / (z + 1 - w[i]!))) {
+    if (z > 0 && randomness.bernoulli(z / (z + (1 - w[i]!)))) {
       return { accepted: i, evaluated: i + 1, next: residual(p.at(i), proposal.q[i]!, w[i]!) };
     }
   }

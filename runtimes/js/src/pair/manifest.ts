@@ -108,7 +108,7 @@ export async function readManifest(folder: Folder, signal?: AbortSignal): Promis
   const text = new TextDecoder().decode(await manifestBytes(folder, signal));
   const data = parsed(text, file);
   if (data.version !== FORMAT_VERSION) throw new FolderVersionError(folder.name, data.version, FORMAT_VERSION);
-  if (data.digest !== sha256Hex(canonicalJson(text, ["digest"]))) {
+  if (data.digest !== (await sha256Hex(canonicalJson(text, ["digest"])))) {
     throw new DamagedError(file, "it was changed after export");
   }
   const manifest = data as unknown as Manifest; // its digest says that it is as edgespec wrote it

@@ -9,7 +9,7 @@ function record({ runtime, provider, threads, cores, hardware }: Host): object {
 }
 
 /** SHA-256 of the record: measurements are trusted where it is the same. */
-export function machineDigest(host: Host): string {
+export function machineDigest(host: Host): Promise<string> {
   return sha256Hex(JSON.stringify(record(host)));
 }
 

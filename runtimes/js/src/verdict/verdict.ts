@@ -18,7 +18,7 @@ export interface MeasuredModel extends Model {
  * @param openModel opens the target to be measured; called only if it has to be.
  */
 export async function rowInvarianceHere(host: Host, graph: string, openModel: () => MeasuredModel): Promise<RowInvariance> {
-  const machine = machineDigest(host);
+  const machine = await machineDigest(host);
   const known = await host.verdicts.read(graph, machine);
   if (known !== null) return known;
   const found = await findings(openModel());
