@@ -6,6 +6,8 @@ const by = (id) => document.getElementById(id);
 const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
 const send = (type, given = {}) => worker.postMessage({ type, ...given });
 
+const NONE = "–";
+
 let writing = null; // the paragraph that the text goes to
 let chats = false;
 
@@ -36,8 +38,9 @@ const answers = {
     by("texts").scrollTop = by("texts").scrollHeight;
     const seconds = stats.seconds - stats.firstTokenSeconds;
     const rest = stats.tokens - stats.firstTokens;
-    const cells = [stats.tokens, seconds > 0 && rest > 0 ? (rest / seconds).toFixed(1) : "–", draft && stats.drafted ? `${Math.round((100 * stats.accepted) / stats.drafted)} %` : "–"];
-    [...by(draft ? "drafted" : "plain").cells].slice(1).forEach((cell, index) => (cell.textContent = cells[index]));
+    const speed = seconds > 0 && rest > 0 ? (rest / seconds).toFixed(1) : NONE;
+    const accepted = draft && stats.drafted > 0 ? `${Math.round((100 * stats.accepted) / stats.drafted)} %` : NONE;
+    show(draft, stats.tokens, speed, accepted);
   },
   done({ same }) {
     answering(false);
@@ -65,6 +68,7 @@ by("asking").addEventListener("submit", (event) => {
   paragraph(prompt, "asked");
   if (chats) by("prompt").value = "";
   answering(true);
+  for (const draft of [false, true]) show(draft, NONE, NONE, NONE);
   say("Writing…");
   send("generate", { prompt, compare: by("compare").checked });
 });
@@ -107,6 +111,12 @@ function answering(busy) {
 
 function say(text) {
   by("status").textContent = text;
+}
+
+// The figures of a way of decoding: tokens, tokens/s after the first call, share of accepted tokens.
+function show(draft, ...figures) {
+  const [, ...cells] = by(draft ? "drafted" : "plain").cells;
+  cells.forEach((cell, index) => (cell.textContent = figures[index]));
 }
 
 function paragraph(text, kind) {
