@@ -216,7 +216,8 @@ def test_a_conversation_that_keeps_the_cache_gives_the_answers_of_one_that_does_
       const fresh = await load(given, options);
       const messages = [...before, { role: "user", content: question }];
       const again = await fresh.generate(messages, { maxNewTokens: 12 });
-      results.push(tokenIds.join() === again.tokenIds.join() && chat.messages.length - before.length);
+      const equal = tokenIds.join() === again.tokenIds.join();
+      results.push(equal && chat.messages.length - before.length);
     }
     """
     assert node(script, str(chat_folder)) == [2, 2, 2]
@@ -432,6 +433,8 @@ def test_the_example_prints_edgespecs_text(pair, pair_folder):
     )
     assert done.stdout == f"{pair.generate(PROMPTS[0]).text}\n"
     assert "of them from the draft" in done.stderr
-    failed = subprocess.run([str(NODE), str(example), "/nosuch", "a"], capture_output=True, text=True)
+    failed = subprocess.run(
+        [str(NODE), str(example), "/nosuch", "a"], capture_output=True, text=True
+    )
     assert failed.returncode == 1
     assert len(failed.stderr.splitlines()) == 1

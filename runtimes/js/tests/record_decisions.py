@@ -75,7 +75,9 @@ def recorded(decide: Callable[[int], list[int]] = decision, count: int = COUNT) 
         "vocabulary": VOCABULARY,
         "gamma": GAMMA,
         "options": OPTIONS,
-        "uniforms": [[seed, [Seeded(seed).at(3)._uniform(), Numbers(seed)._uniform()]] for seed in seeds],
+        "uniforms": [
+            [seed, [Seeded(seed).at(3)._uniform(), Numbers(seed)._uniform()]] for seed in seeds
+        ],
         "decisions": [decide(seed) for seed in range(count)],
     }
 
