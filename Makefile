@@ -62,8 +62,16 @@ KERNELS := $(shell find runtimes/kernels -path '*/build' -prune -o -type f -prin
 	esac
 	touch $@
 
-# Without npm the tests of examples/node are skipped; without its registry, too, but not in CI.
-examples/node/node_modules: examples/node/package-lock.json
+# Without npm the tests of the JavaScript package are skipped; without its registry, too, but not in CI.
+runtimes/js/node_modules: runtimes/js/package-lock.json
+	if command -v npm > /dev/null; then \
+		(cd runtimes/js && npm ci --no-audit --no-fund && touch node_modules) || test -z "$$CI"; \
+	fi
+
+runtimes/js/dist: runtimes/js/node_modules runtimes/js/package.json $(shell find runtimes/js/src -name '*.ts')
+	if test -d runtimes/js/node_modules; then (cd runtimes/js && npm run --silent build); fi
+
+examples/node/node_modules: examples/node/package-lock.json runtimes/js/dist
 	if command -v npm > /dev/null; then \
 		(cd examples/node && npm ci --no-audit --no-fund && touch node_modules) || test -z "$$CI"; \
 	fi
@@ -106,11 +114,7 @@ build/web/pairs.json: build/web/en-de/edgespec.json build/web/smollm2/edgespec.j
 build/web/expected.json: scripts/web/expected_texts.py build/web/pairs.json build/web/smollm2-fp32/edgespec.json
 	$(BIN)/python scripts/web/expected_texts.py build/web/en-de build/web/smollm2 build/web/smollm2-fp32 $@
 
-runtimes/js/dist/web/index.js: runtimes/js/package-lock.json $(shell find runtimes/js/src -name '*.ts')
-	cd runtimes/js && npm ci --no-audit --no-fund && npm run build
-	touch $@
-
-examples/web/dist/index.html: runtimes/js/dist/web/index.js examples/web/package-lock.json examples/web/build.mjs $(wildcard examples/web/src/*)
+examples/web/dist/index.html: runtimes/js/dist examples/web/package-lock.json examples/web/build.mjs $(wildcard examples/web/src/*)
 	cd examples/web && npm ci --no-audit --no-fund && npm run build
 	touch $@
 

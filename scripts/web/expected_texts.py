@@ -1,4 +1,4 @@
-"""Writes Python's greedy texts of the shipped pairs, which browsers must give as well: `make test-web`.
+"""Writes Python's greedy texts, which browsers must give as well: `make test-web`.
 
     python scripts/web/expected_texts.py EN_DE SMOLLM2 SMOLLM2_FP32 OUTPUT
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ class Numbers(Seeded):
 
 
 def near(logits: np.ndarray, numbers: Numbers) -> np.ndarray:
-    """Logits of a target that a draft often agrees with: two thirds of the draft's, a third others."""
+    """Logits of a target that a draft often agrees with: a third of them are others."""
     return np.where(np.arange(VOCABULARY) % 3 == 0, numbers.logits(), logits).astype(np.float32)
 
 
@@ -68,15 +67,17 @@ def decision(seed: int) -> list[int]:
     return [*tokens, result.accepted, draws.categorical(result.next)]
 
 
-def recorded(decide: Callable[[int], list[int]] = decision, count: int = COUNT) -> dict[str, Any]:
+def recorded() -> dict[str, Any]:
     """The record: the first numbers of some seeds, and all decisions."""
     seeds = [0, 1, 7, 12345, 2**53 - 1]
     return {
         "vocabulary": VOCABULARY,
         "gamma": GAMMA,
         "options": OPTIONS,
-        "uniforms": [[seed, [Seeded(seed).at(3)._uniform(), Numbers(seed)._uniform()]] for seed in seeds],
-        "decisions": [decide(seed) for seed in range(count)],
+        "uniforms": [
+            [seed, [Seeded(seed).at(3)._uniform(), Numbers(seed)._uniform()]] for seed in seeds
+        ],
+        "decisions": [decision(seed) for seed in range(COUNT)],
     }
 
 
