@@ -36,7 +36,7 @@ FLOAT32_BYTES = 4
 
 @dataclass(frozen=True)
 class WebFormat:
-    """A number format whose operators onnxruntime-web has: tests/web runs each of them.
+    """A number format that was run on onnxruntime-web 1.30 (docs/guides/browser.md).
 
     Attributes:
         weight_bytes: of a weight in the file, about; int4 keeps tables in int8.
