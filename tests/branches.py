@@ -25,7 +25,7 @@ class Scripted:
         probability = min(max(Fraction(probability), Fraction(0)), Fraction(1))
         return self._branch([(True, probability), (False, 1 - probability)])
 
-    def categorical(self, distribution: Distribution) -> int:
+    def categorical(self, distribution: Distribution, ahead: int) -> int:
         weights = [Fraction(weight) for weight in distribution.probabilities]
         total = sum(weights)
         assert total > 0, "nothing to draw from"
