@@ -163,7 +163,7 @@ class Everything:
         return Proposal(line, [one_hot(token) for token in line], candidates)
 
 
-@pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.parametrize("rule", ["coupled", "token", "block"])
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 1.2, "top_k": 12, "seed": 3}])
 def test_log_probabilities_are_the_targets_own_for_a_callers_draft(pair, rule, sampling):
     """Of a sampled text too: each token's distribution is the one after the tokens before it."""

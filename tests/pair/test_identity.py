@@ -54,7 +54,7 @@ def alone(family, prompts):
     ]
 
 
-@pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.parametrize("rule", ["coupled", "token", "block"])
 @pytest.mark.parametrize("gamma", range(1, 9))
 def test_greedy_text_with_a_draft_is_the_targets_own(family, prompts, alone, gamma, rule):
     accepted = evaluated = 0
