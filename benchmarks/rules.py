@@ -38,7 +38,7 @@ WAYS = {
 LIMIT = 128
 
 
-def requests(data: Path | None) -> list[dict[str, Any]]:
+def requests(data: Path | None, kinds: Sequence[str]) -> list[dict[str, Any]]:
     """The prompts, as arguments of `Pair.generate`."""
     if data is not None:
         lines = data.read_text(encoding="utf-8").splitlines()
@@ -46,6 +46,7 @@ def requests(data: Path | None) -> list[dict[str, Any]]:
     return [
         {"prompt": entry["prompt"], "max_new_tokens": entry["max_new_tokens"], "chat": True}
         for entry in json.loads(PROMPTS.read_text(encoding="utf-8"))
+        if not kinds or entry["kind"] in kinds
     ]
 
 
@@ -88,13 +89,14 @@ def main() -> None:
     parser.add_argument("pair")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--target-format")
+    parser.add_argument("--kind", action="append", default=[], help="of the six; may be repeated")
     parser.add_argument("--prompts", type=int, help="use every n-th prompt, so many of them")
     parser.add_argument("--repeats", type=int, default=3)
     options, record = begin(parser)
     pair = edgespec.load(
         options.pair, threads=options.threads, target_format=options.target_format
     )
-    prompts = requests(options.data)
+    prompts = requests(options.data, options.kind)
     if options.prompts:
         prompts = prompts[:: len(prompts) // options.prompts][: options.prompts]
     rows: list[dict[str, Any]] = []
@@ -110,7 +112,7 @@ def main() -> None:
                 f"{last['tokens_per_call']:.2f} tokens per call, ×{last['over_plain']:.2f}, "
                 f"loop {last['loop_share']:.1%}, {last['tokens']} tokens"
             )
-    write_result(options, record, prompts=len(prompts), repeats=options.repeats, rows=rows)
+    write_result(options, record, kinds=options.kind, prompts=len(prompts), repeats=options.repeats, rows=rows)
 
 
 if __name__ == "__main__":
