@@ -93,9 +93,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, help="use every n-th prompt, so many of them")
     parser.add_argument("--repeats", type=int, default=3)
     options, record = begin(parser)
-    pair = edgespec.load(
-        options.pair, threads=options.threads, target_format=options.target_format
-    )
+    pair = edgespec.load(options.pair, threads=options.threads, target_format=options.target_format)
     prompts = requests(options.data, options.kind)
     if options.prompts:
         prompts = prompts[:: len(prompts) // options.prompts][: options.prompts]
@@ -112,7 +110,14 @@ def main() -> None:
                 f"{last['tokens_per_call']:.2f} tokens per call, ×{last['over_plain']:.2f}, "
                 f"loop {last['loop_share']:.1%}, {last['tokens']} tokens"
             )
-    write_result(options, record, kinds=options.kind, prompts=len(prompts), repeats=options.repeats, rows=rows)
+    write_result(
+        options,
+        record,
+        kinds=options.kind,
+        prompts=len(prompts),
+        repeats=options.repeats,
+        rows=rows,
+    )
 
 
 if __name__ == "__main__":

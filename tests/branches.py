@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from edgespec.core.distribution import Distribution
@@ -57,9 +58,7 @@ class NoiseTable(Scripted):
     def __init__(self, script: list[int], cuts: Iterable[Fraction]) -> None:
         super().__init__(script)
         bounds = sorted({Fraction(0), Fraction(1), *cuts})
-        self._intervals = [
-            (low, high - low) for low, high in zip(bounds[:-1], bounds[1:], strict=True)
-        ]
+        self._intervals = [(low, high - low) for low, high in pairwise(bounds)]
         self._numbers: dict[int, Fraction] = {}
         self._emitted = 0
 

@@ -127,7 +127,7 @@ def block_rule(
 def coupled_rule(
     proposal: Proposal, p: TargetDistributions, randomness: Randomness
 ) -> VerificationResult:
-    """Daliri, Musco and Suresh (2024, arXiv 2408.07978): accept x_i where the target chooses it too.
+    """Daliri, Musco and Suresh (2024, arXiv 2408.07978): accept what the target chooses, too.
 
     The target's own choice at each position is made by the noise of that position (`Coupled`), so
     the text is plain decoding's, token by token, whatever was drafted. q is not looked at. The

@@ -118,7 +118,7 @@ class ModelDrafter:
         if len(q.tokens) == 1:
             return prediction.best()
         if isinstance(randomness, Coupled):
-            return randomness.ranked(q, ahead)
+            return randomness.ranked(q, ahead)[:TOP_K]
         token = randomness.categorical(q, ahead)
         return [(token, float(q.of(token)))]
 

@@ -1,4 +1,4 @@
-"""Claim: with the coupled rule a text is plain decoding's, token by token, and has p's distribution.
+"""Claim: with the coupled rule a text is plain decoding's, token by token, with p's distribution.
 
 Every noise of every position is walked in rational arithmetic. Two things are asserted for each
 drafter: in every branch the loop's text is the text of `plain` with the same noise; and the
@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import partial
 from itertools import accumulate
 
-import numpy as np
 import pytest
 from test_exact_distribution import (
     END,
@@ -29,6 +28,7 @@ from branches import NoiseTable, exact_distribution
 from edgespec.core.controller import Adaptive, Fixed
 from edgespec.core.cost_model import Costs
 from edgespec.core.decode import plain, speculate
+from edgespec.core.distribution import one_hot
 from edgespec.core.verification import (
     VerificationResult,
     block_rule,
@@ -36,12 +36,11 @@ from edgespec.core.verification import (
     residual,
     token_rule,
 )
-from edgespec.core.distribution import one_hot
 from edgespec.drafters.alternating import AlternatingDrafter
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.prompt_lookup import PromptLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
-from tables import BranchingTable, ReadingTable, TableModel, as_distribution, fractions
+from tables import BranchingTable, ReadingTable, TableModel, as_distribution, fractions, varying
 
 LENGTH = 3
 COSTS = Costs(verify=[1, 1.1, 1.2, 1.3], draft=0.2)
@@ -158,7 +157,7 @@ def test_the_drafts_reported_distribution_is_not_looked_at():
 
 def first_round(p_row, q_row):
     """The probability that a drafted token is accepted, over all noise of its position."""
-    p, q = (lambda _, row=fractions(*weights): row for weights in (p_row, q_row))
+    p, q = (varying([fractions(*weights)]) for weights in (p_row, q_row))
 
     def run(randomness):
         rounds = speculate(
@@ -174,7 +173,7 @@ def first_round(p_row, q_row):
         )
         return next(rounds).accepted
 
-    points = [*accumulate(p(0)), *accumulate(q(0))]
+    points = [*accumulate(p(())), *accumulate(q(()))]
     return exact_distribution(run, lambda script: NoiseTable(script, points)).get(1, 0)
 
 
@@ -220,7 +219,7 @@ def corrects_from_the_residual(proposal, p, randomness):
 
 
 def takes_the_drafts_other_choice(proposal, p, randomness):
-    """Mutant: a candidate is taken because the draft prefers it, not because the target chose it."""
+    """Mutant: a candidate is taken because the draft prefers it, not because the target does."""
     result = coupled_rule(proposal, p, randomness)
     others = [c.token for c in proposal.candidates if c.parent == result.accepted]
     possible = [token for token in others if p[result.accepted].of(token)]
@@ -273,5 +272,3 @@ def test_a_wrong_row_after_a_candidate_is_caught(monkeypatch):
     found, same = walked("far", candidates, gamma=Fixed(2))
     assert not same
     assert found != target_distribution(pair_distributions("far")[0], LENGTH)
-
-

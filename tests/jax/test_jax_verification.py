@@ -59,7 +59,8 @@ def numpy_round(rule, case):
     """(accepted, evaluated, last token, narrowest decision) by `edgespec.core.verification`."""
     tokens, q, p, drafted, table = case
     randomness = TableRandomness(table)
-    for ahead, row in enumerate(q[:drafted]):  # drafted tokens read their entries of the table first
+    # The drafted tokens read their entries of the table first.
+    for ahead, row in enumerate(q[:drafted]):
         randomness.categorical(on_support(row), ahead)
     randomness.closest = np.inf
     proposal = Proposal(tokens[:drafted].tolist(), [on_support(row) for row in q[:drafted]])

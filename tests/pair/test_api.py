@@ -426,10 +426,8 @@ class Wild:
         self.begun = list(prompt)
 
     def propose(self, text, gamma, randomness) -> Proposal:
-        distributions = [self._distribution] * gamma
-        return Proposal(
-            [randomness.categorical(q, ahead) for ahead, q in enumerate(distributions)], distributions
-        )
+        tokens = [randomness.categorical(self._distribution, ahead) for ahead in range(gamma)]
+        return Proposal(tokens, [self._distribution] * gamma)
 
 
 @pytest.mark.parametrize("gamma", [3, "auto"])

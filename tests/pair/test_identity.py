@@ -103,7 +103,9 @@ def test_with_a_draft_another_seed_draws_another_text(family, prompts):
     assert len(set(map(tuple, texts))) > 15
 
 
-@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.5, "seed": 1}], ids=["greedy", "sampled"])
+@pytest.mark.parametrize(
+    "sampling", [{}, {"temperature": 0.5, "seed": 1}], ids=["greedy", "sampled"]
+)
 def test_prompt_lookup_keeps_the_text_and_is_sometimes_right(family, prompts, sampling):
     accepted = 0
     for prompt in prompts[:40]:
