@@ -28,7 +28,7 @@ from typing import Any
 
 import edgespec
 from peers.measurements import Log, Turn, fastest_opponents, interleaved, summary, together
-from peers.prompts import Prompt, built_in, digest, encoded, of_file, one_of_each, summaries
+from peers.prompts import Prompt, built_in, digest, encoded, of_file, first_of_each, summaries
 from peers.running import Running, add_path_options, paths_of
 from peers.ways import CONTESTS, DRAFTS, PEERS, Contest
 from record import describe, environment
@@ -120,6 +120,7 @@ def parsed_options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=96, help="at most, in each text")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--each", type=int, metavar="N", help="only the first N prompts of a kind")
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -155,8 +156,10 @@ def main() -> None:
     kind, prompts = texts_of(options, pair)
     del pair  # and its threads
     repeats = options.repeats
+    if options.each:
+        prompts = first_of_each(prompts, options.each, options.tokens)
     if options.quick:
-        kind, prompts, repeats = f"quick_{kind}", one_of_each(prompts, 8), 1
+        kind, prompts, repeats = f"quick_{kind}", first_of_each(prompts, 1, 8), 1
     settings = {
         "prompts": digest(prompts),
         "threads": options.threads,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import edgespec
@@ -81,9 +81,10 @@ def encoded(pair: edgespec.Pair, requests: Sequence[Request]) -> list[Prompt]:
     return prompts
 
 
-def one_of_each(prompts: Sequence[Prompt], limit: int) -> list[Prompt]:
-    """The first prompt of each category, for a check that everything runs."""
-    return [Prompt(p.category, 0, p.tokens, limit) for p in prompts if p.index == 0]
+def first_of_each(prompts: Sequence[Prompt], count: int, limit: int) -> list[Prompt]:
+    """The first prompts of each category, with at most `limit` new tokens."""
+    first = (prompt for prompt in prompts if prompt.index < count)
+    return [replace(prompt, limit=min(limit, prompt.limit)) for prompt in first]
 
 
 def digest(prompts: Sequence[Prompt]) -> str:

@@ -24,7 +24,8 @@ from edgespec.pair.runtime import machine_of, measure_row_invariance
 __all__ = ["INVARIANCE_FILE", "invariance_here", "known_invariance", "measured_invariance"]
 
 INVARIANCE_FILE = "row_invariance.json"
-RUN_BY_KERNELS = ("int8", "int4", "fp16", "bf16")  # formats without products of the runtime
+# Formats without products of the runtime:
+RUN_BY_KERNELS = ("int8", "int4", "int8-groups", "fp16", "bf16")
 
 logger = logging.getLogger("edgespec")
 

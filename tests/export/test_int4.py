@@ -27,7 +27,8 @@ from edgespec_export.checkpoint.sources import resolve
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families.tensor_check import fitted
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.operators.int4_ops import GROUP, INT4_MATMUL, RMS_NORM_INT4_MATMUL
+from edgespec_export.operators.grouped_rows import GROUP
+from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
 from edgespec_export.quantization import gptq
 from edgespec_export.quantization.gptq import (
     Rounded,

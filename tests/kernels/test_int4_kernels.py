@@ -11,7 +11,8 @@ import pytest
 
 from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError
-from edgespec_export.operators.int4_ops import GROUP, INT4_MATMUL, RMS_NORM_INT4_MATMUL
+from edgespec_export.operators.grouped_rows import GROUP
+from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
 from operator_calls import rows_of
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")

@@ -14,8 +14,8 @@ from edgespec.errors import UsageError
 __all__ = ["export"]
 
 FORMATS = (
-    "fp32, fp16, bf16, int8, int4, int8-weights or int4-weights; may be repeated, the first is "
-    "what `generate` takes. Default: "
+    "fp32, fp16, bf16, int8, int4, int8-groups, int8-weights or int4-weights; may be repeated, "
+    "the first is what `generate` takes. Default: "
 )
 CACHES = (
     "fp32, fp16 or int8, for the target's keys and values; may be repeated, each adds variants. "

@@ -16,9 +16,9 @@ size there. The symbols:
 
     m: rows of a call (positions); candidates: how many of the last rows are candidates
     k, n: columns before and after a matrix product; inner: columns between the two of a fused block
-    groups: inputs of an int4 product are in groups of 32, k = 32 · groups, each with its scale
-    and minimum;
-    group_bytes: 16, as a byte holds two weights; closing_groups: inner = 32 · closing_groups
+    groups: inputs of an int4 or int8-groups product are in groups of 32, k = 32 · groups, each with
+    its scale; closing_groups: inner = 32 · closing_groups
+    group: 32; group_bytes: 16, as a byte holds two weights of 4 bits
     block: rows of the Hadamard matrix; vocabulary: token ids
     heads, kv_heads: query heads, key/value heads; size: numbers of a head; half_size: size / 2
     q_width, kv_width: heads · size, kv_heads · size
@@ -108,6 +108,10 @@ Y = _floats("y", "m", "n")
 NORM = _floats("norm", "k")
 HADAMARD = _constant("hadamard", FLOAT, "block", "block")
 TABLE = (_constant("table", INT8, "vocabulary", "k"), _constant("scale", FLOAT, "vocabulary"))
+GROUP_TABLE = (
+    _constant("table", UINT8, "vocabulary", "groups", "group"),
+    _constant("scale", FLOAT16, "vocabulary", "groups"),
+)
 
 QKV = (_floats("q", "m", "q_width"), _floats("k", "m", "kv_width"), _floats("v", "m", "kv_width"))
 CALL = (
@@ -208,6 +212,17 @@ INT4_WEIGHTS = Weights(
     norm=RMS_NORM,
     sizes=tuple(Attribute(name, ir.AttributeType.INT, body_only=True) for name in ("k", "n")),
 )
+# A weight is (code - 128) · scale.
+INT8_GROUP_WEIGHTS = Weights(
+    name="Int8Group",
+    blocks="Int8Group",
+    tensors=(
+        _constant("weights", UINT8, "n", "groups", "group"),
+        _constant("scale", FLOAT16, "n", "groups"),
+    ),
+    norm=RMS_NORM,
+    sizes=INT4_WEIGHTS.sizes,
+)
 
 
 def _float_matmul(name: str, dtype: ir.DataType) -> Operator:
@@ -303,6 +318,14 @@ OPERATORS = {
         *_fused_blocks(INT8_WEIGHTS),
         *_products(INT4_WEIGHTS),
         *_fused_blocks(INT4_WEIGHTS),
+        *_products(INT8_GROUP_WEIGHTS),
+        *_fused_blocks(INT8_GROUP_WEIGHTS),
+        Operator(
+            "Int8GroupEmbedding",
+            (_integers("tokens", "m"), *GROUP_TABLE),
+            (BLOCK_OUTPUT,),
+            has_kernel=False,
+        ),
     )
 }
 

@@ -1,8 +1,7 @@
 """Products of rows rounded to 8 bits with weights in 4 bits, both in groups, as ONNX functions.
 
-`GROUP` inputs are a group. A row has a scale for each group, which maps its largest number to ±127,
-so that an outlier costs only its group precision. A weight is code · scale + minimum. Weights are
-uint8 [out, groups, GROUP / 2], two codes in a byte, the first in its low half: the layout of ONNX
+`GROUP` inputs are a group. A weight is code · scale + minimum. Weights are uint8
+[out, groups, GROUP / 2], two codes in a byte, the first in its low half: the layout of ONNX
 Runtime's `MatMulNBits`; scales and minimums are float16 [out, groups]. A kernel adds the groups of
 an output in order, with d the row's scale in the group and v its whole numbers:
 
@@ -17,11 +16,11 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
+from edgespec_export.operators.grouped_rows import GROUP, rounded_groups
 from edgespec_export.operators.int8_ops import normed_rows
 
-__all__ = ["GROUP", "INT4_MATMUL", "RMS_NORM_INT4_MATMUL"]
+__all__ = ["INT4_MATMUL", "RMS_NORM_INT4_MATMUL"]
 
-GROUP = 32
 ZERO_POINT = 8  # of `MatMulNBits`, if none is given
 
 
@@ -29,14 +28,7 @@ def _int4_matmul(
     f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value, minimum: ir.Value
 ) -> Sequence[ir.Value]:
     """rounded x · (ZERO_POINT-based weights) + (sums of groups of x) · the rest of the minimums."""
-    groups = f.op.Reshape(x, f.ints(0, -1, GROUP))
-    largest = f.op.ReduceMax(f.op.Abs(groups), f.ints(-1), keepdims=1)
-    step = f.op.Max(
-        f.op.Mul(largest, f.constant(1 / 127, np.float32)), f.constant(1e-30, np.float32)
-    )
-    lowest, highest = f.constant(-128, np.float32), f.constant(127, np.float32)
-    whole = f.op.Clip(f.op.Round(f.op.Div(groups, step)), lowest, highest)
-    rounded = f.op.Mul(whole, step)
+    rounded = rounded_groups(f, x)
     scale, minimum = (f.op.Cast(value, to=ir.DataType.FLOAT) for value in (scale, minimum))
     (product,) = f.contrib(
         "MatMulNBits",

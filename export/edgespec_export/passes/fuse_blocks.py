@@ -36,6 +36,10 @@ from edgespec_export.operators.attention_ops import (
     SOURCE_ATTENTION,
 )
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
+from edgespec_export.operators.int8_group_ops import (
+    INT8_GROUP_MATMUL,
+    RMS_NORM_INT8_GROUP_MATMUL,
+)
 from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
     INT8_MATMUL,
@@ -101,6 +105,7 @@ def _fused_blocks(
 FUSED_BLOCKS = (
     *_fused_blocks("", RMS_NORM_INT8_MATMUL, INT8_MATMUL, HADAMARD_INT8_MATMUL),
     *_fused_blocks("Int4", RMS_NORM_INT4_MATMUL, INT4_MATMUL, INT4_MATMUL),
+    *_fused_blocks("Int8Group", RMS_NORM_INT8_GROUP_MATMUL, INT8_GROUP_MATMUL, INT8_GROUP_MATMUL),
 )
 
 

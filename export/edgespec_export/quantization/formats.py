@@ -18,6 +18,7 @@ from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
 from edgespec_export.quantization.half import Half
 from edgespec_export.quantization.int4 import Int4
 from edgespec_export.quantization.int8 import Int8
+from edgespec_export.quantization.int8_groups import Int8Groups
 from edgespec_export.quantization.weight_only import WeightOnly
 
 __all__ = ["CALIBRATED", "FORMATS"]
@@ -30,6 +31,7 @@ FORMATS: dict[str, Callable[[], NumberFormat]] = {
     "bf16": lambda: Half(ml_dtypes.bfloat16, BFLOAT16_MATMUL),
     "int8": Int8,
     "int4": Int4,
+    "int8-groups": Int8Groups,
     "int8-weights": lambda: WeightOnly(8),
     "int4-weights": lambda: WeightOnly(4),
 }

@@ -20,6 +20,7 @@
 #include "kernels/lanes/lanes.h"
 #include "kernels/matmul_half.h"
 #include "kernels/matmul_int4.h"
+#include "kernels/matmul_int8_groups.h"
 #include "kernels/matmul_int8.h"
 #include "kernels/rows.h"
 #include "kernels/sampling.h"
@@ -289,6 +290,29 @@ void int4_products() {
   }
 }
 
+void int8_group_products() {
+  Digest products("int8 product in groups");
+  for (const int64_t groups : {1, 2, 5, 18}) {
+    const int64_t in = groups * kGroup;
+    for (const int64_t out : {1, 31, 48, 200}) {
+      std::vector<uint8_t> codes(static_cast<size_t>(out * in));
+      for (uint8_t& code : codes) code = static_cast<uint8_t>(random_bits() >> 56);
+      std::vector<Float16> scale(static_cast<size_t>(out * groups));
+      for (Float16& one : scale) one = random_weight(Float16{});
+      const PackedInt8Groups packed(codes.data(), scale.data(), groups, out);
+      for (const int64_t count : kCounts) {
+        const auto rows = quantized_by_groups(rows_of_all_kinds(count, in), count, in);
+        const auto added = floats(count * out);
+        std::vector<float> y(added.size());
+        for (const float* sum : {static_cast<const float*>(nullptr), added.data()}) {
+          packed.multiply(rows, sum, y.data(), kOneThread);
+          products.add(y);
+        }
+      }
+    }
+  }
+}
+
 // A table in which output 7 * r + 3 stands out for row r, so that pruning succeeds.
 void arg_maxima() {
   Digest digest("pruned argmax");
@@ -440,4 +464,5 @@ int main() {
   int4_products();
   narrow_attention<edgespec::Float16>("attention, float16 cache");
   narrow_attention<int8_t>("attention, int8 cache");
+  int8_group_products();
 }

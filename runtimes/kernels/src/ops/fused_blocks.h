@@ -123,6 +123,18 @@ using Int4RotaryInt8CacheAttentionBlock =
     SelfAttentionBlock<schema::Int4RotaryInt8CacheAttentionBlock, RotaryPositions>;
 using Int4BiasedInt8CacheAttentionBlock =
     SelfAttentionBlock<schema::Int4BiasedInt8CacheAttentionBlock, BiasedPositions>;
+using Int8GroupRotaryAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupRotaryAttentionBlock, RotaryPositions>;
+using Int8GroupBiasedAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupBiasedAttentionBlock, BiasedPositions>;
+using Int8GroupRotaryFloat16CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupRotaryFloat16CacheAttentionBlock, RotaryPositions>;
+using Int8GroupBiasedFloat16CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupBiasedFloat16CacheAttentionBlock, BiasedPositions>;
+using Int8GroupRotaryInt8CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupRotaryInt8CacheAttentionBlock, RotaryPositions>;
+using Int8GroupBiasedInt8CacheAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupBiasedInt8CacheAttentionBlock, BiasedPositions>;
 
 // Attention to an encoder's keys and values; the first product makes queries.
 template <typename Table>
@@ -154,6 +166,7 @@ class CrossAttentionBlockOf : AttentionBlock<Table> {
 
 using CrossAttentionBlock = CrossAttentionBlockOf<schema::CrossAttentionBlock>;
 using Int4CrossAttentionBlock = CrossAttentionBlockOf<schema::Int4CrossAttentionBlock>;
+using Int8GroupCrossAttentionBlock = CrossAttentionBlockOf<schema::Int8GroupCrossAttentionBlock>;
 
 // The rows between the products of a feed-forward block: rotated, if its table has a Hadamard
 // matrix.
@@ -226,5 +239,10 @@ using Int4SiluFeedForwardBlock =
 using Int4GeluFeedForwardBlock =
     FeedForwardBlock<schema::Int4GeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
 using Int4ReluFeedForwardBlock = FeedForwardBlock<schema::Int4ReluFeedForwardBlock, relu_row, 1>;
+using Int8GroupSiluFeedForwardBlock =
+    FeedForwardBlock<schema::Int8GroupSiluFeedForwardBlock, gate_columns<silu_gate_row>, 2>;
+using Int8GroupGeluFeedForwardBlock =
+    FeedForwardBlock<schema::Int8GroupGeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
+using Int8GroupReluFeedForwardBlock = FeedForwardBlock<schema::Int8GroupReluFeedForwardBlock, relu_row, 1>;
 
 }  // namespace edgespec

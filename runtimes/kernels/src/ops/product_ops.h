@@ -68,7 +68,9 @@ class HadamardInt8MatMul : MatMulOf<schema::HadamardInt8MatMul> {
 
 using Int8MatMul = MatMulOf<schema::Int8MatMul>;
 using Int4MatMul = MatMulOf<schema::Int4MatMul>;
+using Int8GroupMatMul = MatMulOf<schema::Int8GroupMatMul>;
 using RMSNormInt8MatMul = RMSNormMatMulOf<schema::RMSNormInt8MatMul>;
 using RMSNormInt4MatMul = RMSNormMatMulOf<schema::RMSNormInt4MatMul>;
+using RMSNormInt8GroupMatMul = RMSNormMatMulOf<schema::RMSNormInt8GroupMatMul>;
 
 }  // namespace edgespec

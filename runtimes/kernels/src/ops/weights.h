@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cmath>
+#include <concepts>
 #include <utility>
 #include <vector>
 
 #include "kernels/groups.h"
 #include "kernels/matmul_int4.h"
 #include "kernels/matmul_int8.h"
+#include "kernels/matmul_int8_groups.h"
 #include "kernels/rows.h"
 #include "ort/op.h"
 
@@ -58,6 +60,37 @@ class Int8Matrix {
   std::vector<float> scale_;
 };
 
+// Numbers [n, groups] of weights in groups, none of them NaN or infinite.
+inline const Float16* finite(const Setup& setup, const Constant<Float16>& spec, Shapes& shapes) {
+  constexpr uint16_t kExponent = 0x7C00;
+  const auto numbers = setup.constant(spec, shapes);
+  const int64_t out = numbers.shape[0], groups = numbers.shape[1];
+  for (int64_t i = 0; i < out * groups; ++i) {
+    if ((numbers.data[i].bits & kExponent) == kExponent) {
+      fail(spec.name, "[", i / groups, ", ", i % groups, "] is NaN or infinite");
+    }
+  }
+  return numbers.data;
+}
+
+// Outputs and groups of weights [n, groups, bytes of a group].
+inline std::pair<int64_t, int64_t> checked_groups(const Tensor<const uint8_t>& weights,
+                                                  int64_t group_bytes) {
+  const int64_t out = weights.shape[0], groups = weights.shape[1], bytes = weights.shape[2];
+  if (groups < 1 || out < 1) fail("weights of ", out, " outputs, ", groups, " groups are empty");
+  if (bytes != group_bytes) {
+    fail("groups have ", bytes, " bytes; the kernel takes ", group_bytes, ", which are ", kGroup,
+         " weights");
+  }
+  return {out, groups};
+}
+
+// The inputs of an opening or a closing product follow from its groups.
+inline void set_inputs_of_groups(Shapes& shapes, const Constant<Float16>& scale, int64_t in) {
+  const bool is_closing = scale.dims[1] == Dim::closing_groups;
+  shapes.set(is_closing ? Dim::inner : Dim::k, in, "32 * groups");
+}
+
 // Weights of 4 bits [n, groups, group_bytes], their scale and minimum [n, groups].
 class Int4Matrix {
  public:
@@ -67,8 +100,7 @@ class Int4Matrix {
              const Constant<Float16>& minimum, Shapes& shapes)
       : packed_(packed(setup.constant(weights, shapes), finite(setup, scale, shapes),
                        finite(setup, minimum, shapes))) {
-    const bool is_closing = scale.dims[1] == Dim::closing_groups;
-    shapes.set(is_closing ? Dim::inner : Dim::k, in(), "32 * groups");
+    set_inputs_of_groups(shapes, scale, in());
   }
 
   int64_t in() const { return packed_.in(); }
@@ -82,29 +114,46 @@ class Int4Matrix {
  private:
   static PackedInt4 packed(const Tensor<const uint8_t>& weights, const Float16* scale,
                            const Float16* minimum) {
-    const int64_t out = weights.shape[0], groups = weights.shape[1], bytes = weights.shape[2];
-    if (groups < 1 || out < 1) fail("weights of ", out, " outputs, ", groups, " groups are empty");
-    if (bytes != kGroup / 2) {
-      fail("groups have ", bytes, " bytes; the kernel takes ", kGroup / 2, ", which are ", kGroup,
-           " weights");
-    }
+    const auto [out, groups] = checked_groups(weights, kGroup / 2);
     return PackedInt4(weights.data, scale, minimum, groups, out);
-  }
-
-  static const Float16* finite(const Setup& setup, const Constant<Float16>& spec, Shapes& shapes) {
-    constexpr uint16_t kExponent = 0x7C00;
-    const auto numbers = setup.constant(spec, shapes);
-    const int64_t out = numbers.shape[0], groups = numbers.shape[1];
-    for (int64_t i = 0; i < out * groups; ++i) {
-      if ((numbers.data[i].bits & kExponent) == kExponent) {
-        fail(spec.name, "[", i / groups, ", ", i % groups, "] is NaN or infinite");
-      }
-    }
-    return numbers.data;
   }
 
   PackedInt4 packed_;
 };
+
+// Weights of 8 bits [n, groups, group], and their scale [n, groups].
+class Int8GroupMatrix {
+ public:
+  using Quantized = GroupedRows;
+
+  Int8GroupMatrix(const Setup& setup, const Constant<uint8_t>& weights,
+                  const Constant<Float16>& scale, Shapes& shapes)
+      : packed_(packed(setup.constant(weights, shapes), finite(setup, scale, shapes))) {
+    set_inputs_of_groups(shapes, scale, in());
+  }
+
+  int64_t in() const { return packed_.in(); }
+  int64_t out() const { return packed_.out(); }
+
+  void multiply(const GroupedRows& rows, const float* added, float* y,
+                const Threads& threads) const {
+    packed_.multiply(rows, added, y, threads);
+  }
+
+ private:
+  static PackedInt8Groups packed(const Tensor<const uint8_t>& weights, const Float16* scale) {
+    const auto [out, groups] = checked_groups(weights, kGroup);
+    return PackedInt8Groups(weights.data, scale, groups, out);
+  }
+
+  PackedInt8Groups packed_;
+};
+
+// An operator's inputs whose weights are in groups; with minimums as well.
+template <typename In>
+concept IsGrouped = std::same_as<decltype(In::scale), const Constant<Float16>>;
+template <typename In>
+concept HasMinimums = IsGrouped<In> && requires { In::minimum; };
 
 // The opening weights of an operator, and the closing ones of a fused block, in the format that its
 // table says.
@@ -112,19 +161,25 @@ template <typename In>
 Int8Matrix opening_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::weights, In::scale, shapes};
 }
-template <typename In>
-  requires requires { In::minimum; }
+template <HasMinimums In>
 Int4Matrix opening_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::weights, In::scale, In::minimum, shapes};
+}
+template <IsGrouped In>
+Int8GroupMatrix opening_of(const Setup& setup, Shapes& shapes) {
+  return {setup, In::weights, In::scale, shapes};
 }
 template <typename In>
 Int8Matrix closing_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::closing_weights, In::closing_scale, shapes};
 }
-template <typename In>
-  requires requires { In::closing_minimum; }
+template <HasMinimums In>
 Int4Matrix closing_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::closing_weights, In::closing_scale, In::closing_minimum, shapes};
+}
+template <IsGrouped In>
+Int8GroupMatrix closing_of(const Setup& setup, Shapes& shapes) {
+  return {setup, In::closing_weights, In::closing_scale, shapes};
 }
 
 // Weights, and the rounding of the rows that they are multiplied with.

@@ -11,14 +11,14 @@
 namespace edgespec {
 
 // A size in a shape.
-enum class Dim : int8_t { one, m, k, n, block, vocabulary, logit_rows, token_rows, top, probability_rows, q_width, kv_width, kv_heads, capacity, size, candidates, half_size, heads, keys, source, inner, groups, group_bytes, closing_groups };
-constexpr size_t kDims = 24;
-constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", "vocabulary", "logit_rows", "token_rows", "top", "probability_rows", "q_width", "kv_width", "kv_heads", "capacity", "size", "candidates", "half_size", "heads", "keys", "source", "inner", "groups", "group_bytes", "closing_groups"};
+enum class Dim : int8_t { one, m, k, n, block, vocabulary, logit_rows, token_rows, top, probability_rows, q_width, kv_width, kv_heads, capacity, size, candidates, half_size, heads, keys, source, inner, groups, group_bytes, closing_groups, group };
+constexpr size_t kDims = 25;
+constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", "vocabulary", "logit_rows", "token_rows", "top", "probability_rows", "q_width", "kv_width", "kv_heads", "capacity", "size", "candidates", "half_size", "heads", "keys", "source", "inner", "groups", "group_bytes", "closing_groups", "group"};
 
 namespace schema {
 
 constexpr const char* kDomain = "edgespec";
-constexpr size_t kOperators = 41;
+constexpr size_t kOperators = 53;
 
 struct Float16MatMul {
   static constexpr const char* name = "Float16MatMul";
@@ -1019,6 +1019,320 @@ struct Int4ReluFeedForwardBlock {
     static constexpr Constant<Float16> closing_scale{{6, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
     static constexpr Constant<Float16> closing_minimum{{7, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+  };
+};
+
+struct Int8GroupMatMul {
+  static constexpr const char* name = "Int8GroupMatMul";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{1, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{2, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr std::array types{type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
+    static constexpr std::array types{type_of<float>};
+  };
+};
+
+struct RMSNormInt8GroupMatMul {
+  static constexpr const char* name = "RMSNormInt8GroupMatMul";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+  };
+};
+
+struct Int8GroupRotaryAttentionBlock {
+  static constexpr const char* name = "Int8GroupRotaryAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int8GroupBiasedAttentionBlock {
+  static constexpr const char* name = "Int8GroupBiasedAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{9, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<uint8_t> closing_weights{{10, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{11, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int8GroupRotaryFloat16CacheAttentionBlock {
+  static constexpr const char* name = "Int8GroupRotaryFloat16CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int8GroupBiasedFloat16CacheAttentionBlock {
+  static constexpr const char* name = "Int8GroupBiasedFloat16CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{9, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<uint8_t> closing_weights{{10, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{11, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int8GroupRotaryInt8CacheAttentionBlock {
+  static constexpr const char* name = "Int8GroupRotaryInt8CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{10, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int8GroupBiasedInt8CacheAttentionBlock {
+  static constexpr const char* name = "Int8GroupBiasedInt8CacheAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> parents{{10, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<float> bias{{11, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
+    static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int8GroupCrossAttentionBlock {
+  static constexpr const char* name = "Int8GroupCrossAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> key{{4, "key", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
+    static constexpr Operand<float> value{{5, "value", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{6, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{7, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int8GroupSiluFeedForwardBlock {
+  static constexpr const char* name = "Int8GroupSiluFeedForwardBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<uint8_t> closing_weights{{4, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{5, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+  };
+};
+
+struct Int8GroupGeluFeedForwardBlock {
+  static constexpr const char* name = "Int8GroupGeluFeedForwardBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<uint8_t> closing_weights{{4, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{5, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+  };
+};
+
+struct Int8GroupReluFeedForwardBlock {
+  static constexpr const char* name = "Int8GroupReluFeedForwardBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<uint8_t> closing_weights{{4, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{5, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};

@@ -58,7 +58,8 @@ constexpr int64_t packed_int8_index(int64_t output, int64_t input) {
 // Rows as the products read them, in 16 bits.
 class Int8Inputs {
  public:
-  explicit Int8Inputs(const QuantizedRows& rows) : stride(rows.stride) {
+  template <typename Rows>
+  explicit Int8Inputs(const Rows& rows) : stride(rows.stride) {
     thread_local std::vector<int16_t> words;
     words.assign(rows.values.begin(), rows.values.begin() + rows.count * rows.stride);
     first_ = words.data();

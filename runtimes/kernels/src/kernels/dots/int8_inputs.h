@@ -7,7 +7,8 @@ namespace edgespec {
 
 class Int8Inputs {
  public:
-  explicit Int8Inputs(const QuantizedRows& rows) : stride(rows.stride), first_(rows.row(0)) {}
+  template <typename Rows>
+  explicit Int8Inputs(const Rows& rows) : stride(rows.stride), first_(rows.row(0)) {}
   const int8_t* row(int64_t r) const { return first_ + r * stride; }
 
   const int64_t stride;
