@@ -87,7 +87,8 @@ def test_a_chat_answer_is_the_text_of_the_pair(client, pair, options):
 
 def test_an_answer_is_the_plain_text_of_its_seed(client, pair):
     answer = client.post(CHAT, json=chat(**DRAWN)).json()
-    plain = own(pair, **DRAWN, draft=False)
+    options = {name: DRAWN[name] for name in ("temperature", "top_p", "seed")}
+    plain = pair.generate([user_message(QUESTION)], draft=False, max_new_tokens=30, **options)
     assert answer["choices"][0]["message"]["content"] == plain.text
 
 
