@@ -69,7 +69,7 @@ def race(tokens: TokenIds, weights: Probabilities, key: NoiseKey, reach: float) 
             for token, weight, upper, lower in zip(*(c.tolist() for c in columns), strict=True)
         ]
 
-    ((_, guess),) = arrivals_of(bounds.argmax(keepdims=True))
+    ((_, guess),) = arrivals_of(np.array([bounds.argmax()]))
     near = np.flatnonzero(bounds >= guess / reach * 2.0**-32 * (1 - ROUNDING))
     arrivals = arrivals_of(near)
     arrivals.sort(key=lambda arrival: -arrival[1])  # stable: of equal ones the smaller token first
