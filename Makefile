@@ -60,8 +60,16 @@ KERNELS := $(shell find runtimes/kernels -path '*/build' -prune -o -type f -prin
 	esac
 	touch $@
 
-# Without npm the tests of examples/node are skipped; without its registry, too, but not in CI.
-examples/node/node_modules: examples/node/package-lock.json
+# Without npm the tests of the JavaScript package are skipped; without its registry, too, but not in CI.
+runtimes/js/node_modules: runtimes/js/package-lock.json
+	if command -v npm > /dev/null; then \
+		(cd runtimes/js && npm ci --no-audit --no-fund && touch node_modules) || test -z "$$CI"; \
+	fi
+
+runtimes/js/dist: runtimes/js/node_modules runtimes/js/package.json $(shell find runtimes/js/src -name '*.ts')
+	if test -d runtimes/js/node_modules; then (cd runtimes/js && npm run --silent build); fi
+
+examples/node/node_modules: examples/node/package-lock.json runtimes/js/dist
 	if command -v npm > /dev/null; then \
 		(cd examples/node && npm ci --no-audit --no-fund && touch node_modules) || test -z "$$CI"; \
 	fi

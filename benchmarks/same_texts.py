@@ -24,7 +24,7 @@ from typing import Any
 import edgespec
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SAMPLING = {"temperature": 0.8, "top_p": 0.95}
+SAMPLING = {"temperature": 0.8, "top_p": 0.95, "rule": "block"}  # the JavaScript package has it
 WAYS: dict[str, dict[str, Any]] = {
     "greedy, no draft": {"draft": False},
     "greedy, default draft": {"draft": True},

@@ -110,6 +110,7 @@ def block_rule(
     whose own draw η_i is below h_i, where h_γ = w_γ and, for i < γ,
     h_i = Z_i / (Z_i + 1 − w_i) with Z_i = Σ_x max(0, w_i · p_{i+1}(x) − q_{i+1}(x)).
     The draws are independent, so they are made from the last to the first and stop at a success.
+    1 − w_i is computed first, so that h_i is exactly 1, and nothing is drawn, where w_i is.
     """
     drafted = len(proposal.tokens)
     w: list[Number] = [1]
@@ -119,7 +120,7 @@ def block_rule(
         return VerificationResult(accepted=drafted, evaluated=drafted, next=p[drafted])
     for i in range(drafted - 1, 0, -1):
         z = _excess(p[i], proposal.q[i], w[i]).sum()
-        if z and randomness.bernoulli(z / (z + 1 - w[i])):
+        if z and randomness.bernoulli(z / (z + (1 - w[i]))):
             return VerificationResult(i, i + 1, residual(p[i], proposal.q[i], w[i]))
     return VerificationResult(0, 1, residual(p[0], proposal.q[0]))
 
