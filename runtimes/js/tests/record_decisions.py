@@ -57,14 +57,14 @@ def decision(seed: int) -> list[int]:
     q: list[Distribution] = []
     p: list[Distribution] = []
     tokens: list[int] = []
-    for _ in range(GAMMA):
+    for ahead in range(GAMMA):
         logits = numbers.logits()
         q.append(process(logits))
         p.append(process(near(logits, numbers)))
-        tokens.append(draws.categorical(q[-1]))
+        tokens.append(draws.categorical(q[-1], ahead))
     p.append(process(numbers.logits()))
     result = rule(Proposal(tokens, q), p, draws)
-    return [*tokens, result.accepted, draws.categorical(result.next)]
+    return [*tokens, result.accepted, draws.categorical(result.next, result.accepted)]
 
 
 def recorded() -> dict[str, Any]:
