@@ -28,7 +28,7 @@ from typing import Any
 
 import edgespec
 from peers.measurements import Log, Turn, fastest_opponents, interleaved, summary, together
-from peers.prompts import Prompt, built_in, digest, encoded, of_file, first_of_each, summaries
+from peers.prompts import Prompt, built_in, digest, encoded, first_of_each, of_file, summaries
 from peers.running import Running, add_path_options, paths_of
 from peers.ways import CONTESTS, DRAFTS, PEERS, Contest
 from record import describe, environment

@@ -99,7 +99,7 @@ def block_rule(
     indices = jnp.arange(gamma + 1)
     whole = indices == drafted
     inner = (indices > 0) & (indices < drafted) & (jnp.append(z, 0) > 0)
-    probabilities = jnp.where(whole, w, jnp.append(z / (z + 1 - w[:gamma]), 0))
+    probabilities = jnp.where(whole, w, jnp.append(z / (z + (1 - w[:gamma])), 0))
     decides = (whole | inner).astype(jnp.int32)
     earlier = lax.cumsum(decides, reverse=True) - decides  # decisions go from the last to the first
     draws = jnp.append(uniforms, 1)[jnp.minimum(earlier, gamma)]

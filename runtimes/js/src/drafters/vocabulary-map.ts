@@ -1,0 +1,78 @@
+// Maps token ids between a target and a draft that has fewer tokens.
+//
+// A draft may know only some of its target's tokens: the first ones, or the frequent ones. It never
+// proposes the others, which does not change the text's distribution.
+
+import { Distribution, type Processor } from "../core/distribution.js";
+
+/** Maps token ids between target and draft. */
+export interface Vocabulary {
+  /** The draft's id for a token of the target. A token that the draft lacks is replaced by another: the
+   * prediction gets worse, not the text. */
+  toDraftId(token: number): number;
+  /** The target's id for a token of the draft. */
+  toTargetId(token: number): number;
+  /** q over token ids of the target, from one row of the draft's logits, float32 [vocabulary]. */
+  distribution(process: Processor, logits: Float32Array): Distribution;
+  /** Whether all `size` tokens of the draft are tokens of the target. */
+  covers(size: number): boolean;
+}
+
+/** Both models use the same token ids; one of them may have more. */
+export class SharedTokens implements Vocabulary {
+  /** @param width number of tokens that both have. */
+  constructor(readonly width: number) {}
+
+  toDraftId(token: number): number {
+    return token < this.width ? token : 0;
+  }
+
+  toTargetId(token: number): number {
+    return this.toDraftId(token);
+  }
+
+  distribution(process: Processor, logits: Float32Array): Distribution {
+    return process(logits.length === this.width ? logits : logits.subarray(0, this.width));
+  }
+
+  covers(size: number): boolean {
+    return size <= this.width;
+  }
+}
+
+/** The draft has some of the target's tokens, under its own ids. */
+export class SomeTokens implements Vocabulary {
+  /**
+   * @param outputs [draft vocabulary] the target's id of each draft token, increasing.
+   * @param inputs [target vocabulary] the draft's id that replaces each target token.
+   * @throws RangeError: the two do not fit each other.
+   */
+  constructor(
+    readonly outputs: readonly number[],
+    readonly inputs: readonly number[],
+  ) {
+    const isId = (token: number, size: number) => Number.isInteger(token) && token >= 0 && token < size;
+    const increases = outputs.every((token, index) => index === 0 || token > outputs[index - 1]!);
+    if (outputs.length === 0 || !increases) throw new RangeError("outputs do not increase");
+    if (!outputs.every((token) => isId(token, inputs.length))) throw new RangeError("outputs name tokens that the target lacks");
+    if (!inputs.every((token) => isId(token, outputs.length))) throw new RangeError("inputs name tokens that the draft lacks");
+  }
+
+  toDraftId(token: number): number {
+    return this.inputs[token]!;
+  }
+
+  toTargetId(token: number): number {
+    return this.outputs[token]!;
+  }
+
+  distribution(process: Processor, logits: Float32Array): Distribution {
+    const q = process(logits);
+    const tokens = q.tokens === null ? this.outputs : Array.from(q.tokens, (token) => this.outputs[token]!);
+    return new Distribution(tokens, q.probabilities);
+  }
+
+  covers(size: number): boolean {
+    return size === this.outputs.length;
+  }
+}

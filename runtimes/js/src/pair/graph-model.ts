@@ -1,0 +1,211 @@
+// Runs an exported model's graphs: implements `Model` of src/core/model.ts.
+
+import type { Tensor } from "onnxruntime-common";
+import type { Model, Range, Rows } from "../core/model.js";
+import { asRuntimeError, ModelError, PromptTooLongError, UsageError } from "../errors.js";
+import type { Folder, Host, Session } from "../host.js";
+import { Cache } from "./cache.js";
+import { FeatureMemory } from "./feature-memory.js";
+import { type Exported, type Manifest, type Variant, weightsOf } from "./manifest.js";
+import { type CachedPosition, callEnd, planPrefill, reusableLength } from "./prefill.js";
+
+const DUMMY_TOKEN = 0n;
+
+/** Sessions of a variant's graphs, by the graphs' names. */
+export type Sessions = Readonly<Record<string, Session>>;
+
+/** Opens all graphs of a variant. @throws RuntimeError, OutOfMemoryError. */
+export async function openSessions(folder: Folder, manifest: Manifest, variant: Variant): Promise<Sessions> {
+  const sessions: Record<string, Session> = {};
+  try {
+    for (const [name, graph] of Object.entries(variant.graphs)) {
+      sessions[name] = await folder.openSession(graph, weightsOf(manifest, graph));
+    }
+  } catch (error) {
+    await Promise.all(Object.values(sessions).map((session) => session.release()));
+    throw asRuntimeError("opening the model", error);
+  }
+  return sessions;
+}
+
+/** How a model is called. */
+export interface Calls {
+  /** Positions that the cache holds. */
+  readonly capacity: number;
+  /** A call with fewer rows is padded with dummy tokens, which are forgotten again. */
+  readonly minRows: number;
+  /** Rows per call up to which a position is computed identically; null if not known, as for drafts. */
+  readonly maxRows: number | null;
+  /** Keep what the target returns at each position for an EAGLE head. */
+  readonly keepFeatures?: boolean;
+}
+
+/** An exported target or draft that computes one text at a time. */
+export class GraphModel implements Model {
+  readonly vocabulary: number;
+  readonly capacity: number;
+  readonly features: FeatureMemory | null;
+  seconds = 0;
+  protected readonly host: Host;
+  protected readonly sessions: Sessions;
+  readonly #exported: Exported;
+  readonly #calls: Calls;
+  readonly #cache: Cache;
+  #cached: CachedPosition[] = [];
+  #cross: Readonly<Record<string, Tensor>> = {};
+
+  constructor(host: Host, exported: Exported, variant: Variant, sessions: Sessions, calls: Calls) {
+    this.host = host;
+    this.sessions = sessions;
+    this.vocabulary = exported.vocab_size;
+    this.capacity = calls.capacity;
+    this.features = calls.keepFeatures ? new FeatureMemory(exported.features ?? 0) : null;
+    this.#exported = exported;
+    this.#calls = calls;
+    this.#cache = new Cache(host, exported, variant.cache_format);
+  }
+
+  get length(): number {
+    return this.#cached.length;
+  }
+
+  get validLength(): number {
+    return this.length;
+  }
+
+  /** What a position of the cache was computed from: the token id of a target. */
+  cachedKey(position: number): string {
+    return this.#cached[position]?.key ?? "";
+  }
+
+  rewind(length: number): void {
+    if (!(length >= 0 && length <= this.length)) {
+      throw new ModelError(`cannot rewind to ${length} from ${this.length} positions`);
+    }
+    this.#cached.length = length;
+  }
+
+  async prefill(prompt: readonly number[], answers: readonly Range[] | null = null): Promise<number> {
+    this.#checkPrompt(prompt);
+    const start = this.#exported.start_token;
+    if (start !== null) {
+      await this.#encode(prompt);
+      return start;
+    }
+    const known = prompt.slice(0, -1);
+    const plan = planPrefill(known.length, answers ?? [], this.#calls.maxRows !== null);
+    const wanted = known.map((token, index) => ({ key: this.positionKey(token, index), call: plan[index]! }));
+    this.rewind(answers === null ? 0 : reusableLength(this.#cached, wanted));
+    while (this.length < known.length) {
+      const end = callEnd(this.length, plan, this.#calls.maxRows ?? 1);
+      await this.#run(known.slice(this.length, end), true);
+      this.#cached.push(...wanted.slice(this.length, end));
+    }
+    return prompt.at(-1)!;
+  }
+
+  async score(tokens: readonly number[]): Promise<Rows> {
+    const room = this.capacity - this.length;
+    if (!(tokens.length > 0 && tokens.length <= room)) {
+      throw new ModelError(`asked to score ${tokens.length} positions with room for ${room} of ${this.capacity}; load the pair with more capacity`);
+    }
+    const logits = await this.#run(tokens, false);
+    for (const token of tokens) this.#cached.push({ key: String(token), call: null });
+    return tokens.map((_, row) => logits.subarray(row * this.vocabulary, (row + 1) * this.vocabulary));
+  }
+
+  /** Frees the cache; the sessions stay. */
+  freeCache(): void {
+    this.rewind(0);
+    this.#cache.dispose();
+    this.#disposeCross();
+  }
+
+  async dispose(): Promise<void> {
+    this.freeCache();
+    await Promise.all(Object.values(this.sessions).map((session) => session.release()));
+  }
+
+  /** The `CachedPosition.key` of a position of a prompt. */
+  protected positionKey(token: number, _position: number): string {
+    return String(token);
+  }
+
+  /** Hidden states that a call takes; most models take none. */
+  protected async states(_count: number): Promise<Readonly<Record<string, Tensor>>> {
+    return {};
+  }
+
+  /** Names of hidden states that a call returns. */
+  protected stateNames(): readonly string[] {
+    return this.features === null ? [] : ["features"];
+  }
+
+  /** Keeps what later calls, or an EAGLE head, need of a call's first `count` rows. */
+  protected async storeStates(outputs: Readonly<Record<string, Tensor>>, count: number): Promise<void> {
+    if (this.features === null) return;
+    const values = (await outputs.features!.getData(true)) as Float32Array;
+    this.features.write(values, this.length, count);
+  }
+
+  /** Runs a graph; its time counts, and its failures become errors of this package. */
+  protected async timed<T>(run: () => Promise<T>): Promise<T> {
+    const began = performance.now();
+    try {
+      return await run();
+    } catch (error) {
+      throw asRuntimeError("a call of the model", error);
+    } finally {
+      this.seconds += (performance.now() - began) / 1000;
+    }
+  }
+
+  async #encode(prompt: readonly number[]): Promise<void> {
+    this.rewind(0);
+    this.#disposeCross();
+    const { encoder } = this.sessions;
+    const fetches = Object.fromEntries(encoder!.outputNames.map((name) => [name, null]));
+    this.#cross = await this.timed(() => encoder!.run({ tokens: this.#int64(prompt) }, fetches));
+  }
+
+  #disposeCross(): void {
+    for (const tensor of Object.values(this.#cross)) tensor.dispose();
+    this.#cross = {};
+  }
+
+  /** One call: its logits, one row for each token, or one row at all in a prefill. */
+  async #run(tokens: readonly number[], prefill: boolean): Promise<Float32Array> {
+    const rows = Math.max(tokens.length, this.#calls.minRows);
+    const states = await this.states(tokens.length);
+    return this.timed(async () => {
+      await this.#cache.reserve(this.length, this.length + rows);
+      const feeds: Record<string, Tensor> = {
+        ...this.#cross,
+        ...states,
+        tokens: this.#int64(tokens, rows),
+        past_length: this.#int64([this.length]),
+        skip: this.#int64([prefill ? rows - 1 : 0]),
+      };
+      const fetches: Record<string, Tensor | null> = { logits: null };
+      for (const name of this.stateNames()) fetches[name] = null;
+      this.#cache.bind(feeds, fetches);
+      const outputs = await this.sessions.decoder!.run(feeds, fetches);
+      await this.#cache.take(outputs);
+      await this.storeStates(outputs, tokens.length);
+      return (await outputs.logits!.getData(true)) as Float32Array;
+    });
+  }
+
+  #int64(numbers: readonly number[], count = numbers.length): Tensor {
+    const data = new BigInt64Array(count).fill(DUMMY_TOKEN);
+    for (const [index, number] of numbers.entries()) data[index] = BigInt(number);
+    return this.host.tensor("int64", data, [count]);
+  }
+
+  #checkPrompt(prompt: readonly number[]): void {
+    if (prompt.length === 0) throw new UsageError("the prompt is empty; give at least one token");
+    if (prompt.length > this.capacity) throw new PromptTooLongError(prompt.length, this.capacity);
+    const wrong = prompt.find((token) => !(Number.isInteger(token) && token >= 0 && token < this.vocabulary));
+    if (wrong !== undefined) throw new UsageError(`token ${wrong} is outside the model's ${this.vocabulary} tokens`);
+  }
+}

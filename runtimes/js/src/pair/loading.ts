@@ -1,0 +1,171 @@
+// Opens an exported pair: its models, their row invariance here, and their costs.
+
+import { type Costs, estimatedCosts, type TargetSize } from "../core/cost-model.js";
+import { SharedTokens, SomeTokens, type Vocabulary } from "../drafters/vocabulary-map.js";
+import { AbortedError, DamagedError, shortened, UsageError } from "../errors.js";
+import type { Folder, Host } from "../host.js";
+import { MEASURED_CAPACITY } from "../verdict/measure.js";
+import { rowInvarianceHere } from "../verdict/verdict.js";
+import { EagleModel } from "./eagle-model.js";
+import { GraphModel, openSessions, type Sessions } from "./graph-model.js";
+import {
+  type Exported,
+  type Manifest,
+  MAX_ROWS,
+  readManifest,
+  recordsOf,
+  type RowInvariance,
+  TOKENIZER,
+  type Variant,
+  variantFiles,
+  variantName,
+} from "./manifest.js";
+import type { LoadOptions } from "./options.js";
+import { Pair, type PairParts } from "./pair.js";
+import { TextCodec } from "./tokenizer.js";
+
+const EAGLE = "eagle"; // the family of EAGLE heads
+
+/** What of a folder is opened. */
+interface Choice {
+  readonly manifest: Manifest;
+  readonly target: string;
+  readonly draft: string | null;
+  readonly capacity: number;
+}
+
+/**
+ * Opens a pair; adapters call it.
+ *
+ * @throws NotAPairError, FolderVersionError, DamagedError, FileMissingError, FileChangedError: the folder
+ *   is not whole. UsageError: an option is out of range. RuntimeError, OutOfMemoryError: it cannot be run
+ *   here. AbortedError: by its signal.
+ */
+export async function openPair(host: Host, folder: Folder, options: LoadOptions = {}): Promise<Pair> {
+  const manifest = await readManifest(folder, options.signal);
+  const choice = chosen(manifest, options);
+  await folder.prepare(recordsOf(folder, manifest, filesOf(choice)), options);
+  const opened: Sessions[] = [];
+  try {
+    return new Pair(await partsOf(host, folder, choice, options, opened));
+  } catch (error) {
+    await Promise.all(opened.flatMap((sessions) => Object.values(sessions)).map((session) => session.release()));
+    throw error;
+  }
+}
+
+function chosen(manifest: Manifest, options: LoadOptions): Choice {
+  const { target, draft } = manifest;
+  return {
+    manifest,
+    target: variantName(target, options.targetFormat, "target"),
+    draft: draft && variantName(draft, options.draftFormat, "draft"),
+    capacity: checkedCapacity(options.capacity ?? Math.min(target.capacity, draft?.positions ?? target.capacity), target, draft),
+  };
+}
+
+function checkedCapacity(capacity: number, ...models: readonly (Exported | null)[]): number {
+  const limit = Math.min(...models.map((model) => model?.positions ?? Infinity));
+  if (Number.isInteger(capacity) && capacity >= 1 && capacity <= limit) return capacity;
+  throw new UsageError(`capacity is ${shortened(capacity)}; this pair takes ${limit === Infinity ? "1 or more" : `1 to ${limit}`}`);
+}
+
+/** Every file of the folder that the choice needs. */
+function filesOf({ manifest, target, draft }: Choice): Set<string> {
+  const files = new Set([TOKENIZER]);
+  if (manifest.draft?.vocabulary) files.add(manifest.draft.vocabulary);
+  const variants = [manifest.target.variants[target], draft === null ? null : manifest.draft!.variants[draft]];
+  for (const variant of variants) {
+    if (!variant) continue;
+    const { graphs, weights } = variantFiles(manifest, variant);
+    for (const file of [...graphs, ...weights]) files.add(file);
+  }
+  return files;
+}
+
+/** @param opened is told the sessions, for the case that a later step fails. */
+async function partsOf(host: Host, folder: Folder, choice: Choice, options: LoadOptions, opened: Sessions[]): Promise<PairParts> {
+  const { manifest } = choice;
+  const codec = new TextCodec(await folder.read(TOKENIZER, options.signal), `${folder.name}/${TOKENIZER}`);
+  const vocabulary = await openVocabulary(folder, manifest, options.signal);
+  const variant = manifest.target.variants[choice.target]!;
+  const sessions = await openSessions(folder, manifest, variant);
+  opened.push(sessions);
+  checkSignal(options.signal);
+  const graph = manifest.files[variant.graphs.decoder!]!.sha256;
+  const measured = () => measuredModel(host, manifest.target, variant, sessions);
+  const rowInvariance = options.allowInexact ? null : await rowInvarianceHere(host, graph, measured);
+  checkSignal(options.signal);
+  const target = targetModel(host, choice, variant, sessions, rowInvariance);
+  return {
+    manifest,
+    codec,
+    vocabulary,
+    target,
+    draft: await draftModel(host, folder, choice, target, opened),
+    costs: costsOf(choice, variant, rowInvariance, options.costs),
+    formats: { target: choice.target, draft: choice.draft },
+    rowInvariance,
+    allowInexact: options.allowInexact ?? false,
+  };
+}
+
+function measuredModel(host: Host, target: Exported, variant: Variant, sessions: Sessions): GraphModel {
+  const capacity = Math.min(MEASURED_CAPACITY, target.positions ?? MEASURED_CAPACITY);
+  return new GraphModel(host, target, variant, sessions, { capacity, minRows: 1, maxRows: MAX_ROWS });
+}
+
+function targetModel(host: Host, choice: Choice, variant: Variant, sessions: Sessions, measured: RowInvariance | null): GraphModel {
+  const { manifest, capacity } = choice;
+  const [minRows, maxRows] = rowsOf(measured);
+  const keepFeatures = manifest.draft?.family === EAGLE;
+  return new GraphModel(host, manifest.target, variant, sessions, { capacity, minRows, maxRows, keepFeatures });
+}
+
+async function draftModel(host: Host, folder: Folder, choice: Choice, target: GraphModel, opened: Sessions[]): Promise<GraphModel | null> {
+  const { manifest, draft: name, capacity } = choice;
+  if (manifest.draft === null || name === null) return null;
+  const variant = manifest.draft.variants[name]!;
+  const sessions = await openSessions(folder, manifest, variant);
+  opened.push(sessions);
+  const calls = { capacity, minRows: 1, maxRows: null };
+  return manifest.draft.family === EAGLE
+    ? new EagleModel(host, manifest.draft, variant, sessions, calls, target)
+    : new GraphModel(host, manifest.draft, variant, sessions, calls);
+}
+
+/** The fewest and the most positions of a call; the usual ones where nothing was measured. */
+function rowsOf(measured: RowInvariance | null): [min: number, max: number] {
+  return measured === null ? [2, MAX_ROWS] : [measured.min_rows, measured.max_rows];
+}
+
+async function openVocabulary(folder: Folder, { target, draft }: Manifest, signal?: AbortSignal): Promise<Vocabulary> {
+  if (!draft?.vocabulary) return new SharedTokens(Math.min(target.vocab_size, draft?.vocab_size ?? Infinity));
+  const content = new TextDecoder().decode(await folder.read(draft.vocabulary, signal));
+  try {
+    const { outputs, inputs } = JSON.parse(content) as { outputs: number[]; inputs: number[] };
+    if (outputs.length !== draft.vocab_size || inputs.length !== target.vocab_size) throw new RangeError("it is for other models");
+    return new SomeTokens(outputs, inputs);
+  } catch (error) {
+    throw new DamagedError(`${folder.name}/${draft.vocabulary}`, error instanceof Error ? error.message : String(error), error);
+  }
+}
+
+/** Costs of rounds with prompt lookup and with the draft model: as given, or estimated from sizes. */
+function costsOf({ manifest, draft }: Choice, variant: Variant, measured: RowInvariance | null, given?: Costs): PairParts["costs"] {
+  const [minRows, maxRows] = rowsOf(measured);
+  const longest = maxRows - 1;
+  if (given !== undefined) return { lookup: given.upTo(longest).withDraft(0), model: given.upTo(longest) };
+  const size: TargetSize = { bytes: bytesOf(manifest, variant), weightsFormat: variant.weights_format, minRows, longest };
+  const draftBytes = draft === null ? 0 : bytesOf(manifest, manifest.draft!.variants[draft]!);
+  return { lookup: estimatedCosts(size, 0), model: estimatedCosts(size, draftBytes) };
+}
+
+function bytesOf(manifest: Manifest, variant: Variant): number {
+  const { graphs, weights } = variantFiles(manifest, variant);
+  return [...graphs, ...weights].reduce((bytes, file) => bytes + (manifest.files[file]?.bytes ?? 0), 0);
+}
+
+function checkSignal(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw new AbortedError(signal);
+}

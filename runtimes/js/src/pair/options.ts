@@ -1,0 +1,64 @@
+// What callers of the package pass.
+
+import type { Watch } from "../host.js";
+import type { Drafter } from "../core/draft.js";
+import type { Costs } from "../core/cost-model.js";
+import type { RuleName } from "../core/verification.js";
+import type { DrafterName } from "../drafters/registry.js";
+
+/** How a pair is opened. */
+export interface LoadOptions extends Watch {
+  /** Which exported variants; the first by default. */
+  readonly targetFormat?: string;
+  readonly draftFormat?: string;
+  /** Positions that each cache holds; the exporter's choice by default. */
+  readonly capacity?: number;
+  /** Of rounds with the draft model, for γ "auto"; estimated from the models' sizes by default. */
+  readonly costs?: Costs;
+  /** Speculate even on a target that is not row-invariant; it is not measured. */
+  readonly allowInexact?: boolean;
+}
+
+/** How a text is generated. */
+export interface GenerationOptions {
+  /** Up to the end of the text or of the cache by default. */
+  readonly maxNewTokens?: number;
+  /** 0, the default, is greedy; otherwise logits are divided by it. */
+  readonly temperature?: number;
+  /** Keep the k largest logits, and those equal to the k-th; 0 keeps all. */
+  readonly topK?: number;
+  /** Keep the smallest set of most probable tokens whose mass reaches it; 1 keeps all. */
+  readonly topP?: number;
+  /** Keep tokens at least this fraction as probable as the most probable; 0 keeps all. */
+  readonly minP?: number;
+  /** Draws the same text again, with the same draft, γ and rule; a new one by default. */
+  readonly seed?: number;
+  /** Tokens drafted a round, or "auto", the default: the number that acceptance and costs make fastest. */
+  readonly gamma?: number | "auto";
+  /**
+   * True, the default: prompt lookup and the draft model, in each round the one with the larger
+   * expected speed-up; where the target is not row-invariant, none. False decodes plainly.
+   */
+  readonly draft?: boolean | DrafterName | Drafter;
+  /** Both are exact. The block rule by default, or the token rule where it gains nothing. */
+  readonly rule?: RuleName;
+  /** Strings that end the text and are not part of it. */
+  readonly stop?: string | readonly string[];
+  /** Go on after an end-of-text token. */
+  readonly ignoreEos?: boolean;
+  /** Report the target's log-probability of each token. */
+  readonly logprobs?: boolean;
+  /** Put the model's own chat format around a prompt that is a text. */
+  readonly chat?: boolean;
+  /** Ends the generation with `AbortedError`. */
+  readonly signal?: AbortSignal;
+}
+
+/** A message of a conversation. */
+export interface Message {
+  readonly role: "system" | "user" | "assistant";
+  readonly content: string;
+}
+
+/** Text; token ids, used as they are; or the messages of a conversation, to be answered. */
+export type PromptInput = string | readonly number[] | readonly Message[];

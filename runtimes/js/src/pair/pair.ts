@@ -1,0 +1,214 @@
+// A loaded pair: the API that applications embed.
+
+import { type Decoding, plain, speculate } from "../core/decode.js";
+import type { Drafter } from "../core/draft.js";
+import { Seeded } from "../core/randomness.js";
+import { checkSampling, isGreedy, processorOf, type Sampling } from "../core/sampling.js";
+import { RULES, type RuleName } from "../core/verification.js";
+import { DRAFTER_NAMES, type DrafterName, type DrafterSetup, type Drafting, namedDrafter, ownDrafter } from "../drafters/registry.js";
+import type { Vocabulary } from "../drafters/vocabulary-map.js";
+import { BusyError, DisposedError, NotRowInvariantError, shortened, UsageError } from "../errors.js";
+import { Chat, type ChatOptions } from "./chat.js";
+import { type Generation, newStats } from "./generation.js";
+import type { GraphModel } from "./graph-model.js";
+import { GrowingText, stopStrings } from "./growing-text.js";
+import type { Manifest, RowInvariance } from "./manifest.js";
+import type { GenerationOptions, PromptInput } from "./options.js";
+import { PromptEncoder } from "./prompt.js";
+import { StopCondition } from "./stop-condition.js";
+import { Stream } from "./stream.js";
+import type { TextCodec } from "./tokenizer.js";
+
+/** What a pair is made of; `load` makes it. */
+export interface PairParts {
+  readonly manifest: Manifest;
+  readonly codec: TextCodec;
+  readonly target: GraphModel;
+  readonly draft: GraphModel | null;
+  readonly vocabulary: Vocabulary;
+  readonly costs: DrafterSetup["costs"];
+  readonly formats: { readonly target: string; readonly draft: string | null };
+  /** What was measured of the target here; null if it was not. */
+  readonly rowInvariance: RowInvariance | null;
+  readonly allowInexact: boolean;
+}
+
+/** A target, perhaps a draft, and their tokenizer. It makes one text at a time. */
+export class Pair {
+  readonly #parts: PairParts;
+  readonly #encoder: PromptEncoder;
+  #state: "free" | "busy" | "disposed" = "free";
+
+  constructor(parts: PairParts) {
+    this.#parts = parts;
+    this.#encoder = new PromptEncoder(parts.codec, parts.manifest.chat);
+  }
+
+  /** What the folder says about itself. */
+  get manifest(): Manifest {
+    return this.#parts.manifest;
+  }
+
+  /** What was measured of the target on this machine; null if it was not (`allowInexact`). */
+  get rowInvariance(): RowInvariance | null {
+    return this.#parts.rowInvariance;
+  }
+
+  /** Whether it drafts: the target verifies exactly here, or `allowInexact` was given. */
+  get speculates(): boolean {
+    return this.#parts.allowInexact || this.rowInvariance?.is_row_invariant === true;
+  }
+
+  /** Positions that the caches hold: of the prompt, or for translation of the text, and of the answer. */
+  get capacity(): number {
+    return this.#parts.target.capacity;
+  }
+
+  /** Generates to the end. */
+  async generate(prompt: PromptInput, options: GenerationOptions = {}): Promise<Generation> {
+    return this.stream(prompt, options).finish();
+  }
+
+  /**
+   * Starts a generation and returns an iterator over its tokens.
+   *
+   * @throws UsageError: an argument is out of range. PromptTooLongError and BusyError come with the first
+   *   token, and so does AbortedError.
+   */
+  stream(prompt: PromptInput, options: GenerationOptions = {}): Stream {
+    const { manifest, target, codec, rowInvariance } = this.#parts;
+    const { maxNewTokens = null, gamma = "auto", logprobs = false, signal = null } = options;
+    checkMaxNewTokens(maxNewTokens);
+    const sampling = checkedSampling(options);
+    const kind = this.#draftKind(options.draft ?? true);
+    const given = this.#encoder.encode(prompt, options.chat ?? false);
+    const answers = rowInvariance?.is_row_invariant ? given.answers : null;
+    const randomness = new Seeded(options.seed);
+    const lastTokens = options.ignoreEos ? [] : manifest.eos_token_ids;
+    const stop = new StopCondition(new GrowingText(codec, stopStrings(options.stop ?? [])), lastTokens);
+    const process = processorOf(sampling);
+    const drafting = this.#drafting(kind, { process, gamma, lastTokens, answers });
+    const rule = ruleName(options.rule, kind, isGreedy(sampling));
+    const decoding: Decoding = {
+      target,
+      prompt: given.tokens,
+      answers,
+      process,
+      randomness,
+      maxNewTokens: maxNewTokens ?? target.capacity,
+      ends: (token) => stop.ends(token),
+    };
+    const rounds = drafting === null ? plain(decoding) : speculate({ ...decoding, ...drafting, rule: RULES[rule] });
+    return new Stream({
+      rounds,
+      stop,
+      result: {
+        text: "",
+        tokenIds: [],
+        finishReason: null,
+        promptTokens: given.tokens.length,
+        seed: randomness.seed,
+        settings: this.#settings(kind, gamma, rule),
+        stats: newStats(),
+        logprobs: [],
+      },
+      maxNewTokens,
+      logprobs,
+      signal,
+      modelSeconds: () => [target.seconds, drafting?.draft.seconds ?? 0],
+      occupy: () => this.#occupy(),
+    });
+  }
+
+  /** A conversation, which keeps the cache from turn to turn. */
+  chat(options: ChatOptions = {}): Chat {
+    return new Chat(this, options);
+  }
+
+  /** The token ids of a prompt, in the model's chat format if asked for. */
+  encode(prompt: PromptInput, chat = false): readonly number[] {
+    return this.#encoder.encode(prompt, chat).tokens;
+  }
+
+  /** The text of tokens, without special tokens. */
+  decode(tokens: readonly number[]): string {
+    return this.#parts.codec.decode(tokens);
+  }
+
+  /** Frees the models. A text that is being generated must be closed first. @throws BusyError. */
+  async dispose(): Promise<void> {
+    if (this.#state === "busy") throw new BusyError();
+    if (this.#state === "disposed") return;
+    this.#state = "disposed";
+    await this.#parts.draft?.dispose();
+    await this.#parts.target.dispose();
+  }
+
+  /** Takes the models for one text, and returns what gives them back. */
+  #occupy(): () => void {
+    if (this.#state === "busy") throw new BusyError();
+    if (this.#state === "disposed") throw new DisposedError();
+    this.#state = "busy";
+    return () => {
+      this.#state = "free";
+    };
+  }
+
+  /** The name of a drafter, or the caller's own; null decodes plainly. */
+  #draftKind(draft: boolean | DrafterName | Drafter): DrafterName | Drafter | null {
+    if (draft === false) return null;
+    if (draft === true) {
+      if (!this.speculates) return null;
+      return this.#parts.draft === null ? "lookup" : "both";
+    }
+    const isOwn = typeof draft === "object" && draft !== null && "propose" in draft;
+    if (!isOwn && !DRAFTER_NAMES.includes(draft as DrafterName)) {
+      throw new UsageError(`draft is ${shortened(draft)}; give true, false, or one of: ${DRAFTER_NAMES.join(", ")}`);
+    }
+    if (!this.speculates) throw new NotRowInvariantError();
+    return draft;
+  }
+
+  #drafting(
+    kind: DrafterName | Drafter | null,
+    text: Pick<DrafterSetup, "process" | "gamma" | "lastTokens" | "answers">,
+  ): Drafting | null {
+    const { target, draft, vocabulary, costs } = this.#parts;
+    const setup = { ...text, target, draft, vocabulary, costs };
+    if (typeof kind === "object" && kind !== null) return ownDrafter(kind, setup);
+    const drafting = namedDrafter(kind ?? "lookup", setup); // without a draft, for its check of γ
+    return kind === null ? null : drafting;
+  }
+
+  #settings(kind: DrafterName | Drafter | null, gamma: number | "auto", rule: RuleName): Generation["settings"] {
+    const { formats } = this.#parts;
+    const usesModel = kind === "model" || kind === "both";
+    return {
+      targetFormat: formats.target,
+      draftFormat: usesModel ? formats.draft : null,
+      draft: kind === null ? "none" : typeof kind === "object" ? "own" : kind,
+      gamma: kind === null ? null : gamma,
+      rule: kind === null ? null : rule,
+    };
+  }
+}
+
+function checkMaxNewTokens(number: number | null): void {
+  if (number !== null && !(Number.isInteger(number) && number >= 1)) {
+    throw new UsageError(`maxNewTokens is ${shortened(number)}; give a whole number from 1`);
+  }
+}
+
+function checkedSampling({ temperature = 0, topK = 0, topP = 1, minP = 0 }: GenerationOptions): Sampling {
+  const sampling = { temperature, topK, topP, minP };
+  checkSampling(sampling);
+  return sampling;
+}
+
+/** The verification rule that runs: the block rule where it may gain something. */
+function ruleName(rule: RuleName | undefined, kind: DrafterName | Drafter | null, greedy: boolean): RuleName {
+  if (rule !== undefined && !(rule in RULES)) {
+    throw new UsageError(`rule is ${shortened(rule)}; give one of: ${Object.keys(RULES).join(", ")}`);
+  }
+  return rule ?? (greedy || kind === "lookup" ? "token" : "block");
+}

@@ -1,0 +1,79 @@
+// Claim: with the same numbers, this package draws, accepts and corrects as the Python package does.
+//
+// tests/record_decisions.py wrote the record: 12 000 rounds of three drafted tokens, with every sampling
+// option and both rules. Everything follows from the seeds, which are drawn again here.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import type { Distribution } from "../src/core/distribution.js";
+import { Seeded } from "../src/core/randomness.js";
+import { processorOf } from "../src/core/sampling.js";
+import { RULES } from "../src/core/verification.js";
+
+interface RecordedOptions {
+  readonly temperature: number;
+  readonly top_k?: number;
+  readonly top_p?: number;
+  readonly min_p?: number;
+}
+
+interface Recorded {
+  readonly vocabulary: number;
+  readonly gamma: number;
+  readonly options: readonly RecordedOptions[];
+  readonly uniforms: readonly (readonly [seed: number, numbers: readonly [atThree: number, first: number]])[];
+  readonly decisions: readonly (readonly number[])[];
+}
+
+const RECORD = new URL("../../tests/decisions.json", import.meta.url);
+const recorded = JSON.parse(await readFile(RECORD, "utf8")) as Recorded;
+
+test("seeds draw Python's numbers", () => {
+  for (const [seed, [atThree, first]] of recorded.uniforms) {
+    assert.equal(new Seeded(seed).at(3).uniform(), atThree);
+    assert.equal(new Seeded(seed).uniform(), first);
+  }
+});
+
+test("every decision is Python's", () => {
+  assert.ok(recorded.decisions.length >= 10_000);
+  for (const [seed, expected] of recorded.decisions.entries()) assert.deepEqual(decision(seed), expected, `seed ${seed}`);
+});
+
+test("the record has full acceptance, rejections and every number of accepted tokens", () => {
+  const accepted = new Set(recorded.decisions.map((decision) => decision[recorded.gamma]));
+  assert.deepEqual([...accepted].sort(), [0, 1, 2, 3]);
+});
+
+/** Drafted tokens, the number of accepted ones, and the token after them. */
+function decision(seed: number): number[] {
+  const numbers = new Seeded(seed);
+  const { temperature, top_k = 0, top_p = 1, min_p = 0 } = recorded.options[seed % recorded.options.length]!;
+  const process = processorOf({ temperature, topK: top_k, topP: top_p, minP: min_p });
+  const rule = Math.floor(seed / recorded.options.length) % 2 === 0 ? "token" : "block";
+  const draws = new Seeded(seed).at(7);
+  const q: Distribution[] = [];
+  const p: Distribution[] = [];
+  const tokens: number[] = [];
+  for (let i = 0; i < recorded.gamma; i++) {
+    const row = logits(numbers);
+    q.push(process(row));
+    p.push(process(near(row, numbers)));
+    tokens.push(draws.categorical(q.at(-1)!));
+  }
+  p.push(process(logits(numbers)));
+  const result = RULES[rule]({ tokens, q, candidates: [] }, { at: (row) => p[row]! }, draws);
+  return [...tokens, result.accepted, draws.categorical(result.next)];
+}
+
+/** Float32 [vocabulary], 0 to 8 in steps of 1/8. */
+function logits(numbers: Seeded): Float32Array {
+  return Float32Array.from({ length: recorded.vocabulary }, () => Math.floor(numbers.uniform() * 64) / 8);
+}
+
+/** Logits of a target that a draft often agrees with: two thirds of the draft's, a third others. */
+function near(row: Float32Array, numbers: Seeded): Float32Array {
+  const others = logits(numbers);
+  return row.map((logit, token) => (token % 3 === 0 ? others[token]! : logit));
+}

@@ -1,0 +1,86 @@
+"""Records what the Python package decides on random distributions, for decisions.test.ts.
+
+    python runtimes/js/tests/record_decisions.py > runtimes/js/tests/decisions.json
+
+Everything follows from the seeds: logits are made of `Seeded` numbers, so the record holds seeds,
+options and results only. Logits are multiples of 1/8, which every language reads alike.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+from edgespec.core.distribution import Distribution
+from edgespec.core.draft import Proposal
+from edgespec.core.randomness import Seeded
+from edgespec.core.sampling import Sampling
+from edgespec.core.verification import RULES
+
+COUNT = 12_000
+VOCABULARY = 40
+GAMMA = 3
+OPTIONS: list[dict[str, Any]] = [
+    {"temperature": 1.0},
+    {"temperature": 0.7},
+    {"temperature": 1.3, "top_k": 5},
+    {"temperature": 0.9, "top_p": 0.8},
+    {"temperature": 1.0, "min_p": 0.1},
+    {"temperature": 0.8, "top_k": 12, "top_p": 0.9, "min_p": 0.05},
+    {"temperature": 0.0},
+]
+
+
+class Numbers(Seeded):
+    """Random numbers that the tests use for more than draws."""
+
+    def logits(self) -> np.ndarray:
+        """Float32 [VOCABULARY], 0 to 8 in steps of 1/8."""
+        steps = [int(self._uniform() * 64) for _ in range(VOCABULARY)]
+        return np.array(steps, np.float32) / 8
+
+
+def near(logits: np.ndarray, numbers: Numbers) -> np.ndarray:
+    """Logits of a target that a draft often agrees with: a third of them are others."""
+    return np.where(np.arange(VOCABULARY) % 3 == 0, numbers.logits(), logits).astype(np.float32)
+
+
+def decision(seed: int) -> list[int]:
+    """Drafted tokens, the number of accepted ones, and the token after them."""
+    numbers = Numbers(seed)
+    process = Sampling(**OPTIONS[seed % len(OPTIONS)]).processor()
+    rule = RULES[("token", "block")[seed // len(OPTIONS) % 2]]
+    draws = Seeded(seed).at(7)
+    q: list[Distribution] = []
+    p: list[Distribution] = []
+    tokens: list[int] = []
+    for ahead in range(GAMMA):
+        logits = numbers.logits()
+        q.append(process(logits))
+        p.append(process(near(logits, numbers)))
+        tokens.append(draws.categorical(q[-1], ahead))
+    p.append(process(numbers.logits()))
+    result = rule(Proposal(tokens, q), p, draws)
+    return [*tokens, result.accepted, draws.categorical(result.next, result.accepted)]
+
+
+def recorded() -> dict[str, Any]:
+    """The record: the first numbers of some seeds, and all decisions."""
+    seeds = [0, 1, 7, 12345, 2**53 - 1]
+    return {
+        "vocabulary": VOCABULARY,
+        "gamma": GAMMA,
+        "options": OPTIONS,
+        "uniforms": [
+            [seed, [Seeded(seed).at(3)._uniform(), Numbers(seed)._uniform()]] for seed in seeds
+        ],
+        "decisions": [decision(seed) for seed in range(COUNT)],
+    }
+
+
+if __name__ == "__main__":
+    json.dump(recorded(), sys.stdout, separators=(",", ":"))
+    print()

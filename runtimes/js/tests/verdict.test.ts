@@ -1,0 +1,127 @@
+// Claim: a target verifies only where its logits were measured to be the same bits in all calls.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Rows } from "../src/core/model.js";
+import type { Host } from "../src/host.js";
+import type { RowInvariance } from "../src/pair/manifest.js";
+import { machineDigest } from "../src/verdict/machine.js";
+import { measureRowInvariance } from "../src/verdict/measure.js";
+import { isRowInvariance, rowInvarianceHere } from "../src/verdict/verdict.js";
+
+/** A model whose logits are a hash of the text; `fault` may change those of a row. */
+class HashModel {
+  readonly vocabulary = 11;
+  readonly seconds = 0;
+  calls = 0;
+  freed = false;
+  #text: number[] = [];
+
+  constructor(
+    readonly fault: (rows: number, row: number, position: number) => number = () => 0,
+    readonly capacity = 200,
+  ) {}
+
+  get length(): number {
+    return this.#text.length;
+  }
+
+  get validLength(): number {
+    return this.length;
+  }
+
+  async prefill(prompt: readonly number[]): Promise<number> {
+    this.#text = prompt.slice(0, -1);
+    return prompt.at(-1)!;
+  }
+
+  async score(tokens: readonly number[]): Promise<Rows> {
+    this.calls++;
+    return tokens.map((token, row) => {
+      this.#text.push(token);
+      const hash = this.#text.reduce((sum, token) => (31 * sum + token) % 10_007, 7);
+      return new Float32Array(this.vocabulary).fill(hash + this.fault(tokens.length, row, this.length));
+    });
+  }
+
+  rewind(length: number): void {
+    this.#text.length = length;
+  }
+
+  freeCache(): void {
+    this.freed = true;
+  }
+}
+
+test("a model whose rows never differ may be called with one position", async () => {
+  assert.deepEqual(await measureRowInvariance(new HashModel()), { isRowInvariant: true, minRows: 1, oneRowDifference: 0 });
+});
+
+test("a difference in calls of one position asks for two", async () => {
+  const found = await measureRowInvariance(new HashModel((rows) => (rows === 1 ? 0.5 : 0)));
+  assert.deepEqual(found, { isRowInvariant: true, minRows: 2, oneRowDifference: 0.5 });
+});
+
+for (const rows of Array.from({ length: 15 }, (_, index) => index + 2)) {
+  test(`a difference in calls of ${rows} positions is found`, async () => {
+    const found = await measureRowInvariance(new HashModel((count, row) => (count === rows && row === 1 ? 1 : 0)));
+    assert.equal(found.isRowInvariant, false);
+  });
+}
+
+test("a difference far into the cache is found", async () => {
+  const found = await measureRowInvariance(new HashModel((rows, _, position) => (position > 128 && rows === 5 ? 1 : 0)));
+  assert.equal(found.isRowInvariant, false);
+});
+
+test("logits that are not finite are refused", async () => {
+  await assert.rejects(measureRowInvariance(new HashModel(() => NaN)), /not finite/);
+});
+
+test("a cache too small to measure is refused", async () => {
+  await assert.rejects(measureRowInvariance(new HashModel(undefined, 30)), /row invariance needs 35/);
+});
+
+function host(settings: Partial<Host> = {}): Host & { readonly kept: Map<string, RowInvariance> } {
+  const kept = new Map<string, RowInvariance>();
+  return {
+    kept,
+    runtime: "runtime 1",
+    provider: "cpu",
+    threads: 1,
+    cores: 0,
+    hardware: "processor",
+    writesOutputs: true,
+    verdicts: {
+      read: async (graph, machine) => kept.get(graph + machine) ?? null,
+      write: async (graph, verdict) => void kept.set(graph + verdict.machine, verdict),
+    },
+    tensor: () => assert.fail("nothing runs here"),
+    ...settings,
+  };
+}
+
+test("it is measured once, for each graph", async () => {
+  const here = host();
+  const models: HashModel[] = [];
+  const open = () => models[models.push(new HashModel()) - 1]!;
+  const first = await rowInvarianceHere(here, "graph", open);
+  assert.deepEqual(await rowInvarianceHere(here, "graph", open), first);
+  assert.equal(models.length, 1);
+  assert.ok(models[0]!.freed);
+  assert.ok(isRowInvariance(first));
+  await rowInvarianceHere(here, "other graph", open);
+  assert.equal(models.length, 2);
+});
+
+test("another runtime, provider, number of threads or processor is another machine", async () => {
+  const changes = [{}, { runtime: "runtime 2" }, { provider: "webgpu" }, { threads: 2 }, { threads: 0, cores: 4 }, { threads: 0, cores: 8 }, { hardware: "other" }];
+  const digests = await Promise.all(changes.map((change) => machineDigest(host(change))));
+  assert.equal(new Set(digests).size, changes.length);
+});
+
+test("what is no measurement is not taken for one", () => {
+  for (const value of [null, {}, { is_row_invariant: true, min_rows: 3, max_rows: 17, machine: "" }, { is_row_invariant: true, min_rows: 1, max_rows: 18, machine: "" }]) {
+    assert.equal(isRowInvariance(value), false);
+  }
+});
