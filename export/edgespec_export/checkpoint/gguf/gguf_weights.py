@@ -50,7 +50,7 @@ class GgufWeights:
 
     llama.cpp applies RoPE to neighbouring pairs of a head, Hugging Face to its two halves. So
     llama.cpp's converter reorders the rows of the query and key matrices of architecture "llama".
-    `read` restores the order. The converter also adds 1 to the norms of Gemma 3, and `read` subtracts
+    `read` restores the order. The converter also adds 1 to the norms of Gemma 3; `read` subtracts
     it.
     """
 
