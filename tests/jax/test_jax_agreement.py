@@ -129,7 +129,7 @@ def onnx_rounds(onnx, prompt, rule, temperature, table):
         yield (draft.latest[: round_.drafted], round_.evaluated, round_.accepted, tokens), closest
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", ["token", "block"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0], ids=["greedy", "sampled"])
 def test_every_round_of_both_loops_is_the_same(onnx, models, prompts, tables, rule, temperature):
     decoder = jax_path.JaxDecoder(
