@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from edgespec.core.distribution import Distribution
@@ -25,7 +26,7 @@ class Scripted:
         probability = min(max(Fraction(probability), Fraction(0)), Fraction(1))
         return self._branch([(True, probability), (False, 1 - probability)])
 
-    def categorical(self, distribution: Distribution) -> int:
+    def categorical(self, distribution: Distribution, ahead: int) -> int:
         weights = [Fraction(weight) for weight in distribution.probabilities]
         total = sum(weights)
         assert total > 0, "nothing to draw from"
@@ -43,12 +44,56 @@ class Scripted:
         return outcome
 
 
-def exact_distribution(run: Callable[[Scripted], Hashable]) -> dict[Hashable, Fraction]:
-    """The distribution of `run`'s result: it is run once for every way its draws can turn out."""
+class NoiseTable(Scripted):
+    """A `Randomness` with one draw for each position, shared by all who ask for its token.
+
+    The draw is a number in [0, 1), and a token is chosen where the cumulative probability exceeds
+    it: with exactly its probability, and often the same one for similar distributions. The number
+    is one of a few intervals, since nothing else matters.
+
+    Args:
+        cuts: all cumulative probabilities of the distributions that can be asked for.
+    """
+
+    def __init__(self, script: list[int], cuts: Iterable[Fraction]) -> None:
+        super().__init__(script)
+        bounds = sorted({Fraction(0), Fraction(1), *cuts})
+        self._intervals = [(low, high - low) for low, high in pairwise(bounds)]
+        self._numbers: dict[int, Fraction] = {}
+        self._emitted = 0
+
+    def at(self, emitted: int) -> NoiseTable:
+        self._emitted = emitted
+        return self
+
+    def position(self, ahead: int) -> int:
+        return self._emitted + ahead
+
+    def categorical(self, distribution: Distribution, ahead: int) -> int:
+        position = self.position(ahead)
+        if position not in self._numbers:
+            self._numbers[position] = self._branch(self._intervals)
+        point = self._numbers[position] * sum(distribution.probabilities)
+        reached = Fraction(0)
+        for token, weight in zip(distribution.tokens, distribution.probabilities, strict=True):
+            reached += weight
+            if reached > point:
+                return int(token)
+        raise AssertionError("nothing to draw from")
+
+
+def exact_distribution(
+    run: Callable[[Any], Hashable], make: Callable[[list[int]], Scripted] = Scripted
+) -> dict[Hashable, Fraction]:
+    """The distribution of `run`'s result: it is run once for every way its draws can turn out.
+
+    Args:
+        make: makes the randomness from a script.
+    """
     distribution: dict[Hashable, Fraction] = defaultdict(Fraction)
     script: list[int] | None = []
     while script is not None:
-        randomness = Scripted(script)
+        randomness = make(script)
         distribution[run(randomness)] += randomness.probability
         script = _next_script(randomness.taken)
     assert sum(distribution.values()) == 1

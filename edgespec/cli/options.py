@@ -155,7 +155,9 @@ def DRAFTING(command: Command) -> Command:  # noqa: N802
         ),
         click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call."),
         click.option(
-            "--rule", type=click.Choice(["block", "token"]), help="Default: block when sampling."
+            "--rule",
+            type=click.Choice(["coupled", "block", "token"]),
+            help="Default: coupled when sampling, so that a seed has one text whatever drafts.",
         ),
     )(command)
 

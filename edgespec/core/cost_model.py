@@ -96,6 +96,7 @@ FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.02, "fp16": 0.03, "bf16": 0.03}
 # With kernels, arithmetic per position as a share of a plain step: calls of many positions are
 # bound by it, not by reading weights.
 ARITHMETIC = {"int8": 0.11, "fp16": 0.2, "bf16": 0.2}
+ARITHMETIC_WITH = {"avx2": {"int8": 0.23}}  # by instruction set, where it was measured to differ
 # Fixed times, in bytes of weights that are read meanwhile:
 CALL = 6_000_000  # any call of a model, in addition to reading its weights
 ROW = 1_000_000  # one more position in kernels, in addition to its products
@@ -114,6 +115,7 @@ def estimated_costs(
     weights_format: str = "fp32",
     min_rows: int = 1,
     kernels: bool = False,
+    instruction_set: str = "",
 ) -> Costs:
     """Costs for a device that was not measured; `edgespec tune` replaces them by measurements.
 
@@ -127,6 +129,7 @@ def estimated_costs(
         weights_format: number format of the target's weights ("int8"), not its variant's name.
         min_rows: the fewest positions that the target is called with: what a plain step pays for.
         kernels: whether kernels run the target (`edgespec.core.kernels`).
+        instruction_set: of these kernels.
     """
     reading = float(max(target_bytes, SMALLEST))
     if kernels and reading <= NEAR:
@@ -135,7 +138,8 @@ def estimated_costs(
     slope, arithmetic = FURTHER.get(weights_format, FURTHER_ELSE), 0.0
     if kernels:
         slope = FURTHER_WITH_KERNELS.get(weights_format, FURTHER_ELSE) + ROW / step
-        arithmetic = ARITHMETIC.get(weights_format, 0.0)
+        known = ARITHMETIC | ARITHMETIC_WITH.get(instruction_set, {})
+        arithmetic = known.get(weights_format, 0.0)
     verify = [
         max(1 + slope * max(0, rows - min_rows), arithmetic * rows)
         for rows in range(1, longest + 2)

@@ -71,7 +71,7 @@ def plain(
     pending = target.prefill(prompt, answers)
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
         p = score([pending], ())
-        pending = randomness.at(emitted).categorical(p[0])
+        pending = randomness.at(emitted).categorical(p[0], 0)
         ended = ends(pending)
         yield Round([pending], drafted=0, evaluated=0, accepted=0, logits=p.logits)
         if ended:
@@ -95,6 +95,7 @@ def speculate(
     """Speculative decoding: the draft proposes γ tokens, one target call scores γ + 1 positions.
 
     Leviathan, Kalman and Matias (2022), Algorithm 1, with a rule of `edgespec.core.verification`.
+    The coupled rule needs `Coupled` randomness, and gives the tokens of `plain` with the same.
     Candidates are scored in the same call. The correction is drawn as if there were none. If it
     equals one of them, the distribution after it is known, and a bonus token follows.
 
@@ -116,7 +117,8 @@ def speculate(
         start = target.length
         p = score([text[-1], *proposal.tokens], candidates)
         result = rule(proposal, p, draws)
-        run = [*proposal.tokens[: result.accepted], draws.categorical(result.next)]
+        last = draws.categorical(result.next, result.accepted)
+        run = [*proposal.tokens[: result.accepted], last]
         rows = list(range(len(run)))  # the row of p that each token of the run was drawn from
         correction = Candidate(result.accepted, run[-1])
         if candidate_model is not None and correction in candidates:
@@ -124,7 +126,7 @@ def speculate(
             target.rewind(start + len(run))
             candidate_model.commit_candidate(number)
             rows.append(1 + len(proposal.tokens) + number)
-            run.append(randomness.at(len(text) - 1 + len(run)).categorical(p[rows[-1]]))
+            run.append(randomness.at(len(text) - 1 + len(run)).categorical(p[rows[-1]], 0))
         tokens, ended = _until_end(run, ends)
         target.rewind(start + len(tokens))
         text += tokens

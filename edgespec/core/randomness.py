@@ -12,10 +12,11 @@ from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 from edgespec.core.distribution import Distribution
+from edgespec.core.position_noise import Arrival, noise_key
 from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.errors import UsageError, shortened
 
-__all__ = ["Randomness", "Seeded"]
+__all__ = ["Coupled", "Randomness", "Seeded"]
 
 SEED_BITS = 53  # a JSON reader that has only doubles reads no more
 
@@ -32,8 +33,12 @@ class Randomness(Protocol):
         """True with this probability: always from 1 on, never at 0 or below."""
         ...
 
-    def categorical(self, distribution: Distribution) -> int:
-        """A token id, drawn with probability proportional to its weight."""
+    def categorical(self, distribution: Distribution, ahead: int) -> int:
+        """A token id, drawn with probability proportional to its weight.
+
+        Args:
+            ahead: how many tokens of the round come before this one: 0 for its first.
+        """
         ...
 
 
@@ -73,8 +78,55 @@ class Seeded:
             return bool(probability > 0)
         return bool(self._uniform() < probability)
 
-    def categorical(self, distribution: Distribution) -> int:
+    def categorical(self, distribution: Distribution, ahead: int) -> int:
         tokens, weights = distribution.tokens, distribution.probabilities
         if len(tokens) == 1:
             return int(tokens[0])
         return int(tokens[vocab_ops_for(weights).draw(weights, self._uniform())])
+
+
+class Coupled(Seeded):
+    """Tokens chosen by the noise of their position (`edgespec.core.position_noise`).
+
+    Whoever asks for a position's token uses the same noise, and does so again the next time: the
+    target's choice does not depend on what was drafted, and a draft close to the target makes the
+    same choice. A position is the number of tokens before it, the prompt's and the emitted ones,
+    so the answers of a conversation share no noise.
+
+    Args:
+        seed: as for `Seeded`.
+        prompt_tokens: number of tokens of the prompt.
+    """
+
+    # For `ranked`: how much slower than the first its last token may be, and the power of speeds
+    # whose shares are right most often (docs/measurements/drafting.md).
+    REACH = 64.0
+    POWER = 0.6
+
+    def __init__(self, seed: int | None, prompt_tokens: int) -> None:
+        super().__init__(seed)
+        self._prompt_tokens = prompt_tokens
+
+    def categorical(self, distribution: Distribution, ahead: int) -> int:
+        if len(distribution.tokens) == 1:
+            return int(distribution.tokens[0])
+        ((token, _),) = self._race(distribution, ahead, reach=1.0)
+        return token
+
+    def ranked(self, distribution: Distribution, ahead: int) -> list[tuple[int, float]]:
+        """The token that `categorical` chooses, then those that a similar distribution would.
+
+        Each comes with a guess of the probability that such a distribution, the target's, chooses
+        it: its share of a power of all speeds in the race.
+        """
+        arrivals = [
+            (token, speed**self.POWER)
+            for token, speed in self._race(distribution, ahead, self.REACH)
+        ]
+        total = sum(power for _, power in arrivals)
+        return [(token, power / total) for token, power in arrivals]
+
+    def _race(self, distribution: Distribution, ahead: int, reach: float) -> list[Arrival]:
+        position = self._prompt_tokens + self._emitted + ahead
+        tokens, weights = distribution.tokens, distribution.probabilities
+        return vocab_ops_for(weights).race(tokens, weights, noise_key(self.seed, position), reach)

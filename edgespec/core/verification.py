@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from edgespec.core.array_types import Number, Probabilities
-from edgespec.core.distribution import Distribution
+from edgespec.core.distribution import Distribution, one_hot
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Randomness
 from edgespec.core.vocab_ops import vocab_ops_for
@@ -25,6 +25,7 @@ __all__ = [
     "TargetDistributions",
     "VerificationResult",
     "block_rule",
+    "coupled_rule",
     "residual",
     "token_rule",
 ]
@@ -124,4 +125,22 @@ def block_rule(
     return VerificationResult(0, 1, residual(p[0], proposal.q[0]))
 
 
-RULES: dict[str, Rule] = {"token": token_rule, "block": block_rule}
+def coupled_rule(
+    proposal: Proposal, p: TargetDistributions, randomness: Randomness
+) -> VerificationResult:
+    """Daliri, Musco and Suresh (2024, arXiv 2408.07978): accept what the target chooses, too.
+
+    The target's own choice at each position is made by the noise of that position (`Coupled`), so
+    the text is plain decoding's, token by token, whatever was drafted. q is not looked at. The
+    first choice that differs is the correction. With a draft that used the same noise, a token is
+    accepted with probability at least (1 − TV(p, q)) / (1 + TV(p, q)).
+    """
+    for i, token in enumerate(proposal.tokens):
+        chosen = randomness.categorical(p[i], i)
+        if chosen != token:
+            return VerificationResult(accepted=i, evaluated=i + 1, next=one_hot(chosen))
+    drafted = len(proposal.tokens)
+    return VerificationResult(accepted=drafted, evaluated=drafted, next=p[drafted])
+
+
+RULES: dict[str, Rule] = {"coupled": coupled_rule, "token": token_rule, "block": block_rule}

@@ -18,9 +18,11 @@ from edgespec.core.array_types import (
     Probabilities,
     QIndices,
     QProbabilities,
+    TokenIds,
     VocabIndices,
 )
 from edgespec.core.kernels import installed_kernels
+from edgespec.core.position_noise import Arrival, NoiseKey, race
 
 __all__ = ["NumpyVocabOps", "VocabOps", "vocab_ops_for"]
 
@@ -70,6 +72,12 @@ class VocabOps(Protocol):
         self, p: Probabilities, factor: Number, q: QProbabilities, indices: QIndices
     ) -> Probabilities:
         """max(0, factor · p − q), [k]: q[i] belongs to p[indices[i]], or to none if that is ≥ k."""
+        ...
+
+    def race(
+        self, tokens: TokenIds, weights: Probabilities, key: NoiseKey, reach: float
+    ) -> list[Arrival]:
+        """`edgespec.core.position_noise.race`."""
         ...
 
 
@@ -128,6 +136,11 @@ class NumpyVocabOps:
         present = indices < len(p)
         left[indices[present]] -= q[present]
         return np.maximum(left, 0, out=left)
+
+    def race(
+        self, tokens: TokenIds, weights: Probabilities, key: NoiseKey, reach: float
+    ) -> list[Arrival]:
+        return race(tokens, weights, key, reach)
 
 
 def _kernel_ops() -> VocabOps | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from edgespec.core.array_types import Logits
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Candidate, Model
-from edgespec.core.randomness import Randomness
+from edgespec.core.randomness import Coupled, Randomness
 from edgespec.core.scoring import top_tokens_model_of
 from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.drafters.vocabulary_map import Vocabulary
@@ -22,6 +21,8 @@ __all__ = ["ModelDrafter"]
 
 # Says yes or no, given a probability and the number of positions in the verification.
 Decision = Callable[[float, int], bool]
+# Tokens, each with a guess of the probability that the target takes it.
+Guesses = list[tuple[int, float]]
 
 
 class ModelDrafter:
@@ -91,23 +92,35 @@ class ModelDrafter:
         while len(tokens) < min(gamma, room):
             prediction = self._predict(unread)
             self._cached += unread
-            token = randomness.categorical(prediction.q)
+            (token, chosen), *others = self._guesses(prediction, randomness, len(tokens))
             tokens.append(token)
             q.append(prediction.q)
             rows = 1 + len(tokens) + len(candidates)
             if self._worth_candidate is not None:
-                for other, other_probability in prediction.others():
-                    if self._worth_candidate(probability * other_probability, rows):
-                        candidates.append(Candidate(len(tokens) - 1, other))
-                        rows += 1
+                for other, chosen_instead in others:
+                    if not self._worth_candidate(probability * chosen_instead, rows):
+                        break  # the others are less probable still
+                    candidates.append(Candidate(len(tokens) - 1, other))
+                    rows += 1
             if token in self._last_tokens:
                 break
-            if self._needs_probability:
-                probability *= prediction.probability(token)
+            probability *= chosen
             if self._should_continue is not None and not self._should_continue(probability, rows):
                 break
             unread = [token]
         return Proposal(tokens, q, candidates)
+
+    def _guesses(self, prediction: _Prediction, randomness: Randomness, ahead: int) -> Guesses:
+        """The drafted token, drawn from q, then alternatives to it, the most probable first."""
+        q = prediction.q
+        if not self._needs_probability:
+            return [(randomness.categorical(q, ahead), 1.0)]
+        if len(q.tokens) == 1:
+            return prediction.best()
+        if isinstance(randomness, Coupled):
+            return randomness.ranked(q, ahead)[:TOP_K]
+        token = randomness.categorical(q, ahead)
+        return [(token, float(q.of(token)))]
 
     def _rewind_to_common_prefix(self, text: Sequence[int]) -> None:
         """Drops rejected tokens from the cache.
@@ -128,13 +141,12 @@ class _Prediction(NamedTuple):
 
     Attributes:
         q: distribution of the next token.
-        probability: the probability that the draft gives to a token drawn from q.
-        others: the next best tokens with their probabilities.
+        best: where q leaves one token, that token and the next best ones, with the draft's
+            probabilities at temperature 1.
     """
 
     q: Distribution
-    probability: Callable[[int], float]
-    others: Callable[[], Sequence[tuple[int, float]]]
+    best: Callable[[], Guesses]
 
 
 def _predictor(
@@ -147,16 +159,14 @@ def _predictor(
     def from_logits(tokens: Sequence[int]) -> _Prediction:
         logits = model.score(vocabulary.to_draft_ids(tokens))[-1]
         q = vocabulary.distribution(process, logits)
-        if len(q.tokens) > 1:
-            return _Prediction(q, lambda token: float(q.of(token)), list)
-        best = cache(partial(_best, logits))
 
-        def others() -> Sequence[tuple[int, float]]:
-            if not covers:
-                return []
-            return [(vocabulary.to_target_ids([token])[0], share) for token, share in best()[1:]]
+        def best() -> Guesses:
+            (_, probability), *others = _best(logits)
+            ids = vocabulary.to_target_ids([token for token, _ in others]) if covers else []
+            shares = [share for _, share in others]
+            return [(int(q.tokens[0]), probability), *zip(ids, shares, strict=False)]
 
-        return _Prediction(q, lambda _: best()[0][1], others)
+        return _Prediction(q, best)
 
     if top_model is None or not covers:
         return from_logits
@@ -167,14 +177,14 @@ def _predictor(
         token, *others = vocabulary.to_target_ids(top.tokens[0].tolist())
         q = arg_max_distribution(token, top.logits.item(0))
         if top.probabilities is None:
-            return _Prediction(q, lambda _: 1.0, list)
-        probability, *rest = top.probabilities[0].tolist()
-        return _Prediction(q, lambda _: probability, lambda: list(zip(others, rest, strict=True)))
+            return _Prediction(q, lambda: [(token, 1.0)])
+        probabilities = top.probabilities[0].tolist()
+        return _Prediction(q, lambda: list(zip([token, *others], probabilities, strict=True)))
 
     return from_top_tokens
 
 
-def _best(logits: Logits) -> list[tuple[int, float]]:
+def _best(logits: Logits) -> Guesses:
     """The `TOP_K` most probable tokens (ids of the draft) at temperature 1, with probabilities."""
     weights = np.empty_like(logits)
     ops = vocab_ops_for(logits)

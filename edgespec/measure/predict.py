@@ -19,7 +19,14 @@ from edgespec.core.model import Model
 from edgespec.core.randomness import Seeded
 from edgespec.drafters.vocabulary_map import Vocabulary
 
-__all__ = ["Trace", "mean_acceptance", "model_trace", "predicted_speedup", "replay_trace"]
+__all__ = [
+    "Trace",
+    "agreement",
+    "mean_acceptance",
+    "model_trace",
+    "predicted_speedup",
+    "replay_trace",
+]
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,10 @@ def model_trace(
     *,
     ended: bool = False,
 ) -> Trace:
-    """Acceptance of a draft model along a text: α_i = Σ_x min(p_i(x), q_i(x)) (Theorem 3.5).
+    """Acceptance of a draft model along a text, with the default rule of its options.
 
-    For greedy decoding it is 1 where both have the same arg-max and 0 elsewhere.
+    For sampled text `agreement`, the coupled rule's; for greedy text it is 1 where both have the
+    same arg-max and 0 elsewhere.
     """
     rows = target.score([target.prefill(prompt), *text[:-1]])
     distributions = [process(row) for row in rows]
@@ -58,7 +66,7 @@ def model_trace(
 
     def probabilities(start: int, guesses: Iterable[npt.NDArray[np.float32]]) -> list[float]:
         qs = (vocabulary.distribution(process, guess) for guess in guesses)
-        return [_overlap(p, q) for p, q in zip(distributions[start:], qs, strict=False)]
+        return [agreement(p, q) for p, q in zip(distributions[start:], qs, strict=False)]
 
     every = probabilities(0, draft.score(read))
     found = [every[start : start + longest] for start in range(len(text))]
@@ -157,8 +165,22 @@ def _expected_round(drafted: Sequence[float], left: int, costs: Costs, gamma: in
     return found_end * costs.round(len(drafted)) + (1 - found_end) * costs.round(gamma)
 
 
-def _overlap(p: Distribution, q: Distribution) -> float:
-    """Σ min(p, q)."""
+def agreement(p: Distribution, q: Distribution) -> float:
+    """The probability that p and q choose the same token by the same noise (the coupled rule).
+
+    Σ_x 1 / Σ_y max(p(y)/p(x), q(y)/q(x)), over the x that both have (Moulton and Jiang 2018,
+    arXiv 1809.04052). By decreasing p(y)/q(y) the maximum is the first quotient down to x, and the
+    second after it.
+    """
     indices = p.indices_of(q.tokens)
     shared = indices < len(p.tokens)
-    return float(np.minimum(p.probabilities[indices[shared]], q.probabilities[shared]).sum())
+    p_shared = p.probabilities[indices[shared]].astype(np.float64)
+    q_shared = q.probabilities[shared].astype(np.float64)
+    possible = (p_shared > 0) & (q_shared > 0)
+    p_x, q_x = p_shared[possible], q_shared[possible]
+    order = np.argsort(-(p_x / q_x))
+    p_x, q_x = p_x[order], q_x[order]
+    p_alone, q_alone = max(0.0, 1 - p_x.sum()), max(0.0, 1 - q_x.sum())
+    p_before = p_alone + np.cumsum(p_x)  # x included
+    q_after = q_alone + q_x.sum() - np.cumsum(q_x)
+    return float((1 / (p_before / p_x + q_after / q_x)).sum())

@@ -91,7 +91,7 @@ class Settings:
         draft: name of the drafter, "none", or the class of the caller's own.
         draft_format, draft_provider: of the draft model; None if none ran.
         gamma: tokens drafted a round, or "auto"; None without a draft.
-        rule: "token" or "block"; None without a draft.
+        rule: "coupled", "token" or "block"; without a draft "coupled", if it sampled, or None.
     """
 
     target_format: str

@@ -150,13 +150,15 @@ def _costs(
     """Costs of rounds by the name of the drafter: as tuned, or estimated from the models' sizes."""
     min_rows, max_rows = _rows(invariance)
     longest = max_rows - 1
+    kernels = kernels_for(setup.device)
     estimate = partial(
         estimated_costs,
         manifest.bytes("target", setup.target_format),
         longest=longest,
         weights_format=manifest.target.variants[setup.target_format].weights_format,
         min_rows=min_rows,
-        kernels=kernels_for(setup.device) is not None,
+        kernels=kernels is not None,
+        instruction_set=kernels.target if kernels else "",
     )
     draft_bytes = manifest.bytes("draft", setup.draft_format) if setup.draft_format else 0
     costs = {

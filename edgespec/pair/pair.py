@@ -16,7 +16,7 @@ from edgespec.core.device import Device
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
 from edgespec.core.model import Model
-from edgespec.core.randomness import Seeded
+from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
 from edgespec.drafters.registry import DRAFTER_NAMES, DRAFTERS, DrafterSetup, own_costs
@@ -129,8 +129,9 @@ class Pair:
                 they are ordinary text.
             max_new_tokens: None: up to the end of the text or of the cache.
             temperature, top_k, top_p, min_p: see `Sampling`; temperature 0 is greedy.
-            seed: draws the same text again, with the same draft, γ and rule; None takes a new one,
-                found in the result.
+            seed: draws the same text again; None takes a new one, found in the result. With the
+                coupled rule a seed has one text, whatever drafts; with the others another draft or
+                γ draws another.
             gamma: tokens drafted a round, or "auto": the number that acceptance and costs make
                 fastest. None is "auto", unless a profile found a number to be faster.
             draft: the name of a drafter: "model", prompt "lookup", or "both", which takes in each
@@ -141,8 +142,9 @@ class Pair:
                 the drafter gives the distribution that each token was really drawn from. Its
                 attribute `cost` is the time of one drafted token in steps of the target, for γ
                 "auto"; without it 0.3 is assumed.
-            rule: "block" or "token", both exact; None takes the block rule, or the token rule where
-                the block rule gains nothing (greedy, or a drafter without a model).
+            rule: "coupled", "block" or "token", all exact. None takes the coupled rule when
+                sampling, also without a draft: the text is then the plain text of its seed, token
+                by token. Greedy text is that with every rule.
             stop: a string, or strings, that end the text and are not part of it.
             ignore_eos: go on after an end-of-text token.
             logprobs: report the target's log-probability of each token.
@@ -161,11 +163,12 @@ class Pair:
         process = sampling.processor()
         given = self._encoder(prompt, chat)
         answers = given.answers if self._exact else None
-        randomness = Seeded(seed)
+        rule = _rule_name(rule, kind, sampling.greedy)
+        coupled = rule == "coupled"
+        randomness = Coupled(seed, len(given.tokens)) if coupled else Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
         condition = StopCondition(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
         drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers)
-        rule = _rule_name(rule, kind, sampling.greedy)
         rounds = _decoder(drafter, gammas, rule)(
             self.target,
             prompt=given.tokens,
@@ -295,13 +298,14 @@ class Pair:
 
 
 def _rule_name(rule: str | None, kind: str | Drafter | None, greedy: bool) -> str | None:
-    """The verification rule that runs; None without a draft."""
+    """The rule that decides the text's tokens; None if no rule has a say: nothing is verified, and
+    the noise is not the coupled rule's."""
     if rule is not None and rule not in RULES:
         raise UsageError(f"rule is {shortened(rule)}; give one of: {', '.join(RULES)}")
-    if kind is None:
+    name = rule or ("token" if greedy else "coupled")
+    if kind is None and (greedy or name != "coupled"):
         return None
-    certain = isinstance(kind, str) and not DRAFTERS[kind].uses_model
-    return rule or ("token" if greedy or certain else "block")
+    return name
 
 
 def _decoder(

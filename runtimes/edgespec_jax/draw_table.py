@@ -72,7 +72,7 @@ class TableRandomness:
         self.closest = min(self.closest, abs(uniform - float(probability)))
         return bool(uniform < probability)
 
-    def categorical(self, distribution: Distribution) -> int:
+    def categorical(self, distribution: Distribution, ahead: int) -> int:
         noise = self._table.noise[self._row, self._categoricals][distribution.tokens]
         self._categoricals += 1
         with np.errstate(divide="ignore"):  # a token without weight never arrives

@@ -200,6 +200,16 @@ def test_greedy_text_does_not_depend_on_the_draft(pair_folder, translation, draf
     assert data["token_ids"] == translation.token_ids
 
 
+@pytest.mark.parametrize("draft", [["--draft", "lookup"], ["--draft", "model"], ["--gamma", 2]])
+def test_sampled_text_of_a_seed_does_not_depend_on_the_draft(pair_folder, draft):
+    options = ["-t", "1.2", "--seed", 5]
+    alone = json_of(pair_folder, *options, "--no-draft")
+    found = json_of(pair_folder, *options, *draft)
+    assert found["token_ids"] == alone["token_ids"]
+    assert found["settings"]["rule"] == alone["settings"]["rule"] == "coupled"
+    assert found["token_ids"] != json_of(pair_folder, *options, "--rule", "block")["token_ids"]
+
+
 def test_no_draft_is_one_token_a_call(pair_folder):
     stats = json_of(pair_folder, "--no-draft")["stats"]
     assert stats["drafted"] == stats["accepted"] == 0

@@ -100,7 +100,7 @@ def test_a_draw_is_the_token_whose_interval_the_uniform_number_falls_into(weight
     randomness = Seeded(0)
     randomness._uniform = lambda: uniform
     distribution = Distribution(np.arange(len(weights)), np.array(weights, float))
-    token = randomness.categorical(distribution)
+    token = randomness.categorical(distribution, 0)
     assert weights[token] > 0
     point = uniform * sum(weights)
     assert sum(weights[:token]) <= point + 1e-9
@@ -112,7 +112,7 @@ def test_a_draw_at_the_very_end_is_the_last_token_with_any_weight():
     randomness._uniform = lambda: np.nextafter(1.0, 0)
     weights = np.zeros(1000)
     weights[[3, 600]] = [0.1, 0.2]
-    assert randomness.categorical(Distribution(np.arange(1000), weights)) == 600
+    assert randomness.categorical(Distribution(np.arange(1000), weights), 0) == 600
 
 
 def test_each_round_has_its_own_random_stream():

@@ -120,7 +120,7 @@ def differs(counts, distribution):
     return bool(kl > threshold(SAMPLES, int((distribution > 0).sum())))
 
 
-@pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.parametrize("rule", ["coupled", "token", "block"])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_sampled_text_has_the_targets_distribution(folder, small_pair, sampling, rule):
     process = SAMPLINGS[sampling]

@@ -98,6 +98,19 @@ def without_candidates(monkeypatch, pair):
 # --- texts -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("sampling", [{"temperature": 0.8, "top_p": 0.95}, {"temperature": 1.0}])
+def test_a_sampled_text_is_the_plain_one_and_candidates_are_committed(pair, sampling):
+    committed = 0
+    for seed, prompt in enumerate(PROMPTS * 3):
+        options = {"max_new_tokens": 48, "logprobs": True, "seed": seed, **sampling}
+        plain = pair.generate(prompt, draft=False, **options)
+        text = pair.generate(prompt, draft="model", **options)
+        assert text.token_ids == plain.token_ids
+        assert text.logprobs == plain.logprobs
+        committed += text.stats.committed
+    assert committed
+
+
 @pytest.mark.parametrize("draft", ["model", "both"])
 def test_a_greedy_text_is_the_plain_one_and_candidates_are_committed(pair, draft):
     committed = 0
@@ -163,7 +176,7 @@ class Everything:
         return Proposal(line, [one_hot(token) for token in line], candidates)
 
 
-@pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.parametrize("rule", ["coupled", "token", "block"])
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 1.2, "top_k": 12, "seed": 3}])
 def test_log_probabilities_are_the_targets_own_for_a_callers_draft(pair, rule, sampling):
     """Of a sampled text too: each token's distribution is the one after the tokens before it."""

@@ -1145,7 +1145,7 @@ def test_the_sampling_loop_reads_no_environment(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "environ", None)  # reading it would fail
         p = process(np.linspace(0, 3, 64, dtype=np.float32))
-        assert Seeded(0).categorical(residual(p, q)) < 64
+        assert Seeded(0).categorical(residual(p, q), 0) < 64
 
 
 @needs_sampling

@@ -347,4 +347,4 @@ def test_the_synthetic_rule_is_not_the_shipped_one():
     from edgespec.core.verification import RULES
 
     assert synthetic_rule(0.5) not in RULES.values()
-    assert set(RULES) == {"token", "block"}
+    assert set(RULES) == {"coupled", "token", "block"}

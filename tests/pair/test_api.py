@@ -380,7 +380,7 @@ def test_token_ids_are_taken_as_they_are(pair, tiny):
 # --- statistics ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["block", "token"])
+@pytest.mark.parametrize("rule", ["coupled", "block", "token"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("draft", DRAFTS)
 @pytest.mark.parametrize("stop", [(), ("w1", "w2")])
@@ -426,10 +426,8 @@ class Wild:
         self.begun = list(prompt)
 
     def propose(self, text, gamma, randomness) -> Proposal:
-        distributions = [self._distribution] * gamma
-        return Proposal(
-            [randomness.categorical(distribution) for distribution in distributions], distributions
-        )
+        tokens = [randomness.categorical(self._distribution, ahead) for ahead in range(gamma)]
+        return Proposal(tokens, [self._distribution] * gamma)
 
 
 @pytest.mark.parametrize("gamma", [3, "auto"])
@@ -501,10 +499,12 @@ def test_a_draft_whose_distribution_lacks_its_own_token_is_refused(pair, rule):
         ({}, ("both", "fp32", "cpu", "auto", "token")),
         ({"draft": False}, ("none", None, None, None, None)),
         ({"draft": "lookup", "gamma": 4}, ("lookup", None, None, 4, "token")),
-        ({"draft": "model", "temperature": 1.0}, ("model", "fp32", "cpu", "auto", "block")),
+        ({"draft": "model", "temperature": 1.0}, ("model", "fp32", "cpu", "auto", "coupled")),
+        ({"draft": False, "temperature": 1.0}, ("none", None, None, None, "coupled")),
+        ({"draft": False, "temperature": 1.0, "rule": "block"}, ("none", None, None, None, None)),
         ({"draft": Wild(40), "rule": "block"}, ("Wild", None, None, "auto", "block")),
     ],
-    ids=["usual", "plain", "lookup", "sampled", "own"],
+    ids=["usual", "plain", "lookup", "sampled", "sampled plainly", "block plainly", "own"],
 )
 def test_a_result_names_its_settings(pair, asked, ran):
     settings = pair.generate(ENGLISH, max_new_tokens=3, **asked).settings

@@ -1,6 +1,7 @@
-"""Claim: greedy text with a draft is the target's own text, bit by bit, on ONNX Runtime.
+"""Claim: text with a draft is the target's own text, bit by bit, on ONNX Runtime: greedy text, and
+sampled text with the coupled rule.
 
-200 prompts × γ from 1 to 8 × both rules, for encoder-decoder and decoder-only, with drafts that are
+200 prompts × γ from 1 to 8 × all rules, for encoder-decoder and decoder-only, with drafts that are
 sometimes right: a guard checks that drafts are accepted and rejected, since a test of identity
 passes when nothing ever is. The logits of the tokens are compared bitwise as well.
 """
@@ -54,7 +55,7 @@ def alone(family, prompts):
     ]
 
 
-@pytest.mark.parametrize("rule", ["token", "block"])
+@pytest.mark.parametrize("rule", ["coupled", "token", "block"])
 @pytest.mark.parametrize("gamma", range(1, 9))
 def test_greedy_text_with_a_draft_is_the_targets_own(family, prompts, alone, gamma, rule):
     accepted = evaluated = 0
@@ -69,11 +70,47 @@ def test_greedy_text_with_a_draft_is_the_targets_own(family, prompts, alone, gam
     assert 0.2 < accepted / evaluated < 0.99
 
 
-def test_prompt_lookup_keeps_the_text_and_is_sometimes_right(family, prompts):
+SAMPLINGS = [
+    {"temperature": 0.3},
+    {"temperature": 0.8, "top_p": 0.95},
+    {"temperature": 1.0},
+    {"temperature": 1.5, "top_k": 20},
+    {"temperature": 1.2, "min_p": 0.1, "top_p": 0.9},
+]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda options: ",".join(map(str, options)))
+@pytest.mark.parametrize("draft", ["model", "both"])
+def test_sampled_text_with_a_draft_is_the_targets_own(family, prompts, sampling, draft):
+    """A seed has one text, whatever drafts and whatever γ is."""
+    accepted = drafted = 0
+    for seed, prompt in enumerate(prompts):
+        options = {"seed": seed, "max_new_tokens": LENGTH, "logprobs": True, **sampling}
+        expected = family.generate(prompt, draft=False, **options)
+        found = family.generate(prompt, draft=draft, gamma=1 + seed % 8, **options)
+        assert found.token_ids == expected.token_ids
+        assert found.logprobs == expected.logprobs
+        accepted += found.stats.accepted
+        drafted += found.stats.drafted
+    assert 0 < accepted < drafted
+
+
+def test_with_a_draft_another_seed_draws_another_text(family, prompts):
+    texts = [
+        family.generate(prompts[0], seed=seed, temperature=1.0, max_new_tokens=LENGTH).token_ids
+        for seed in range(20)
+    ]
+    assert len(set(map(tuple, texts))) > 15
+
+
+@pytest.mark.parametrize(
+    "sampling", [{}, {"temperature": 0.5, "seed": 1}], ids=["greedy", "sampled"]
+)
+def test_prompt_lookup_keeps_the_text_and_is_sometimes_right(family, prompts, sampling):
     accepted = 0
     for prompt in prompts[:40]:
         repeated = (prompt * 4)[:24]
-        options = {"max_new_tokens": 40, "ignore_eos": True}
+        options = {"max_new_tokens": 40, "ignore_eos": True, **sampling}
         expected = family.generate(repeated, draft=False, **options)
         drafted = family.generate(repeated, draft="lookup", gamma=4, **options)
         assert drafted.token_ids == expected.token_ids

@@ -85,6 +85,13 @@ def test_a_chat_answer_is_the_text_of_the_pair(client, pair, options):
     assert expected.stats.accepted > 0
 
 
+def test_an_answer_is_the_plain_text_of_its_seed(client, pair):
+    answer = client.post(CHAT, json=chat(**DRAWN)).json()
+    options = {name: DRAWN[name] for name in ("temperature", "top_p", "seed")}
+    plain = pair.generate([user_message(QUESTION)], draft=False, max_new_tokens=30, **options)
+    assert answer["choices"][0]["message"]["content"] == plain.text
+
+
 @pytest.mark.parametrize("options", [GREEDY, DRAWN], ids=["greedy", "drawn"])
 @pytest.mark.parametrize("counted", [True, False])
 def test_a_streamed_answer_is_the_same_in_pieces(client, options, counted):

@@ -20,3 +20,10 @@ def draw(weights: Floats, uniform: float, /) -> int: ...
 def excess(
     p: Floats, factor: Any, q: Floats, indices: npt.NDArray[np.int64], out: Floats, /
 ) -> None: ...
+def race(
+    tokens: npt.NDArray[np.int64],
+    weights: Floats,
+    key: tuple[int, int, int, int],
+    reach: float,
+    /,
+) -> list[tuple[int, float]]: ...

@@ -60,3 +60,12 @@ class SamplingKernels:
         )
         _sampling.excess(p, factor, q_row, q_indices, out)
         return out
+
+    def race(
+        self, tokens: Indices, weights: Floats, key: tuple[int, int, int, int], reach: float
+    ) -> list[tuple[int, float]]:
+        """The tokens whose weight / E is at least 1 / reach of the largest, best first.
+
+        E is a token's noise at the position that the key belongs to.
+        """
+        return _sampling.race(tokens, weights, key, reach)

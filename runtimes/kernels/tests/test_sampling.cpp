@@ -71,6 +71,26 @@ void a_nan_is_the_largest_and_indices_outside_are_ignored() {
   }
 }
 
+// The numbers are those of edgespec/core/position_noise.py, whose steps are stated to the bit.
+void a_race_is_the_stated_one() {
+  const int64_t tokens[] = {1000, 1001, 1002, 1003, 1004, 1005};
+  const float weights[] = {0.4f, 0.3f, 0.15f, 0.1f, 0.05f, 0.0f};
+  const NoiseKey key{1, 2, 3, 4};
+  const std::vector<Arrival> all = race(tokens, weights, 6, key, 1e9);
+  const Arrival expected[] = {{1001, 0x1.d287111fb6f45p-1},
+                              {1004, 0x1.64826c7e904ffp-2},
+                              {1002, 0x1.5423513dffba1p-2},
+                              {1003, 0x1.954f1479fd694p-3},
+                              {1000, 0x1.5ec45a9c2c4dfp-3}};
+  CHECK(all.size() == 5);
+  for (size_t i = 0; i < all.size(); ++i) {
+    CHECK(all[i].token == expected[i].token);
+    CHECK(all[i].speed == expected[i].speed);
+  }
+  CHECK(race(tokens, weights, 6, key, 1).size() == 1);
+  CHECK(race(tokens, weights, 6, key, 3).size() == 3);
+}
+
 }  // namespace
 }  // namespace edgespec::test
 
@@ -79,4 +99,5 @@ int main() {
   top_p_is_the_smallest_set_that_holds_the_share();
   draws_follow_the_cumulative_weights();
   a_nan_is_the_largest_and_indices_outside_are_ignored();
+  a_race_is_the_stated_one();
 }

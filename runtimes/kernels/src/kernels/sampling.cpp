@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -39,6 +40,32 @@ double collect(const float* weights, int64_t count, float least, std::vector<Wei
     }
   });
   return sum;
+}
+
+// 32 random bits of a token; `a` and `b` are the halves of a key. The steps are those of a hash with
+// little bias (Wellons, triple32), and `b` comes in between.
+uint32_t mixed(uint32_t token, uint32_t a, uint32_t b) {
+  uint32_t h = token ^ a;
+  h ^= h >> 17;
+  h *= 0xED5AD4BBu;
+  h ^= h >> 11;
+  h += b;
+  h *= 0xAC4C1B51u;
+  h ^= h >> 15;
+  h *= 0x31848BABu;
+  h ^= h >> 14;
+  return h;
+}
+
+// E = -log(1 - v) for v = (bits + 1/2) / 2^52, by steps that round the same everywhere.
+double exponential(uint64_t bits) {
+  int power;
+  double m = std::frexp(1 - (double(bits) + 0.5) * 0x1p-52, &power);
+  if (m < 0.70710678118654752) m *= 2, --power;
+  const double z = (1 - m) / (1 + m), square = z * z;
+  double series = 0;
+  for (int odd = 21; odd >= 1; odd -= 2) series = series * square + 1.0 / odd;
+  return 2 * z * series - power * 0.69314718055994531;
 }
 
 }  // namespace
@@ -139,6 +166,32 @@ void excess(const float* p, int64_t count, float factor, const float* q, const i
     if (indices[i] >= 0 && indices[i] < count)
       left[indices[i]] = std::max(0.0f, left[indices[i]] - q[i]);
   }
+}
+
+const std::vector<Arrival>& race(const int64_t* tokens, const float* weights, int64_t count,
+                                 const NoiseKey& key, double reach) {
+  // E ≥ v, so the upper 32 bits bound a token's speed from above. Few tokens come near the best.
+  thread_local std::vector<float> bounds;
+  bounds.resize(count);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t high = mixed(uint32_t(tokens[i]), key[0], key[1]);
+    bounds[i] = weights[i] / (float(high) + 1e-30f);  // the summand only matters where high is 0
+  }
+  const auto speed = [&](int64_t i) {
+    const uint64_t high = mixed(uint32_t(tokens[i]), key[0], key[1]);
+    const uint64_t low = mixed(uint32_t(tokens[i]), key[2], key[3]);
+    return double(weights[i]) / exponential(high << 20 | low >> 12);
+  };
+  const double reached = speed(largest(bounds.data(), count)) / reach;
+  thread_local std::vector<Weight> near;
+  collect(bounds.data(), count, float(reached * 0x1p-32 * (1 - 1e-6)), near);
+  thread_local std::vector<Arrival> arrivals;
+  arrivals.clear();
+  for (const Weight& bound : near) arrivals.push_back({tokens[bound.index], speed(bound.index)});
+  std::stable_sort(arrivals.begin(), arrivals.end(),
+                   [](const Arrival& a, const Arrival& b) { return a.speed > b.speed; });
+  while (arrivals.back().speed < arrivals.front().speed / reach) arrivals.pop_back();
+  return arrivals;
 }
 
 }  // namespace edgespec

@@ -68,7 +68,7 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
 
 EDGESPEC_EXPORT const edgespec::SamplingTable* edgespec_sampling() {
   using namespace edgespec;
-  static const SamplingTable table{largest, weigh, nucleus, draw, excess};
+  static const SamplingTable table{largest, weigh, nucleus, draw, excess, race};
   return &table;
 }
 }

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "dispatch/target.h"
 #include "kernels/sampling.h"
@@ -108,6 +109,25 @@ PyObject* excess(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
+PyObject* race(PyObject*, PyObject* arguments) {
+  PyObject *ids, *row;
+  unsigned int a, b, c, d;
+  double reach;
+  if (!PyArg_ParseTuple(arguments, "OO(IIII)d", &ids, &row, &a, &b, &c, &d, &reach)) return nullptr;
+  const Buffer<int64_t> tokens(ids, "lq");
+  const Floats weights(row);
+  if (!tokens.held || !weights.held || !tokens.count() || tokens.count() != weights.count())
+    return wrong_call();
+  const std::vector<edgespec::Arrival>& found =
+      kernels->race(tokens.data(), weights.data(), tokens.count(), {a, b, c, d}, reach);
+  PyObject* list = PyList_New(static_cast<Py_ssize_t>(found.size()));
+  for (size_t i = 0; list && i < found.size(); ++i) {
+    PyObject* pair = Py_BuildValue("Ld", static_cast<long long>(found[i].token), found[i].speed);
+    if (!pair || PyList_SetItem(list, static_cast<Py_ssize_t>(i), pair) != 0) Py_CLEAR(list);
+  }
+  return list;
+}
+
 PyMethodDef methods[] = {
     {"largest", largest, METH_O, "largest(row): the index of the maximum"},
     {"weigh", weigh, METH_VARARGS, "weigh(row, highest, inverse_temperature, out): the sum of out"},
@@ -115,6 +135,7 @@ PyMethodDef methods[] = {
      "nucleus(row, highest, inverse_temperature, share, indices, weights): the set's size"},
     {"draw", draw, METH_VARARGS, "draw(weights, uniform): an index"},
     {"excess", excess, METH_VARARGS, "excess(p, factor, q, indices, out)"},
+    {"race", race, METH_VARARGS, "race(tokens, weights, key, reach): (token, speed), best first"},
     {nullptr, nullptr, 0, nullptr},
 };
 
