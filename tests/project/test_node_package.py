@@ -166,6 +166,25 @@ def test_a_seed_draws_edgespecs_text(chat_folder, draft):
     assert len({tuple(text.token_ids) for text in ours}) > 1
 
 
+@pytest.mark.parametrize("of", ["chat_folder", "eagle_folder", "pair_folder"])
+def test_a_seed_has_edgespecs_text_whatever_drafts(of, request):
+    folder = request.getfixturevalue(of)
+    prompt, sampling = "The file was not found", {"temperature": 0.9, "top_p": 0.95}
+    pair = edgespec.load(folder, threads=1)
+    ours = [
+        pair.generate(prompt, seed=seed, max_new_tokens=24, draft=False, **sampling).token_ids
+        for seed in range(6)
+    ]
+    options = {"maxNewTokens": 24, "temperature": 0.9, "topP": 0.95}
+    for draft in [{"draft": False}, {"draft": "lookup"}, {"draft": "model", "gamma": 3}, {}]:
+        tasks = [(prompt, {"seed": seed, **options, **draft}) for seed in range(6)]
+        theirs = generated(folder, *tasks)
+        assert [text["tokenIds"] for text in theirs] == ours
+        assert {text["settings"]["rule"] for text in theirs} == {"coupled"}
+    assert sum(text["stats"]["accepted"] for text in theirs) > 0
+    assert len({tuple(text) for text in ours}) > 1
+
+
 def test_log_probabilities_equal_edgespecs(chat_folder):
     pair = edgespec.load(chat_folder, threads=1)
     ours = pair.generate(HELLO, max_new_tokens=20, logprobs=True)
