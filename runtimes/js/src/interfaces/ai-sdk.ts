@@ -93,7 +93,7 @@ async function* streamParts(
   }
 }
 
-/** A stream that ends with an error part, or, when it is aborted, with the error itself. */
+/** A stream that ends with an error part, or fails with the reason of the signal that aborted it. */
 function readable(
   parts: AsyncGenerator<LanguageModelV4StreamPart, void, undefined>,
   signal: AbortSignal | undefined,

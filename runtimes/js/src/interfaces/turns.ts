@@ -4,6 +4,7 @@ import { AbortedError } from "../errors.js";
 import type { Chunk, Generation } from "../pair/generation.js";
 import type { Pair } from "../pair/pair.js";
 import type { Stream } from "../pair/stream.js";
+import { unlessAborted } from "./aborting.js";
 
 /** What the interfaces ask of a `Pair`. */
 export type TextMaker = Pick<Pair, "stream" | "encode" | "capacity" | "manifest">;
@@ -14,7 +15,7 @@ const lastTexts = new WeakMap<TextMaker, Promise<void>>();
  * The chunks of a text that begins when those of the pair that were asked for before have ended.
  *
  * @param start begins the text; its result is returned when it has ended.
- * @throws AbortedError also while it waits; whatever `start` throws.
+ * @throws the signal's reason, also while it waits; whatever `start` and its stream throw.
  */
 export async function* inTurn(
   pair: TextMaker,
@@ -29,20 +30,9 @@ export async function* inTurn(
     const stream = start();
     yield* stream;
     return stream.result;
+  } catch (error) {
+    throw error instanceof AbortedError && signal !== undefined ? signal.reason : error;
   } finally {
     void before.then(end);
-  }
-}
-
-async function unlessAborted(before: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal?.aborted) throw new AbortedError(signal);
-  const done = new AbortController();
-  const aborted = new Promise<never>((_, reject) => {
-    signal?.addEventListener("abort", () => reject(new AbortedError(signal)), { signal: done.signal });
-  });
-  try {
-    await Promise.race([before, aborted]);
-  } finally {
-    done.abort(); // removes the listener
   }
 }
