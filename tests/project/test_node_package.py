@@ -41,6 +41,8 @@ HELLO = [{"role": "user", "content": " Hello!\n"}]
 RUN = f"""
 import {{ readFileSync }} from "node:fs";
 import {{ load, BusyError, PromptLookup }} from "{PACKAGE}/dist/index.js";
+import {{ languageModel }} from "{PACKAGE}/dist/interfaces/ai-sdk.js";
+import {{ promptApi, translatorApi }} from "{PACKAGE}/dist/interfaces/built-in-ai.js";
 const given = JSON.parse(readFileSync(0, "utf8"));
 const results = [];
 const fails = async (action) => {{
@@ -312,6 +314,52 @@ def test_progress_reaches_all_bytes_that_are_needed(chat_folder):
     assert whole
     assert "target/int8/weights.data" in files
     assert "target/fp32/weights.data" not in files
+
+
+# --- interfaces that people already code against -------------------------------------------------
+
+
+def test_the_ai_sdks_model_gives_edgespecs_text(chat_folder):
+    ours = edgespec.load(chat_folder, threads=1).generate(
+        HELLO, max_new_tokens=20, temperature=0.9, seed=4
+    )
+    script = """
+    const model = languageModel(await load(given[0], { threads: 1 }));
+    const prompt = [{ role: "user", content: [{ type: "text", text: given[1] }] }];
+    const call = { prompt, maxOutputTokens: 20, temperature: 0.9, seed: 4 };
+    const { content, usage, finishReason } = await model.doGenerate(call);
+    let streamed = "";
+    const { stream } = await model.doStream(call);
+    for await (const part of stream) if (part.type === "text-delta") streamed += part.delta;
+    results.push(content[0].text, streamed, usage.inputTokens.total, usage.outputTokens.total);
+    """
+    found = node(script, [str(chat_folder), HELLO[0]["content"]])
+    assert found == [ours.text, ours.text, ours.prompt_tokens, len(ours.token_ids)]
+
+
+def test_a_session_of_the_prompt_api_is_a_conversation(chat_folder):
+    script = """
+    const pair = await load(given, { threads: 1 });
+    const options = { maxNewTokens: 12 };
+    const session = await promptApi((watch) => load(given, watch), options).create();
+    const chat = pair.chat(options);
+    for (const question of ["Hello!", "And more?"]) {
+      const { text, promptTokens } = await chat.send(question).finish();
+      const added = session.contextUsage + (await session.measureContextUsage(question));
+      results.push((await session.prompt(question)) === text && added === promptTokens);
+    }
+    """
+    assert node(script, str(chat_folder)) == [True, True]
+
+
+def test_a_translator_gives_edgespecs_translation(pair, pair_folder):
+    script = """
+    const languages = { sourceLanguage: "en", targetLanguage: "de" };
+    const translator = await translatorApi((watch) => load(given[0], watch), languages).create(languages);
+    results.push(...(await Promise.all(given[1].map((text) => translator.translate(text)))));
+    """
+    found = node(script, [str(pair_folder), PROMPTS])
+    assert found == [pair.generate(prompt).text for prompt in PROMPTS]
 
 
 # --- row invariance ------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ export interface TextRequest {
 }
 
 /** The pieces of a text. @throws QuotaExceededError; the reason of a signal that aborted. */
-async function* pieces(request: TextRequest): AsyncGenerator<string, void, undefined> {
+export async function* pieces(request: TextRequest): AsyncGenerator<string, void, undefined> {
   const { pair, prompt, options, signals, onEnd } = request;
   const signal = AbortSignal.any(signals.filter((signal) => signal !== undefined));
   const chunks = inTurn(pair, () => pair.stream(prompt(), { ...options, signal }), signal);
@@ -45,14 +45,13 @@ async function* pieces(request: TextRequest): AsyncGenerator<string, void, undef
   }
 }
 
-export async function wholeText(request: TextRequest): Promise<string> {
-  let text = "";
-  for await (const piece of pieces(request)) text += piece;
-  return text;
+export async function joined(text: AsyncGenerator<string>): Promise<string> {
+  let whole = "";
+  for await (const piece of text) whole += piece;
+  return whole;
 }
 
-export function textStream(request: TextRequest): ReadableStream<string> {
-  const text = pieces(request);
+export function asReadable(text: AsyncGenerator<string>): ReadableStream<string> {
   return new ReadableStream<string>(
     {
       async pull(controller) {
@@ -61,7 +60,7 @@ export function textStream(request: TextRequest): ReadableStream<string> {
         else controller.enqueue(value);
       },
       async cancel() {
-        await text.return();
+        await text.return(undefined);
       },
     },
     { highWaterMark: 0 }, // a token is computed when it is asked for

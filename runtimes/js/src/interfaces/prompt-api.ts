@@ -1,7 +1,7 @@
 // The shape of the browser's Prompt API (`LanguageModel`), for chat models.
 
 import type { GenerationOptions, Message } from "../pair/options.js";
-import { QuotaExceededError, textStream, wholeText, type TextRequest } from "./model-texts.js";
+import { asReadable, joined, pieces, QuotaExceededError } from "./model-texts.js";
 import { type Availability, type CreateOptions, type OpenPair, Opening } from "./opening.js";
 import { asMessages, merged, type PromptInputMessages } from "./prompt-messages.js";
 import type { TextMaker } from "./turns.js";
@@ -115,11 +115,11 @@ export class PromptSession extends EventTarget {
    *   text; "InvalidStateError": destroyed. The signal's reason.
    */
   async prompt(input: string | PromptInputMessages, options: PromptOptions = {}): Promise<string> {
-    return wholeText(this.#request(input, options));
+    return joined(this.#answer(input, options));
   }
 
   promptStreaming(input: string | PromptInputMessages, options: PromptOptions = {}): ReadableStream<string> {
-    return textStream(this.#request(input, options));
+    return asReadable(this.#answer(input, options));
   }
 
   /** Adds messages that are not answered yet. */
@@ -168,14 +168,14 @@ export class PromptSession extends EventTarget {
     return this.measureContextUsage(input);
   }
 
-  #request(input: string | PromptInputMessages, { signal, responseConstraint }: PromptOptions): TextRequest {
+  #answer(input: string | PromptInputMessages, { signal, responseConstraint }: PromptOptions): AsyncGenerator<string> {
     this.#checkState();
     if (responseConstraint !== undefined) {
       throw new DOMException("a responseConstraint is given, and no answer is constrained; ask in words", "NotSupportedError");
     }
     const added = asMessages(input);
     let asked: readonly Message[] = [];
-    return {
+    return pieces({
       pair: this.#pair,
       prompt: () => (asked = this.#fitting(merged([...this.#messages, ...added]))),
       options: this.#options,
@@ -183,7 +183,7 @@ export class PromptSession extends EventTarget {
       onEnd: ({ text }) => {
         this.#messages = [...asked, { role: "assistant", content: text }];
       },
-    };
+    });
   }
 
   #checkState(): void {

@@ -1,7 +1,7 @@
 // The shape of the browser's Translator API, for translation pairs.
 
 import type { GenerationOptions } from "../pair/options.js";
-import { textStream, wholeText, type TextRequest } from "./model-texts.js";
+import { asReadable, joined, pieces } from "./model-texts.js";
 import { type Availability, type CreateOptions, type OpenPair, Opening } from "./opening.js";
 import type { TextMaker } from "./turns.js";
 
@@ -68,11 +68,11 @@ export class TranslatorSession {
 
   /** @throws QuotaExceededError; DOMException "AbortError": destroyed; the signal's reason. */
   async translate(input: string, { signal }: { readonly signal?: AbortSignal } = {}): Promise<string> {
-    return input.trim() === "" ? input : wholeText(this.#request(input, signal));
+    return joined(this.#translation(input, signal));
   }
 
   translateStreaming(input: string, { signal }: { readonly signal?: AbortSignal } = {}): ReadableStream<string> {
-    return textStream(this.#request(input, signal));
+    return asReadable(this.#translation(input, signal));
   }
 
   /** Ends its translations; the pair stays, for others. */
@@ -80,7 +80,8 @@ export class TranslatorSession {
     this.#destroyed.abort();
   }
 
-  #request(input: string, signal: AbortSignal | undefined): TextRequest {
-    return { pair: this.#pair, prompt: () => input, options: this.#options, signals: [signal, this.#destroyed.signal] };
+  async *#translation(input: string, signal: AbortSignal | undefined): AsyncGenerator<string> {
+    if (input.trim() === "") yield input; // spaces are the same in every language
+    else yield* pieces({ pair: this.#pair, prompt: () => input, options: this.#options, signals: [signal, this.#destroyed.signal] });
   }
 }
