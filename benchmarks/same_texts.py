@@ -24,14 +24,14 @@ from typing import Any
 import edgespec
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SAMPLING = {"temperature": 0.8, "top_p": 0.95}
+SAMPLING = {"temperature": 0.8, "top_p": 0.95, "rule": "block"}  # its default
 WAYS: dict[str, dict[str, Any]] = {
     "greedy, no draft": {"draft": False},
     "greedy, default draft": {"draft": True},
     "greedy, draft model, γ 3": {"draft": "model", "gamma": 3},
     "sampled, no draft": {"draft": False, **SAMPLING},
     "sampled, draft model, γ 3": {"draft": "model", "gamma": 3, **SAMPLING},
-    "sampled, lookup, γ 4": {"draft": "lookup", "gamma": 4, **SAMPLING},
+    "sampled, lookup, γ 4": {"draft": "lookup", "gamma": 4, **SAMPLING, "rule": "token"},
 }
 # Package descriptions, what the shipped translation pair was trained on.
 THINGS = (

@@ -32,6 +32,7 @@ __all__ = [
     "Manifest",
     "RowInvariance",
     "Variant",
+    "is_weights",
     "manifest_digest",
     "read_manifest",
     "write_manifest",
@@ -42,7 +43,9 @@ MANIFEST = "edgespec.json"
 TOKENIZER = "tokenizer.json"
 # Of a draft that has only some of its target's tokens: {"outputs": […], "inputs": […]}.
 VOCABULARY = "draft_vocabulary.json"
-WEIGHTS = "weights.data"  # in the folder of the graphs that read it
+# In the folder of the graphs that read it. Where files are limited in size, what does not fit it is
+# in "weights-2.data", "weights-3.data", …
+WEIGHTS = "weights.data"
 EAGLE = "eagle"  # the family of EAGLE heads
 
 # The largest numbers of a model that are accepted: what a reader allocates grows with them.
@@ -229,8 +232,17 @@ class Manifest:
         """Size of a variant of the "target" or the "draft": its graphs and their weights."""
         model = self.target if role == "target" else self.draft
         graphs = set(model.variants[variant].graphs.values()) if model else set()
-        weights = {str(PurePosixPath(graph).with_name(WEIGHTS)) for graph in graphs}
-        return sum(self.files[name].bytes for name in (graphs | weights) & self.files.keys())
+        folders = {PurePosixPath(graph).parent for graph in graphs}
+        return sum(
+            record.bytes
+            for name, record in self.files.items()
+            if name in graphs or (is_weights(name) and PurePosixPath(name).parent in folders)
+        )
+
+
+def is_weights(name: str) -> bool:
+    """Whether a file of a folder holds weights, which the graphs next to it read."""
+    return PurePosixPath(name).suffix == PurePosixPath(WEIGHTS).suffix
 
 
 def manifest_digest(data: Mapping[str, object]) -> str:

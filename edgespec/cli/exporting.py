@@ -20,6 +20,7 @@ class ExportRequest:
         target, draft: names as `edgespec_export.checkpoint.sources.look_up` takes them.
         target_formats: None leaves the choice between int8 and fp32 to the exporter.
         calibration: "built-in", "none" or a file (`export_pair`).
+        for_web: only what a browser can use (`export_pair`).
     """
 
     target: str
@@ -28,6 +29,7 @@ class ExportRequest:
     draft_formats: tuple[str, ...]
     cache_formats: tuple[str, ...]
     calibration: str = BUILT_IN
+    for_web: bool = False
 
 
 def export_request(
@@ -39,17 +41,18 @@ def export_request(
     draft_formats: tuple[str, ...] | None = None,
     cache_formats: tuple[str, ...] | None = None,
     calibration: str = BUILT_IN,
+    for_web: bool = False,
 ) -> ExportRequest:
     """A request, with defaults for what was not asked for.
 
-    The draft comes from the catalogue. Without a target format, a draft is in int8; otherwise in
-    fp32.
+    The draft comes from the catalogue. Without a target format, or for the web, a draft is in int8;
+    otherwise in fp32.
     """
     from edgespec_export.default_format import DRAFT_FORMATS
 
     if draft is None and not no_draft:
         draft = _draft_from_catalogue(target)
-    usual = DRAFT_FORMATS if target_formats is None else ("fp32",)
+    usual = DRAFT_FORMATS if target_formats is None or for_web else ("fp32",)
     return ExportRequest(
         target,
         draft,
@@ -57,6 +60,7 @@ def export_request(
         draft_formats or usual,
         cache_formats or ("fp32",),
         calibration,
+        for_web,
     )
 
 
@@ -92,6 +96,7 @@ def run_export(
             draft_formats=request.draft_formats,
             cache_formats=request.cache_formats,
             calibration=request.calibration,
+            for_web=request.for_web,
             verify=verify,
             measure=measure,
             replace=replace,

@@ -65,13 +65,13 @@ def cached_folder(request: ExportRequest) -> Path:
     """The folder in the cache for a request: "target--draft--digest".
 
     The digest is of the checkpoints (path, size and time of their files, or hub id and revision),
-    the formats, the calibration and the version of this package.
+    the formats, the calibration, what it is for and the version of this package.
     """
     sources = [name for name in (request.target, request.draft) if name is not None]
     formats = (request.target_formats, request.draft_formats, request.cache_formats)
-    recipe = json.dumps(
-        [__version__, [_identity(name) for name in sources], formats, request.calibration]
-    )
+    identities = [_identity(name) for name in sources]
+    how = [formats, request.calibration, *(["web"] if request.for_web else [])]
+    recipe = json.dumps([__version__, identities, *how])
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]
     names = [_short(name) for name in sources] + (["lookup"] if request.draft is None else [])
     return pairs_home() / "--".join([*names, digest])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -42,6 +43,7 @@ def export_pair(
     draft_formats: Sequence[str] = ("fp32",),
     cache_formats: Sequence[str] = ("fp32",),
     calibration: str = "built-in",
+    for_web: bool = False,
     verify: bool = False,
     measure: bool = True,
     replace: bool = False,
@@ -64,6 +66,9 @@ def export_pair(
             each of them; the variants of one target format share their weights.
         calibration: the texts that int4 is calibrated on: "built-in", "none", or a file with texts
             like those of the task, in UTF-8, separated by lines of "%%".
+        for_web: only what a browser can use, in files of at most 100 MB: one format of each model
+            (of `edgespec_export.web.FORMATS`; `target_formats` None is int8), caches of at
+            most 2048 positions.
         verify: compare every float32 graph with the original model in transformers. The distance
             of other formats from float32 is measured in any case, where both are exported.
         measure: load the models and measure row invariance and distances. If false, this is left
@@ -78,9 +83,11 @@ def export_pair(
 
     Raises:
         UsageError: an option is wrong, or `folder` must not be written.
-        EdgespecError: one line that names the cause. In both cases `folder` is as it was.
+        EdgespecError: one line that names the cause, such as a pair that is too large for a
+            browser. In both cases `folder` is as it was.
     """
     with needs_extra("export"):
+        from edgespec_export import web
         from edgespec_export.calibration.calibrated import Calibration
         from edgespec_export.calibration.texts import calibration_texts
         from edgespec_export.checkpoint.checkpoint import open_checkpoint
@@ -88,22 +95,28 @@ def export_pair(
         from edgespec_export.default_format import candidate_formats, with_chosen_format
         from edgespec_export.write_pair import check_formats, float32_bytes, write_pair
 
+    if for_web and target_formats is None:
+        target_formats = ("int8",)
     explicit = ("int8", "fp32") if target_formats is None else target_formats
     check_formats(explicit, draft_formats, cache_formats)
+    if for_web:
+        web.check_formats(explicit, draft_formats, cache_formats)
     device = Device(threads)
     texts = calibration_texts(calibration)
     folder = Path(folder)
     check_free(folder, replace=replace)
     compare = _transformers_comparison(device) if verify else None
     sources = [resolve(name) for name in (target, draft) if name is not None]
-    recipe = _recipe(sources, target_formats or ["chosen"], draft_formats, cache_formats, texts)
+    options = [target_formats or ["chosen"], draft_formats, cache_formats, texts]
+    recipe = _recipe(sources, *options, ["web"] if for_web else [])
     with staged(folder, replace=replace, recipe=recipe) as partial_folder:
         for role, source in zip(("target", "draft"), sources, strict=False):
             _log.info("%s: %s", role, source.label)
         checkpoints = [open_checkpoint(source) for source in sources]
-        formats = target_formats
-        if formats is None:
-            formats = candidate_formats(float32_bytes(checkpoints[0]), measure)
+        sizes = [float32_bytes(checkpoint) for checkpoint in checkpoints]
+        formats = candidate_formats(sizes[0], measure) if target_formats is None else target_formats
+        if for_web:
+            web.check_estimate(list(zip(sizes, [formats[0], draft_formats[0]], strict=False)))
         manifest = write_pair(
             checkpoints[0],
             checkpoints[1] if draft is not None else None,
@@ -113,7 +126,11 @@ def export_pair(
             cache_formats=cache_formats,
             calibration=Calibration(texts, device),
             progress=progress,
+            shard_bytes=web.SHARD_BYTES if for_web else sys.maxsize,
         )
+        if for_web:
+            manifest = web.with_limited_capacity(manifest)
+            web.check_memory(web.memory(manifest))
         if compare is not None:
             for source, exported in zip(sources, _models(manifest), strict=True):
                 compare(source.path, partial_folder, exported)
@@ -122,6 +139,8 @@ def export_pair(
         if target_formats is None:
             manifest = with_chosen_format(partial_folder, manifest)
         write_manifest(manifest, partial_folder)
+    if for_web:
+        web.log_sizes(manifest)
     return manifest
 
 

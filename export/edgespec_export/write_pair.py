@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shutil
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -69,6 +70,7 @@ def write_pair(
     cache_formats: Sequence[str],
     calibration: Calibration,
     progress: Progress,
+    shard_bytes: int = sys.maxsize,
 ) -> manifest.Manifest:
     """Writes graphs, weights and tokenizer; returns the manifest, which it does not write.
 
@@ -76,6 +78,7 @@ def write_pair(
         target_formats, draft_formats, cache_formats: as `check_formats` accepts them.
         calibration: for the formats that need one.
         progress: see `edgespec_export.export_pair.export_pair`.
+        shard_bytes: no file of weights becomes larger.
 
     Raises:
         EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
@@ -83,7 +86,13 @@ def write_pair(
     target_family, draft_family = _families(target, draft)
     tokenizer = target.tokenizer.to_str(pretty=True)
     (folder / manifest.TOKENIZER).write_text(tokenizer, encoding="utf-8")
-    write = partial(_write_model, folder=folder, calibration=calibration, progress=progress)
+    write = partial(
+        _write_model,
+        folder=folder,
+        calibration=calibration,
+        progress=progress,
+        shard_bytes=shard_bytes,
+    )
     exported = write(
         target, target_family, role="target", formats=target_formats, caches=cache_formats
     )
@@ -198,6 +207,7 @@ def _write_model(
     caches: Sequence[str],
     calibration: Calibration,
     progress: Progress,
+    shard_bytes: int,
 ) -> manifest.Exported:
     variants = {}
     for format_ in dict.fromkeys(formats):  # without repetitions
@@ -216,6 +226,7 @@ def _write_model(
                     file: attention_for(family.heads, cache) for cache, file in decoders.items()
                 },
                 progress=done,
+                shard_bytes=shard_bytes,
             )
         for cache, decoder in decoders.items():
             files = {**{name: name for name in family.graphs}, DECODER: decoder}
@@ -260,6 +271,7 @@ def write_graphs(
     number_format: NumberFormat,
     attentions: Mapping[str, Attention],
     progress: Advance = lambda _: None,
+    shard_bytes: int = sys.maxsize,
 ) -> dict[str, Fusion]:
     """Writes every graph of a model and the weights they share into `folder`.
 
@@ -269,13 +281,14 @@ def write_graphs(
     Args:
         attentions: the attention of each decoder file, by the file's name.
         progress: called with the bytes of the checkpoint's tensors that were processed.
+        shard_bytes: no file of weights becomes larger.
     """
     models: dict[str, ir.Model] = {}
     decoders = [(DECODER, file, attention) for file, attention in attentions.items()]
     others = [(name, name, decoders[0][2]) for name in family.graphs if name != DECODER]
     fusions: dict[str, Fusion] = {}
     transformed = number_format.transform_checkpoint(family.view(weights), family.residual_stream())
-    with WeightFile(folder / WEIGHTS, transformed, progress) as weight_file:
+    with WeightFile(folder / WEIGHTS, transformed, progress, shard_bytes) as weight_file:
         for name, file, attention in others + decoders:
             graph = Graph(name, weight_file)
             family.emit(graph, number_format, attention)

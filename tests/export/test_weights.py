@@ -259,10 +259,10 @@ def test_reading_safetensors_does_not_import_torch():
 # --- the file that an export writes --------------------------------------------------------------
 
 
-def written(folder, first=None):
+def written(folder, first=None, **options):
     """The bytes of a checkpoint's weight file, and the tensors that this call added to it."""
     path, added = folder / "weights.data", []
-    with WeightFile(path, open_weights(folder)) as file:
+    with WeightFile(path, open_weights(folder), **options) as file:
         for name in sorted(TENSORS)[:first]:
 
             def make(name=name):
@@ -287,6 +287,30 @@ def whole(tmp_path):
 
 def test_an_interrupted_file_continues_after_its_last_tensor(tmp_path, whole):
     assert written(tmp_path) == (whole, sorted(TENSORS)[3:])
+
+
+def test_interrupted_shards_continue_after_their_last_tensor(tmp_path):
+    """Those that follow are written again, to the same bytes."""
+    write_safetensors(tmp_path / "model.safetensors", TENSORS)
+    limit = 2 * max(tensor.nbytes for tensor in TENSORS.values()) // 3  # the largest is in pieces
+
+    def shards():
+        return {path.name: path.read_bytes() for path in tmp_path.glob("weights*.data")}
+
+    written(tmp_path, shard_bytes=limit)
+    whole = shards()
+    assert len(whole) > 2
+    assert max(map(len, whole.values())) <= limit
+    for path in tmp_path.glob("weights*"):
+        path.unlink()
+    written(tmp_path, 3, shard_bytes=limit)
+    assert len(shards()) < len(whole)
+    assert written(tmp_path, shard_bytes=limit)[1] == sorted(TENSORS)[3:]
+    assert shards() == whole
+    last = max(tmp_path.glob("weights-*.data"), key=lambda path: int(path.stem.split("-")[1]))
+    last.unlink()
+    assert written(tmp_path, shard_bytes=limit)[1]
+    assert shards() == whole
 
 
 def test_tensors_that_did_not_reach_the_disk_are_written_again(tmp_path, whole):

@@ -155,8 +155,11 @@ def test_a_seed_draws_edgespecs_text(chat_folder, draft):
     pair = edgespec.load(chat_folder, threads=1)
     prompt = [5, 9, 3, 5, 9, 3, 5, 9]
     sampling = {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.02}
+    rule = "token" if draft == "lookup" else "block"  # the package's defaults
     ours = [
-        pair.generate(prompt, seed=seed, max_new_tokens=20, draft=draft, gamma=3, **sampling)
+        pair.generate(
+            prompt, seed=seed, max_new_tokens=20, draft=draft, gamma=3, rule=rule, **sampling
+        )
         for seed in range(8)
     ]
     options = {"temperature": 0.8, "topK": 40, "topP": 0.9, "minP": 0.02, "gamma": 3}

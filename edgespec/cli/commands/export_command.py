@@ -33,6 +33,13 @@ CACHES = (
     help="Folder to write; default: one in the cache (EDGESPEC_HOME).",
 )
 @click.option("--no-draft", is_flag=True, help="Take no draft from the catalogue.")
+@click.option(
+    "--for",
+    "host",
+    type=click.Choice(["web"]),
+    help="Only what a browser can use, in files of at most 100 MB; one format of each model, "
+    "by default int8.",
+)
 @click.option("--verify", is_flag=True, help="Compare each graph with the original (extra: torch).")
 @click.option(
     "--target-format",
@@ -68,6 +75,7 @@ def export(
     draft: str | None,
     output: Path | None,
     no_draft: bool,
+    host: str | None,
     target_formats: tuple[str, ...] | None,
     draft_formats: tuple[str, ...] | None,
     cache_formats: tuple[str, ...] | None,
@@ -96,6 +104,7 @@ def export(
         draft_formats=draft_formats,
         cache_formats=cache_formats,
         calibration=calibration,
+        for_web=host == "web",
     )
     if draft is None and not no_draft:
         say(describe_draft(request))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -36,21 +37,28 @@ class WeightFile:
         checkpoint: where the tensors are read from.
         progress: called for each tensor written, with the bytes (as float32) of the checkpoint's
             tensors that it was made of.
+        shard_bytes: no file becomes larger. `path` is the first, "weights-2.data" follows
+            "weights.data". A tensor that is larger is stored as pieces.
     """
 
     def __init__(
-        self, path: Path, checkpoint: Weights, progress: Callable[[int], object] = lambda _: None
+        self,
+        path: Path,
+        checkpoint: Weights,
+        progress: Callable[[int], object] = lambda _: None,
+        shard_bytes: int = sys.maxsize,
     ) -> None:
         self._path = path
         self._checkpoint = checkpoint
         self._progress = progress
+        self._shard_bytes = shard_bytes
         self._names = set(checkpoint.names())
         self._unread = set(self._names)
-        self._written: dict[str, ir.ExternalTensor] = {}
+        self._written: dict[str, list[ir.ExternalTensor]] = {}
 
     def __enter__(self) -> WeightFile:
-        finished, end = self._finished()
-        self._file = self._path.open("r+b" if finished else "wb")
+        finished, (self._shard, end) = self._finished()
+        self._file = self._shard_path(self._shard).open("r+b" if finished else "wb")
         self._file.seek(end)
         self._file.truncate()
         self._journal = journal_of(self._path).open("w", encoding="utf-8")
@@ -58,31 +66,33 @@ class WeightFile:
         self._journal.flush()
         return self
 
-    def _finished(self) -> tuple[list[str], int]:
+    def _finished(self) -> tuple[list[str], tuple[int, int]]:
         """Takes over the tensors that an interrupted export wrote.
 
         Returns:
-            The journal's lines about them, and the end of the last one in the file. After a power
-            cut the journal may name bytes that were never written, or have no lines at all.
+            The journal's lines about them, and the shard and the end of the last one. After a
+            power cut the journal may name bytes that were never written, or have no lines at all.
         """
         journal = journal_of(self._path)
         lines: list[str] = []
-        end = 0
-        if journal.is_file() and self._path.is_file():
-            size = self._path.stat().st_size
+        last = (1, 0)
+        if journal.is_file():
             *told, _cut_short = journal.read_text(encoding="utf-8", errors="replace").split("\n")
             for line in told:
                 record = _record(line)
-                if record is None or record["end"] > size:
+                if record is None or not all(map(self._is_there, record["pieces"])):
                     break
                 self._take_over(record)
                 lines.append(line)
-                end = record["end"]
-        return lines, end
+                last = (record["pieces"][-1]["shard"], record["pieces"][-1]["end"])
+        return lines, last
+
+    def _is_there(self, piece: dict[str, Any]) -> bool:
+        path = self._shard_path(piece["shard"])
+        return path.is_file() and int(piece["end"]) <= path.stat().st_size
 
     def _take_over(self, record: dict[str, Any]) -> None:
-        name, dtype = record["name"], np.dtype(record["dtype"])
-        self._written[name] = self._tensor(name, record["offset"], dtype, record["shape"])
+        self._written[record["name"]] = self._tensors(record)
         self._unread.difference_update(record["read"])
         self._progress(self._float32_bytes(record["read"]))
 
@@ -113,48 +123,66 @@ class WeightFile:
         """Tensors of the checkpoint that no graph has read."""
         return frozenset(self._unread)
 
-    def tensor(self, name: str, make: Callable[[], Array]) -> ir.ExternalTensor:
-        """The tensor `name`; the first call writes `make()` to the file."""
+    def tensor(self, name: str, make: Callable[[], Array]) -> Sequence[ir.ExternalTensor]:
+        """The tensor `name`, or its pieces, one below the other; the first call writes `make()`."""
         if name not in self._written:
             unread = self.unread
             array = make()
             self._written[name] = self._write(name, array, sorted(unread - self._unread))
         return self._written[name]
 
-    def _write(self, name: str, array: Array, read: list[str]) -> ir.ExternalTensor:
-        self._file.seek(-self._file.tell() % PAGE, 1)
-        offset = self._file.tell()
-        self._file.write(array.reshape(-1).view(np.uint8).data)
-        self._file.flush()
-        record = {
-            "name": name,
-            "offset": offset,
-            "end": offset + array.nbytes,
-            "dtype": array.dtype.name,
-            "shape": array.shape,
-            "read": read,
-        }
+    def _write(self, name: str, array: Array, read: list[str]) -> list[ir.ExternalTensor]:
+        pieces = [self._write_piece(piece) for piece in _pieces(array, self._shard_bytes)]
+        record = {"name": name, "dtype": array.dtype.name, "pieces": pieces, "read": read}
         self._journal.write(json.dumps(record) + "\n")
         self._journal.flush()
         self._progress(self._float32_bytes(read))
-        return self._tensor(name, offset, array.dtype, array.shape)
+        return self._tensors(record)
+
+    def _write_piece(self, array: Array) -> dict[str, Any]:
+        offset = self._file.tell() + -self._file.tell() % PAGE
+        if offset and offset + array.nbytes > self._shard_bytes:
+            self._file.close()
+            self._shard += 1
+            self._file = self._shard_path(self._shard).open("wb")
+            offset = 0
+        self._file.seek(offset)
+        self._file.write(array.reshape(-1).view(np.uint8).data)
+        self._file.flush()
+        end = offset + array.nbytes
+        return {"shard": self._shard, "offset": offset, "end": end, "shape": array.shape}
+
+    def _shard_path(self, shard: int) -> Path:
+        first = self._path
+        return first if shard == 1 else first.with_stem(f"{first.stem}-{shard}")
 
     def _float32_bytes(self, names: Sequence[str]) -> int:
         """Bytes of the checkpoint's tensors as float32."""
         return 4 * sum(math.prod(self._checkpoint.shape(name)) for name in names)
 
-    def _tensor(
-        self, name: str, offset: int, dtype: np.dtype[np.generic], shape: Sequence[int]
-    ) -> ir.ExternalTensor:
-        return ir.ExternalTensor(
-            self._path.name,
-            offset,
-            int(np.prod(shape)) * dtype.itemsize,
-            ir.DataType.from_numpy(dtype),
-            shape=ir.Shape(shape),
-            name=name,
-            base_dir=self._path.parent,
-        )
+    def _tensors(self, record: dict[str, Any]) -> list[ir.ExternalTensor]:
+        name, pieces = record["name"], record["pieces"]
+        names = [name] if len(pieces) == 1 else [f"{name}.{i}" for i in range(len(pieces))]
+        return [
+            ir.ExternalTensor(
+                self._shard_path(piece["shard"]).name,
+                piece["offset"],
+                piece["end"] - piece["offset"],
+                ir.DataType.from_numpy(np.dtype(record["dtype"])),
+                shape=ir.Shape(piece["shape"]),
+                name=name,
+                base_dir=self._path.parent,
+            )
+            for name, piece in zip(names, pieces, strict=True)
+        ]
+
+
+def _pieces(array: Array, limit: int) -> Sequence[Array]:
+    """An array, cut between its rows where it has more than `limit` bytes."""
+    if array.nbytes <= limit:
+        return [array]
+    rows = max(1, limit // (array.nbytes // len(array)))
+    return [array[start : start + rows] for start in range(0, len(array), rows)]
 
 
 def _record(line: str) -> dict[str, Any] | None:
@@ -162,7 +190,7 @@ def _record(line: str) -> dict[str, Any] | None:
         record = json.loads(line)
     except ValueError:
         return None
-    return record if isinstance(record, dict) and "end" in record else None
+    return record if isinstance(record, dict) and "pieces" in record else None
 
 
 def journal_of(path: Path) -> Path:

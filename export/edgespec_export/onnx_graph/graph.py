@@ -105,8 +105,20 @@ class Graph(Nodes):
     def stored(self, name: str, make: Callable[[], Array]) -> ir.Value:
         """An initializer in the weight file; `make()` is called once for all graphs of the file."""
         if name not in self._initializers:
-            self._initializers[name] = self._tape.initializer(self.weights.tensor(name, make))
+            pieces = self.weights.tensor(name, make)
+            values = [self._tape.initializer(piece) for piece in pieces]
+            self._initializers[name] = (
+                values[0] if len(values) == 1 else self._joined(pieces, values)
+            )
         return self._initializers[name]
+
+    def _joined(self, pieces: Sequence[ir.ExternalTensor], values: Sequence[ir.Value]) -> ir.Value:
+        """A tensor in pieces as one value; a runtime joins them once, when it loads the graph."""
+        joined = self.op.Concat(*values, axis=0)
+        joined.dtype = pieces[0].dtype
+        shapes = [piece.shape.numpy() for piece in pieces]
+        joined.shape = ir.Shape([sum(shape[0] for shape in shapes), *shapes[0][1:]])
+        return joined
 
     def constant(self, values: npt.ArrayLike, dtype: npt.DTypeLike) -> ir.Value:
         """A small tensor stored in the graph itself; equal tensors are stored once."""

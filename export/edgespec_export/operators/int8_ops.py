@@ -71,19 +71,20 @@ def _int8_head(
     (logits,) = _int8_matmul(f, rotated(f, normed, hadamard), weights, scale)
     asked = f.op.Mul(f.op.Min(choose, f.ints(1)), f.op.Shape(logits))  # [rows, V], or [0, 0]
     count = _first(f, asked, f.ints(1))
-    # Before 1.31, ONNX Runtime's TopK of no rows ended the process.
+    # At least one row: before 1.31, ONNX Runtime's TopK of no rows ended the process, and on WebGPU
+    # it refuses ReduceMax of no rows.
     some = f.op.Slice(logits, f.ints(0, 0), f.op.Max(asked, f.ints(1)))
     best = f.op.Max(f.op.Sub(f.op.Mul(choose, f.ints(2)), f.ints(1)), f.ints(1))
     highest, tokens = (_first(f, x, count) for x in f.largest(some, best))
     with_probabilities = f.op.Mul(f.op.Div(choose, f.ints(2)), count)  # rows, or 0
-    top, best_logits = _first(f, some, with_probabilities), _first(f, highest, with_probabilities)
+    top = _first(f, some, f.op.Max(with_probabilities, f.ints(1)))
     largest = f.op.ReduceMax(top, f.ints(1))
     total = f.op.ReduceSum(f.op.Exp(f.op.Sub(top, largest)), f.ints(1))
     return [
         f.op.Slice(logits, count, f.ints(np.iinfo(np.int64).max), f.ints(0)),
         tokens,
         highest,
-        f.op.Div(f.op.Exp(f.op.Sub(best_logits, largest)), total),
+        f.op.Div(f.op.Exp(f.op.Sub(_first(f, highest, with_probabilities), largest)), total),
     ]
 
 

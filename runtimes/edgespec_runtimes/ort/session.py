@@ -22,6 +22,9 @@ __all__ = ["as_edgespec_errors", "count_operators", "open_session"]
 RECORD_ASSIGNMENT = ("session.record_ep_graph_assignment_info", "1")  # see `count_operators`
 # Without it, a provider that fails is silently replaced by another, which rounds differently.
 NO_FALLBACK: dict[str, Any] = {"enable_fallback": 0}
+# Processors without VNNI add pairs of products of unsigned rows and signed weights with saturation:
+# another model than elsewhere. With this, ONNX Runtime makes the weights unsigned there.
+EXACT_INT8 = ("session.x64quantprecision", "1")
 MIN_VERSION = (1, 25)  # of ONNX Runtime: the first with TensorScatter of opset 24
 
 
@@ -104,6 +107,7 @@ def _session_options(device: Device, version: tuple[int, int]) -> ort.SessionOpt
     options.intra_op_num_threads = device.threads or 0
     options.log_severity_level = 4  # every failure is raised, with a way out
     options.add_session_config_entry(*_spinning(version))
+    options.add_session_config_entry(*EXACT_INT8)
     return options
 
 

@@ -47,8 +47,14 @@ export class NodeFolder implements Folder {
     return InferenceSession.create(join(this.name, graph), {
       intraOpNumThreads: this.sessions.threads,
       logSeverityLevel: 3,
-      // Threads that spin between calls take the time that the rest of a process needs.
-      extra: { session: { intra_op: { spin_duration_us: "100" } } },
+      extra: {
+        session: {
+          // Threads that spin between calls take the time that the rest of a process needs.
+          intra_op: { spin_duration_us: "100" },
+          // Processors without VNNI would add pairs of 8-bit products with saturation: another model.
+          x64quantprecision: "1",
+        },
+      },
     });
   }
 

@@ -1,0 +1,85 @@
+// Times the page examples/web in Chromium: node benchmarks/browser.mjs [RUNS]
+//
+// `make test-web` installs and exports what it needs. Prints JSON: for each pair the bytes of its folder, the
+// memory of page and worker, the first load (download from this machine, measurement of row invariance),
+// a load of what is kept, and tokens/s after the first call of the same texts, with and without draft.
+
+import { createRequire } from "node:module";
+import { readdirSync, statSync } from "node:fs";
+import { cpus, loadavg } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { serve } from "../examples/web/serve.mjs";
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..");
+const PAIRS = join(ROOT, "build/web");
+const PROMPTS = {
+  "en-de": ["Save changes to the document before closing?", "This package contains the documentation.", "Select a folder to save the backup in."],
+  smollm2: ["Write a sentence about a cat.", "Why is the sky blue?"],
+};
+const { chromium } = createRequire(join(ROOT, "runtimes/js/package.json"))("playwright-core");
+
+async function main(runs) {
+  const site = await serve({ "/": join(ROOT, "examples/web/dist"), "/pairs/": PAIRS });
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  const found = { cpu: cpus()[0].model, load: loadavg()[0], browser: browser.version(), runs, pairs: {} };
+  try {
+    for (const name of Object.keys(PROMPTS)) found.pairs[name] = await measured(browser, site.url, name, runs);
+  } finally {
+    await browser.close();
+    await site.close();
+  }
+  console.log(JSON.stringify(found, null, 2));
+}
+
+async function measured(browser, url, name, runs) {
+  const page = await (await browser.newContext()).newPage();
+  page.setDefaultTimeout(300_000);
+  const firstLoad = await loaded(page, url, name);
+  const keptLoads = [];
+  for (let run = 0; run < runs; run++) keptLoads.push(await loaded(page, url, name));
+  const speeds = { plain: [], drafted: [] };
+  await page.getByLabel("compare with plain decoding").check();
+  for (let run = 0; run < runs; run++) {
+    for (const prompt of PROMPTS[name]) {
+      await page.locator("#prompt").fill(prompt);
+      await page.locator("#send").click();
+      await page.locator("#status").filter({ hasText: "both texts are the same" }).waitFor();
+      for (const way of Object.keys(speeds)) speeds[way].push(Number(await page.locator(`#${way} td`).nth(1).innerText()));
+    }
+  }
+  const memory = await page.evaluate(async () => (await performance.measureUserAgentSpecificMemory()).bytes);
+  await page.close();
+  return {
+    downloadMB: megabytes(bytesOf(join(PAIRS, name))),
+    memoryMB: megabytes(memory),
+    firstLoadS: firstLoad,
+    keptLoadS: median(keptLoads),
+    plainTokensPerS: median(speeds.plain),
+    draftedTokensPerS: median(speeds.drafted),
+  };
+}
+
+async function loaded(page, url, name) {
+  await page.goto(url);
+  await page.getByLabel("Address of an exported pair").fill(`pairs/${name}`);
+  await page.getByRole("button", { name: "Load" }).click();
+  const status = page.locator("#status").filter({ hasText: "Loaded in" });
+  await status.waitFor();
+  return Number(/in ([\d.]+) s/.exec(await status.innerText())[1]);
+}
+
+function bytesOf(folder) {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return files.reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).size, 0);
+}
+
+function megabytes(bytes) {
+  return Math.round(bytes / 1e6);
+}
+
+function median(values) {
+  return values.toSorted((a, b) => a - b)[values.length >> 1];
+}
+
+await main(Number(process.argv[2] ?? 3));

@@ -1,0 +1,144 @@
+"""What a pair must be to run in a browser, on onnxruntime-web: formats, sizes of files, memory.
+
+Its WebAssembly has 32-bit addresses: weights, what the runtime makes of them, and caches have 4 GiB
+together. docs/guides/browser.md has the measurements behind the figures here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from edgespec.artifact.manifest import Exported, Manifest
+from edgespec.errors import EdgespecError, UsageError
+
+__all__ = [
+    "FORMATS",
+    "SHARD_BYTES",
+    "check_estimate",
+    "check_formats",
+    "check_memory",
+    "log_sizes",
+    "memory",
+    "with_limited_capacity",
+]
+
+SHARD_BYTES = 100_000_000  # what hosts of static files take, such as GitHub Pages
+HEAP_BYTES = 2**32
+RUNTIME_BYTES = 32_000_000  # of the heap, before any weights
+# A call copies the cache into the heap and out of it, so capacity costs time as well as memory.
+CAPACITY = 2048
+FLOAT32_BYTES = 4
+
+
+@dataclass(frozen=True)
+class WebFormat:
+    """A number format that was run on onnxruntime-web 1.30 (docs/guides/browser.md).
+
+    Attributes:
+        weight_bytes: of a weight in the file, about; int4 keeps tables in int8.
+        heap_factor: bytes of the heap for each byte of weights, once they are loaded. The runtime
+            turns the weights of fp16 into fp32.
+    """
+
+    weight_bytes: float
+    heap_factor: float
+
+
+FORMATS = {
+    "int8": WebFormat(1.0, 1.6),
+    "int4": WebFormat(0.7, 2.4),
+    "fp16": WebFormat(2.0, 3.4),
+    "fp32": WebFormat(4.0, 2.0),
+}
+
+_log = logging.getLogger("edgespec")
+
+
+def check_formats(
+    target_formats: Sequence[str], draft_formats: Sequence[str], cache_formats: Sequence[str]
+) -> None:
+    """Raises UsageError for what a browser cannot use, or would download without using it."""
+    for what, formats in (("target", target_formats), ("draft", draft_formats)):
+        if len(set(formats)) > 1:
+            raise UsageError(
+                f"{len(set(formats))} {what} formats are given, and an export for the web has one "
+                "of each model; export each into a folder of its own"
+            )
+        if formats[0] not in FORMATS:
+            raise UsageError(
+                f"the {what} format {formats[0]} is not known to run in a browser; "
+                f"there is: {', '.join(FORMATS)}"
+            )
+    if set(cache_formats) != {"fp32"}:
+        raise UsageError(
+            f"the cache formats are {', '.join(cache_formats)}, and an export for the web has "
+            "fp32; leave --cache-format out"
+        )
+
+
+def check_estimate(models: Sequence[tuple[int, str]]) -> None:
+    """Refuses models whose weights alone cannot fit, before anything is written.
+
+    Args:
+        models: of the target and of the draft, the bytes of all tensors as float32 and the format.
+    """
+    weights = [(size / FLOAT32_BYTES * FORMATS[name].weight_bytes, name) for size, name in models]
+    check_memory(sum(_heap(size, name) for size, name in weights))
+
+
+def check_memory(needed: int) -> None:
+    """Raises EdgespecError where a browser cannot give so many bytes."""
+    if needed > HEAP_BYTES:
+        raise EdgespecError(
+            f"the pair would take {needed / 1e9:.1f} GB in a browser, and WebAssembly has "
+            f"{HEAP_BYTES / 1e9:.1f} GB; take --target-format int8 or a smaller model"
+        )
+
+
+def with_limited_capacity(manifest: Manifest) -> Manifest:
+    """The manifest with caches of at most `CAPACITY` positions."""
+
+    def limited(model: Exported) -> Exported:
+        return dataclasses.replace(model, capacity=min(model.capacity, CAPACITY))
+
+    return dataclasses.replace(
+        manifest,
+        target=limited(manifest.target),
+        draft=manifest.draft and limited(manifest.draft),
+    )
+
+
+def memory(manifest: Manifest) -> int:
+    """Bytes of a browser's heap that a pair takes with full caches, about."""
+    models = [model for model in (manifest.target, manifest.draft) if model is not None]
+    return RUNTIME_BYTES + sum(_memory(model, manifest) for model in models)
+
+
+def log_sizes(manifest: Manifest) -> None:
+    """Says what a pair asks of a browser."""
+    _log.info(
+        "web: %.0f MB to download, about %.0f MB of memory with full caches",
+        sum(record.bytes for record in manifest.files.values()) / 1e6,
+        memory(manifest) / 1e6,
+    )
+
+
+def _memory(model: Exported, manifest: Manifest) -> int:
+    """Of a model's weights and its cache, which a call has as input and as output."""
+    (variant,) = model.variants.values()
+    folders = {PurePosixPath(graph).parent for graph in variant.graphs.values()}
+    weights = sum(
+        record.bytes
+        for name, record in manifest.files.items()
+        if PurePosixPath(name).parent in folders
+    )
+    cache = 2 * model.layers * model.kv_heads * model.capacity * model.head_size * FLOAT32_BYTES
+    return _heap(weights, variant.weights_format) + 2 * cache
+
+
+def _heap(weights: float, weights_format: str) -> int:
+    return round(weights * FORMATS[weights_format].heap_factor)

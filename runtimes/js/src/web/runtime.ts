@@ -1,0 +1,98 @@
+// onnxruntime-web, set up once for a page or a worker.
+
+import type * as Ort from "onnxruntime-web";
+import { NoSimdError, NoThreadsError, NoWebGpuError, UsageError } from "../errors.js";
+import type { Session } from "../host.js";
+
+export type Provider = "wasm" | "webgpu";
+
+/** How the runtime is set up; the first pair of a page or worker decides for all. */
+export interface RuntimeOptions {
+  /** "wasm", the default, or "webgpu". */
+  readonly provider?: Provider;
+  /** Threads of WebAssembly. By default half the cores, at most 4, and 1 where the page is not isolated. */
+  readonly threads?: number;
+  /** The URL of the folder with onnxruntime-web's `.wasm` and `.mjs` files; by default where it was loaded from. */
+  readonly wasmPaths?: string;
+}
+
+/** A file of external data, as onnxruntime-web takes it. */
+export interface ExternalData {
+  readonly path: string;
+  readonly data: Uint8Array;
+}
+
+export type OpenGraph = (graph: Uint8Array, weights: readonly ExternalData[]) => Promise<Session>;
+
+/** The runtime and what decides its bits. */
+export interface Runtime {
+  readonly ort: typeof Ort;
+  readonly provider: Provider;
+  readonly threads: number;
+  /** The GPU, where there is one. */
+  readonly hardware: string;
+  readonly open: OpenGraph;
+}
+
+const MAX_THREADS = 4;
+
+let started: { readonly provider: Provider; readonly threads: number } | null = null;
+
+/** @throws NoSimdError, NoThreadsError, NoWebGpuError, UsageError. */
+export async function startRuntime(options: RuntimeOptions = {}): Promise<Runtime> {
+  const { provider = "wasm" } = options;
+  if (!WebAssembly.validate(SIMD)) throw new NoSimdError();
+  const threads = threadsFor(options.threads);
+  const hardware = provider === "webgpu" ? await gpuName() : "";
+  // The settings are the module's own: the runtime reads them at the first session and never again.
+  if (started !== null && (started.provider !== provider || started.threads !== threads)) {
+    throw new UsageError(
+      `the runtime was started with ${started.provider} and ${started.threads} threads, and ${provider} with ${threads} was asked for; load this pair in another worker`,
+    );
+  }
+  const ort: typeof Ort = provider === "webgpu" ? await import("onnxruntime-web/webgpu") : await import("onnxruntime-web/wasm");
+  ort.env.wasm.numThreads = threads;
+  ort.env.logLevel = "error";
+  if (options.wasmPaths !== undefined) ort.env.wasm.wasmPaths = options.wasmPaths;
+  started = { provider, threads };
+  return { ort, provider, threads, hardware, open: openWith(ort, provider) };
+}
+
+function openWith(ort: typeof Ort, provider: Provider): OpenGraph {
+  return (graph, weights) =>
+    ort.InferenceSession.create(graph, {
+      executionProviders: [provider],
+      externalData: weights,
+      logSeverityLevel: 3,
+    });
+}
+
+function threadsFor(asked: number | undefined): number {
+  const isolated = globalThis.crossOriginIsolated === true;
+  if (asked === undefined) {
+    const cores = globalThis.navigator?.hardwareConcurrency ?? 1;
+    return isolated ? Math.max(1, Math.min(MAX_THREADS, Math.floor(cores / 2))) : 1;
+  }
+  if (!(Number.isInteger(asked) && asked >= 1)) throw new UsageError(`threads is ${asked}; give a whole number from 1`);
+  if (asked > 1 && !isolated) throw new NoThreadsError(asked);
+  return asked;
+}
+
+// The part of WebGPU's interface that is used; TypeScript's own library has none of it.
+interface Gpu {
+  requestAdapter(): Promise<{ readonly info?: Readonly<Record<"vendor" | "architecture" | "device" | "description", string>> } | null>;
+}
+
+async function gpuName(): Promise<string> {
+  const { gpu } = globalThis.navigator as Navigator & { gpu?: Gpu };
+  if (gpu === undefined) throw new NoWebGpuError("this browser has none");
+  const adapter = await gpu.requestAdapter();
+  if (adapter === null) throw new NoWebGpuError("it finds no adapter");
+  const { vendor = "", architecture = "", device = "", description = "" } = adapter.info ?? {};
+  return [vendor, architecture, device, description, navigator.userAgent].join(" ");
+}
+
+// A module with two vector instructions, which an engine without them refuses.
+const SIMD = new Uint8Array([
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
+]);

@@ -1,0 +1,97 @@
+// Claim: in a browser a pair gives the text of plain decoding, whatever drafts; where the target computes
+// in float32 that is Python's text, and every browser gives the same texts and the same verdict.
+
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { CHROMIUM, FIREFOX, openChromium, openFirefox } from "./browsers.js";
+import { openSite } from "./site.js";
+import { EXPECTED, taskFor, type TextsTask } from "./texts.js";
+import type { FoundTexts } from "./texts-worker.js";
+
+const skip = EXPECTED === null ? "make test-web exports the pairs" : false;
+const skipChromium = skip || (CHROMIUM === null && "there is no chromium");
+const skipFirefox = skip || (FIREFOX === null && "there is no firefox");
+
+async function inChromium(task: TextsTask, { isolated = true, args = [] as readonly string[] } = {}): Promise<FoundTexts> {
+  const site = await openSite("texts-worker.ts", task, { isolated });
+  const browser = await openChromium(...args);
+  try {
+    const page = await browser.newPage();
+    await page.goto(site.url);
+    return checked(await site.result);
+  } finally {
+    await browser.close();
+    await site.close();
+  }
+}
+
+async function inFirefox(task: TextsTask): Promise<FoundTexts> {
+  const site = await openSite("texts-worker.ts", task);
+  const close = openFirefox(site.url);
+  try {
+    return checked(await site.result);
+  } finally {
+    await close();
+    await site.close();
+  }
+}
+
+function checked(result: unknown): FoundTexts {
+  const { error } = result as { error?: string };
+  assert.equal(error, undefined);
+  return result as FoundTexts;
+}
+
+function checkSpeculation({ rowInvariance, plain, drafted, accepted }: FoundTexts): void {
+  assert.equal(rowInvariance?.is_row_invariant, true);
+  assert.deepEqual(drafted, plain);
+  assert.ok(accepted > 0, "no drafted token was accepted");
+}
+
+const [enDe, chat] = skip ? [null, null] : [taskFor("en-de"), taskFor("smollm2", { count: 2 })];
+
+describe("Chromium", { skip: skipChromium }, () => {
+  test("en-de: Python's texts, with and without draft", async () => {
+    const found = await inChromium(enDe!);
+    checkSpeculation(found);
+    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases);
+  });
+
+  test("two threads, where the page is isolated, give the same texts", async () => {
+    const found = await inChromium({ ...taskFor("en-de", { count: 3 }), threads: 2 });
+    assert.equal(found.isolated, true);
+    checkSpeculation(found);
+    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases.slice(0, 3));
+  });
+
+  test("a page that is not isolated runs with one thread, and refuses two", async () => {
+    const task = taskFor("en-de", { count: 1 });
+    const found = await inChromium(task, { isolated: false });
+    assert.equal(found.isolated, false);
+    checkSpeculation(found);
+    await assert.rejects(inChromium({ ...task, threads: 2 }, { isolated: false }), /NoThreadsError/);
+  });
+
+  // SwiftShader takes a second a call, so row invariance is not measured.
+  test("WebGPU: Python's text, with and without draft", async () => {
+    const args = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"];
+    const found = await inChromium(taskFor("en-de", { count: 1, provider: "webgpu" }), { args });
+    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases.slice(0, 1));
+    assert.deepEqual(found.drafted, found.plain);
+    assert.ok(found.accepted > 0, "no drafted token was accepted");
+  });
+});
+
+describe("Firefox", { skip: skipFirefox }, () => {
+  test("en-de: Python's texts, with and without draft", async () => {
+    const found = await inFirefox(enDe!);
+    checkSpeculation(found);
+    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases);
+  });
+});
+
+test("both browsers have the same verdict and the same int8 texts", { skip: skipChromium || skipFirefox }, async () => {
+  const [chromium, firefox] = [await inChromium(chat!), await inFirefox(chat!)];
+  checkSpeculation(chromium);
+  assert.deepEqual(firefox, chromium);
+});
