@@ -1,4 +1,4 @@
-// The mathematics of verification: acceptance probability, residual, token rule, block rule.
+// The mathematics of verification: acceptance probability, residual, the token, block and coupled rules.
 //
 // The draft proposed x_1 … x_γ with x_i ~ q_i. The target gives p_1 … p_{γ+1}, where p_i is its
 // distribution at the position of x_i. A rule decides how many proposed tokens are accepted and which
