@@ -150,22 +150,19 @@ def test_an_eagle_heads_drafts_equal_edgespecs(eagle_folder):
     assert drafted == [ours.stats.drafted, ours.stats.evaluated, ours.stats.accepted]
 
 
+@pytest.mark.parametrize("rule", ["coupled", "token", "block"])
 @pytest.mark.parametrize("draft", [False, "lookup"])
-def test_a_seed_draws_edgespecs_text(chat_folder, draft):
+def test_a_seed_draws_edgespecs_text(chat_folder, draft, rule):
     pair = edgespec.load(chat_folder, threads=1)
     prompt = [5, 9, 3, 5, 9, 3, 5, 9]
     sampling = {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.02}
-    rule = "token" if draft == "lookup" else "block"  # the package's defaults
+    common = {"draft": draft, "gamma": 3, "rule": rule}
     ours = [
-        pair.generate(
-            prompt, seed=seed, max_new_tokens=20, draft=draft, gamma=3, rule=rule, **sampling
-        )
+        pair.generate(prompt, seed=seed, max_new_tokens=20, **common, **sampling)
         for seed in range(8)
     ]
-    options = {"temperature": 0.8, "topK": 40, "topP": 0.9, "minP": 0.02, "gamma": 3}
-    tasks = [
-        (prompt, {"seed": seed, "maxNewTokens": 20, "draft": draft, **options}) for seed in range(8)
-    ]
+    options = {"temperature": 0.8, "topK": 40, "topP": 0.9, "minP": 0.02, **common}
+    tasks = [(prompt, {"seed": seed, "maxNewTokens": 20, **options}) for seed in range(8)]
     theirs = generated(chat_folder, *tasks)
     assert [text["tokenIds"] for text in theirs] == [text.token_ids for text in ours]
     assert len({tuple(text.token_ids) for text in ours}) > 1
@@ -358,7 +355,8 @@ def test_a_session_of_the_prompt_api_is_a_conversation(chat_folder):
 def test_a_translator_gives_edgespecs_translation(pair, pair_folder):
     script = """
     const languages = { sourceLanguage: "en", targetLanguage: "de" };
-    const translator = await translatorApi((watch) => load(given[0], watch), languages).create(languages);
+    const Translator = translatorApi((watch) => load(given[0], watch), languages);
+    const translator = await Translator.create(languages);
     results.push(...(await Promise.all(given[1].map((text) => translator.translate(text)))));
     """
     found = node(script, [str(pair_folder), PROMPTS])
