@@ -79,7 +79,7 @@ def noise(seed: int, position: int, token: int) -> list[float]:
 def ranked(seed: int) -> list[list[float]]:
     """Tokens that distributions like a random one choose, each with its guessed probability."""
     p = Sampling(temperature=1.0).processor()(Numbers(seed).logits())
-    return [list(guess) for guess in Coupled(seed, 0).at(0).ranked(p, 0)]
+    return [list(guess) for guess in Coupled(seed, 0).ranked(p, 0)]
 
 
 def recorded() -> dict[str, Any]:
