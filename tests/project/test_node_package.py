@@ -41,6 +41,8 @@ HELLO = [{"role": "user", "content": " Hello!\n"}]
 RUN = f"""
 import {{ readFileSync }} from "node:fs";
 import {{ load, BusyError, PromptLookup }} from "{PACKAGE}/dist/index.js";
+import {{ languageModel }} from "{PACKAGE}/dist/interfaces/ai-sdk.js";
+import {{ promptApi, translatorApi }} from "{PACKAGE}/dist/interfaces/built-in-ai.js";
 const given = JSON.parse(readFileSync(0, "utf8"));
 const results = [];
 const fails = async (action) => {{
@@ -148,25 +150,41 @@ def test_an_eagle_heads_drafts_equal_edgespecs(eagle_folder):
     assert drafted == [ours.stats.drafted, ours.stats.evaluated, ours.stats.accepted]
 
 
+@pytest.mark.parametrize("rule", ["coupled", "token", "block"])
 @pytest.mark.parametrize("draft", [False, "lookup"])
-def test_a_seed_draws_edgespecs_text(chat_folder, draft):
+def test_a_seed_draws_edgespecs_text(chat_folder, draft, rule):
     pair = edgespec.load(chat_folder, threads=1)
     prompt = [5, 9, 3, 5, 9, 3, 5, 9]
     sampling = {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.02}
-    rule = "token" if draft == "lookup" else "block"  # the package's defaults
+    common = {"draft": draft, "gamma": 3, "rule": rule}
     ours = [
-        pair.generate(
-            prompt, seed=seed, max_new_tokens=20, draft=draft, gamma=3, rule=rule, **sampling
-        )
+        pair.generate(prompt, seed=seed, max_new_tokens=20, **common, **sampling)
         for seed in range(8)
     ]
-    options = {"temperature": 0.8, "topK": 40, "topP": 0.9, "minP": 0.02, "gamma": 3}
-    tasks = [
-        (prompt, {"seed": seed, "maxNewTokens": 20, "draft": draft, **options}) for seed in range(8)
-    ]
+    options = {"temperature": 0.8, "topK": 40, "topP": 0.9, "minP": 0.02, **common}
+    tasks = [(prompt, {"seed": seed, "maxNewTokens": 20, **options}) for seed in range(8)]
     theirs = generated(chat_folder, *tasks)
     assert [text["tokenIds"] for text in theirs] == [text.token_ids for text in ours]
     assert len({tuple(text.token_ids) for text in ours}) > 1
+
+
+@pytest.mark.parametrize("of", ["chat_folder", "eagle_folder", "pair_folder"])
+def test_a_seed_has_edgespecs_text_whatever_drafts(of, request):
+    folder = request.getfixturevalue(of)
+    prompt, sampling = "The file was not found", {"temperature": 1.5, "top_p": 0.95}
+    pair = edgespec.load(folder, threads=1)
+    ours = [
+        pair.generate(prompt, seed=seed, max_new_tokens=24, draft=False, **sampling).token_ids
+        for seed in range(6)
+    ]
+    options = {"maxNewTokens": 24, "temperature": 1.5, "topP": 0.95}
+    for draft in [{"draft": False}, {"draft": "lookup"}, {"draft": "model", "gamma": 3}, {}]:
+        tasks = [(prompt, {"seed": seed, **options, **draft}) for seed in range(6)]
+        theirs = generated(folder, *tasks)
+        assert [text["tokenIds"] for text in theirs] == ours
+        assert {text["settings"]["rule"] for text in theirs} == {"coupled"}
+    assert sum(text["stats"]["accepted"] for text in theirs) > 0
+    assert len({tuple(text) for text in ours}) > 1
 
 
 def test_log_probabilities_equal_edgespecs(chat_folder):
@@ -296,6 +314,53 @@ def test_progress_reaches_all_bytes_that_are_needed(chat_folder):
     assert whole
     assert "target/int8/weights.data" in files
     assert "target/fp32/weights.data" not in files
+
+
+# --- interfaces that people already code against -------------------------------------------------
+
+
+def test_the_ai_sdks_model_gives_edgespecs_text(chat_folder):
+    ours = edgespec.load(chat_folder, threads=1).generate(
+        HELLO, max_new_tokens=20, temperature=0.9, seed=4
+    )
+    script = """
+    const model = languageModel(await load(given[0], { threads: 1 }));
+    const prompt = [{ role: "user", content: [{ type: "text", text: given[1] }] }];
+    const call = { prompt, maxOutputTokens: 20, temperature: 0.9, seed: 4 };
+    const { content, usage, finishReason } = await model.doGenerate(call);
+    let streamed = "";
+    const { stream } = await model.doStream(call);
+    for await (const part of stream) if (part.type === "text-delta") streamed += part.delta;
+    results.push(content[0].text, streamed, usage.inputTokens.total, usage.outputTokens.total);
+    """
+    found = node(script, [str(chat_folder), HELLO[0]["content"]])
+    assert found == [ours.text, ours.text, ours.prompt_tokens, len(ours.token_ids)]
+
+
+def test_a_session_of_the_prompt_api_is_a_conversation(chat_folder):
+    script = """
+    const pair = await load(given, { threads: 1 });
+    const options = { maxNewTokens: 12 };
+    const session = await promptApi((watch) => load(given, watch), options).create();
+    const chat = pair.chat(options);
+    for (const question of ["Hello!", "And more?"]) {
+      const { text, promptTokens } = await chat.send(question).finish();
+      const added = session.contextUsage + (await session.measureContextUsage(question));
+      results.push((await session.prompt(question)) === text && added === promptTokens);
+    }
+    """
+    assert node(script, str(chat_folder)) == [True, True]
+
+
+def test_a_translator_gives_edgespecs_translation(pair, pair_folder):
+    script = """
+    const languages = { sourceLanguage: "en", targetLanguage: "de" };
+    const Translator = translatorApi((watch) => load(given[0], watch), languages);
+    const translator = await Translator.create(languages);
+    results.push(...(await Promise.all(given[1].map((text) => translator.translate(text)))));
+    """
+    found = node(script, [str(pair_folder), PROMPTS])
+    assert found == [pair.generate(prompt).text for prompt in PROMPTS]
 
 
 # --- row invariance ------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 // Claim: with the same numbers, this package draws, accepts and corrects as the Python package does.
 //
 // tests/record_decisions.py wrote the record: 12 000 rounds of three drafted tokens, with every sampling
-// option and both rules. Everything follows from the seeds, which are drawn again here.
+// option and every rule. Everything follows from the seeds, which are drawn again here.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import type { Distribution } from "../src/core/distribution.js";
-import { Seeded } from "../src/core/randomness.js";
+import { exponential, mixed, noiseKey } from "../src/core/position-noise.js";
+import { Coupled, Seeded } from "../src/core/randomness.js";
 import { processorOf } from "../src/core/sampling.js";
 import { RULES } from "../src/core/verification.js";
 
@@ -23,6 +24,9 @@ interface Recorded {
   readonly gamma: number;
   readonly options: readonly RecordedOptions[];
   readonly uniforms: readonly (readonly [seed: number, numbers: readonly [atThree: number, first: number]])[];
+  readonly prompt_tokens: number;
+  readonly noise: readonly (readonly [seed: number, position: number, token: number, bits: number, noise: number])[];
+  readonly ranked: readonly (readonly [seed: number, guesses: readonly (readonly [token: number, probability: number])[]])[];
   readonly decisions: readonly (readonly number[])[];
 }
 
@@ -33,6 +37,31 @@ test("seeds draw Python's numbers", () => {
   for (const [seed, [atThree, first]] of recorded.uniforms) {
     assert.equal(new Seeded(seed).at(3).uniform(), atThree);
     assert.equal(new Seeded(seed).uniform(), first);
+  }
+});
+
+test("the noise of positions is Python's, to the bit", () => {
+  for (const [seed, position, token, bits, noise] of recorded.noise) {
+    const [a, b, c, d] = noiseKey(seed, position);
+    const found = mixed(token, a, b) * 2 ** 20 + (mixed(token, c, d) >>> 12);
+    assert.equal(found, bits);
+    assert.equal(exponential(found), noise);
+  }
+});
+
+test("what similar distributions choose is ranked as in Python", () => {
+  for (const [seed, guesses] of recorded.ranked) {
+    const p = processorOf({ temperature: 1, topK: 0, topP: 1, minP: 0 })(logits(new Seeded(seed)));
+    const found = new Coupled(seed, 0).at(0).ranked(p, 0);
+    assert.deepEqual(found.map(([token]) => token), guesses.map(([token]) => token));
+    for (const [index, [, probability]] of guesses.entries()) assert.ok(Math.abs(found[index]![1] - probability) < 1e-6);
+  }
+});
+
+test("extreme bits have the stated logarithms", () => {
+  for (const bits of [0, 1, 2 ** 51, 2 ** 52 - 1]) {
+    const expected = bits < 2 ** 51 ? -Math.log1p(-(bits + 0.5) * 2 ** -52) : -Math.log((2 ** 53 - 2 * bits - 1) * 2 ** -53);
+    assert.ok(Math.abs(exponential(bits) / expected - 1) < 1e-15);
   }
 });
 
@@ -51,8 +80,8 @@ function decision(seed: number): number[] {
   const numbers = new Seeded(seed);
   const { temperature, top_k = 0, top_p = 1, min_p = 0 } = recorded.options[seed % recorded.options.length]!;
   const process = processorOf({ temperature, topK: top_k, topP: top_p, minP: min_p });
-  const rule = Math.floor(seed / recorded.options.length) % 2 === 0 ? "token" : "block";
-  const draws = new Seeded(seed).at(7);
+  const rule = (["token", "block", "coupled"] as const)[Math.floor(seed / recorded.options.length) % 3]!;
+  const draws = (rule === "coupled" ? new Coupled(seed, recorded.prompt_tokens) : new Seeded(seed)).at(7);
   const q: Distribution[] = [];
   const p: Distribution[] = [];
   const tokens: number[] = [];
@@ -60,11 +89,11 @@ function decision(seed: number): number[] {
     const row = logits(numbers);
     q.push(process(row));
     p.push(process(near(row, numbers)));
-    tokens.push(draws.categorical(q.at(-1)!));
+    tokens.push(draws.categorical(q.at(-1)!, i));
   }
   p.push(process(logits(numbers)));
   const result = RULES[rule]({ tokens, q, candidates: [] }, { at: (row) => p[row]! }, draws);
-  return [...tokens, result.accepted, draws.categorical(result.next)];
+  return [...tokens, result.accepted, draws.categorical(result.next, result.accepted)];
 }
 
 /** Float32 [vocabulary], 0 to 8 in steps of 1/8. */

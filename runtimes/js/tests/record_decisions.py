@@ -16,13 +16,15 @@ import numpy as np
 
 from edgespec.core.distribution import Distribution
 from edgespec.core.draft import Proposal
-from edgespec.core.randomness import Seeded
+from edgespec.core.position_noise import exponential, mixed, noise_key
+from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
 
 COUNT = 12_000
 VOCABULARY = 40
 GAMMA = 3
+PROMPT_TOKENS = 5  # where the rule is the coupled one
 OPTIONS: list[dict[str, Any]] = [
     {"temperature": 1.0},
     {"temperature": 0.7},
@@ -52,23 +54,36 @@ def decision(seed: int) -> list[int]:
     """Drafted tokens, the number of accepted ones, and the token after them."""
     numbers = Numbers(seed)
     process = Sampling(**OPTIONS[seed % len(OPTIONS)]).processor()
-    rule = RULES[("token", "block")[seed // len(OPTIONS) % 2]]
-    draws = Seeded(seed).at(7)
+    name = ("token", "block", "coupled")[seed // len(OPTIONS) % 3]
+    draws = (Coupled(seed, PROMPT_TOKENS) if name == "coupled" else Seeded(seed)).at(7)
     q: list[Distribution] = []
     p: list[Distribution] = []
     tokens: list[int] = []
-    for ahead in range(GAMMA):
+    for drafted in range(GAMMA):
         logits = numbers.logits()
         q.append(process(logits))
         p.append(process(near(logits, numbers)))
-        tokens.append(draws.categorical(q[-1], ahead))
+        tokens.append(draws.categorical(q[-1], drafted))
     p.append(process(numbers.logits()))
-    result = rule(Proposal(tokens, q), p, draws)
+    result = RULES[name](Proposal(tokens, q), p, draws)
     return [*tokens, result.accepted, draws.categorical(result.next, result.accepted)]
 
 
+def noise(seed: int, position: int, token: int) -> list[float]:
+    """What the noise depends on, its 52 bits, and E."""
+    a, b, c, d = noise_key(seed, position)
+    bits = int(mixed([token], a, b)[0]) << 20 | int(mixed([token], c, d)[0]) >> 12
+    return [seed, position, token, bits, exponential(bits)]
+
+
+def ranked(seed: int) -> list[list[float]]:
+    """Tokens that distributions like a random one choose, each with its guessed probability."""
+    p = Sampling(temperature=1.0).processor()(Numbers(seed).logits())
+    return [list(guess) for guess in Coupled(seed, 0).ranked(p, 0)]
+
+
 def recorded() -> dict[str, Any]:
-    """The record: the first numbers of some seeds, and all decisions."""
+    """The record: the first numbers and the noise of some seeds, and all decisions."""
     seeds = [0, 1, 7, 12345, 2**53 - 1]
     return {
         "vocabulary": VOCABULARY,
@@ -77,6 +92,14 @@ def recorded() -> dict[str, Any]:
         "uniforms": [
             [seed, [Seeded(seed).at(3)._uniform(), Numbers(seed)._uniform()]] for seed in seeds
         ],
+        "prompt_tokens": PROMPT_TOKENS,
+        "noise": [
+            noise(seed, position, token)
+            for seed in seeds
+            for position in (0, 17, 8191)
+            for token in (0, 1, 49151, 151000)
+        ],
+        "ranked": [[seed, ranked(seed)] for seed in range(20)],
         "decisions": [decision(seed) for seed in range(COUNT)],
     }
 

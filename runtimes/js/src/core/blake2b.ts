@@ -1,9 +1,8 @@
-// BLAKE2b (RFC 7693) with digest size 8 of a short text: the hash that random draws are made of.
+// BLAKE2b (RFC 7693) of a short text: the hash that random draws are made of.
 //
 // 64-bit words are pairs of 32-bit halves, the low one first: BigInt would be a hundred times slower.
 
 const BLOCK = 128; // bytes; one is enough for "seed:emitted:draw"
-const DIGEST = 8; // bytes
 const ROUNDS = 12;
 
 // prettier-ignore
@@ -30,24 +29,26 @@ const MIXINGS = ["048c", "159d", "26ae", "37bf", "05af", "16bc", "278d", "349e"]
 );
 
 /**
- * The digest's two halves of 32 bits, the low one first.
+ * The digest as little-endian integers of 32 bits.
  *
  * @param text of at most 128 bytes.
+ * @param digestSize in bytes, a multiple of 4 up to 64.
  */
-export function blake2b64(text: string): readonly [low: number, high: number] {
+export function blake2b(text: string, digestSize: number): readonly number[] {
   const block = new Uint8Array(BLOCK);
   const { read, written } = new TextEncoder().encodeInto(text, block);
   if (read < text.length) throw new RangeError(`the text is longer than ${BLOCK} bytes`);
   const view = new DataView(block.buffer);
   const message = Uint32Array.from({ length: 32 }, (_, index) => view.getUint32(4 * index, true));
-  const parameters = 0x01010000 ^ DIGEST; // no key, sequential mode
-  const state = Uint32Array.of(...INITIAL, ...INITIAL);
-  state[0]! ^= parameters;
+  const parameters = 0x01010000 ^ digestSize; // no key, sequential mode
+  const initial = INITIAL.slice();
+  initial[0]! ^= parameters;
+  const state = Uint32Array.of(...initial, ...INITIAL);
   state[24]! ^= written; // bytes so far
   for (const half of [28, 29]) state[half] = ~state[half]!; // the last block
   for (let round = 0; round < ROUNDS; round++) mixRound(state, message, ORDER[round % ORDER.length]!);
-  const half = (index: number, initial: number) => (initial ^ state[index]! ^ state[index + 16]!) >>> 0;
-  return [half(0, INITIAL[0]! ^ parameters), half(1, INITIAL[1]!)];
+  const half = (index: number) => (initial[index]! ^ state[index]! ^ state[index + 16]!) >>> 0;
+  return Array.from({ length: digestSize / 4 }, (_, index) => half(index));
 }
 
 function mixRound(state: Uint32Array, message: Uint32Array, order: readonly number[]): void {

@@ -56,7 +56,7 @@ export async function* plain(how: Decoding): AsyncGenerator<Round, void, undefin
   const count = Math.min(how.maxNewTokens, target.capacity - target.length);
   for (let emitted = 0; emitted < count; emitted++) {
     const rows = await target.score([pending]);
-    pending = randomness.at(emitted).categorical(process(rows[0]!));
+    pending = randomness.at(emitted).categorical(process(rows[0]!), 0);
     const ended = how.ends(pending);
     yield { tokens: [pending], drafted: 0, evaluated: 0, accepted: 0, logits: rows.slice(0, 1), committed: 0 };
     if (ended) return;
@@ -66,9 +66,10 @@ export async function* plain(how: Decoding): AsyncGenerator<Round, void, undefin
 /**
  * Speculative decoding: the draft proposes γ tokens, one target call scores γ + 1 positions.
  *
- * Leviathan, Kalman and Matias (2022), Algorithm 1, with a rule of `verification.ts`. Candidates are
- * scored in the same call. The correction is drawn as if there were none. If it equals one of them,
- * the distribution after it is known, and a bonus token follows.
+ * Leviathan, Kalman and Matias (2022), Algorithm 1, with a rule of `verification.ts`. The coupled rule
+ * needs `Coupled` randomness, and gives the tokens of `plain` with the same. Candidates are scored in the
+ * same call. The correction is drawn as if there were none. If it equals one of them, the distribution
+ * after it is known, and a bonus token follows.
  */
 export async function* speculate(how: Speculation): AsyncGenerator<Round, void, undefined> {
   const { target, draft, gamma, randomness } = how;
@@ -87,14 +88,14 @@ export async function* speculate(how: Speculation): AsyncGenerator<Round, void, 
     const logits = await target.score([text[emitted]!, ...proposal.tokens], candidates);
     const p = new RowDistributions(logits, how.process);
     const result = how.rule(proposal, p, draws);
-    const run = [...proposal.tokens.slice(0, result.accepted), draws.categorical(result.next)];
+    const run = [...proposal.tokens.slice(0, result.accepted), draws.categorical(result.next, result.accepted)];
     const rows = [...run.keys()]; // the row of p that each token of the run was drawn from
     const number = numberOf(candidates, { parent: result.accepted, token: run.at(-1)! });
     if (candidateModel !== null && number >= 0) {
       target.rewind(start + run.length);
       candidateModel.commitCandidate(number);
       rows.push(1 + drafted + number);
-      run.push(randomness.at(emitted + run.length).categorical(p.at(rows.at(-1)!)));
+      run.push(randomness.at(emitted + run.length).categorical(p.at(rows.at(-1)!), 0));
     }
     const [tokens, ended] = untilEnd(run, how.ends);
     target.rewind(start + tokens.length);

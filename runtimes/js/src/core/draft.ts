@@ -1,7 +1,7 @@
 // What the loop asks of a drafter, and what a drafter proposes.
 //
 // A drafter changes how fast a text comes, never the text's distribution, as long as it reports the
-// distribution that each of its tokens was drawn from.
+// distribution that each of its tokens was drawn from. (The coupled rule does not look at it.)
 
 import type { Distribution } from "./distribution.js";
 import type { Candidate } from "./model.js";
@@ -49,7 +49,8 @@ export interface Drafter {
    * Proposes at most `gamma` tokens to follow `text`.
    *
    * @param text the pending token and all tokens emitted since `begin`.
-   * @param randomness every random draw must come from it.
+   * @param randomness every random draw must come from it; a token's with the number of tokens proposed
+   *   before it, so that the coupled rule's target has the same noise.
    */
   propose(text: readonly number[], gamma: number, randomness: Randomness): Promise<Proposal>;
 }

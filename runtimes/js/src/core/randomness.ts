@@ -4,8 +4,14 @@
 // branch of the shipped loop, and compare the result with the target's distribution in fractions.
 
 import { shortened, UsageError } from "../errors.js";
-import { blake2b64 } from "./blake2b.js";
+import { blake2b } from "./blake2b.js";
 import type { Distribution } from "./distribution.js";
+import { type Arrival, noiseKey, race } from "./position-noise.js";
+
+// Of `Coupled.ranked`: how much slower than the first its last token may be, and the power of speeds
+// whose shares are right most often (docs/measurements/drafting.md).
+const REACH = 64;
+const POWER = 0.6;
 
 /** A source of random draws. */
 export interface Randomness {
@@ -13,8 +19,12 @@ export interface Randomness {
   at(emitted: number): Randomness;
   /** True with this probability: always from 1 on, never at 0 or below. */
   bernoulli(probability: number): boolean;
-  /** A token id, drawn with probability proportional to its weight. */
-  categorical(distribution: Distribution): number;
+  /**
+   * A token id, drawn with probability proportional to its weight.
+   *
+   * @param ahead how many tokens of the round come before this one: 0 for its first.
+   */
+  categorical(distribution: Distribution, ahead: number): number;
 }
 
 /**
@@ -27,7 +37,7 @@ export interface Randomness {
  */
 export class Seeded implements Randomness {
   readonly seed: number;
-  #emitted = 0;
+  protected emitted = 0;
   #draws = 0;
 
   /** @throws UsageError: the seed is no whole number from 0 that a double holds exactly. */
@@ -39,15 +49,15 @@ export class Seeded implements Randomness {
   }
 
   at(emitted: number): this {
-    this.#emitted = emitted;
+    this.emitted = emitted;
     this.#draws = 0;
     return this;
   }
 
   /** The next number in [0, 1) of this round. */
   uniform(): number {
-    const [low, high] = blake2b64(`${this.seed}:${this.#emitted}:${this.#draws++}`);
-    return upper53(low, high) * 2 ** -53;
+    const [low, high] = blake2b(`${this.seed}:${this.emitted}:${this.#draws++}`, 8);
+    return upper53(low!, high!) * 2 ** -53;
   }
 
   bernoulli(probability: number): boolean {
@@ -55,9 +65,49 @@ export class Seeded implements Randomness {
     return this.uniform() < probability;
   }
 
-  categorical(distribution: Distribution): number {
+  categorical(distribution: Distribution, _ahead: number): number {
     if (distribution.size === 1) return distribution.token(0);
     return distribution.token(drawnIndex(distribution.probabilities, this.uniform()));
+  }
+}
+
+/**
+ * Tokens chosen by the noise of their position (`position-noise.ts`).
+ *
+ * Whoever asks for a position's token uses the same noise, and does so again the next time: the target's
+ * choice does not depend on what was drafted, and a draft close to the target makes the same choice. A
+ * position is the number of tokens before it, the prompt's and the emitted ones, so the answers of a
+ * conversation share no noise.
+ */
+export class Coupled extends Seeded {
+  /** @param promptTokens number of tokens of the prompt. */
+  constructor(
+    seed: number | undefined,
+    readonly promptTokens: number,
+  ) {
+    super(seed);
+  }
+
+  override categorical(distribution: Distribution, ahead: number): number {
+    if (distribution.size === 1) return distribution.token(0);
+    return this.#race(distribution, ahead, 1)[0]![0];
+  }
+
+  /**
+   * The token that `categorical` chooses, then those that a similar distribution would, each with a guess
+   * of the probability that such a distribution, the target's, chooses it: its share of a power of all
+   * speeds in the race.
+   */
+  ranked(distribution: Distribution, ahead: number): (readonly [token: number, probability: number])[] {
+    const arrivals = this.#race(distribution, ahead, REACH);
+    const powers = arrivals.map(([, speed]) => speed ** POWER);
+    const total = powers.reduce((sum, power) => sum + power, 0);
+    return arrivals.map(([token], index) => [token, powers[index]! / total]);
+  }
+
+  #race(distribution: Distribution, ahead: number, reach: number): Arrival[] {
+    const position = this.promptTokens + this.emitted + ahead;
+    return race(distribution, noiseKey(this.seed, position), reach);
   }
 }
 

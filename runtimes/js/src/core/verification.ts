@@ -1,12 +1,12 @@
-// The mathematics of verification: acceptance probability, residual, token rule, block rule.
+// The mathematics of verification: acceptance probability, residual, the token, block and coupled rules.
 //
 // The draft proposed x_1 … x_γ with x_i ~ q_i. The target gives p_1 … p_{γ+1}, where p_i is its
 // distribution at the position of x_i. A rule decides how many proposed tokens are accepted and which
-// distribution the next token is drawn from. With both rules the output has exactly the target's
+// distribution the next token is drawn from. With every rule the output has exactly the target's
 // distribution.
 
 import { ModelError } from "../errors.js";
-import { Distribution } from "./distribution.js";
+import { Distribution, oneHot } from "./distribution.js";
 import type { Proposal } from "./draft.js";
 import type { Randomness } from "./randomness.js";
 
@@ -110,5 +110,22 @@ export const blockRule: Rule = (proposal, p, randomness) => {
   return { accepted: 0, evaluated: 1, next: residual(p.at(0), proposal.q[0]!) };
 };
 
-export type RuleName = "token" | "block";
-export const RULES: Readonly<Record<RuleName, Rule>> = { token: tokenRule, block: blockRule };
+/**
+ * Daliri, Musco and Suresh (2024, arXiv 2408.07978): accept what the target chooses, too.
+ *
+ * The target's own choice at each position is made by the noise of that position (`Coupled`), so the text
+ * is plain decoding's, token by token, whatever was drafted. q is not looked at. The first choice that
+ * differs is the correction. With a draft that used the same noise, a token is accepted with probability
+ * at least (1 − TV(p, q)) / (1 + TV(p, q)).
+ */
+export const coupledRule: Rule = (proposal, p, randomness) => {
+  for (const [i, token] of proposal.tokens.entries()) {
+    const chosen = randomness.categorical(p.at(i), i);
+    if (chosen !== token) return { accepted: i, evaluated: i + 1, next: oneHot(chosen) };
+  }
+  const drafted = proposal.tokens.length;
+  return { accepted: drafted, evaluated: drafted, next: p.at(drafted) };
+};
+
+export type RuleName = "coupled" | "token" | "block";
+export const RULES: Readonly<Record<RuleName, Rule>> = { coupled: coupledRule, token: tokenRule, block: blockRule };

@@ -3,7 +3,7 @@
 import type { Distribution, Processor } from "../core/distribution.js";
 import type { Drafter, Proposal } from "../core/draft.js";
 import type { Candidate, Model, Range } from "../core/model.js";
-import type { Randomness } from "../core/randomness.js";
+import { Coupled, type Randomness } from "../core/randomness.js";
 import { argMax, expWeights } from "../core/sampling.js";
 import type { Vocabulary } from "./vocabulary-map.js";
 
@@ -13,6 +13,9 @@ const TOP = 3; // how many tokens are considered as candidates, the drafted one 
 export interface Decision {
   (probability: number, rows: number): boolean;
 }
+
+/** A token with a guess of the probability that the target takes it. */
+type Guess = readonly [token: number, probability: number];
 
 /** What a model drafts by. */
 export interface ModelDrafting {
@@ -76,12 +79,12 @@ export class ModelDrafter implements Drafter {
     while (tokens.length < most) {
       const prediction = await this.#predict(unread);
       this.#cached.push(...unread);
-      const token = randomness.categorical(prediction.q);
+      const [[token, chosen], ...others] = this.#guesses(prediction, randomness, tokens.length);
       tokens.push(token);
       q.push(prediction.q);
-      this.#addCandidates(candidates, tokens.length, prediction, probability);
+      this.#addCandidates(candidates, tokens.length, others, probability);
       if (this.#lastTokens.has(token)) break;
-      if (this.#needsProbability) probability *= prediction.probability(token);
+      probability *= chosen;
       if (shouldContinue?.(probability, 1 + tokens.length + candidates.length) === false) break;
       unread = [token];
     }
@@ -114,60 +117,51 @@ export class ModelDrafter implements Drafter {
     const { model, vocabulary, process } = this.#how;
     const rows = await model.score(tokens.map((token) => vocabulary.toDraftId(token)));
     const logits = rows[tokens.length - 1]!;
-    const others = vocabulary.covers(model.vocabulary) ? vocabulary : null;
-    return new Prediction(vocabulary.distribution(process, logits), logits, others);
+    const q = vocabulary.distribution(process, logits);
+    const best = (): readonly [Guess, ...Guess[]] => {
+      const [[, probability], ...others] = mostProbable(logits);
+      const known = vocabulary.covers(model.vocabulary) ? others : [];
+      return [[q.token(0), probability], ...known.map(([token, share]): Guess => [vocabulary.toTargetId(token), share])];
+    };
+    return { q, best };
   }
 
-  #addCandidates(candidates: Candidate[], drafted: number, prediction: Prediction, probability: number): void {
+  /** The drafted token, drawn from q, then alternatives to it, the most probable first. */
+  #guesses({ q, best }: Prediction, randomness: Randomness, ahead: number): readonly [Guess, ...Guess[]] {
+    if (!this.#needsProbability) return [[randomness.categorical(q, ahead), 1]];
+    if (q.size === 1) return best();
+    if (randomness instanceof Coupled) return randomness.ranked(q, ahead).slice(0, TOP) as [Guess, ...Guess[]];
+    const token = randomness.categorical(q, ahead);
+    return [[token, q.of(token)]];
+  }
+
+  #addCandidates(candidates: Candidate[], drafted: number, others: readonly Guess[], probability: number): void {
     const { worthCandidate } = this.#how;
     if (worthCandidate === undefined) return;
-    for (const [token, share] of prediction.others()) {
-      if (worthCandidate(probability * share, 1 + drafted + candidates.length)) {
-        candidates.push({ parent: drafted - 1, token });
-      }
+    for (const [token, chosenInstead] of others) {
+      if (!worthCandidate(probability * chosenInstead, 1 + drafted + candidates.length)) break; // nor the rest
+      candidates.push({ parent: drafted - 1, token });
     }
   }
 }
 
-type Share = readonly [token: number, probability: number];
-
 /** The draft's prediction of one token. */
-class Prediction {
-  #best: readonly Share[] | null = null;
-
-  /** @param vocabulary null if the target lacks some of the draft's tokens. */
-  constructor(
-    readonly q: Distribution,
-    readonly logits: Float32Array,
-    readonly vocabulary: Vocabulary | null,
-  ) {}
-
-  /** The probability that the draft gives to a token drawn from q. */
-  probability(token: number): number {
-    return this.q.size > 1 ? this.q.of(token) : this.#bestTokens()[0]![1];
-  }
-
-  /** The next best tokens with their probabilities, where the best was taken. */
-  others(): readonly Share[] {
-    const { vocabulary } = this;
-    if (this.q.size > 1 || vocabulary === null) return [];
-    return this.#bestTokens().slice(1).map(([token, share]) => [vocabulary.toTargetId(token), share]);
-  }
-
-  #bestTokens(): readonly Share[] {
-    return (this.#best ??= mostProbable(this.logits));
-  }
+interface Prediction {
+  readonly q: Distribution;
+  /** Where q leaves one token: that token and the next best ones, with the draft's probabilities at
+   * temperature 1. */
+  readonly best: () => readonly [Guess, ...Guess[]];
 }
 
 /** The `TOP` most probable tokens (ids of the draft) at temperature 1, with their probabilities. */
-function mostProbable(logits: Float32Array): Share[] {
+function mostProbable(logits: Float32Array): readonly [Guess, ...Guess[]] {
   const weights = expWeights(logits, logits[argMax(logits)]!, 1);
   let total = 0;
   for (let i = 0; i < weights.length; i++) total += weights[i]!;
-  return Array.from({ length: Math.min(TOP, weights.length) }, () => {
+  return Array.from({ length: Math.min(TOP, weights.length) }, (): Guess => {
     const token = argMax(weights);
     const share = weights[token]! / total;
     weights[token] = -1;
     return [token, share];
-  });
+  }) as [Guess, ...Guess[]];
 }

@@ -42,6 +42,7 @@ export interface Settings {
   /** Name of the drafter, "none", or "own". */
   readonly draft: string;
   readonly gamma: number | "auto" | null;
+  /** Without a draft "coupled", if it sampled, or null. */
   readonly rule: RuleName | null;
 }
 
@@ -57,7 +58,7 @@ export interface Generation {
   finishReason: FinishReason | null;
   /** How many tokens the prompt has, its chat format included. */
   promptTokens: number;
-  /** Draws the same text again, with the same settings. */
+  /** Draws the same text again, with the same rule (and, but for the coupled one, draft and γ). */
   seed: number;
   settings: Settings;
   stats: Stats;

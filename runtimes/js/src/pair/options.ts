@@ -31,7 +31,10 @@ export interface GenerationOptions {
   readonly topP?: number;
   /** Keep tokens at least this fraction as probable as the most probable; 0 keeps all. */
   readonly minP?: number;
-  /** Draws the same text again, with the same draft, γ and rule; a new one by default. */
+  /**
+   * Draws the same text again; a new one by default. With the coupled rule a seed has one text, whatever
+   * drafts; with the others another draft or γ draws another.
+   */
   readonly seed?: number;
   /** Tokens drafted a round, or "auto", the default: the number that acceptance and costs make fastest. */
   readonly gamma?: number | "auto";
@@ -40,7 +43,10 @@ export interface GenerationOptions {
    * expected speed-up; where the target is not row-invariant, none. False decodes plainly.
    */
   readonly draft?: boolean | DrafterName | Drafter;
-  /** Both are exact. The block rule by default, or the token rule where it gains nothing. */
+  /**
+   * All are exact. The coupled rule by default when sampling, also without a draft: the text is then the
+   * plain text of its seed, token by token. Greedy text is that with every rule.
+   */
   readonly rule?: RuleName;
   /** Strings that end the text and are not part of it. */
   readonly stop?: string | readonly string[];

@@ -2,7 +2,7 @@
 
 import { type Decoding, plain, speculate } from "../core/decode.js";
 import type { Drafter } from "../core/draft.js";
-import { Seeded } from "../core/randomness.js";
+import { Coupled, Seeded } from "../core/randomness.js";
 import { checkSampling, isGreedy, processorOf, type Sampling } from "../core/sampling.js";
 import { RULES, type RuleName } from "../core/verification.js";
 import { DRAFTER_NAMES, type DrafterName, type DrafterSetup, type Drafting, namedDrafter, ownDrafter } from "../drafters/registry.js";
@@ -83,12 +83,12 @@ export class Pair {
     const kind = this.#draftKind(options.draft ?? true);
     const given = this.#encoder.encode(prompt, options.chat ?? false);
     const answers = rowInvariance?.is_row_invariant ? given.answers : null;
-    const randomness = new Seeded(options.seed);
+    const rule = ruleName(options.rule, kind, isGreedy(sampling));
+    const randomness = rule === "coupled" ? new Coupled(options.seed, given.tokens.length) : new Seeded(options.seed);
     const lastTokens = options.ignoreEos ? [] : manifest.eos_token_ids;
     const stop = new StopCondition(new GrowingText(codec, stopStrings(options.stop ?? [])), lastTokens);
     const process = processorOf(sampling);
     const drafting = this.#drafting(kind, { process, gamma, lastTokens, answers });
-    const rule = ruleName(options.rule, kind, isGreedy(sampling));
     const decoding: Decoding = {
       target,
       prompt: given.tokens,
@@ -98,7 +98,8 @@ export class Pair {
       maxNewTokens: maxNewTokens ?? target.capacity,
       ends: (token) => stop.ends(token),
     };
-    const rounds = drafting === null ? plain(decoding) : speculate({ ...decoding, ...drafting, rule: RULES[rule] });
+    const rounds =
+      drafting === null || rule === null ? plain(decoding) : speculate({ ...decoding, ...drafting, rule: RULES[rule] });
     return new Stream({
       rounds,
       stop,
@@ -180,7 +181,7 @@ export class Pair {
     return kind === null ? null : drafting;
   }
 
-  #settings(kind: DrafterName | Drafter | null, gamma: number | "auto", rule: RuleName): Generation["settings"] {
+  #settings(kind: DrafterName | Drafter | null, gamma: number | "auto", rule: RuleName | null): Generation["settings"] {
     const { formats } = this.#parts;
     const usesModel = kind === "model" || kind === "both";
     return {
@@ -188,7 +189,7 @@ export class Pair {
       draftFormat: usesModel ? formats.draft : null,
       draft: kind === null ? "none" : typeof kind === "object" ? "own" : kind,
       gamma: kind === null ? null : gamma,
-      rule: kind === null ? null : rule,
+      rule,
     };
   }
 }
@@ -205,10 +206,12 @@ function checkedSampling({ temperature = 0, topK = 0, topP = 1, minP = 0 }: Gene
   return sampling;
 }
 
-/** The verification rule that runs: the block rule where it may gain something. */
-function ruleName(rule: RuleName | undefined, kind: DrafterName | Drafter | null, greedy: boolean): RuleName {
+/** The rule that decides the text's tokens; null if no rule has a say: nothing is verified, and the noise
+ * is not the coupled rule's. */
+function ruleName(rule: RuleName | undefined, kind: DrafterName | Drafter | null, greedy: boolean): RuleName | null {
   if (rule !== undefined && !(rule in RULES)) {
     throw new UsageError(`rule is ${shortened(rule)}; give one of: ${Object.keys(RULES).join(", ")}`);
   }
-  return rule ?? (greedy || kind === "lookup" ? "token" : "block");
+  const name = rule ?? (greedy ? "token" : "coupled");
+  return kind === null && (greedy || name !== "coupled") ? null : name;
 }
