@@ -331,7 +331,8 @@ def test_a_trace_separates_later_drafted_tokens_from_first_ones(causal, reading)
     for start, probabilities in enumerate(trace.probabilities):
         assert len(probabilities) == min(3, 6 - start)
         for depth, probability in enumerate(probabilities):
-            both = (as_distribution(row.detach().numpy()) for row in (p[start + depth], qs[depth][start]))
+            rows = p[start + depth], qs[depth][start]
+            both = (as_distribution(row.detach().numpy()) for row in rows)
             assert probability == pytest.approx(agreement(*both), abs=1e-4)
 
 

@@ -42,8 +42,8 @@ double collect(const float* weights, int64_t count, float least, std::vector<Wei
   return sum;
 }
 
-// 32 random bits of a token; `a` and `b` are the halves of a key. The steps are those of a hash with
-// little bias (Wellons, triple32), and `b` comes in between.
+// 32 random bits of a token; `a` and `b` are the halves of a key. The steps are those of a hash
+// with little bias (Wellons, triple32), and `b` comes in between.
 uint32_t mixed(uint32_t token, uint32_t a, uint32_t b) {
   uint32_t h = token ^ a;
   h ^= h >> 17;

@@ -38,9 +38,9 @@ struct Arrival {
 // The noise of one position of a text: four numbers from the seed and the position.
 using NoiseKey = std::array<uint32_t, 4>;
 
-// The tokens whose weight / E, E being the token's noise, is at least 1 / reach of the largest; best
-// first, of equal ones the smaller token. edgespec/core/position_noise.py states the noise to the
-// bit. `tokens` increase; weights are 0 … 1; reach ≥ 1. Returned memory is this thread's, valid
+// The tokens whose weight / E, E being the token's noise, is at least 1 / reach of the largest;
+// best first, of equal ones the smaller token. edgespec/core/position_noise.py states the noise to
+// the bit. `tokens` increase; weights are 0 … 1; reach ≥ 1. Returned memory is this thread's, valid
 // until its next call.
 const std::vector<Arrival>& race(const int64_t* tokens, const float* weights, int64_t count,
                                  const NoiseKey& key, double reach);

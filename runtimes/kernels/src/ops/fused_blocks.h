@@ -243,6 +243,7 @@ using Int8GroupSiluFeedForwardBlock =
     FeedForwardBlock<schema::Int8GroupSiluFeedForwardBlock, gate_columns<silu_gate_row>, 2>;
 using Int8GroupGeluFeedForwardBlock =
     FeedForwardBlock<schema::Int8GroupGeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
-using Int8GroupReluFeedForwardBlock = FeedForwardBlock<schema::Int8GroupReluFeedForwardBlock, relu_row, 1>;
+using Int8GroupReluFeedForwardBlock =
+    FeedForwardBlock<schema::Int8GroupReluFeedForwardBlock, relu_row, 1>;
 
 }  // namespace edgespec
