@@ -53,7 +53,7 @@ class Heads:
         size: width of a head.
         scale: factor on query · key.
         window: how many positions a query of self-attention sees, its own included; None if all
-            before it (docs/decisions/0028-windows.md).
+            before it (docs/decisions/0027-windows.md).
     """
 
     count: int

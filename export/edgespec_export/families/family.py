@@ -125,7 +125,7 @@ class Family(ABC):
 
         If a block's result has a norm, its readers' norms have to stay as well: such models have
         outliers in the stream that only the weights of these norms make small
-        (docs/decisions/0028-windows.md).
+        (docs/decisions/0027-windows.md).
         """
         return all(
             isinstance(block.norm, RmsNorm) and block.post_norm is None for block in self.blocks()
