@@ -207,7 +207,7 @@ def test_a_candidates_probability_is_the_product_of_its_parents_and_its_own():
 
     def worth_candidate(probability, rows):
         asked.append((probability, rows))
-        return len(asked) % 2 == 0
+        return len(asked) % 2 == 1  # the second best token, and not the third
 
     draft = ModelDrafter(
         StubModel(), Sampling().processor(), SharedTokens(8), worth_candidate=worth_candidate
@@ -216,9 +216,11 @@ def test_a_candidates_probability_is_the_product_of_its_parents_and_its_own():
     proposal = draft.propose([1], 3, Seeded(0))
     first, second, third = np.exp(np.arange(7, 4, -1)) / np.exp(np.arange(8)).sum()
     alternatives = [(parent, other) for parent in range(3) for other in (second, third)]
-    expected = [(first**parent * other, 2 + 2 * parent) for parent, other in alternatives]
+    expected = [
+        (first**parent * other, rows) for rows, (parent, other) in enumerate(alternatives, start=2)
+    ]
     np.testing.assert_allclose(asked, expected, rtol=1e-6)
-    assert proposal.candidates == [(0, 5), (1, 5), (2, 5)]
+    assert proposal.candidates == [(0, 6), (1, 6), (2, 6)]
 
 
 def test_a_nan_logit_is_an_error():
