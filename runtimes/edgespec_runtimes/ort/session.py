@@ -23,8 +23,10 @@ RECORD_ASSIGNMENT = ("session.record_ep_graph_assignment_info", "1")  # see `cou
 # Without it, a provider that fails is silently replaced by another, which rounds differently.
 NO_FALLBACK: dict[str, Any] = {"enable_fallback": 0}
 # Processors without VNNI add pairs of products of unsigned rows and signed weights with saturation:
-# another model than elsewhere. With this, ONNX Runtime makes the weights unsigned there.
+# another model than elsewhere. With this, ONNX Runtime makes the weights unsigned there. 1.25 ends
+# the process instead, because these products have no zero point for the weights.
 EXACT_INT8 = ("session.x64quantprecision", "1")
+EXACT_INT8_VERSION = (1, 30)
 MIN_VERSION = (1, 25)  # of ONNX Runtime: the first with TensorScatter of opset 24
 
 
@@ -107,7 +109,8 @@ def _session_options(device: Device, version: tuple[int, int]) -> ort.SessionOpt
     options.intra_op_num_threads = device.threads or 0
     options.log_severity_level = 4  # every failure is raised, with a way out
     options.add_session_config_entry(*_spinning(version))
-    options.add_session_config_entry(*EXACT_INT8)
+    if version >= EXACT_INT8_VERSION:
+        options.add_session_config_entry(*EXACT_INT8)
     return options
 
 
