@@ -10,7 +10,6 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from edgespec.artifact.manifest import Exported, Manifest
 from edgespec.errors import EdgespecError, UsageError
@@ -114,8 +113,10 @@ def with_limited_capacity(manifest: Manifest) -> Manifest:
 
 def memory(manifest: Manifest) -> int:
     """Bytes of a browser's heap that a pair takes with full caches, about."""
-    models = [model for model in (manifest.target, manifest.draft) if model is not None]
-    return RUNTIME_BYTES + sum(_memory(model, manifest) for model in models)
+    models = {"target": manifest.target, "draft": manifest.draft}
+    return RUNTIME_BYTES + sum(
+        _memory(model, role, manifest) for role, model in models.items() if model is not None
+    )
 
 
 def log_sizes(manifest: Manifest) -> None:
@@ -127,15 +128,10 @@ def log_sizes(manifest: Manifest) -> None:
     )
 
 
-def _memory(model: Exported, manifest: Manifest) -> int:
+def _memory(model: Exported, role: str, manifest: Manifest) -> int:
     """Of a model's weights and its cache, which a call has as input and as output."""
-    (variant,) = model.variants.values()
-    folders = {PurePosixPath(graph).parent for graph in variant.graphs.values()}
-    weights = sum(
-        record.bytes
-        for name, record in manifest.files.items()
-        if PurePosixPath(name).parent in folders
-    )
+    ((name, variant),) = model.variants.items()
+    weights = manifest.bytes(role, name)
     cache = 2 * model.layers * model.kv_heads * model.capacity * model.head_size * FLOAT32_BYTES
     return _heap(weights, variant.weights_format) + 2 * cache
 

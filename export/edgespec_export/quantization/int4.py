@@ -14,15 +14,12 @@ from edgespec_export.components.norm import Norm, RmsNorm
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.grouped_rows import GROUP
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
-from edgespec_export.operators.int8_ops import INT8_EMBEDDING
 from edgespec_export.quantization.gptq import Rounded, nearest, on_grid, with_error_feedback
 from edgespec_export.quantization.grouped import Grouped, finite_tensor
-from edgespec_export.quantization.hadamard import STREAM_BLOCK
 from edgespec_export.quantization.int8_tables import (
-    int8_head,
+    embedding_of_unrotated,
+    head_of_unrotated,
     int8_head_without_norm,
-    rotated_rows,
-    rotated_table,
 )
 
 __all__ = ["Int4"]
@@ -51,14 +48,12 @@ class Int4(Grouped):
         self._moments = moments
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
-        (rows,) = g.call(INT8_EMBEDDING, tokens, *rotated_table(g, name))
-        return rotated_rows(g, rows, g.weights.shape(name)[1], STREAM_BLOCK)
+        return embedding_of_unrotated(g, tokens, name)
 
     def head(self, g: Graph, x: ir.Value, name: str, norm: Norm, factor: float = 1.0) -> ir.Value:
         if not isinstance(norm, RmsNorm):
             return int8_head_without_norm(g, norm.emit(g, x), name, factor)
-        rows = rotated_rows(g, x, g.weights.shape(name)[1], STREAM_BLOCK)
-        return int8_head(g, rows, rotated_table(g, name), norm, factor)
+        return head_of_unrotated(g, x, name, norm, factor)
 
     def weights(self, g: Graph, names: Sequence[str]) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Codes, scales and minimums of matrices, one below the other."""

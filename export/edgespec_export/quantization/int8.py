@@ -27,12 +27,13 @@ from edgespec_export.quantization.hadamard import (
     hadamard,
 )
 from edgespec_export.quantization.int8_tables import (
+    embedding_of_unrotated,
+    head_of_unrotated,
     int8_head,
     int8_head_without_norm,
     int8_matrix,
     int8_table,
     rotated_rows,
-    rotated_table,
 )
 from edgespec_export.quantization.side_by_side import add_biases, split_outputs
 
@@ -63,8 +64,7 @@ class Int8(NumberFormat):
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
         if self.rotates_norms:
-            (rows,) = g.call(INT8_EMBEDDING, tokens, *rotated_table(g, name))
-            return rotated_rows(g, rows, g.weights.shape(name)[1], STREAM_BLOCK)
+            return embedding_of_unrotated(g, tokens, name)
         (rows,) = g.call(INT8_EMBEDDING, tokens, *int8_table(g, name, g.weights.checkpoint_tensor))
         return rows
 
@@ -127,7 +127,6 @@ class Int8(NumberFormat):
         if not isinstance(norm, RmsNorm):
             return int8_head_without_norm(g, norm.emit(g, x), name, factor)
         if self.rotates_norms:
-            rows = rotated_rows(g, x, g.weights.shape(name)[1], STREAM_BLOCK)
-            return int8_head(g, rows, rotated_table(g, name), norm, factor)
+            return head_of_unrotated(g, x, name, norm, factor)
         table = int8_table(g, name, g.weights.checkpoint_tensor)
         return int8_head(g, x, table, norm, factor)

@@ -12,17 +12,23 @@ import onnx_ir as ir
 from edgespec.artifact import graph_io
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.operators.int8_ops import HADAMARD_ROTATION, INT8_HEAD, INT8_MATMUL
+from edgespec_export.operators.int8_ops import (
+    HADAMARD_ROTATION,
+    INT8_EMBEDDING,
+    INT8_HEAD,
+    INT8_MATMUL,
+)
 from edgespec_export.quantization.hadamard import STREAM_BLOCK, block_size, hadamard, rotated
 from edgespec_export.quantization.rounding import per_row, side_by_side
 
 __all__ = [
+    "embedding_of_unrotated",
+    "head_of_unrotated",
     "int8_head",
     "int8_head_without_norm",
     "int8_matrix",
     "int8_table",
     "rotated_rows",
-    "rotated_table",
 ]
 
 Table = tuple[ir.Value, ir.Value]
@@ -41,6 +47,20 @@ def rotated_table(g: Graph, name: str) -> Table:
     return int8_table(
         g, name, lambda name: rotated(g.weights.checkpoint_tensor(name), STREAM_BLOCK)
     )
+
+
+def embedding_of_unrotated(g: Graph, tokens: ir.Value, name: str) -> ir.Value:
+    """Rows of a `rotated_table`, rotated back: a residual stream that is not rotated."""
+    (rows,) = g.call(INT8_EMBEDDING, tokens, *rotated_table(g, name))
+    return rotated_rows(g, rows, g.weights.shape(name)[1], STREAM_BLOCK)
+
+
+def head_of_unrotated(
+    g: Graph, x: ir.Value, name: str, norm: RmsNorm, factor: float = 1.0
+) -> ir.Value:
+    """`int8_head` of a residual stream that is not rotated."""
+    rows = rotated_rows(g, x, g.weights.shape(name)[1], STREAM_BLOCK)
+    return int8_head(g, rows, rotated_table(g, name), norm, factor)
 
 
 def int8_head(g: Graph, x: ir.Value, table: Table, norm: RmsNorm, factor: float = 1.0) -> ir.Value:
