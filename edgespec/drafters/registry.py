@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgespec.core.controller import Adaptive, Confident, Controller, Fixed, controller
-from edgespec.core.cost_model import Costs
+from edgespec.core.cost_model import Costs, CostSource
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
 from edgespec.core.model import Model, candidate_model_of
@@ -58,7 +58,7 @@ class DrafterSetup:
     vocabulary: Vocabulary
     process: Processor
     gamma: int | str
-    costs: Mapping[str, Costs]
+    costs: Mapping[str, CostSource]
     last_tokens: Collection[int] = ()
     answers: Sequence[range] | None = None
 
@@ -161,8 +161,7 @@ def own_costs(drafter: Drafter, costs: Costs) -> Costs:
     """Costs of rounds with a caller's own drafter.
 
     They come from its attribute `cost`, the time of one drafted token in steps of the target, or
-    are `OWN_DRAFT_COST`. Nothing is measured while a text is made: γ "auto" must not read a clock,
-    or a seed would not draw the same text again.
+    are `OWN_DRAFT_COST`, until its `seconds` tell more where γ "auto" may go by the clock.
 
     Args:
         costs: of rounds with a drafter that runs no model.
