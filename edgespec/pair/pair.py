@@ -19,6 +19,7 @@ from edgespec.core.model import Model
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
+from edgespec.drafters.matcher import Store
 from edgespec.drafters.registry import DRAFTER_NAMES, DRAFTERS, DrafterSetup, own_costs
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
@@ -33,6 +34,7 @@ from edgespec.pair.generation import (
 )
 from edgespec.pair.profile import Profile
 from edgespec.pair.prompt import PromptEncoder, PromptInput
+from edgespec.pair.remembered_texts import RememberedTexts
 from edgespec.pair.tokenizer import GrowingText
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Pair:
         tuned: what `edgespec tune` found for these variants on this machine.
         exact: the target is row-invariant on this machine.
         allow_inexact: let it verify even if it is not.
+        corpus: texts in which lookup searches.
+        remembered: earlier outputs, in which it searches too, and where each text is added.
     """
 
     def __init__(
@@ -76,6 +80,8 @@ class Pair:
         tuned: Profile | None,
         exact: bool,
         allow_inexact: bool,
+        corpus: Store | None = None,
+        remembered: RememberedTexts | None = None,
     ) -> None:
         self.manifest = manifest
         self.tokenizer = tokenizer
@@ -92,6 +98,8 @@ class Pair:
         self._exact = exact
         self._may_speculate = exact or allow_inexact
         self._running = Lock()
+        self._remembered = remembered
+        self._stores = [store for store in (corpus, remembered) if store is not None]
 
     def generate(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> Generation:
         """Generates to the end; takes the options of `stream`."""
@@ -179,6 +187,8 @@ class Pair:
             answers=answers,
             logits=logprobs,
         )
+        if self._remembered is not None:
+            rounds = self._remembered.watched(rounds)
         result = Generation(
             prompt_tokens=len(given.tokens),
             seed=randomness.seed,
@@ -224,6 +234,7 @@ class Pair:
             self.costs,
             last_tokens,
             answers,
+            self._stores,
         )
         return DRAFTERS[name].build(setup)
 
