@@ -15,12 +15,12 @@ class Continuation(NamedTuple):
 
     Attributes:
         token: its id.
-        count, total: how often it followed there, of how many tokens that did.
+        times, total: how often it followed there, of how many tokens that did.
         after: the state of the substring and the token.
     """
 
     token: int
-    count: int
+    times: int
     total: int
     after: Any
 

@@ -35,10 +35,10 @@ class SuffixArray:
         order = order[order >= DEPTH]  # no context begins before the array
         last = tokens[order - 1]
         starts = np.flatnonzero(np.diff(last, prepend=-2))
-        self._tokens = memoryview(tokens)
-        self._order = memoryview(order)
-        self._last = memoryview(last[starts])  # the tokens before indices, and where each begins
-        self._starts = memoryview(np.append(starts, len(order)))
+        self._tokens = tokens.data
+        self._order = order.data
+        self._last = last[starts].data  # the tokens before indices, and where each begins
+        self._starts = np.append(starts, len(order)).data
 
     def __len__(self) -> int:
         """Number of indices that are sorted: of all tokens, and of the ends of texts."""

@@ -28,7 +28,7 @@ def chance(length: int, found: Continuation) -> float:
         length: tokens of the match.
         found: what followed it.
     """
-    return found.count / (found.total + DOUBT[min(length, len(DOUBT)) - 1])
+    return found.times / (found.total + DOUBT[min(length, len(DOUBT)) - 1])
 
 
 class SuffixLookup:

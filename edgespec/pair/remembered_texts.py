@@ -1,4 +1,4 @@
-"""Earlier outputs of a pair, kept in a folder of the user's, so that later texts are drafted faster.
+"""Earlier outputs of a pair, kept in a folder of the user's to draft later texts.
 
 A file belongs to one tokenizer. It is always written whole, next to the old one, and then takes its
 name, so several processes may use a folder: where two end a text at once, one text is lost.

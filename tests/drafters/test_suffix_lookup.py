@@ -68,7 +68,7 @@ def test_repeated_suffixes_and_what_followed_them_are_those_of_a_search(text):
         best = matcher.best(state)
         assert best is not None
         assert best.total == after.total()
-        assert best.count == after[best.token] == max(after.values())
+        assert best.times == after[best.token] == max(after.values())
 
 
 @given(TEXTS.filter(lambda text: len(text) > 2))
@@ -147,7 +147,7 @@ def test_a_follower_finds_the_suffixes_that_occur_in_another_text(known, text):
         best = follower.best(state)
         assert (best.total if best else 0) == after.total()
         if best:
-            assert best.count == after[best.token] == max(after.values())
+            assert best.times == after[best.token] == max(after.values())
 
 
 @given(st.lists(TEXTS, max_size=4), TEXTS)
@@ -166,8 +166,8 @@ def test_sorted_texts_have_every_occurrence(texts, text):
         likely = [token for token in after if token >= 0]
         assert (best is None) == (not likely) or len(at) > SAMPLED
         if best and len(at) <= SAMPLED:
-            assert (best.total, best.count) == (after.total(), after[best.token])
-            assert best.count == max(after[token] for token in likely)
+            assert (best.total, best.times) == (after.total(), after[best.token])
+            assert best.times == max(after[token] for token in likely)
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4), TEXTS)
