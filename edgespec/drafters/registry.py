@@ -39,7 +39,7 @@ __all__ = [
 OWN_DRAFT_COST = 0.3
 # How probable lookup's first token must be: alone, and where the draft model would propose instead
 # (docs/measurements/drafting.md).
-LIKELY, SURE = 0.2, 0.5
+LIKELY, SURE = 0.2, 0.35
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -18,7 +19,7 @@ MOST_TOKENS = 32_768  # of prompt and text that are looked up: 16 MB
 TRIED = 3  # suffixes of each text that are compared, the longest first
 # Counts as many other tokens as were never seen: after a match of one token three, after longer
 # ones fewer (docs/measurements/drafting.md).
-DOUBT = tuple(3 / length**1.5 for length in range(1, 65))
+DOUBT = tuple(3 / math.pow(length, 1.5) for length in range(1, 65))
 
 
 def chance(length: int, found: Continuation) -> float:

@@ -73,6 +73,7 @@ def test_texts_are_the_plain_ones_whatever_is_stored(folder, tmp_path, options):
     right.write_text(f"{PROMPT} {expected.text}")
     wrong.write_text(" ".join(f"w{number}" for number in range(60, 3, -1)) * 5)
     calls = {}
+    stored = {"none": [], "right": [right], "wrong": [wrong], "all": [wrong, right]}
     for name, files in {
         "none": [],
         "right": [right],
@@ -143,10 +144,10 @@ def test_texts_of_another_tokenizer_are_not_read(tmp_path):
 def test_a_file_is_bounded_and_keeps_the_newest(tmp_path):
     store = remembered(tmp_path, vocab_size=10**6)
     store.add(range(MOST_TOKENS))
-    store.add([7, 8, 9])
+    store.add([8, 7, 9])
     assert only_file(tmp_path).stat().st_size == MOST_BYTES
     again = remembered(tmp_path, vocab_size=10**6)
-    assert tokens_after(again, 7, 8) == [9]
+    assert tokens_after(again, 8, 7) == [9]
     assert tokens_after(again, 1) == []  # the oldest are gone
 
 
@@ -214,7 +215,7 @@ def test_a_folder_that_goes_away_costs_a_line_not_the_text(folder, tmp_path, cap
 def test_a_folder_that_is_a_file_is_refused(folder, tmp_path):
     file = tmp_path / "texts"
     file.write_text("mine")
-    with pytest.raises(UsageError, match="cannot keep texts: .*; give another folder"):
+    with pytest.raises(UsageError, match=r"cannot keep texts: .*; give another folder"):
         edgespec.load(folder, threads=1, remember=file)
 
 
@@ -239,7 +240,7 @@ def test_forgetting_leaves_files_that_are_not_ours(tmp_path):
 
 
 def test_forgetting_what_is_no_folder_is_one_line(tmp_path):
-    with pytest.raises(EdgespecError, match="cannot be forgotten: No such file"):
+    with pytest.raises(EdgespecError, match=r"cannot be forgotten: No such file"):
         forget(tmp_path / "none")
 
 
