@@ -74,12 +74,7 @@ def test_texts_are_the_plain_ones_whatever_is_stored(folder, tmp_path, options):
     wrong.write_text(" ".join(f"w{number}" for number in range(60, 3, -1)) * 5)
     calls = {}
     stored = {"none": [], "right": [right], "wrong": [wrong], "all": [wrong, right]}
-    for name, files in {
-        "none": [],
-        "right": [right],
-        "wrong": [wrong],
-        "all": [wrong, right],
-    }.items():
+    for name, files in stored.items():
         pair = edgespec.load(folder, threads=1, corpus=files, remember=tmp_path / name)
         for attempt in range(2):  # the second with the first in memory
             found = pair.generate(
