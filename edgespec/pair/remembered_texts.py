@@ -81,8 +81,8 @@ class RememberedTexts:
         self._new.append(tokens)
         try:
             with self._saving:
-                known = self._saved()
-                self._save(np.array([*known, *tokens, END], "<i4")[-MOST_TOKENS:])
+                new = np.array([*tokens, END], "<i4")
+                self._save(np.concatenate([self._saved(), new])[-MOST_TOKENS:])
         except OSError as error:
             logger.warning("%s: the text is not remembered: %s", self._file, error.strerror)
 
@@ -97,7 +97,7 @@ class RememberedTexts:
         if len(data) > MOST_BYTES or len(body) % 4 or data != _sealed(body):
             logger.warning("%s is damaged; its texts are forgotten", self._file)
             return np.zeros(0, np.int32)
-        return np.frombuffer(body, "<i4").astype(np.int32)
+        return np.frombuffer(body, "<i4")
 
     def _save(self, tokens: npt.NDArray[np.int32]) -> None:
         descriptor, aside = tempfile.mkstemp(".partial", self._file.stem, self._file.parent)
