@@ -19,6 +19,7 @@ from edgespec.core.model import Model
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
+from edgespec.drafters.matcher import Store
 from edgespec.drafters.registry import DRAFTER_NAMES, DRAFTERS, DrafterSetup, own_costs
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
@@ -33,6 +34,7 @@ from edgespec.pair.generation import (
 )
 from edgespec.pair.profile import Profile
 from edgespec.pair.prompt import PromptEncoder, PromptInput
+from edgespec.pair.remembered_texts import RememberedTexts
 from edgespec.pair.round_clock import RoundClock
 from edgespec.pair.tokenizer import GrowingText
 
@@ -64,6 +66,8 @@ class Pair:
         tuned: what `edgespec tune` found for these variants on this machine.
         exact: the target is row-invariant on this machine.
         allow_inexact: let it verify even if it is not.
+        corpus: texts in which lookup searches.
+        remembered: earlier outputs, in which it searches too, and where each text is added.
     """
 
     def __init__(
@@ -80,6 +84,8 @@ class Pair:
         tuned: Profile | None,
         exact: bool,
         allow_inexact: bool,
+        corpus: Store | None = None,
+        remembered: RememberedTexts | None = None,
     ) -> None:
         self.manifest = manifest
         self.tokenizer = tokenizer
@@ -97,6 +103,8 @@ class Pair:
         self._exact = exact
         self._may_speculate = exact or allow_inexact
         self._running = Lock()
+        self._remembered = remembered
+        self._stores = [store for store in (corpus, remembered) if store is not None]
 
     def generate(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> Generation:
         """Generates to the end; takes the options of `stream`."""
@@ -187,6 +195,8 @@ class Pair:
             answers=answers,
             logits=logprobs,
         )
+        if self._remembered is not None:
+            rounds = self._remembered.watched(rounds)
         result = Generation(
             prompt_tokens=len(given.tokens),
             seed=randomness.seed,
@@ -237,6 +247,7 @@ class Pair:
             costs,
             last_tokens,
             answers,
+            self._stores,
         )
         drafter, chooser = DRAFTERS[name].build(setup)
         return drafter, clock.timed(name, chooser, self.target) if clock else chooser

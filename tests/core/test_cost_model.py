@@ -20,7 +20,7 @@ from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import token_rule
 from edgespec.drafters.model_drafter import ModelDrafter
-from edgespec.drafters.prompt_lookup import PromptLookup
+from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import UsageError
 from edgespec.measure.predict import agreement, model_trace, predicted_speedup, replay_trace
@@ -308,8 +308,8 @@ def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
 
 @pytest.mark.parametrize("gamma", [1, 3])
 def test_predicted_lookup_calls_are_those_of_the_loop(gamma):
-    text, rounds = text_and_rounds(PromptLookup(), gamma, 40)
-    trace = replay_trace(PromptLookup(), PROMPT, text, 10)
+    text, rounds = text_and_rounds(SuffixLookup(), gamma, 40)
+    trace = replay_trace(SuffixLookup(), PROMPT, text, 10)
     assert predicted_speedup([trace], FREE, gamma) == pytest.approx(
         tokens_a_call_behind_the_first(rounds)
     )
