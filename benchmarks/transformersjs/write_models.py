@@ -23,7 +23,9 @@ from transformers import AutoModelForCausalLM
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("gguf", type=Path)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("out", type=Path)
@@ -41,7 +43,14 @@ def main() -> None:
 
 def _write(checkpoint: Path, graphs: Path, out: Path, *, tied: bool) -> None:
     task = "text-generation-with-past"
-    main_export(checkpoint, output=graphs, task=task, do_validation=False, no_post_process=not tied)
+    main_export(
+        checkpoint,
+        output=graphs,
+        task=task,
+        library_name="transformers",
+        do_validation=False,
+        no_post_process=not tied,
+    )
     (out / "onnx").mkdir(parents=True, exist_ok=True)
     # As in scripts/quantize.py of transformers.js for "q8".
     quantize_dynamic(
