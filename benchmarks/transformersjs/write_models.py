@@ -1,7 +1,7 @@
 """Writes a GGUF file's weights as transformers.js's own users have them, in 8 bits.
 
-Two folders: OUT/tied as its conversion makes it, where the head is the 8-bit embedding, converted to
-float32 in each call; and OUT/untied, where the head is an 8-bit product like all others.
+Two folders: OUT/tied as its conversion makes it, where the head is the 8-bit embedding, a float32
+product; and OUT/untied, where the head is an 8-bit product like all others.
 
     python -m venv VENV
     VENV/bin/pip install torch==2.13.0 optimum-onnx==0.1.0 onnxruntime==1.32.0 gguf accelerate
@@ -42,15 +42,8 @@ def main() -> None:
 
 
 def _write(checkpoint: Path, graphs: Path, out: Path, *, tied: bool) -> None:
-    task = "text-generation-with-past"
-    main_export(
-        checkpoint,
-        output=graphs,
-        task=task,
-        library_name="transformers",
-        do_validation=False,
-        no_post_process=not tied,
-    )
+    how = {"task": "text-generation-with-past", "library_name": "transformers"}
+    main_export(checkpoint, output=graphs, do_validation=False, no_post_process=not tied, **how)
     (out / "onnx").mkdir(parents=True, exist_ok=True)
     # As in scripts/quantize.py of transformers.js for "q8".
     quantize_dynamic(
