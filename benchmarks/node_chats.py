@@ -42,7 +42,9 @@ def main() -> None:
     command = ["node", str(script), str(options.pair), str(options.threads)]
     rows: list[dict[str, Any]] = []
     pair = edgespec.load(options.pair, threads=options.threads)
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as node:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as node:
         assert node.stdin is not None
         assert node.stdout is not None
         record["node"] = json.loads(node.stdout.readline())["version"]
