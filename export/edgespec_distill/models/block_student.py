@@ -35,8 +35,8 @@ class BlockStudent(EagleStudent):
 
     def hidden_states(self, texts: Sequence[Text]) -> Iterator[Tensor]:
         ids, features = self._padded_inputs(texts)
-        none = torch.zeros(0, dtype=torch.long, device=ids.device)
-        hidden, _ = block_module.hidden_states(self.model, ids, features, none)
+        one_block = torch.zeros(1, dtype=torch.long, device=ids.device)
+        hidden, _ = block_module.hidden_states(self.model, ids, features, one_block)
         yield hidden[predicting_positions(texts, ids)]
 
     def losses(self, batch: Sequence[Example], loss: Loss, rng: random.Random) -> list[Tensor]:
