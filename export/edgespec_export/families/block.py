@@ -53,9 +53,11 @@ class BlockDraft(Eagle):
     def from_config(cls, values: dict[str, object], label: str) -> Self:
         rest = {name: value for name, value in values.items() if name != "block_size"}
         eagle = Eagle.from_config(rest, label)
+        block = Config(values, label).count("block_size")
+        if not 2 <= block <= graph_io.MAX_ROWS:
+            raise ValueError(f"block_size is {block}, not 2 to {graph_io.MAX_ROWS}")
         return cls(
-            **{field.name: getattr(eagle, field.name) for field in fields(eagle)},
-            block=Config(values, label).count("block_size"),
+            **{field.name: getattr(eagle, field.name) for field in fields(eagle)}, block=block
         )
 
     def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
