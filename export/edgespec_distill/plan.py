@@ -6,6 +6,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
+from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.errors import UsageError
 from edgespec_export.families import Family
 from edgespec_export.families.llama import Llama
@@ -15,7 +16,7 @@ __all__ = ["LOSS_NAMES", "SHAPE", "Plan", "check_plan", "plan_for"]
 
 SHAPE = ("layers", "eagle", "block", "encoder_layers", "width", "vocabulary")  # fields of the draft's shape
 
-LOSS_NAMES = {"kl": "forward KL", "tv": "total variation", "mixed": ".9 total variation + .1 forward KL"}
+LOSS_NAMES = {"kl": "forward KL", "tv": "total variation", "mixed": ".9 total variation and .1 forward KL"}
 
 MINIMUM = {
     "steps": 1,
@@ -99,6 +100,8 @@ def check_plan(plan: Plan) -> None:
         number = getattr(plan, name)
         if number is not None and not 0 < number < math.inf:  # false for NaN
             raise UsageError(f"{name} is {number}; give a number above 0")
+    if plan.block is not None and plan.block > MAX_ROWS:
+        raise UsageError(f"block is {plan.block}; give at most {MAX_ROWS}")
     for name, minimum in MINIMUM.items():
         count = getattr(plan, name)
         if count is not None and count < minimum:
