@@ -14,9 +14,20 @@ from edgespec_export.families.t5 import T5
 
 __all__ = ["LOSS_NAMES", "SHAPE", "Plan", "check_plan", "plan_for"]
 
-SHAPE = ("layers", "eagle", "block", "encoder_layers", "width", "vocabulary")  # fields of the draft's shape
+SHAPE = (
+    "layers",
+    "eagle",
+    "block",
+    "encoder_layers",
+    "width",
+    "vocabulary",
+)  # fields of the draft's shape
 
-LOSS_NAMES = {"kl": "forward KL", "tv": "total variation", "mixed": ".9 total variation and .1 forward KL"}
+LOSS_NAMES = {
+    "kl": "forward KL",
+    "tv": "total variation",
+    "mixed": ".9 total variation and .1 forward KL",
+}
 
 MINIMUM = {
     "steps": 1,
@@ -39,8 +50,8 @@ class Plan:
     Attributes:
         layers: number of decoder layers.
         eagle: make an EAGLE head, which reads the target's hidden states; Llama-like targets only.
-        block: make a block draft, which drafts this many tokens with one call and reads the target's
-            hidden states, too; Llama-like targets only.
+        block: make a block draft, which reads them, too, and drafts this many tokens with one call;
+            Llama-like targets only.
         encoder_layers: number of encoder layers, if there is an encoder; None: as many as `layers`.
         width: of the hidden states; None: the target's width, with the target's layers to start.
         vocabulary: number of the target's tokens that the draft has; None: all.

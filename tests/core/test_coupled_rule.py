@@ -40,7 +40,15 @@ from edgespec.drafters.alternating import AlternatingDrafter
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.prompt_lookup import PromptLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
-from tables import BlockTable, BranchingTable, ReadingTable, TableModel, as_distribution, fractions, varying
+from tables import (
+    BlockTable,
+    BranchingTable,
+    ReadingTable,
+    TableModel,
+    as_distribution,
+    fractions,
+    varying,
+)
 
 LENGTH = 3
 COSTS = Costs(verify=[1, 1.1, 1.2, 1.3], draft=0.2)

@@ -41,9 +41,7 @@ def test_a_distilled_draft_agrees_more_and_makes_an_exact_pair(
 def test_a_distilled_draft_that_reads_its_target_agrees_more_and_makes_an_exact_pair(
     shape, loss, llama_folder, prompts, tmp_path
 ):
-    plan = dataclasses.replace(
-        PLAN, width=None, vocabulary=200, steps=60, loss=loss, **shape
-    )
+    plan = dataclasses.replace(PLAN, width=None, vocabulary=200, steps=60, loss=loss, **shape)
     found = distill(str(llama_folder), prompts, tmp_path / "draft", plan)
     assert found.after.sampled > found.before.sampled + 0.03
     assert "hidden states" in (tmp_path / "draft" / "README.md").read_text()

@@ -88,9 +88,7 @@ def block_of(pair, text, start):
 @pytest.mark.parametrize("start", [0, 2])
 def test_the_rows_of_a_block_are_those_of_training(case, start):
     pair = edgespec.load(case[2], threads=1, draft_format="fp32")
-    for ours, expected in zip(
-        block_of(pair, TEXT, start), trained(case, TEXT, start), strict=True
-    ):
+    for ours, expected in zip(block_of(pair, TEXT, start), trained(case, TEXT, start), strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-5, rtol=1e-5)
     assert pair.draft.valid_length == len(PROMPT) + start
     assert pair.draft.confidence == 0  # the block ends
@@ -123,7 +121,9 @@ def test_each_q_is_that_of_its_token_after_the_token_before(case):
         text += [proposal.tokens[0], 90 + seed]
 
 
-@pytest.mark.parametrize("options", [{}, {"temperature": 1.0, "seed": 3}], ids=["greedy", "coupled"])
+@pytest.mark.parametrize(
+    "options", [{}, {"temperature": 1.0, "seed": 3}], ids=["greedy", "coupled"]
+)
 @pytest.mark.parametrize("gamma", [1, BLOCK, BLOCK + 3, "auto"])
 def test_texts_are_the_targets(case, gamma, options):
     for draft_format in ("fp32", "int8"):

@@ -68,7 +68,9 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
     help="How long, with what the target writes; this or --steps is required.",
 )
 @click.option("--steps", type=LEAST_1, help="How many steps instead: the result can be repeated.")
-@click.option("--loss", default="kl", show_default=True, help="kl (forward), tv or mixed (of both).")
+@click.option(
+    "--loss", default="kl", show_default=True, help="kl (forward), tv or mixed (of both)."
+)
 @click.option("--on-policy", is_flag=True, help="Train on what the draft itself writes.")
 @click.option(
     "--outputs", type=LEAST_1, default=2, show_default=True, help="Texts for each prompt."

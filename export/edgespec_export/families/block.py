@@ -97,9 +97,7 @@ class BlockDraft(Eagle):
     def _transition(self, g: Graph, number_format: NumberFormat) -> None:
         """What each token adds to the logits of the next one."""
         tokens = g.input(graph_io.TOKENS, np.int64, ["m"])
-        (added,) = number_format.linear(
-            g, number_format.table(g, tokens, BEFORE), Linear((NEXT,))
-        )
+        (added,) = number_format.linear(g, number_format.table(g, tokens, BEFORE), Linear((NEXT,)))
         g.output(graph_io.LOGITS, added, np.float32, ["m", self.vocab_size])
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:

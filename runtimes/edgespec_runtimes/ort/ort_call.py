@@ -116,7 +116,7 @@ class LogitsCall(Call):
 
 
 class BlockCall(LogitsCall):
-    """A call of a block draft that returns all logits; its last `ahead` rows are ahead of the text."""
+    """A call of a block draft that returns all logits; the last `ahead` rows are its rows ahead."""
 
     def __init__(self, memory: CallMemory, rows: int, ahead: int) -> None:
         super().__init__(memory, rows, candidates=0, skip=0)
