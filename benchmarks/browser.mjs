@@ -2,7 +2,8 @@
 //
 // `make test-web` installs and exports what it needs. Prints JSON: for each pair the bytes of its folder, the
 // memory of page and worker, the first load (download from this machine, measurement of row invariance),
-// a load of what is kept, and tokens/s after the first call of the same texts, with and without draft.
+// a load of what is kept, the time from there to the first token, and tokens/s after the first call of the
+// same texts, with and without draft.
 
 import { createRequire } from "node:module";
 import { readdirSync, statSync } from "node:fs";
@@ -36,8 +37,12 @@ async function measured(browser, url, name, runs) {
   const page = await (await browser.newContext()).newPage();
   page.setDefaultTimeout(300_000);
   const firstLoad = await loaded(page, url, name);
-  const keptLoads = [];
-  for (let run = 0; run < runs; run++) keptLoads.push(await loaded(page, url, name));
+  const [keptLoads, firstTokens] = [[], []];
+  for (let run = 0; run < runs; run++) {
+    const load = await loaded(page, url, name);
+    keptLoads.push(load);
+    firstTokens.push(load + (await firstTokenS(page, PROMPTS[name][0])));
+  }
   const speeds = { plain: [], drafted: [] };
   await page.getByLabel("compare with plain decoding").check();
   for (let run = 0; run < runs; run++) {
@@ -55,6 +60,7 @@ async function measured(browser, url, name, runs) {
     memoryMB: megabytes(memory),
     firstLoadS: firstLoad,
     keptLoadS: median(keptLoads),
+    keptLoadToFirstTokenS: median(firstTokens),
     plainTokensPerS: median(speeds.plain),
     draftedTokensPerS: median(speeds.drafted),
   };
@@ -67,6 +73,17 @@ async function loaded(page, url, name) {
   const status = page.locator("#status").filter({ hasText: "Loaded in" });
   await status.waitFor();
   return Number(/in ([\d.]+) s/.exec(await status.innerText())[1]);
+}
+
+// From sending the first prompt after a load; the text is then finished.
+async function firstTokenS(page, prompt) {
+  await page.locator("#prompt").fill(prompt);
+  const began = performance.now();
+  await page.locator("#send").click();
+  await page.locator("#texts .answer").last().filter({ hasText: /\S/ }).waitFor();
+  const seconds = (performance.now() - began) / 1000;
+  await page.locator("#status").filter({ hasText: /^Done/ }).waitFor();
+  return seconds;
 }
 
 function bytesOf(folder) {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_cache_formats",
     "check_file",
+    "check_files",
     "check_formats",
     "check_gamma",
     "check_gammas",
@@ -81,6 +82,14 @@ def check_stops(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -
 def check_file(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
     if value is not None and not value.exists():
         raise UsageError(f"{value} cannot be read: {os.strerror(errno.ENOENT)}")
+    return value
+
+
+def check_files(
+    context: click.Context, option: click.Parameter, value: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    for file in value:
+        check_file(context, option, file)
     return value
 
 

@@ -13,6 +13,7 @@ from edgespec.cli.commands.bench_command import bench
 from edgespec.cli.commands.chat_command import chat
 from edgespec.cli.commands.distill_command import distill
 from edgespec.cli.commands.export_command import export
+from edgespec.cli.commands.forget_command import forget
 from edgespec.cli.commands.generate_command import generate
 from edgespec.cli.commands.inspect_command import inspect
 from edgespec.cli.commands.providers_command import providers
@@ -23,7 +24,19 @@ from edgespec.cli.logging_lines import logging_lines
 
 __all__ = ["main"]
 
-COMMANDS = (bench, chat, distill, export, generate, inspect, providers, reproduce, serve, tune)
+COMMANDS = (
+    bench,
+    chat,
+    distill,
+    export,
+    forget,
+    generate,
+    inspect,
+    providers,
+    reproduce,
+    serve,
+    tune,
+)
 
 
 class CommandLine(click.Group):

@@ -12,6 +12,7 @@ import click
 
 from edgespec.cli.checks import (
     check_file,
+    check_files,
     check_gamma,
     check_length,
     check_provider,
@@ -250,7 +251,7 @@ def LOADING(command: Command) -> Command:  # noqa: N802
     """Options of `edgespec.load`; the command is given them as `loading`."""
     names = (
         *("threads", "capacity", "target_format", "draft_format"),
-        *("provider", "draft_provider", "allow_inexact"),
+        *("provider", "draft_provider", "allow_inexact", "remember", "corpus"),
     )
 
     @wraps(command)
@@ -265,6 +266,18 @@ def LOADING(command: Command) -> Command:  # noqa: N802
         PROVIDERS,
         click.option(
             "--allow-inexact", is_flag=True, help="Speculate on a target that is not exact."
+        ),
+        click.option(
+            "--remember",
+            type=click.Path(path_type=Path),
+            help="Keep outputs in this folder, to draft later ones; see `edgespec forget`.",
+        ),
+        click.option(
+            "--corpus",
+            type=click.Path(path_type=Path),
+            multiple=True,
+            callback=check_files,
+            help="Draft from this text file, too; may be repeated.",
         ),
     )(with_loading)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Protocol, runtime_checkable
 
-from edgespec.core.cost_model import Costs
+from edgespec.core.cost_model import CostSource
 from edgespec.errors import UsageError, shortened
 
 __all__ = ["Adaptive", "Confident", "Controller", "Fixed", "controller", "gamma_number"]
@@ -21,8 +21,9 @@ class Controller(Protocol):
         """How many tokens to draft next."""
         ...
 
-    def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
-        """Reports a round: how many tokens were drafted, looked at by the rule, and accepted."""
+    def observe(self, drafted: int, evaluated: int, accepted: int, candidates: int) -> None:
+        """Reports a round: how many tokens were drafted, looked at by the rule, and accepted, and
+        how many candidates were scored beside them."""
         ...
 
 
@@ -35,7 +36,7 @@ class Fixed:
     def gamma(self) -> int:
         return self._gamma
 
-    def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
+    def observe(self, drafted: int, evaluated: int, accepted: int, candidates: int) -> None:
         pass
 
     def expected_speedup(self) -> float:
@@ -51,13 +52,14 @@ class Adaptive:
 
     γ = 0 switches drafting off. The acceptance rate is a running mean over evaluated tokens, and
     starts at a prior of small weight. While drafting is off, one token is drafted now and then, at
-    growing intervals, to see whether it pays again; never if it could not pay at acceptance 1.
+    growing intervals, to see whether it pays again; never if it could not pay at acceptance 1 and
+    the costs do not change.
 
-    It reads no clock: the same text, pair and profile give the same γ, so a seed gives the same
-    text.
+    It reads no clock. Where `costs` do not either, the same text, pair and profile give the same γ.
 
     Args:
-        costs: measured by `edgespec tune`, or estimated.
+        costs: asked after each round; `Costs` measured by `edgespec tune` or estimated, or
+            `MeasuredCosts`.
         guess: prior acceptance rate.
         weight: of the prior, in evaluated tokens.
         memory: decay per evaluated token; also the decay towards the prior for every round in
@@ -69,10 +71,9 @@ class Adaptive:
     DOUBLINGS = 4  # of the pause, at most
 
     def __init__(
-        self, costs: Costs, *, guess: float = 0.7, weight: float = 1.5, memory: float = 0.96
+        self, costs: CostSource, *, guess: float = 0.7, weight: float = 1.5, memory: float = 0.96
     ) -> None:
-        self._costs = costs
-        self._can_pay = costs.best(1.0)[0] > 0
+        self._source = costs
         self._prior = guess * weight, weight
         self._memory = memory
         self._failed_probes = 0  # in a row
@@ -82,6 +83,7 @@ class Adaptive:
     def _update(self, accepted: float, evaluated: float) -> None:
         """Sets the acceptance counts, and the best γ and speed-up that follow from them."""
         self._accepted, self._evaluated = accepted, evaluated
+        self._costs = self._source.now()
         self._best, self._expected_speedup = self._costs.best(accepted / evaluated)
 
     def gamma(self) -> int:
@@ -90,14 +92,19 @@ class Adaptive:
         return self._best
 
     @property
+    def _can_pay(self) -> bool:
+        return self._source.may_change or self._costs.best(1.0)[0] > 0
+
+    @property
     def _pause(self) -> float:
         """Rounds between two probes."""
         first = max(self.FIRST_PAUSE, (self._costs.round(1) - 1) / self.PROBE)
         return float(first * 2 ** min(self._failed_probes, self.DOUBLINGS))
 
-    def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
+    def observe(self, drafted: int, evaluated: int, accepted: int, candidates: int) -> None:
         if not drafted:
             self._idle_rounds += 1
+            self._update(self._accepted, self._evaluated)
             return
         was_probe = self._idle_rounds >= self._pause
         self._idle_rounds = 0
@@ -154,7 +161,7 @@ class Confident(Adaptive):
 
 
 def controller(
-    gamma: int | str, costs: Costs, adaptive: type[Adaptive] = Adaptive
+    gamma: int | str, costs: CostSource, adaptive: type[Adaptive] = Adaptive
 ) -> Fixed | Adaptive:
     """The controller that a user asked for.
 
@@ -169,10 +176,11 @@ def controller(
     if gamma == "auto":
         return adaptive(costs)
     number = gamma_number(gamma)
-    if number > costs.longest:
+    longest = costs.now().longest
+    if number > longest:
         raise UsageError(
-            f"gamma is {shortened(number)}; this target was found exact for at most "
-            f"{costs.longest} drafted tokens"
+            f"gamma is {shortened(number)}; this target was found exact for at most {longest} "
+            "drafted tokens"
         )
     return Fixed(number)
 

@@ -9,13 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
-__all__ = ["Costs", "estimated_costs", "expected_tokens"]
+__all__ = ["CostSource", "Costs", "estimated_costs", "expected_tokens"]
 
 
 def expected_tokens(acceptance: float, gamma: int) -> float:
     """E[tokens of a round] = (1 − α^(γ+1)) / (1 − α), equation 1 of the paper; γ + 1 at α = 1."""
     return sum(acceptance**accepted for accepted in range(gamma + 1))
+
+
+class CostSource(Protocol):
+    """Where a controller takes the costs from: `Costs`, or what the clock says by now.
+
+    Attributes:
+        may_change: a draft that cannot pay by the costs of now may do so later.
+    """
+
+    @property
+    def may_change(self) -> bool: ...
+
+    def now(self) -> Costs: ...
 
 
 @dataclass(frozen=True)
@@ -31,6 +45,14 @@ class Costs:
     verify: Sequence[float]
     draft: float
     overhead: float = 0.0
+
+    @property
+    def may_change(self) -> bool:
+        return False
+
+    def now(self) -> Costs:
+        """Themselves."""
+        return self
 
     @property
     def longest(self) -> int:

@@ -132,7 +132,7 @@ def speculate(
         text += tokens
         left -= len(tokens)
         accepted = min(result.accepted, len(tokens))
-        gamma.observe(len(proposal.tokens), result.evaluated, result.accepted)
+        gamma.observe(len(proposal.tokens), result.evaluated, result.accepted, len(candidates))
         yield Round(
             tokens,
             drafted=len(proposal.tokens),

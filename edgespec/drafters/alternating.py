@@ -49,9 +49,9 @@ class AlternatingDrafter:
                 return proposal
         return Proposal()
 
-    def observe(self, drafted: int, evaluated: int, accepted: int) -> None:
+    def observe(self, drafted: int, evaluated: int, accepted: int, candidates: int) -> None:
         for _, controller in self._drafters:
             if drafted and controller is not self._proposer:
                 controller.decay()
             else:
-                controller.observe(drafted, evaluated, accepted)
+                controller.observe(drafted, evaluated, accepted, candidates)

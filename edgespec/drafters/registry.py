@@ -11,13 +11,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgespec.core.controller import Adaptive, Confident, Controller, Fixed, controller
-from edgespec.core.cost_model import Costs
+from edgespec.core.cost_model import Costs, CostSource
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
 from edgespec.core.model import BlockModel, Model, candidate_model_of
 from edgespec.drafters.alternating import AlternatingDrafter
+from edgespec.drafters.matcher import Store
 from edgespec.drafters.model_drafter import Decision, ModelDrafter
-from edgespec.drafters.prompt_lookup import PromptLookup
+from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import UsageError, shortened
 
@@ -36,6 +37,9 @@ __all__ = [
 # Cost c of a caller's own drafter that does not say what a token costs, in steps of the target:
 # more than most draft models cost, so that γ "auto" drafts with it only where it is often right.
 OWN_DRAFT_COST = 0.3
+# How probable lookup's first token must be: alone, and where the draft model would propose instead
+# (docs/measurements/drafting.md).
+LIKELY, SURE = 0.2, 0.35
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class DrafterSetup:
         costs: of rounds, by the name of the drafter.
         last_tokens: token ids that end the text.
         answers: of a prompt that is a conversation, see `Model.prefill`.
+        stores: texts in which lookup searches, in addition to the prompt and the text so far.
     """
 
     target: Model
@@ -58,9 +63,10 @@ class DrafterSetup:
     vocabulary: Vocabulary
     process: Processor
     gamma: int | str
-    costs: Mapping[str, Costs]
+    costs: Mapping[str, CostSource]
     last_tokens: Collection[int] = ()
     answers: Sequence[range] | None = None
+    stores: Sequence[Store] = ()
 
 
 @dataclass(frozen=True)
@@ -95,8 +101,10 @@ class NamedDrafter:
         return model_costs if self.cost is None else replace(model_costs, draft=self.cost)
 
 
-def _lookup(setup: DrafterSetup) -> tuple[PromptLookup, Fixed | Adaptive]:
-    return PromptLookup(), controller(setup.gamma, setup.costs["lookup"])
+def _lookup(setup: DrafterSetup, at_least: float = LIKELY) -> tuple[SuffixLookup, Fixed | Adaptive]:
+    gammas = controller(setup.gamma, setup.costs["lookup"], Confident)
+    worth = gammas.worth_candidate if isinstance(gammas, Confident) else None
+    return SuffixLookup(setup.stores, worth, at_least), gammas
 
 
 def _model(setup: DrafterSetup) -> tuple[ModelDrafter, Fixed | Adaptive]:
@@ -126,7 +134,7 @@ def _should_continue(draft: Model, confident: Confident) -> Decision:
 
 
 def _both(setup: DrafterSetup) -> tuple[Drafter, Controller]:
-    alternating = AlternatingDrafter([_lookup(setup), _model(setup)])
+    alternating = AlternatingDrafter([_lookup(setup, SURE), _model(setup)])
     return alternating, alternating
 
 
@@ -169,8 +177,7 @@ def own_costs(drafter: Drafter, costs: Costs) -> Costs:
     """Costs of rounds with a caller's own drafter.
 
     They come from its attribute `cost`, the time of one drafted token in steps of the target, or
-    are `OWN_DRAFT_COST`. Nothing is measured while a text is made: γ "auto" must not read a clock,
-    or a seed would not draw the same text again.
+    are `OWN_DRAFT_COST`, until its `seconds` tell more where γ "auto" may go by the clock.
 
     Args:
         costs: of rounds with a drafter that runs no model.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from edgespec.artifact.manifest import Manifest
 from edgespec.core.controller import Controller, controller
-from edgespec.core.cost_model import Costs
+from edgespec.core.cost_model import Costs, CostSource
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.device import Device
 from edgespec.core.distribution import Processor
@@ -19,6 +19,7 @@ from edgespec.core.model import Model
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
+from edgespec.drafters.matcher import Store
 from edgespec.drafters.registry import DRAFTER_NAMES, DRAFTERS, DrafterSetup, own_costs
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
@@ -33,6 +34,8 @@ from edgespec.pair.generation import (
 )
 from edgespec.pair.profile import Profile
 from edgespec.pair.prompt import PromptEncoder, PromptInput
+from edgespec.pair.remembered_texts import RememberedTexts
+from edgespec.pair.round_clock import RoundClock
 from edgespec.pair.tokenizer import GrowingText
 
 if TYPE_CHECKING:
@@ -52,7 +55,10 @@ class Pair:
         tokenizer: a `tokenizers.Tokenizer`.
         target, draft: the models (`edgespec.core.model.Model`); the draft may be None.
         vocabulary: which of the target's tokens the draft has.
-        costs: of rounds, by the name of the drafter; γ "auto" is chosen by them.
+        costs: of rounds, by the name of the drafter, guessed or tuned. γ "auto" goes by them until
+            rounds were timed, and always where the text depends on γ. Setting them switches the
+            clock off.
+        clock: times rounds for γ "auto"; None where costs alone decide.
         formats: which variants of the target and of the draft were loaded.
         devices: where the target and the draft run.
 
@@ -60,6 +66,8 @@ class Pair:
         tuned: what `edgespec tune` found for these variants on this machine.
         exact: the target is row-invariant on this machine.
         allow_inexact: let it verify even if it is not.
+        corpus: texts in which lookup searches.
+        remembered: earlier outputs, in which it searches too, and where each text is added.
     """
 
     def __init__(
@@ -76,13 +84,16 @@ class Pair:
         tuned: Profile | None,
         exact: bool,
         allow_inexact: bool,
+        corpus: Store | None = None,
+        remembered: RememberedTexts | None = None,
     ) -> None:
         self.manifest = manifest
         self.tokenizer = tokenizer
         self.target = target
         self.draft = draft
         self.vocabulary = vocabulary
-        self.costs = costs
+        self._costs = costs
+        self.clock: RoundClock | None = RoundClock(costs, draft)
         self.formats = formats
         self.devices = devices
         self._encoder = PromptEncoder(tokenizer, manifest.chat)
@@ -92,6 +103,8 @@ class Pair:
         self._exact = exact
         self._may_speculate = exact or allow_inexact
         self._running = Lock()
+        self._remembered = remembered
+        self._stores = [store for store in (corpus, remembered) if store is not None]
 
     def generate(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> Generation:
         """Generates to the end; takes the options of `stream`."""
@@ -132,8 +145,9 @@ class Pair:
             seed: draws the same text again; None takes a new one, found in the result. With the
                 coupled rule a seed has one text, whatever drafts; with the others another draft or
                 γ draws another.
-            gamma: tokens drafted a round, or "auto": the number that acceptance and costs make
-                fastest. None is "auto", unless a profile found a number to be faster.
+            gamma: tokens drafted a round, or "auto": the number that acceptance and the times of
+                earlier rounds make fastest (with the token and the block rule, fixed costs). None
+                is "auto", unless a profile found a number to be faster.
             draft: the name of a drafter: "model", prompt "lookup", or "both", which takes in each
                 round the one with the larger expected speed-up. True takes both, or prompt lookup
                 where the pair has no draft model; False decodes plainly. A profile of
@@ -168,7 +182,9 @@ class Pair:
         randomness = Coupled(seed, len(given.tokens)) if coupled else Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
         condition = StopCondition(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
-        drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers)
+        same_text = self._exact and (sampling.greedy or coupled)  # whatever γ is
+        clock = self.clock if same_text and gamma == "auto" else None
+        drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers, clock)
         rounds = _decoder(drafter, gammas, rule)(
             self.target,
             prompt=given.tokens,
@@ -179,6 +195,8 @@ class Pair:
             answers=answers,
             logits=logprobs,
         )
+        if self._remembered is not None:
+            rounds = self._remembered.watched(rounds)
         result = Generation(
             prompt_tokens=len(given.tokens),
             seed=randomness.seed,
@@ -209,23 +227,30 @@ class Pair:
         process: Processor,
         last_tokens: Sequence[int] = (),
         answers: Sequence[range] | None = None,
+        clock: RoundClock | None = None,
     ) -> tuple[Drafter, Controller]:
         """A named drafter for one text, and the controller of its γ.
+
+        Args:
+            clock: times rounds, for γ "auto"; the text must not depend on γ then.
 
         Raises:
             UsageError: γ is out of range, or the pair has no draft model and the drafter needs one.
         """
+        costs: Mapping[str, CostSource] = clock.costs if clock else self.costs
         setup = DrafterSetup(
             self.target,
             self.draft,
             self.vocabulary,
             process,
             gamma,
-            self.costs,
+            costs,
             last_tokens,
             answers,
+            self._stores,
         )
-        return DRAFTERS[name].build(setup)
+        drafter, chooser = DRAFTERS[name].build(setup)
+        return drafter, clock.timed(name, chooser, self.target) if clock else chooser
 
     def _draft_kind(
         self, draft: bool | str | Drafter, gamma: int | str | None
@@ -255,13 +280,16 @@ class Pair:
         process: Processor,
         last_tokens: Sequence[int],
         answers: Sequence[range] | None,
+        clock: RoundClock | None,
     ) -> tuple[Drafter | None, Controller]:
         """The drafter of a text, None without one, and the controller of its γ."""
         if isinstance(kind, str):
-            return self.drafter(kind, gamma, process, last_tokens, answers)
+            return self.drafter(kind, gamma, process, last_tokens, answers, clock)
         costs = self.costs["lookup"]  # of rounds whose drafter runs no model
         if kind is None:
             return None, controller(gamma, costs)  # for its check of γ
+        if clock:
+            return kind, clock.timed_own(kind, self.target)
         return kind, controller(gamma, own_costs(kind, costs))
 
     def _settings(self, kind: str | Drafter | None, gamma: int | str, rule: str | None) -> Settings:
@@ -278,6 +306,15 @@ class Pair:
             gamma=None if kind is None else gamma if gamma == "auto" else int(gamma),
             rule=rule,
         )
+
+    @property
+    def costs(self) -> Mapping[str, Costs]:
+        return self._costs
+
+    @costs.setter
+    def costs(self, costs: Mapping[str, Costs]) -> None:
+        self._costs = costs
+        self.clock = None
 
     @contextmanager
     def _occupied(self) -> Iterator[None]:

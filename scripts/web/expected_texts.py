@@ -2,7 +2,7 @@
 
     python scripts/web/expected_texts.py EN_DE SMOLLM2 SMOLLM2_FP32 OUTPUT
 
-Without kernels: browsers have none.
+50 prompts a pair. Without kernels: browsers have none.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from itertools import product
 from pathlib import Path
 
 os.environ["EDGESPEC_KERNELS"] = "0"
 
 import edgespec
 
-MAX_NEW_TOKENS = 24
+PROMPTS = 50
+TRANSLATED_TOKENS = 24
+ANSWER_TOKENS = 12  # a browser computes some 6 a second
 SENTENCES = (
     "The file could not be opened.",
     "Open the file.",
@@ -29,6 +32,16 @@ SENTENCES = (
     "Select a folder to save the backup in.",
     "The disk is full.",
 )
+# Package descriptions, what the shipped translation pair was trained on.
+THINGS = (
+    *("Python bindings", "command line tool", "shared library", "graphical user interface"),
+    *("plug-in", "A small and fast server", "Collection of examples", "development files"),
+)
+PURPOSES = (
+    *("for reading and writing image files", "to convert audio files between several formats"),
+    *("for the GNOME desktop", "that monitors the network and prints a report"),
+    "to search for text in many documents at once",
+)
 QUESTIONS = (
     "The capital of France is",
     "What is two plus two?",
@@ -36,22 +49,35 @@ QUESTIONS = (
     "Why is the sky blue?",
     "Write a sentence about a cat.",
 )
+ASKED = Path(__file__).parents[2] / "examples/smollm2_draft"
 
 
-def texts(folder: Path, prompts: tuple[str, ...], chat: bool) -> dict[str, object]:
+def sentences() -> list[str]:
+    return [*SENTENCES, *(f"{thing} {purpose}" for thing, purpose in product(THINGS, PURPOSES))]
+
+
+def questions() -> list[str]:
+    files = (ASKED / name for name in ("held_out.txt", "requests.txt"))
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    asked = [line for line in lines if line.strip() and not line.startswith("#")]
+    return [*QUESTIONS, *asked][:PROMPTS]
+
+
+def texts(folder: Path, prompts: list[str], chat: bool) -> dict[str, object]:
     pair = edgespec.load(folder, threads=1, allow_inexact=True)  # plainly
+    tokens = ANSWER_TOKENS if chat else TRANSLATED_TOKENS
     cases = []
     for prompt in prompts:
-        plain = pair.generate(prompt, draft=False, chat=chat, max_new_tokens=MAX_NEW_TOKENS)
+        plain = pair.generate(prompt, draft=False, chat=chat, max_new_tokens=tokens)
         cases.append({"prompt": prompt, "tokenIds": plain.token_ids, "text": plain.text})
-    return {"chat": chat, "maxNewTokens": MAX_NEW_TOKENS, "cases": cases}
+    return {"chat": chat, "maxNewTokens": tokens, "cases": cases}
 
 
 def main(en_de: str, smollm2: str, smollm2_fp32: str, output: str) -> None:
     found = {
-        "en-de": texts(Path(en_de), SENTENCES, chat=False),
-        "smollm2": texts(Path(smollm2), QUESTIONS, chat=True),
-        "smollm2-fp32": texts(Path(smollm2_fp32), QUESTIONS, chat=True),
+        "en-de": texts(Path(en_de), sentences(), chat=False),
+        "smollm2": texts(Path(smollm2), questions(), chat=True),
+        "smollm2-fp32": texts(Path(smollm2_fp32), questions(), chat=True),
     }
     Path(output).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

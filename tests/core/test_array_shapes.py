@@ -17,7 +17,7 @@ CHECKED = [
         for name in "decode distribution draft model randomness sampling scoring verification "
         "vocab_ops".split()
     ),
-    *(f"edgespec.drafters.{name}" for name in ("alternating", "model_drafter", "prompt_lookup")),
+    *(f"edgespec.drafters.{name}" for name in ("alternating", "model_drafter", "suffix_lookup")),
     "shape_checks.checked",
 ]
 

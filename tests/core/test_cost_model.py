@@ -20,7 +20,7 @@ from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import token_rule
 from edgespec.drafters.model_drafter import ModelDrafter
-from edgespec.drafters.prompt_lookup import PromptLookup
+from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import UsageError
 from edgespec.measure.predict import agreement, model_trace, predicted_speedup, replay_trace
@@ -70,7 +70,7 @@ def drive(policy, costs, probabilities, rounds, generator):
         gamma = policy.gamma()
         flips = generator.random(gamma) < probabilities
         accepted = int(np.argmin(flips)) if not flips.all() else gamma
-        policy.observe(gamma, min(accepted + 1, gamma), accepted)
+        policy.observe(gamma, min(accepted + 1, gamma), accepted, 0)
         tokens += accepted + 1
         cost += costs.round(gamma) / costs.round(0)
     return tokens, cost
@@ -92,7 +92,7 @@ def test_a_hopeless_draft_that_is_sure_of_itself_costs_at_most_3_percent(draft, 
     policy, cost = Confident(costs), 0.0
     for _ in range(128):
         drafted = sure_draft(policy, probability=1.0)
-        policy.observe(drafted, min(1, drafted), 0)
+        policy.observe(drafted, min(1, drafted), 0, 0)
         cost += costs.round(drafted)
     assert cost <= 1.03 * 128
 
@@ -129,7 +129,7 @@ def test_a_candidate_must_be_worth_its_position_in_the_verification():
     assert not alone.worth_candidate(0.0499, rows=2)
     promising = Confident(Costs(slow_draft.verify, draft=0.01))
     for _ in range(32):
-        promising.observe(4, 4, 4)
+        promising.observe(4, 4, 4, 0)
     gained = Costs(slow_draft.verify, draft=0.01).best(1.0)[1]
     assert not promising.worth_candidate(0.05 * 1.5, rows=5)
     assert promising.worth_candidate(0.05 * gained, rows=5)
@@ -308,8 +308,8 @@ def test_predicted_greedy_calls_are_those_of_the_loop(gamma):
 
 @pytest.mark.parametrize("gamma", [1, 3])
 def test_predicted_lookup_calls_are_those_of_the_loop(gamma):
-    text, rounds = text_and_rounds(PromptLookup(), gamma, 40)
-    trace = replay_trace(PromptLookup(), PROMPT, text, 10)
+    text, rounds = text_and_rounds(SuffixLookup(), gamma, 40)
+    trace = replay_trace(SuffixLookup(), PROMPT, text, 10)
     assert predicted_speedup([trace], FREE, gamma) == pytest.approx(
         tokens_a_call_behind_the_first(rounds)
     )

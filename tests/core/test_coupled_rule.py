@@ -38,7 +38,7 @@ from edgespec.core.verification import (
 )
 from edgespec.drafters.alternating import AlternatingDrafter
 from edgespec.drafters.model_drafter import ModelDrafter
-from edgespec.drafters.prompt_lookup import PromptLookup
+from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
 from tables import (
     BlockTable,
@@ -80,7 +80,7 @@ def candidates(q, target):
 
 
 def lookup(q, target):
-    return PromptLookup(longest=2, shortest=1)
+    return SuffixLookup()
 
 
 def alternating(q, target):

@@ -23,7 +23,7 @@ from edgespec.core.randomness import Seeded
 from edgespec.core.verification import VerificationResult, block_rule, residual, token_rule
 from edgespec.drafters.alternating import AlternatingDrafter
 from edgespec.drafters.model_drafter import ModelDrafter
-from edgespec.drafters.prompt_lookup import PromptLookup
+from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
 from tables import BranchingTable, ReadingTable, TableModel, as_distribution, fractions, varying
 
@@ -166,7 +166,7 @@ def test_text_has_the_targets_distribution_when_two_drafters_alternate(pair, rul
 
     def run(randomness):
         sources = [
-            (PromptLookup(longest=2, shortest=1), Adaptive(costs, guess=0.5, memory=0.5)),
+            (SuffixLookup(), Adaptive(costs, guess=0.5, memory=0.5)),
             (model_draft(q)(), Adaptive(costs, guess=0.5, memory=0.5)),
         ]
         mixed = AlternatingDrafter(sources)
@@ -435,7 +435,7 @@ def test_text_has_the_targets_distribution_when_the_draft_takes_its_arg_max(pair
 @pytest.mark.parametrize("pair", PAIRS)
 def test_text_has_the_targets_distribution_when_the_draft_is_prompt_lookup(pair, rule):
     p, _ = pair_distributions(pair)
-    lookup = lambda: PromptLookup(longest=2, shortest=1)  # noqa: E731
+    lookup = lambda: SuffixLookup()  # noqa: E731
     assert loop_distribution(
         p, lookup, RULES[rule], lambda: Fixed(3), length=4
     ) == target_distribution(p, 4)

@@ -48,7 +48,7 @@ def drive(
         accepted = 0
         while accepted < len(tokens) and generator.random() < probability:
             accepted += 1
-        mixed.observe(len(tokens), min(accepted + 1, len(tokens)), accepted)
+        mixed.observe(len(tokens), min(accepted + 1, len(tokens)), accepted, 0)
     return drafted
 
 
@@ -101,7 +101,7 @@ def test_two_hopeless_drafters_cost_at_most_3_percent(slope):
     for _ in range(200):
         proposal = mixed.propose([1], mixed.gamma(), Seeded(0))
         cost += costs.round(len(proposal.tokens))
-        mixed.observe(len(proposal.tokens), min(1, len(proposal.tokens)), 0)
+        mixed.observe(len(proposal.tokens), min(1, len(proposal.tokens)), 0, 0)
     assert cost <= 1.03 * 200
 
 

@@ -105,5 +105,7 @@ export interface Host {
 export interface VerdictStore {
   /** The result for a graph, by its digest, and a machine, by the digest of its record. */
   read(graph: string, machine: string): Promise<RowInvariance | null>;
+  /** A result that came with the pair, for the same record of a machine; the host still checks its logits. */
+  shipped(graph: string, machine: string): Promise<RowInvariance | null>;
   write(graph: string, verdict: RowInvariance): Promise<void>;
 }

@@ -6,8 +6,8 @@ import type { Rows } from "../src/core/model.js";
 import type { Host } from "../src/host.js";
 import type { RowInvariance } from "../src/pair/manifest.js";
 import { machineDigest } from "../src/verdict/machine.js";
-import { measureRowInvariance } from "../src/verdict/measure.js";
-import { isRowInvariance, rowInvarianceHere } from "../src/verdict/verdict.js";
+import { logitsDigest, measureRowInvariance } from "../src/verdict/measure.js";
+import { isRowInvariance, rowInvarianceHere, verdictEntries } from "../src/verdict/verdict.js";
 
 /** A model whose logits are a hash of the text; `fault` may change those of a row. */
 class HashModel {
@@ -93,6 +93,7 @@ function host(settings: Partial<Host> = {}): Host & { readonly kept: Map<string,
     hardware: "processor",
     writesOutputs: true,
     verdicts: {
+      shipped: async () => null,
       read: async (graph, machine) => kept.get(graph + machine) ?? null,
       write: async (graph, verdict) => void kept.set(graph + verdict.machine, verdict),
     },
@@ -114,6 +115,53 @@ test("it is measured once, for each graph", async () => {
   assert.equal(models.length, 2);
 });
 
+function shippingHost(shipped: RowInvariance): ReturnType<typeof host> {
+  const here = host();
+  return { ...here, verdicts: { ...here.verdicts, shipped: async () => shipped } };
+}
+
+test("a shipped result is confirmed by a few calls, and kept", async () => {
+  const shipped = await rowInvarianceHere(host(), "graph", () => new HashModel());
+  const here = shippingHost({ ...shipped, measured_on: "elsewhere" });
+  const model = new HashModel();
+  assert.equal((await rowInvarianceHere(here, "graph", () => model)).measured_on, "elsewhere");
+  assert.ok(model.calls < 25 && model.freed, `${model.calls} calls`);
+  assert.equal((await rowInvarianceHere(here, "graph", () => assert.fail("it is kept"))).measured_on, "elsewhere");
+});
+
+for (const [what, model] of [
+  ["other logits", () => new HashModel(() => 1)],
+  ["calls of one row that differ", () => new HashModel((rows) => (rows === 1 ? 0.5 : 0))],
+  ["calls of five rows that differ", () => new HashModel((rows, row) => (rows === 5 && row === 1 ? 1 : 0))],
+] as const) {
+  test(`${what}: a shipped result does not hold, and it is measured`, async () => {
+    const shipped = await rowInvarianceHere(host(), "graph", () => new HashModel());
+    const found = await rowInvarianceHere(shippingHost({ ...shipped, measured_on: "elsewhere" }), "graph", model);
+    const measured = await rowInvarianceHere(host(), "graph", model);
+    assert.deepEqual(found, measured);
+    assert.notEqual(found.logits, shipped.logits);
+  });
+}
+
+test("a shipped result without a digest of logits is not taken", async () => {
+  const shipped = await rowInvarianceHere(host(), "graph", () => new HashModel());
+  const here = shippingHost({ ...shipped, measured_on: "elsewhere", logits: "" });
+  assert.notEqual((await rowInvarianceHere(here, "graph", () => new HashModel())).measured_on, "elsewhere");
+});
+
+test("a small cache is measured where it can be, and has no digest", async () => {
+  assert.equal(await logitsDigest(new HashModel(undefined, 40)), null);
+  const found = await rowInvarianceHere(host(), "graph", () => new HashModel(undefined, 40));
+  assert.deepEqual([found.is_row_invariant, found.logits], [true, ""]);
+});
+
+test("a damaged file has no results, and a damaged entry is left out", async () => {
+  const entry = { graph: "graph", row_invariance: await rowInvarianceHere(host(), "graph", () => new HashModel()) };
+  assert.deepEqual(verdictEntries("<!doctype html>"), []);
+  assert.deepEqual(verdictEntries("{}"), []);
+  assert.deepEqual(verdictEntries(JSON.stringify([{ graph: 1 }, null, entry])), [entry]);
+});
+
 test("another runtime, provider, number of threads or processor is another machine", async () => {
   const changes = [{}, { runtime: "runtime 2" }, { provider: "webgpu" }, { threads: 2 }, { threads: 0, cores: 4 }, { threads: 0, cores: 8 }, { hardware: "other" }];
   const digests = await Promise.all(changes.map((change) => machineDigest(host(change))));
@@ -121,7 +169,7 @@ test("another runtime, provider, number of threads or processor is another machi
 });
 
 test("what is no measurement is not taken for one", () => {
-  for (const value of [null, {}, { is_row_invariant: true, min_rows: 3, max_rows: 17, machine: "" }, { is_row_invariant: true, min_rows: 1, max_rows: 18, machine: "" }]) {
+  for (const value of [null, {}, { is_row_invariant: true, min_rows: 3, max_rows: 17, machine: "", logits: "" }, { is_row_invariant: true, min_rows: 1, max_rows: 18, machine: "", logits: "" }]) {
     assert.equal(isRowInvariance(value), false);
   }
 });

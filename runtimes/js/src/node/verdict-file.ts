@@ -3,21 +3,14 @@
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { VerdictStore } from "../host.js";
-import type { RowInvariance } from "../pair/manifest.js";
-import { isRowInvariance } from "../verdict/verdict.js";
-
-const FILE = "row_invariance.json";
-
-interface Entry {
-  readonly graph: string;
-  readonly row_invariance: RowInvariance;
-}
+import { type RowInvariance, VERDICTS } from "../pair/manifest.js";
+import { type VerdictEntry, verdictEntries } from "../verdict/verdict.js";
 
 export class VerdictFile implements VerdictStore {
   readonly #path: string;
 
   constructor(folder: string) {
-    this.#path = join(folder, FILE);
+    this.#path = join(folder, VERDICTS);
   }
 
   async read(graph: string, machine: string): Promise<RowInvariance | null> {
@@ -25,10 +18,15 @@ export class VerdictFile implements VerdictStore {
     return found?.row_invariance ?? null;
   }
 
+  /** None: bits depend on the processor. */
+  async shipped(): Promise<null> {
+    return null;
+  }
+
   /** Where the folder cannot be written, it is measured again the next time. */
   async write(graph: string, verdict: RowInvariance): Promise<void> {
     const others = (await this.#entries()).filter((entry) => !isOf(entry, graph, verdict.machine));
-    const entries: Entry[] = [...others, { graph, row_invariance: verdict }];
+    const entries: VerdictEntry[] = [...others, { graph, row_invariance: verdict }];
     const half = `${this.#path}.${process.pid}`;
     try {
       await writeFile(half, `${JSON.stringify(entries, null, 1)}\n`);
@@ -39,21 +37,15 @@ export class VerdictFile implements VerdictStore {
   }
 
   /** A missing or damaged file counts as empty. */
-  async #entries(): Promise<Entry[]> {
+  async #entries(): Promise<VerdictEntry[]> {
     try {
-      const found: unknown = JSON.parse(await readFile(this.#path, "utf8"));
-      return Array.isArray(found) ? found.filter(isEntry) : [];
+      return verdictEntries(await readFile(this.#path, "utf8"));
     } catch {
       return [];
     }
   }
 }
 
-function isOf({ graph, row_invariance }: Entry, wanted: string, machine: string): boolean {
+function isOf({ graph, row_invariance }: VerdictEntry, wanted: string, machine: string): boolean {
   return graph === wanted && row_invariance.machine === machine;
-}
-
-function isEntry(value: unknown): value is Entry {
-  const { graph, row_invariance } = (value ?? {}) as Partial<Entry>;
-  return typeof graph === "string" && isRowInvariance(row_invariance);
 }

@@ -8,6 +8,7 @@ import { sha256Hex } from "./digest.js";
 export const FORMAT_VERSION = 2;
 export const MANIFEST = "edgespec.json";
 export const TOKENIZER = "tokenizer.json";
+export const VERDICTS = "row_invariance.json";
 /** Row invariance is measured for calls of up to this many positions: γ = 16 and the bonus token. */
 export const MAX_ROWS = 17;
 
@@ -32,6 +33,7 @@ export interface RowInvariance {
   readonly machine: string;
   readonly candidates: boolean;
   readonly kernels: string;
+  /** Digest of the logits of a few calls; empty where it was not made. */
   readonly logits: string;
 }
 

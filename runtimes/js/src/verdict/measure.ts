@@ -6,6 +6,7 @@
 import type { Model } from "../core/model.js";
 import { Seeded } from "../core/randomness.js";
 import { ModelError } from "../errors.js";
+import { sha256Hex } from "../pair/digest.js";
 import { MAX_ROWS } from "../pair/manifest.js";
 
 // Cached positions before a text. Kernels may change with the length of the cache, or treat the end of a
@@ -41,6 +42,10 @@ const SINGLE_ROWS: Walk = Array.from({ length: 8 }, () => call(1));
 const ROUNDS: Walk = [call(1, 16), call(2, 3), call(3, 9), call(4, 1), call(5, 7), call(2, 15)];
 // Every other number of rows, at the start and further on.
 const WALKS: readonly Walk[] = [...Array.from({ length: MAX_ROWS - 2 }, (_, index) => splitAt(index + 2)), ROUNDS];
+
+// The calls whose logits have a digest: all of a text at once, single rows, two halves, rounds.
+const CHECKED_START = STARTS[1]!;
+const CHECKED_WALKS: readonly Walk[] = [[call(MAX_ROWS)], SINGLE_ROWS, splitAt(5), ROUNDS];
 
 /** What was found, of calls of up to `MAX_ROWS` positions. */
 export interface Findings {
@@ -80,6 +85,23 @@ export async function measureRowInvariance(model: Model): Promise<Findings> {
   return { isRowInvariant, minRows: oneRowDifference === 0 ? 1 : 2, oneRowDifference };
 }
 
+/**
+ * SHA-256 of the logits of a few calls: the same only where the model computes the same bits.
+ *
+ * @returns null where the cache is too small for these calls.
+ */
+export async function logitsDigest(model: Model): Promise<string | null> {
+  if (model.capacity < CHECKED_START + POSITIONS_AFTER_START) return null;
+  const draws = new Draws(model.vocabulary);
+  await fill(model, CHECKED_START, draws);
+  const text = draws.tokens(MAX_ROWS);
+  const digests: string[] = [];
+  for (const walk of CHECKED_WALKS) {
+    for (const row of await scored(model, text, walk, draws)) digests.push(await sha256Hex(bytesOf(row)));
+  }
+  return sha256Hex(digests.join());
+}
+
 /** Fills the cache with random tokens, as a prompt; an encoder takes the prompt itself. */
 async function fill(model: Model, start: number, draws: Draws): Promise<void> {
   await model.prefill(draws.tokens(start + 1));
@@ -98,6 +120,10 @@ async function scored(model: Model, text: readonly number[], walk: Walk, draws: 
   }
   model.rewind(start);
   return logits;
+}
+
+function bytesOf(row: Float32Array): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(row.buffer as ArrayBuffer, row.byteOffset, row.byteLength);
 }
 
 function copied(rows: readonly Float32Array[]): Float32Array[] {

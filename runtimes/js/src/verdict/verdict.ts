@@ -1,10 +1,10 @@
-// Whether a target is row-invariant here: measured once, then read from the host's store.
+// Whether a target is row-invariant here: measured or confirmed once, then read from the host's store.
 
 import type { Model } from "../core/model.js";
 import type { Host } from "../host.js";
 import { MAX_ROWS, type RowInvariance } from "../pair/manifest.js";
 import { machineDigest, machineSentence } from "./machine.js";
-import { type Findings, measureRowInvariance } from "./measure.js";
+import { logitsDigest, measureRowInvariance } from "./measure.js";
 
 /** A model that is opened to be measured. */
 export interface MeasuredModel extends Model {
@@ -12,7 +12,8 @@ export interface MeasuredModel extends Model {
 }
 
 /**
- * The result for a graph on this host; measured now if there is none yet, which takes seconds.
+ * The result for a graph on this host: kept from an earlier visit; or shipped with the pair and confirmed
+ * by a few calls; or measured now, which takes seconds.
  *
  * @param graph digest of the decoder's file.
  * @param openModel opens the target to be measured; called only if it has to be.
@@ -21,8 +22,27 @@ export async function rowInvarianceHere(host: Host, graph: string, openModel: ()
   const machine = await machineDigest(host);
   const known = await host.verdicts.read(graph, machine);
   if (known !== null) return known;
-  const found = await findings(openModel());
-  const verdict = {
+  const model = openModel();
+  try {
+    const verdict = (await confirmed(host, graph, machine, model)) ?? (await measured(host, machine, model));
+    await host.verdicts.write(graph, verdict);
+    return verdict;
+  } finally {
+    model.freeCache();
+  }
+}
+
+// The record of a machine names all that decides bits, if the runtime is the one that it says. That is what
+// the calls check: a build of its own, or other instructions, would give other logits.
+async function confirmed(host: Host, graph: string, machine: string, model: Model): Promise<RowInvariance | null> {
+  const shipped = await host.verdicts.shipped(graph, machine);
+  if (shipped === null || shipped.logits === "") return null;
+  return (await logitsDigest(model)) === shipped.logits ? shipped : null;
+}
+
+async function measured(host: Host, machine: string, model: Model): Promise<RowInvariance> {
+  const found = await measureRowInvariance(model);
+  return {
     is_row_invariant: found.isRowInvariant,
     min_rows: found.minRows,
     max_rows: MAX_ROWS,
@@ -31,29 +51,41 @@ export async function rowInvarianceHere(host: Host, graph: string, openModel: ()
     machine,
     candidates: false,
     kernels: "",
-    logits: "",
+    logits: (await logitsDigest(model)) ?? "",
   };
-  await host.verdicts.write(graph, verdict);
-  return verdict;
-}
-
-async function findings(model: MeasuredModel): Promise<Findings> {
-  try {
-    return await measureRowInvariance(model);
-  } finally {
-    model.freeCache();
-  }
 }
 
 /** Whether a value read from a store is a measurement. */
 export function isRowInvariance(value: unknown): value is RowInvariance {
-  const { is_row_invariant, min_rows, max_rows, machine } = (value ?? {}) as Partial<RowInvariance>;
+  const { is_row_invariant, min_rows, max_rows, machine, logits } = (value ?? {}) as Partial<RowInvariance>;
   return (
     typeof is_row_invariant === "boolean" &&
     (min_rows === 1 || min_rows === 2) &&
     Number.isInteger(max_rows) &&
     max_rows! >= min_rows &&
     max_rows! <= MAX_ROWS &&
-    typeof machine === "string"
+    typeof machine === "string" &&
+    typeof logits === "string"
   );
+}
+
+/** A result in a pair's row_invariance.json; another graph has no result yet. */
+export interface VerdictEntry {
+  readonly graph: string;
+  readonly row_invariance: RowInvariance;
+}
+
+/** The results in the text of row_invariance.json; what is damaged counts as empty. */
+export function verdictEntries(text: string): VerdictEntry[] {
+  try {
+    const found: unknown = JSON.parse(text);
+    return Array.isArray(found) ? found.filter(isEntry) : [];
+  } catch {
+    return [];
+  }
+}
+
+function isEntry(value: unknown): value is VerdictEntry {
+  const { graph, row_invariance } = (value ?? {}) as Partial<VerdictEntry>;
+  return typeof graph === "string" && isRowInvariance(row_invariance);
 }

@@ -22,9 +22,8 @@ abstract class WebFolder implements Folder {
   abstract prepare(files: ReadonlyMap<string, FileRecord>, watch: Watch): Promise<void>;
 
   async openSession(graph: string, weights: readonly string[]): Promise<Session> {
-    const externalData = [];
-    for (const file of weights) externalData.push({ path: file.split("/").at(-1)!, data: await this.read(file) });
-    return this.#open(await this.read(graph), externalData);
+    const read = async (file: string) => ({ path: file.split("/").at(-1)!, data: await this.read(file) });
+    return this.#open(await this.read(graph), await Promise.all(weights.map(read)));
   }
 }
 

@@ -1,26 +1,30 @@
 // The host of a browser: onnxruntime-web, and Cache Storage for what was measured.
+//
+// WebAssembly computes the same bits on every processor: the instructions that may differ, relaxed SIMD,
+// are in none of the builds that onnxruntime-web publishes. So a pair can bring a result along.
 
 import type { Tensor } from "onnxruntime-common";
-import type { Host, TensorData, TensorType, VerdictStore } from "../host.js";
-import type { RowInvariance } from "../pair/manifest.js";
-import { isRowInvariance } from "../verdict/verdict.js";
+import { FileMissingError, OfflineError } from "../errors.js";
+import type { Folder, Host, TensorData, TensorType, VerdictStore } from "../host.js";
+import { type RowInvariance, VERDICTS } from "../pair/manifest.js";
+import { isRowInvariance, verdictEntries } from "../verdict/verdict.js";
 import type { KeptFiles } from "./kept-files.js";
 import type { Runtime } from "./runtime.js";
 
-export function webHost({ ort, provider, threads, hardware }: Runtime, kept: KeptFiles): Host {
+export function webHost({ ort, provider, threads, hardware }: Runtime, kept: KeptFiles, folder: Folder): Host {
   return {
-    runtime: `onnxruntime-web ${ort.env.versions.web}`,
+    runtime: runtimeName(ort),
     provider,
     threads,
     cores: 0,
     hardware,
     writesOutputs: false,
-    verdicts: keptVerdicts(kept),
+    verdicts: keptVerdicts(kept, folder),
     tensor: (type: TensorType, data: TensorData, dims: readonly number[]): Tensor => new ort.Tensor(type, data, dims),
   };
 }
 
-function keptVerdicts(kept: KeptFiles): VerdictStore {
+function keptVerdicts(kept: KeptFiles, folder: Folder): VerdictStore {
   const nameOf = (graph: string, machine: string): string => `row-invariance/${graph}/${machine}`;
   return {
     async read(graph, machine): Promise<RowInvariance | null> {
@@ -28,11 +32,31 @@ function keptVerdicts(kept: KeptFiles): VerdictStore {
       const verdict = content && parsed(new TextDecoder().decode(content));
       return isRowInvariance(verdict) && verdict.machine === machine ? verdict : null;
     },
+    async shipped(graph, machine): Promise<RowInvariance | null> {
+      const found = (await shippedEntries(folder)).find((entry) => entry.graph === graph && entry.row_invariance.machine === machine);
+      return found?.row_invariance ?? null;
+    },
     async write(graph, verdict): Promise<void> {
       const content = new TextEncoder().encode(JSON.stringify(verdict));
       await kept.put(nameOf(graph, verdict.machine), content, content.length);
     },
   };
+}
+
+/** None where the pair was exported without it, or there is no network. */
+async function shippedEntries(folder: Folder): Promise<ReturnType<typeof verdictEntries>> {
+  try {
+    return verdictEntries(new TextDecoder().decode(await folder.read(VERDICTS)));
+  } catch (error) {
+    if (error instanceof FileMissingError || error instanceof OfflineError) return [];
+    throw error;
+  }
+}
+
+/** With the instructions, where the page chose others than the default: they may have other bits. */
+function runtimeName({ env }: Runtime["ort"]): string {
+  const simd = env.wasm.simd ?? true;
+  return `onnxruntime-web ${env.versions.web}${simd === true ? "" : ` simd=${simd}`}`;
 }
 
 function parsed(text: string): unknown {

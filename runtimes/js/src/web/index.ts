@@ -33,7 +33,7 @@ export async function load(where: string | URL | ReadonlyMap<string, Blob>, opti
     typeof where === "string" || where instanceof URL
       ? new RemoteFolder(absolute(where), kept, runtime.open)
       : new LocalFolder(where, runtime.open);
-  return openPair(webHost(runtime, kept), folder, options);
+  return openPair(webHost(runtime, kept, folder), folder, options);
 }
 
 /** Whether every file of a pair is kept, so that it opens without a network. */

@@ -36,7 +36,7 @@ export interface Runtime {
 
 const MAX_THREADS = 4;
 
-let started: { readonly provider: Provider; readonly threads: number } | null = null;
+let started: { readonly provider: Provider; readonly threads: number; readonly warm: Promise<unknown> } | null = null;
 
 /** @throws NoSimdError, NoThreadsError, NoWebGpuError, UsageError. */
 export async function startRuntime(options: RuntimeOptions = {}): Promise<Runtime> {
@@ -54,17 +54,23 @@ export async function startRuntime(options: RuntimeOptions = {}): Promise<Runtim
   ort.env.wasm.numThreads = threads;
   ort.env.logLevel = "error";
   if (options.wasmPaths !== undefined) ort.env.wasm.wasmPaths = options.wasmPaths;
-  started = { provider, threads };
-  return { ort, provider, threads, hardware, open: openWith(ort, provider) };
+  started ??= { provider, threads, warm: warmUp(ort, provider) };
+  return { ort, provider, threads, hardware, open: openWith(ort, provider, started.warm) };
 }
 
-function openWith(ort: typeof Ort, provider: Provider): OpenGraph {
-  return (graph, weights) =>
-    ort.InferenceSession.create(graph, {
-      executionProviders: [provider],
-      externalData: weights,
-      logSeverityLevel: 3,
-    });
+// The runtime compiles its WebAssembly when the first session is opened. With one that does nothing, that
+// happens while files are read. If it fails, opening the pair's graphs fails for the same reason.
+function warmUp(ort: typeof Ort, provider: Provider): Promise<unknown> {
+  const session = ort.InferenceSession.create(NOTHING, { executionProviders: [provider] });
+  return session.then((opened) => opened.release()).catch(() => undefined);
+}
+
+/** @param warm is awaited: the WebGPU build opens one session at a time. */
+function openWith(ort: typeof Ort, provider: Provider, warm: Promise<unknown>): OpenGraph {
+  return async (graph, weights) => {
+    await warm;
+    return ort.InferenceSession.create(graph, { executionProviders: [provider], externalData: weights, logSeverityLevel: 3 });
+  };
 }
 
 function threadsFor(asked: number | undefined): number {
@@ -95,4 +101,11 @@ async function gpuName(): Promise<string> {
 // A module with two vector instructions, which an engine without them refuses.
 const SIMD = new Uint8Array([
   0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11,
+]);
+
+// A graph whose output y is its input x, one float32: onnx.helper made it (IR version 8, opset 17).
+const NOTHING = new Uint8Array([
+  8, 8, 58, 55, 10, 16, 10, 1, 120, 18, 1, 121, 34, 8, 73, 100, 101, 110, 116, 105, 116, 121, 18, 1, 110, 90, 15, 10,
+  1, 120, 18, 10, 10, 8, 8, 1, 18, 4, 10, 2, 8, 1, 98, 15, 10, 1, 121, 18, 10, 10, 8, 8, 1, 18, 4, 10,
+  2, 8, 1, 66, 4, 10, 0, 16, 17,
 ]);

@@ -56,6 +56,13 @@ describe("examples/web", { skip: missing }, () => {
     await status(/^Done/);
   }
 
+  async function until(holds: () => boolean): Promise<void> {
+    for (let waited = 0; !holds(); waited += 50) {
+      assert.ok(waited < FIRST);
+      await page.waitForTimeout(50);
+    }
+  }
+
   async function picture(name: string): Promise<void> {
     await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
   }
@@ -112,15 +119,27 @@ describe("examples/web", { skip: missing }, () => {
     await page.setViewportSize({ width: 1280, height: 720 });
   });
 
-  test("memory is flat over many texts", async () => {
+  test("memory is flat over 200 texts", async () => {
     const memory = (): Promise<number> =>
       page.evaluate(async () => (await (performance as unknown as { measureUserAgentSpecificMemory(): Promise<{ bytes: number }> }).measureUserAgentSpecificMemory()).bytes);
     const { prompt } = EXPECTED!["en-de"]!.cases[0]!;
     for (let text = 0; text < 5; text++) await translate(`${prompt} ${text}`);
     const early = await memory();
-    for (let text = 0; text < 40; text++) await translate(`${prompt} ${text}`);
+    for (let text = 0; text < 200; text++) await translate(`${prompt} ${text}`);
     const grown = (await memory()) - early;
     assert.ok(grown < 10e6, `${grown} bytes more`);
+  });
+
+  test("leaving in the middle of a text ends its worker", async () => {
+    const { prompt } = EXPECTED!["en-de"]!.cases[0]!;
+    await page.getByLabel("Text to translate").fill(`${prompt} `.repeat(20));
+    await page.getByRole("button", { name: "Translate" }).click();
+    await page.locator("#texts .answer").last().filter({ hasText: /\w/ }).waitFor();
+    assert.equal(page.workers().length, 1);
+    await page.goto("about:blank");
+    await until(() => page.workers().length === 0);
+    await page.goto(site.url);
+    await load("pairs/en-de");
   });
 
   test("an address without a pair is one sentence", async () => {

@@ -22,9 +22,10 @@ export interface Site {
 /**
  * Serves a page that runs a worker script of this folder.
  *
+ * @param ships whether pairs bring along what was measured of them.
  * @param task what the worker reads at /task.json; it posts its result to /result.
  */
-export async function openSite(worker: string, task: unknown, { isolated = true } = {}): Promise<Site> {
+export async function openSite(worker: string, task: unknown, { isolated = true, ships = true } = {}): Promise<Site> {
   const folder = mkdtempSync(join(tmpdir(), "edgespec-site-"));
   await bundle(worker, folder);
   writeFileSync(join(folder, "task.json"), JSON.stringify(task));
@@ -32,6 +33,10 @@ export async function openSite(worker: string, task: unknown, { isolated = true 
   let posted: (result: unknown) => void;
   const result = new Promise<unknown>((resolve) => (posted = resolve));
   const answer = (request: IncomingMessage, response: ServerResponse): boolean => {
+    if (!ships && request.url!.endsWith("/row_invariance.json")) {
+      response.writeHead(404).end();
+      return true;
+    }
     if (request.method !== "POST") return false;
     let body = "";
     request.on("data", (chunk) => (body += chunk)).on("end", () => {

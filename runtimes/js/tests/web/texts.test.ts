@@ -1,19 +1,22 @@
 // Claim: in a browser a pair gives the text of plain decoding, whatever drafts; where the target computes
-// in float32 that is Python's text, and every browser gives the same texts and the same verdict.
+// in float32 that is Python's text. Every browser gives the same texts, and measures, or confirms, what Node.js
+// measured on the same WebAssembly.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, test } from "node:test";
 import { CHROMIUM, FIREFOX, openChromium, openFirefox } from "./browsers.js";
-import { openSite } from "./site.js";
-import { EXPECTED, taskFor, type TextsTask } from "./texts.js";
+import { openSite, PAIRS } from "./site.js";
+import { EXPECTED, QUESTIONS, taskFor, type TextsTask } from "./texts.js";
 import type { FoundTexts } from "./texts-worker.js";
 
 const skip = EXPECTED === null ? "make test-web exports the pairs" : false;
 const skipChromium = skip || (CHROMIUM === null && "there is no chromium");
 const skipFirefox = skip || (FIREFOX === null && "there is no firefox");
 
-async function inChromium(task: TextsTask, { isolated = true, args = [] as readonly string[] } = {}): Promise<FoundTexts> {
-  const site = await openSite("texts-worker.ts", task, { isolated });
+async function inChromium(task: TextsTask, { isolated = true, ships = true, args = [] as readonly string[] } = {}): Promise<FoundTexts> {
+  const site = await openSite("texts-worker.ts", task, { isolated, ships });
   const browser = await openChromium(...args);
   try {
     const page = await browser.newPage();
@@ -25,8 +28,8 @@ async function inChromium(task: TextsTask, { isolated = true, args = [] as reado
   }
 }
 
-async function inFirefox(task: TextsTask): Promise<FoundTexts> {
-  const site = await openSite("texts-worker.ts", task);
+async function inFirefox(task: TextsTask, { ships = true } = {}): Promise<FoundTexts> {
+  const site = await openSite("texts-worker.ts", task, { ships });
   const close = openFirefox(site.url);
   try {
     return checked(await site.result);
@@ -48,12 +51,18 @@ function checkSpeculation({ rowInvariance, plain, drafted, accepted }: FoundText
   assert.ok(accepted > 0, "no drafted token was accepted");
 }
 
-const [enDe, chat] = skip ? [null, null] : [taskFor("en-de"), taskFor("smollm2", { count: 2 })];
+/** What Node.js measured of a pair, on the same WebAssembly. */
+function shippedWith(pair: string): unknown {
+  return JSON.parse(readFileSync(join(PAIRS, pair, "row_invariance.json"), "utf8"))[0].row_invariance;
+}
+
+const [enDe, chat] = skip ? [null, null] : [taskFor("en-de"), taskFor("smollm2", { count: QUESTIONS })];
 
 describe("Chromium", { skip: skipChromium }, () => {
-  test("en-de: Python's texts, with and without draft", async () => {
-    const found = await inChromium(enDe!);
+  test("en-de: Python's texts, with and without draft; what it measures is what was shipped", async () => {
+    const found = await inChromium(enDe!, { ships: false });
     checkSpeculation(found);
+    assert.deepEqual(found.rowInvariance, shippedWith("en-de"));
     assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases);
   });
 
@@ -73,25 +82,27 @@ describe("Chromium", { skip: skipChromium }, () => {
   });
 
   // SwiftShader takes a second a call, so row invariance is not measured.
-  test("WebGPU: Python's text, with and without draft", async () => {
+  test("WebGPU: Python's texts, with and without draft", async () => {
     const args = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"];
-    const found = await inChromium(taskFor("en-de", { count: 1, provider: "webgpu" }), { args });
-    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases.slice(0, 1));
+    const found = await inChromium(taskFor("en-de", { count: 3, provider: "webgpu" }), { args });
+    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases.slice(0, 3));
     assert.deepEqual(found.drafted, found.plain);
     assert.ok(found.accepted > 0, "no drafted token was accepted");
   });
 });
 
 describe("Firefox", { skip: skipFirefox }, () => {
-  test("en-de: Python's texts, with and without draft", async () => {
-    const found = await inFirefox(enDe!);
+  test("en-de: Python's texts, with and without draft; what it measures is what was shipped", async () => {
+    const found = await inFirefox(enDe!, { ships: false });
     checkSpeculation(found);
+    assert.deepEqual(found.rowInvariance, shippedWith("en-de"));
     assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases);
   });
 });
 
-test("both browsers have the same verdict and the same int8 texts", { skip: skipChromium || skipFirefox }, async () => {
+test("both browsers confirm the shipped result and have the same int8 texts", { skip: skipChromium || skipFirefox }, async () => {
   const [chromium, firefox] = [await inChromium(chat!), await inFirefox(chat!)];
   checkSpeculation(chromium);
+  assert.deepEqual(chromium.rowInvariance, shippedWith("smollm2"));
   assert.deepEqual(firefox, chromium);
 });

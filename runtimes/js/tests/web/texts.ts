@@ -36,6 +36,9 @@ const FILE = join(PAIRS, "expected.json");
 /** Null where `make test-web` has not exported the pairs. */
 export const EXPECTED: Readonly<Record<string, Expected>> | null = existsSync(FILE) ? JSON.parse(readFileSync(FILE, "utf8")) : null;
 
+/** Of each chat model's questions: all 50 take a browser minutes. */
+export const QUESTIONS = Number(process.env.EDGESPEC_WEB_QUESTIONS ?? 5);
+
 export function taskFor(pair: string, { count = Infinity, threads = 1, provider = "wasm" as Provider } = {}): TextsTask {
   const { chat, maxNewTokens, cases } = EXPECTED![pair]!;
   const allowInexact = provider === "webgpu";

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/dots/dots.h"
+#include "kernels/panel_sums.h"
 #include "kernels/panels.h"
 
 namespace edgespec {
@@ -37,11 +38,8 @@ template <typename Half>
 template <int count>
 void MultiplyPanel<Half>::Rows<count>::run(int64_t first_row, const Product& product,
                                            const int64_t& panel) {
-  F32x16 sums[count][kParts];
-#pragma GCC unroll 16
-  for (int r = 0; r < count; ++r) {
-    for (int part = 0; part < kParts; ++part) sums[r][part] = zeros();
-  }
+  PanelSums<count> sums;
+  clear<count>(sums);
   const std::byte* weights = product.packed + panel * product.panel_bytes;
   const float* inputs = product.x + first_row * product.stride;
   for (int64_t i = 0; i < product.in; ++i, weights += kInputBytes) {
@@ -58,13 +56,7 @@ void MultiplyPanel<Half>::Rows<count>::run(int64_t first_row, const Product& pro
       }
     }
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < count; ++r) {
-    for (int part = 0; part < kParts; ++part) {
-      const int64_t column = panel * kPanel + kLanes * part, left = product.out - column;
-      if (left > 0) store(product.y + (first_row + r) * product.out + column, left, sums[r][part]);
-    }
-  }
+  store_panel<count>(sums, first_row, panel, product.out, nullptr, product.y);
 }
 
 }  // namespace
@@ -92,14 +84,8 @@ void PackedHalf<Half>::multiply(const float* x, int64_t count, float* y,
   rows.resize(static_cast<size_t>(count * stride));
   for (int64_t r = 0; r < count; ++r) std::copy_n(x + r * in_, in_, rows.data() + r * stride);
   const Product product{packed_.get(), panel_bytes_, in_, out_, rows.data(), stride, y};
-  const Shares shares(rounded_up_quotient(out_, kPanel), panel_bytes_);
-  threads.each(shares.count(), [&](int64_t share) {
-    // One panel stays in the cache for all rows.
-    for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1);
-         ++panel) {
-      by_parts<kMaxRows, MultiplyPanel<Half>::template Rows>(count, product, panel);
-    }
-  });
+  each_panel<kMaxRows, MultiplyPanel<Half>::template Rows>(count, rounded_up_quotient(out_, kPanel),
+                                                           panel_bytes_, product, threads);
 }
 
 template class PackedHalf<Float16>;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/dots/dots.h"
+#include "kernels/panel_sums.h"
 #include "kernels/panels.h"
 
 namespace edgespec {
@@ -54,11 +55,8 @@ struct MultiplyPanel {
 
 template <int count>
 void MultiplyPanel<count>::run(int64_t first_row, const Product& product, const int64_t& panel) {
-  F32x16 sums[count][kParts];
-#pragma GCC unroll 16
-  for (int r = 0; r < count; ++r) {
-    for (int part = 0; part < kParts; ++part) sums[r][part] = zeros();
-  }
+  PanelSums<count> sums;
+  clear<count>(sums);
   const std::byte* group = product.packed + panel * product.groups * kGroupBytes;
   const int8_t* inputs = product.rows.row(first_row);
   const int64_t stride = product.rows.stride;
@@ -88,17 +86,7 @@ void MultiplyPanel<count>::run(int64_t first_row, const Product& product, const 
       }
     }
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < count; ++r) {
-    for (int part = 0; part < kParts; ++part) {
-      const int64_t column = panel * kPanel + kLanes * part, left = product.out - column;
-      if (left <= 0) continue;
-      F32x16 y = sums[r][part];
-      const int64_t index = (first_row + r) * product.out + column;
-      if (product.added) y = load(product.added + index, left) + y;
-      store(product.y + index, left, y);
-    }
-  }
+  store_panel<count>(sums, first_row, panel, product.out, product.added, product.y);
 }
 
 // Puts a group of one output into its place in a panel.
@@ -137,15 +125,8 @@ void PackedInt4::multiply(const GroupedRows& rows, const float* added, float* y,
                           const Threads& threads) const {
   if (rows.count == 0) return;
   const Product product{packed_.get(), groups_, out_, rows, added, y};
-  const int64_t panels = rounded_up_quotient(out_, kPanel);
-  const Shares shares(panels, groups_ * kGroupBytes);
-  threads.each(shares.count(), [&](int64_t share) {
-    // One panel stays in the cache for all rows.
-    for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1);
-         ++panel) {
-      by_parts<kMaxGroupedRows, MultiplyPanel>(rows.count, product, panel);
-    }
-  });
+  each_panel<kMaxGroupedRows, MultiplyPanel>(rows.count, rounded_up_quotient(out_, kPanel),
+                                             groups_ * kGroupBytes, product, threads);
 }
 
 }  // namespace edgespec

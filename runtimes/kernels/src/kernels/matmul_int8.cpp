@@ -85,14 +85,8 @@ void PackedInt8::multiply(const QuantizedRows& rows, const float* scale, const f
   }
   const Product product{packed_.get(),      panel_bytes_, out_,  rows, Int8Inputs(rows),
                         corrections.data(), scale,        added, y};
-  const Shares shares(rounded_up_quotient(out_, kPanel), panel_bytes_);
-  threads.each(shares.count(), [&](int64_t share) {
-    // One panel stays in the cache for all rows.
-    for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1);
-         ++panel) {
-      by_parts<kMaxRows, MultiplyPanel>(rows.count, product, panel);
-    }
-  });
+  each_panel<kMaxRows, MultiplyPanel>(rows.count, rounded_up_quotient(out_, kPanel), panel_bytes_,
+                                      product, threads);
 }
 
 }  // namespace edgespec

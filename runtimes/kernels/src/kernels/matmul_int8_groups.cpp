@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/dots/dots.h"
+#include "kernels/panel_sums.h"
 #include "kernels/panels.h"
 
 namespace edgespec {
@@ -34,11 +35,8 @@ struct MultiplyPanel {
 
 template <int count>
 void MultiplyPanel<count>::run(int64_t first_row, const Product& product, const int64_t& panel) {
-  F32x16 sums[count][kParts];
-#pragma GCC unroll 16
-  for (int r = 0; r < count; ++r) {
-    for (int part = 0; part < kParts; ++part) sums[r][part] = zeros();
-  }
+  PanelSums<count> sums;
+  clear<count>(sums);
   const int64_t groups = product.rows.groups, stride = product.inputs.stride;
   const std::byte* group = product.packed + panel * groups * kGroupBytes;
   const auto* inputs = product.inputs.row(first_row);
@@ -63,17 +61,7 @@ void MultiplyPanel<count>::run(int64_t first_row, const Product& product, const 
       }
     }
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < count; ++r) {
-    for (int part = 0; part < kParts; ++part) {
-      const int64_t column = panel * kPanel + kLanes * part, left = product.out - column;
-      if (left <= 0) continue;
-      F32x16 y = sums[r][part];
-      const int64_t index = (first_row + r) * product.out + column;
-      if (product.added) y = load(product.added + index, left) + y;
-      store(product.y + index, left, y);
-    }
-  }
+  store_panel<count>(sums, first_row, panel, product.out, product.added, product.y);
 }
 
 // What each row's sums of a group begin with, as packed weights are kWeightOffset too large.
@@ -114,14 +102,8 @@ void PackedInt8Groups::multiply(const GroupedRows& rows, const float* added, flo
   thread_local std::vector<int32_t> corrections;
   correct(rows, corrections);
   const Product product{packed_.get(), out_, rows, Int8Inputs(rows), corrections.data(), added, y};
-  const Shares shares(rounded_up_quotient(out_, kPanel), groups_ * kGroupBytes);
-  threads.each(shares.count(), [&](int64_t share) {
-    // One panel stays in the cache for all rows.
-    for (int64_t panel = shares.first_panel(share); panel < shares.first_panel(share + 1);
-         ++panel) {
-      by_parts<kMaxGroupedRows, MultiplyPanel>(rows.count, product, panel);
-    }
-  });
+  each_panel<kMaxGroupedRows, MultiplyPanel>(rows.count, rounded_up_quotient(out_, kPanel),
+                                             groups_ * kGroupBytes, product, threads);
 }
 
 }  // namespace edgespec

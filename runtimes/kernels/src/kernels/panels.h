@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "threads/parallel_for.h"
+
 namespace edgespec {
 
 constexpr int64_t kFewRows = 3;  // with up to 3 rows, computing is faster than reading weights
@@ -60,6 +62,20 @@ void by_parts(int64_t rows, const Arguments&... arguments) {
     const int64_t first = part * rows / parts, end = (part + 1) * rows / parts;
     kRunByCount[end - first - 1](first, arguments...);
   }
+}
+
+// Calls With<count>::run(first row, product, panel) for all rows and panels. One panel stays in the
+// cache for all rows.
+template <int most, template <int> typename With, typename Product>
+void each_panel(int64_t rows, int64_t panels, int64_t panel_bytes, const Product& product,
+                const Threads& threads) {
+  const Shares shares(panels, panel_bytes);
+  threads.each(shares.count(), [&](int64_t share) {
+    const int64_t end = shares.first_panel(share + 1);
+    for (int64_t panel = shares.first_panel(share); panel < end; ++panel) {
+      by_parts<most, With>(rows, product, panel);
+    }
+  });
 }
 
 }  // namespace edgespec

@@ -85,23 +85,11 @@ inline std::pair<int64_t, int64_t> checked_groups(const Tensor<const uint8_t>& w
   return {out, groups};
 }
 
-// The inputs of an opening or a closing product follow from its groups.
-inline void set_inputs_of_groups(Shapes& shapes, const Constant<Float16>& scale, int64_t in) {
-  const bool is_closing = scale.dims[1] == Dim::closing_groups;
-  shapes.set(is_closing ? Dim::inner : Dim::k, in, "32 * groups");
-}
-
-// Weights of 4 bits [n, groups, group_bytes], their scale and minimum [n, groups].
-class Int4Matrix {
+// Weights in groups as `Packed` has them; quantized rows are in groups, too.
+template <typename Packed>
+class GroupedMatrix {
  public:
   using Quantized = GroupedRows;
-
-  Int4Matrix(const Setup& setup, const Constant<uint8_t>& weights, const Constant<Float16>& scale,
-             const Constant<Float16>& minimum, Shapes& shapes)
-      : packed_(packed(setup.constant(weights, shapes), finite(setup, scale, shapes),
-                       finite(setup, minimum, shapes))) {
-    set_inputs_of_groups(shapes, scale, in());
-  }
 
   int64_t in() const { return packed_.in(); }
   int64_t out() const { return packed_.out(); }
@@ -110,6 +98,27 @@ class Int4Matrix {
                 const Threads& threads) const {
     packed_.multiply(rows, added, y, threads);
   }
+
+ protected:
+  // The inputs of an opening or a closing product follow from its groups, which `scale` has.
+  GroupedMatrix(Packed packed, const Constant<Float16>& scale, Shapes& shapes)
+      : packed_(std::move(packed)) {
+    const bool is_closing = scale.dims[1] == Dim::closing_groups;
+    shapes.set(is_closing ? Dim::inner : Dim::k, in(), "32 * groups");
+  }
+
+ private:
+  Packed packed_;
+};
+
+// Weights of 4 bits [n, groups, group_bytes], their scale and minimum [n, groups].
+class Int4Matrix : public GroupedMatrix<PackedInt4> {
+ public:
+  Int4Matrix(const Setup& setup, const Constant<uint8_t>& weights, const Constant<Float16>& scale,
+             const Constant<Float16>& minimum, Shapes& shapes)
+      : GroupedMatrix(packed(setup.constant(weights, shapes), finite(setup, scale, shapes),
+                             finite(setup, minimum, shapes)),
+                      scale, shapes) {}
 
  private:
   static PackedInt4 packed(const Tensor<const uint8_t>& weights, const Float16* scale,
@@ -117,36 +126,21 @@ class Int4Matrix {
     const auto [out, groups] = checked_groups(weights, kGroup / 2);
     return PackedInt4(weights.data, scale, minimum, groups, out);
   }
-
-  PackedInt4 packed_;
 };
 
 // Weights of 8 bits [n, groups, group], and their scale [n, groups].
-class Int8GroupMatrix {
+class Int8GroupMatrix : public GroupedMatrix<PackedInt8Groups> {
  public:
-  using Quantized = GroupedRows;
-
   Int8GroupMatrix(const Setup& setup, const Constant<uint8_t>& weights,
                   const Constant<Float16>& scale, Shapes& shapes)
-      : packed_(packed(setup.constant(weights, shapes), finite(setup, scale, shapes))) {
-    set_inputs_of_groups(shapes, scale, in());
-  }
-
-  int64_t in() const { return packed_.in(); }
-  int64_t out() const { return packed_.out(); }
-
-  void multiply(const GroupedRows& rows, const float* added, float* y,
-                const Threads& threads) const {
-    packed_.multiply(rows, added, y, threads);
-  }
+      : GroupedMatrix(packed(setup.constant(weights, shapes), finite(setup, scale, shapes)), scale,
+                      shapes) {}
 
  private:
   static PackedInt8Groups packed(const Tensor<const uint8_t>& weights, const Float16* scale) {
     const auto [out, groups] = checked_groups(weights, kGroup);
     return PackedInt8Groups(weights.data, scale, groups, out);
   }
-
-  PackedInt8Groups packed_;
 };
 
 // An operator's inputs whose weights are in groups; with minimums as well.
