@@ -105,7 +105,7 @@ def hidden_states(
         of_block = partial(_block_attention, known=known[0], seen=seen, size=draft.block - 1)
         y = llama.through_layer(layer, y, own_angles, of_block)
     first, later = (rms_norm(draft.model.norm, part) for part in (x, y))
-    return first, later.unflatten(1, (len(anchors), draft.block - 1))
+    return first, later.view(len(ids), len(anchors), draft.block - 1, -1)
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, *, known: list[KeysValues]) -> Tensor:
@@ -120,12 +120,18 @@ def _block_attention(
     """Attention of the rows of blocks, [rows, heads, a · size, head size]: to the known positions
     that are `seen` ([a · size, m]), and to the rows of their own block up to themselves."""
     scale = q.shape[-1] ** -0.5
-    k, v = (part.unflatten(2, (-1, size)) for part in llama.repeated(q, k, v))
+    k, v = (_by_block(part, size) for part in llama.repeated(q, k, v))
     scores = (q @ known[0].transpose(-1, -2) * scale).masked_fill(~seen, -torch.inf)
-    own = q.unflatten(2, (-1, size)) @ k.transpose(-1, -2) * scale
+    own = _by_block(q, size) @ k.transpose(-1, -2) * scale
     later = torch.ones(size, size, dtype=torch.bool, device=q.device).triu(1)
     own = own.masked_fill(later, -torch.inf).flatten(2, 3)
     weights = torch.cat([scores, own], -1).softmax(-1)
     count = scores.shape[-1]
-    of_block = weights[..., count:].unflatten(2, (-1, size)) @ v
-    return weights[..., :count] @ known[1] + of_block.flatten(2, 3)
+    of_block = _by_block(weights[..., count:], size) @ v
+    out: Tensor = weights[..., :count] @ known[1] + of_block.flatten(2, 3)
+    return out
+
+
+def _by_block(x: Tensor, size: int) -> Tensor:
+    """[rows, heads, a · size, n] to [rows, heads, a, size, n]."""
+    return x.reshape(*x.shape[:2], -1, size, x.shape[-1])
