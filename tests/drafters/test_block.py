@@ -14,8 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import edgespec
-from block_checkpoints import BLOCK, write_block
-from eagle_checkpoints import PROMPT, SIZE, write_target
+from eagle_checkpoints import PROMPT, SIZE, write_eagle, write_target
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -28,6 +27,7 @@ from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.eagle_module import feature_layers
 from edgespec_export.export_pair import export_pair
 
+BLOCK = 4
 TEXT = Text(PROMPT, (5, 9, 80, 3, 100, 17))
 
 
@@ -37,7 +37,7 @@ def case(request, tmp_path_factory):
     kind, layers = request.param
     folder = tmp_path_factory.mktemp("block")
     target = write_target(folder / "target", kind)
-    draft, _ = write_block(target, folder / "draft", layers=layers)
+    draft, _ = write_eagle(target, folder / "draft", layers=layers, block=BLOCK)
     export_pair(
         str(target),
         str(folder / "draft"),
@@ -169,7 +169,7 @@ def test_a_token_beyond_the_block_is_refused(case):
 )
 def test_an_impossible_config_is_one_line(tmp_path, changes, words):
     target = write_target(tmp_path / "target", "llama")
-    write_block(target, tmp_path / "draft")
+    write_eagle(target, tmp_path / "draft", block=BLOCK)
     file = Path(tmp_path / "draft" / "config.json")
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
     with pytest.raises(EdgespecError, match=words) as error:
