@@ -30,7 +30,7 @@ def write_eagle(
     tokens: int = SIZE,
     block: int | None = None,
 ) -> tuple[Eagle, DraftVocabulary]:
-    """An untrained EAGLE or block draft of `target`: writes its checkpoint, returns the torch module.
+    """An untrained EAGLE or block draft of `target`: writes a checkpoint, returns the torch module.
 
     Args:
         block: of a block draft, how many tokens one call drafts.
