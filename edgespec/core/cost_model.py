@@ -136,8 +136,7 @@ def estimated_costs(
     longest: int,
     weights_format: str = "fp32",
     min_rows: int = 1,
-    kernels: bool = False,
-    instruction_set: str = "",
+    kernels: str | None = None,
 ) -> Costs:
     """Costs for a device that was not measured; `edgespec tune` replaces them by measurements.
 
@@ -150,8 +149,8 @@ def estimated_costs(
         longest: the largest γ.
         weights_format: number format of the target's weights ("int8"), not its variant's name.
         min_rows: the fewest positions that the target is called with: what a plain step pays for.
-        kernels: whether kernels run the target (`edgespec.core.kernels`).
-        instruction_set: of these kernels.
+        kernels: instruction set of the kernels that run the target (`edgespec.core.kernels`); None
+            without kernels.
     """
     reading = float(max(target_bytes, SMALLEST))
     if kernels and reading <= NEAR:
@@ -160,7 +159,7 @@ def estimated_costs(
     slope, arithmetic = FURTHER.get(weights_format, FURTHER_ELSE), 0.0
     if kernels:
         slope = FURTHER_WITH_KERNELS.get(weights_format, FURTHER_ELSE) + ROW / step
-        known = ARITHMETIC | ARITHMETIC_WITH.get(instruction_set, {})
+        known = ARITHMETIC | ARITHMETIC_WITH.get(kernels, {})
         arithmetic = known.get(weights_format, 0.0)
     verify = [
         max(1 + slope * max(0, rows - min_rows), arithmetic * rows)

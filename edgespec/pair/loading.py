@@ -177,8 +177,7 @@ def _costs(
         longest=longest,
         weights_format=manifest.target.variants[setup.target_format].weights_format,
         min_rows=min_rows,
-        kernels=kernels is not None,
-        instruction_set=kernels.target if kernels else "",
+        kernels=kernels.target if kernels else None,
     )
     draft_bytes = manifest.bytes("draft", setup.draft_format) if setup.draft_format else 0
     costs = {

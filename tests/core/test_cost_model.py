@@ -200,7 +200,7 @@ def test_fixed_costs_matter_less_for_larger_targets():
 
 def test_with_kernels_one_more_int8_position_costs_less():
     kernels, without = (
-        estimated_costs(10**9, 10, 4, "int8", kernels=there) for there in (True, False)
+        estimated_costs(10**9, 10, 4, "int8", kernels=there) for there in ("avx512", None)
     )
     assert kernels.verify[1] < without.verify[1]
 
@@ -208,16 +208,17 @@ def test_with_kernels_one_more_int8_position_costs_less():
 def test_no_guess_lets_a_target_that_may_fit_the_cache_be_drafted_for():
     """Its plain step may take two fifths of the time, everything else as long as elsewhere."""
     small, large = (
-        estimated_costs(n, 4 * 10**6, 16, "int8", kernels=True) for n in (27_000_000, 33_000_000)
+        estimated_costs(n, 4 * 10**6, 16, "int8", kernels="avx512")
+        for n in (27_000_000, 33_000_000)
     )
     assert small.best(0.7)[0] == 0
     assert large.best(0.7)[0] > 0
-    without = estimated_costs(27 * 10**6, 4 * 10**6, 16, "int8", kernels=False)
+    without = estimated_costs(27 * 10**6, 4 * 10**6, 16, "int8")
     assert without.best(0.7)[0] > 0
 
 
 def test_many_positions_in_kernels_are_bound_by_arithmetic():
-    costs = estimated_costs(10**9, 0, 16, "fp16", kernels=True)
+    costs = estimated_costs(10**9, 0, 16, "fp16", kernels="avx512")
     assert costs.marginal_cost(2) < 0.05
     assert costs.marginal_cost(12) == pytest.approx(0.2)
     assert costs.verify == sorted(costs.verify)
@@ -226,8 +227,7 @@ def test_many_positions_in_kernels_are_bound_by_arithmetic():
 def test_products_that_take_an_instruction_set_longer_are_estimated_so():
     """AVX2 was measured: calls of 5, 6 and 9 rows take 1.27, 1.45 and 2.02 of a step."""
     wide, narrow = (
-        estimated_costs(130 * 10**6, 0, 16, "int8", kernels=True, instruction_set=name)
-        for name in ("avx512", "avx2")
+        estimated_costs(130 * 10**6, 0, 16, "int8", kernels=name) for name in ("avx512", "avx2")
     )
     assert [narrow.verify[rows - 1] for rows in (5, 6, 9)] == pytest.approx(
         [1.27, 1.45, 2.02], rel=0.1

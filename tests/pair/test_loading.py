@@ -32,9 +32,9 @@ def test_a_variant_with_another_cache_takes_the_curve_of_its_weights(folder, var
     pair = edgespec.load(folder, threads=1, target_format=variant, allow_inexact=True)
     sizes = (pair.manifest.bytes("target", variant), pair.manifest.bytes("draft", "fp32"))
     kernels = kernels_for(Device(1))
-    here = {"kernels": kernels is not None, "instruction_set": kernels.target if kernels else ""}
     int8, other = (
-        estimated_costs(*sizes, 16, format_, min_rows=2, **here) for format_ in ("int8", "fp32")
+        estimated_costs(*sizes, 16, format_, min_rows=2, kernels=kernels and kernels.target)
+        for format_ in ("int8", "fp32")
     )
     assert list(pair.costs["model"].verify) == list(int8.verify) != list(other.verify)
 
