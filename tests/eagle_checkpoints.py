@@ -1,4 +1,4 @@
-"""An untrained EAGLE head and a target for it, as checkpoints."""
+"""Untrained drafts that read their target, and a target for them, as checkpoints."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from edgespec_distill.data.draft_vocabulary import (
     frequent_vocabulary,
     full_vocabulary,
 )
+from edgespec_distill.models.block_module import BlockDraft
 from edgespec_distill.models.eagle_module import Eagle, feature_layers
 from edgespec_distill.models.untrained_draft import untrained_draft
 
@@ -22,9 +23,18 @@ PROMPT = (40, 41, 42, 50, 60, 61, 7)
 
 
 def write_eagle(
-    target: Path, folder: Path, *, layers: int = 1, tokens: int = SIZE
+    target: Path,
+    folder: Path,
+    *,
+    layers: int = 1,
+    tokens: int = SIZE,
+    block: int | None = None,
 ) -> tuple[Eagle, DraftVocabulary]:
-    """An untrained EAGLE draft of `target`: writes its checkpoint, returns the torch module."""
+    """An untrained EAGLE or block draft of `target`: writes a checkpoint, returns the torch module.
+
+    Args:
+        block: of a block draft, how many tokens one call drafts.
+    """
     model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
     embeddings = model.get_input_embeddings().weight.detach()
     vocabulary = full_vocabulary(SIZE)
@@ -34,11 +44,12 @@ def write_eagle(
         model, layers=layers, encoder_layers=1, width=None, vocabulary=vocabulary, seed=0
     )
     config = model.config
-    draft = Eagle(body, feature_layers(config.num_hidden_layers), config.hidden_size)
+    shape = body, feature_layers(config.num_hidden_layers), config.hidden_size
+    draft = Eagle(*shape) if block is None else BlockDraft(*shape, block)
     generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():  # norms and maps that do something
-        for _, weight in draft.named_parameters():
-            size = 0.2 if weight.ndim == 1 else 0.02
+    with torch.no_grad():  # norms, maps and tables that do something
+        for name, weight in draft.named_parameters():
+            size = 0.2 if weight.ndim == 1 or name.startswith(("ahead", "markov")) else 0.02
             weight += size * torch.randn(weight.shape, generator=generator)
     folder.mkdir()
     draft.save_pretrained(folder)

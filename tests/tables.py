@@ -106,6 +106,38 @@ class ReadingTable(TableModel):
         return np.array(rows, dtype=object)
 
 
+class BlockTable(TableModel):
+    """A block draft: what it says ahead of the target depends on the text up to the block, on how
+    far ahead it is, and on the token before."""
+
+    block = 3
+
+    def __init__(self, distribution: NextToken, target: TableModel) -> None:
+        super().__init__(distribution)
+        self._target = target
+        self._known = 0
+
+    @property
+    def valid_length(self) -> int:
+        return min(self._known, self.length)
+
+    @property
+    def confidence(self) -> float:
+        """High or low, by the text up to the block and how far ahead."""
+        return 0.9 if (sum(self._cache[: self._known]) + self.length) % 2 else 0.1
+
+    def score(self, tokens: Sequence[int]) -> np.ndarray:
+        if self.length + len(tokens) <= self._target.length + 1:
+            self._known = self.length + len(tokens)
+            return super().score(tokens)
+        (token,) = tokens
+        ahead = self.length + 1 - self._known
+        assert 0 < ahead < self.block
+        self._cache.append(token)
+        known = self._cache[: self._known]
+        return np.array([self.distribution((*known, token, ahead))], dtype=object)
+
+
 def as_distribution(row: np.ndarray) -> Distribution:
     return Distribution(np.arange(len(row)), row)
 

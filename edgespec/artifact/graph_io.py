@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
+    "AHEAD",
+    "BLOCK",
     "CACHE_FORMATS",
+    "CONFIDENCE",
     "DECODER",
     "ENCODER",
     "FEATURES",
@@ -27,6 +30,7 @@ __all__ = [
     "TOP_LOGITS",
     "TOP_PROBABILITIES",
     "TOP_TOKENS",
+    "TRANSITION",
     "Buffer",
     "cache_buffers",
     "cross_names",
@@ -36,10 +40,13 @@ __all__ = [
     "scale_name",
 ]
 
-# Graphs of a variant. A decoder-only model has no encoder; only an EAGLE head has feature fusion.
+# Graphs of a variant. A decoder-only model has no encoder; only an EAGLE head or a block draft has
+# feature fusion, and only a block draft has transitions (tokens to logits: what each adds to those
+# of the next token).
 ENCODER = "encoder"
 FEATURE_FUSION = "feature_fusion"
 DECODER = "decoder"
+TRANSITION = "transition"
 
 # Inputs and outputs. m: positions of a call; V: vocabulary size; k: 1 or TOP_K.
 TOKENS = "tokens"  # int64 [m]: token ids (encoder: the whole source)
@@ -60,6 +67,12 @@ TOP_K = 3
 FEATURES = "features"  # float32 [m, F]
 FUSED_STATES = "fused_states"  # float32 [m, width]: output of feature fusion, input of the head
 HIDDEN = "hidden"  # float32 [m, width]: the head's own estimate of the next fused state
+# A block draft. int64 [1], optional: how many of the last rows are ahead of the text. They repeat
+# the token and the state of the row before them. Default: 0.
+AHEAD = "ahead"
+BLOCK = "block"  # in the decoder's metadata: how many tokens one call drafts
+# float32 [m, 1]: probability that a row's token is accepted if those drafted before it are.
+CONFIDENCE = "confidence"
 
 
 # Row invariance is measured for calls of up to this many positions: γ = 16 and the bonus token.

@@ -46,7 +46,8 @@ VOCABULARY = "draft_vocabulary.json"
 # In the folder of the graphs that read it. Where files are limited in size, what does not fit it is
 # in "weights-2.data", "weights-3.data", …
 WEIGHTS = "weights.data"
-EAGLE = "eagle"  # the family of EAGLE heads
+BLOCK = "block"  # the family of block drafts
+READING = ("eagle", BLOCK)  # families of drafts that read their target's hidden states
 
 # The largest numbers of a model that are accepted: what a reader allocates grows with them.
 LIMITS = {
@@ -165,7 +166,7 @@ class Exported:
     """A target or a draft: what a runtime must know to run its graphs.
 
     Attributes:
-        family: "t5", "llama" or, of a draft only, "eagle".
+        family: "t5", "llama", … or, of a draft only, "eagle" or "block".
         source: where the weights come from, for people.
         vocab_size: width of a row of logits.
         layers: decoder layers, each with one pair of self-attention buffers.
@@ -178,7 +179,7 @@ class Exported:
         vocabulary: of a draft that has only some of its target's tokens: the file that maps them,
             relative to the manifest's folder.
         features: width of the hidden states that a target returns for each position, or that an
-            EAGLE head reads; 0 for others.
+            EAGLE head or a block draft reads; 0 for others.
     """
 
     family: str
@@ -202,7 +203,12 @@ class Exported:
     @property
     def is_eagle_head(self) -> bool:
         """A draft that reads its target's hidden states, so that it runs with its target only."""
-        return self.family == EAGLE
+        return self.family in READING
+
+    @property
+    def is_block_draft(self) -> bool:
+        """An EAGLE head that drafts several tokens with one call."""
+        return self.family == BLOCK
 
 
 @dataclass(frozen=True)

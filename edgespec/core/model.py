@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from edgespec.core.array_types import LogitRows, TopRows, TopTokenIds
 
 __all__ = [
+    "BlockModel",
     "Candidate",
     "CandidateModel",
     "Model",
@@ -70,6 +71,22 @@ class Model(Protocol):
     def rewind(self, length: int) -> None:
         """Drops all positions from `length` on. Costs nothing."""
         ...
+
+
+@runtime_checkable
+class BlockModel(Model, Protocol):
+    """A draft that computes what it needs for several tokens with one call.
+
+    Attributes:
+        block: how many tokens it can draft in a row.
+        confidence: the probability that the token after the next is accepted if the next one is.
+            It depends on neither, so a draft may end by it without changing the text.
+    """
+
+    @property
+    def block(self) -> int: ...
+    @property
+    def confidence(self) -> float: ...
 
 
 class Candidate(NamedTuple):

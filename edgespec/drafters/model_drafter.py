@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -11,13 +12,13 @@ from edgespec.artifact.graph_io import TOP_K
 from edgespec.core.array_types import Logits
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
 from edgespec.core.draft import Proposal
-from edgespec.core.model import Candidate, Model
+from edgespec.core.model import BlockModel, Candidate, Model
 from edgespec.core.randomness import Coupled, Randomness
 from edgespec.core.scoring import top_tokens_model_of
 from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.drafters.vocabulary_map import Vocabulary
 
-__all__ = ["ModelDrafter"]
+__all__ = ["Decision", "ModelDrafter"]
 
 # Says yes or no, given a probability and the number of positions in the verification.
 Decision = Callable[[float, int], bool]
@@ -56,6 +57,7 @@ class ModelDrafter:
         answers: Sequence[range] | None = None,
     ) -> None:
         self._model = model
+        self._longest = model.block if isinstance(model, BlockModel) else sys.maxsize
         self._needs_probability = should_continue is not None or worth_candidate is not None
         self._predict = _predictor(model, process, vocabulary, self._needs_probability)
         self._vocabulary = vocabulary
@@ -85,11 +87,12 @@ class ModelDrafter:
         self._rewind_to_common_prefix(text)
         unread = list(text[self._confirmed :])
         room = self._model.capacity - self._model.length - len(unread) + 1
+        most = min(gamma, room, self._longest)
         tokens: list[int] = []
         q: list[Distribution] = []
         candidates: list[Candidate] = []
         probability = 1.0  # that all of `tokens` are accepted, as the draft sees it
-        while len(tokens) < min(gamma, room):
+        while len(tokens) < most:
             prediction = self._predict(unread)
             self._cached += unread
             (token, chosen), *others = self._guesses(prediction, randomness, len(tokens))

@@ -14,10 +14,10 @@ from edgespec.core.controller import Adaptive, Confident, Controller, Fixed, con
 from edgespec.core.cost_model import Costs, CostSource
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
-from edgespec.core.model import Model, candidate_model_of
+from edgespec.core.model import BlockModel, Model, candidate_model_of
 from edgespec.drafters.alternating import AlternatingDrafter
 from edgespec.drafters.matcher import Store
-from edgespec.drafters.model_drafter import ModelDrafter
+from edgespec.drafters.model_drafter import Decision, ModelDrafter
 from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import UsageError, shortened
@@ -118,11 +118,19 @@ def _model(setup: DrafterSetup) -> tuple[ModelDrafter, Fixed | Adaptive]:
         setup.process,
         setup.vocabulary,
         setup.last_tokens,
-        should_continue=confident.should_continue if confident else None,
+        should_continue=_should_continue(setup.draft, confident) if confident else None,
         worth_candidate=confident.worth_candidate if confident and candidates else None,
         answers=setup.answers,
     )
     return drafter, gammas
+
+
+def _should_continue(draft: Model, confident: Confident) -> Decision:
+    """When to draft one more token. A block draft has computed it already and knows how probable
+    it is, so it costs no more than a candidate."""
+    if not isinstance(draft, BlockModel):
+        return confident.should_continue
+    return lambda probability, rows: confident.worth_candidate(probability * draft.confidence, rows)
 
 
 def _both(setup: DrafterSetup) -> tuple[Drafter, Controller]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from edgespec.core.cost_model import Costs
 from edgespec.core.distribution import Distribution, Processor
 from edgespec.core.draft import Drafter
-from edgespec.core.model import Model
+from edgespec.core.model import BlockModel, Model
 from edgespec.core.randomness import Seeded
 from edgespec.drafters.vocabulary_map import Vocabulary
 
@@ -63,6 +63,7 @@ def model_trace(
     distributions = [process(row) for row in rows]
     read = [draft.prefill(vocabulary.to_draft_ids(prompt)), *vocabulary.to_draft_ids(text[:-1])]
     begins = target.length - len(read), draft.length
+    longest = min(longest, draft.block) if isinstance(draft, BlockModel) else longest
 
     def probabilities(start: int, guesses: Iterable[npt.NDArray[np.float32]]) -> list[float]:
         qs = (vocabulary.distribution(process, guess) for guess in guesses)

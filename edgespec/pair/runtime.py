@@ -50,11 +50,13 @@ def open_model(
             max_rows=max_rows,
             candidates=candidates,
         )
+    from edgespec_runtimes.ort.ort_block import OrtBlock
     from edgespec_runtimes.ort.ort_eagle import OrtEagle
 
     if not isinstance(target, OrtModel):
         raise EdgespecError(f"{exported.source} reads its target's hidden states; open it with one")
-    return OrtEagle(
+    head = OrtBlock if exported.is_block_draft else OrtEagle
+    return head(
         folder, exported, variant, target, capacity=capacity, device=device, min_rows=min_rows
     )
 

@@ -41,6 +41,8 @@ def _shape(plan: Plan) -> str:
         shape += f", width {plan.width}"
     if plan.eagle:
         shape += ", reads its target's hidden states (EAGLE)"
+    if plan.block:
+        shape += f", drafts {plan.block} tokens with one call from its target's hidden states"
     if plan.vocabulary:
         shape += f", {plan.vocabulary} of its tokens"
     return shape
@@ -77,7 +79,7 @@ weights of {_origin(plan)}; they are under the target's licence. Pair it with it
 | training | {result.steps} steps, {result.minutes:.0f} minutes, \
 {LOSS_NAMES[plan.loss]}, seed {plan.seed} |
 
-| on {result.held_out} held-out prompts{", first token of a round" if plan.eagle else ""} \
+| on {result.held_out} held-out prompts{", first token of a round" if plan.reads_target else ""} \
 | before | after |
 |---|---|---|
 | greedy: same most probable token | {result.before.greedy:.3f} | {result.after.greedy:.3f} |

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
+from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.errors import UsageError
 from edgespec_export.families import Family
 from edgespec_export.families.llama import Llama
@@ -13,13 +14,25 @@ from edgespec_export.families.t5 import T5
 
 __all__ = ["LOSS_NAMES", "SHAPE", "Plan", "check_plan", "plan_for"]
 
-SHAPE = ("layers", "eagle", "encoder_layers", "width", "vocabulary")  # fields of the draft's shape
+SHAPE = (
+    "layers",
+    "eagle",
+    "block",
+    "encoder_layers",
+    "width",
+    "vocabulary",
+)  # fields of the draft's shape
 
-LOSS_NAMES = {"kl": "forward KL", "tv": "total variation"}
+LOSS_NAMES = {
+    "kl": "forward KL",
+    "tv": "total variation",
+    "mixed": ".9 total variation and .1 forward KL",
+}
 
 MINIMUM = {
     "steps": 1,
     "layers": 1,
+    "block": 2,
     "encoder_layers": 1,
     "outputs": 1,
     "max_new_tokens": 1,
@@ -37,6 +50,8 @@ class Plan:
     Attributes:
         layers: number of decoder layers.
         eagle: make an EAGLE head, which reads the target's hidden states; Llama-like targets only.
+        block: make a block draft, which reads them, too, and drafts this many tokens with one call;
+            Llama-like targets only.
         encoder_layers: number of encoder layers, if there is an encoder; None: as many as `layers`.
         width: of the hidden states; None: the target's width, with the target's layers to start.
         vocabulary: number of the target's tokens that the draft has; None: all.
@@ -56,6 +71,7 @@ class Plan:
 
     layers: int
     eagle: bool = False
+    block: int | None = None
     encoder_layers: int | None = None
     width: int | None = None
     vocabulary: int | None = None
@@ -71,6 +87,11 @@ class Plan:
     seed: int = 0
     start: str | None = None
 
+    @property
+    def reads_target(self) -> bool:
+        """Whether the draft reads its target's hidden states."""
+        return self.eagle or self.block is not None
+
 
 def check_plan(plan: Plan) -> None:
     """Checks what does not depend on the target.
@@ -80,14 +101,18 @@ def check_plan(plan: Plan) -> None:
     """
     if plan.loss not in LOSS_NAMES:
         raise UsageError(f"loss is {plan.loss!r}; give one of: {', '.join(LOSS_NAMES)}")
-    if plan.eagle and plan.on_policy:
-        raise UsageError("an EAGLE draft (eagle) is not trained on_policy; leave one of them out")
+    if plan.eagle and plan.block is not None:
+        raise UsageError("a draft is eagle or has a block; leave one of them out")
+    if plan.reads_target and plan.on_policy:
+        raise UsageError(f"{_kind(plan)} is not trained on_policy; leave one of them out")
     if (plan.minutes is None) == (plan.steps is None):
         raise UsageError("give --minutes or --steps, one of them: how long to train")
     for name in ("minutes", "rate"):
         number = getattr(plan, name)
         if number is not None and not 0 < number < math.inf:  # false for NaN
             raise UsageError(f"{name} is {number}; give a number above 0")
+    if plan.block is not None and plan.block > MAX_ROWS:
+        raise UsageError(f"block is {plan.block}; give at most {MAX_ROWS}")
     for name, minimum in MINIMUM.items():
         count = getattr(plan, name)
         if count is not None and count < minimum:
@@ -105,12 +130,18 @@ def plan_for(plan: Plan, family: Family) -> Plan:
             f"{family.label}: is of family {family.family!r}; distill supports targets of the "
             "families 'llama' and 't5'"
         )
-    if plan.eagle and not isinstance(family, Llama):
-        raise UsageError("an EAGLE draft (eagle) needs a Llama-like target; leave eagle out")
+    if plan.reads_target and not isinstance(family, Llama):
+        option = "eagle" if plan.eagle else "block"
+        raise UsageError(f"{_kind(plan)} needs a Llama-like target; leave {option} out")
     if plan.layers > family.layers:
         raise UsageError(f"layers is {plan.layers}; the target has {family.layers}: give fewer")
     _check_width(plan.width, family.width)
     return dataclasses.replace(plan, encoder_layers=_encoder_layers(plan, family))
+
+
+def _kind(plan: Plan) -> str:
+    """A draft that reads its target's hidden states, with the option that asks for it."""
+    return "an EAGLE draft (eagle)" if plan.eagle else "a block draft (block)"
 
 
 def _encoder_layers(plan: Plan, family: Llama | T5) -> int | None:

@@ -40,7 +40,15 @@ from edgespec.drafters.alternating import AlternatingDrafter
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
-from tables import BranchingTable, ReadingTable, TableModel, as_distribution, fractions, varying
+from tables import (
+    BlockTable,
+    BranchingTable,
+    ReadingTable,
+    TableModel,
+    as_distribution,
+    fractions,
+    varying,
+)
 
 LENGTH = 3
 COSTS = Costs(verify=[1, 1.1, 1.2, 1.3], draft=0.2)
@@ -63,6 +71,10 @@ def eagle(q, target):
     return ModelDrafter(ReadingTable(q, target), as_distribution, SharedTokens(3))
 
 
+def block(q, target):
+    return ModelDrafter(BlockTable(q, target), as_distribution, SharedTokens(3))
+
+
 def candidates(q, target):
     return WithCandidates(TableModel(q), as_distribution, SharedTokens(3))
 
@@ -80,6 +92,7 @@ DRAFTERS = {
     "its arg-max": partial(model, process=arg_max),
     "stops where unsure": partial(model, should_continue=lambda chance, rows: chance > 0.4),
     "eagle": eagle,
+    "block": block,
     "candidates": candidates,
     "lookup": lookup,
     "alternating": alternating,

@@ -35,8 +35,13 @@ def test_a_distilled_draft_agrees_more_and_makes_an_exact_pair(
     assert record["result"]["after"] == dataclasses.asdict(found.after)
 
 
-def test_a_distilled_eagle_agrees_more_and_makes_an_exact_pair(llama_folder, prompts, tmp_path):
-    plan = dataclasses.replace(PLAN, eagle=True, width=None, vocabulary=200, steps=60)
+@pytest.mark.parametrize(
+    ("shape", "loss"), [({"eagle": True}, "kl"), ({"block": 4}, "mixed")], ids=["eagle", "block"]
+)
+def test_a_distilled_draft_that_reads_its_target_agrees_more_and_makes_an_exact_pair(
+    shape, loss, llama_folder, prompts, tmp_path
+):
+    plan = dataclasses.replace(PLAN, width=None, vocabulary=200, steps=60, loss=loss, **shape)
     found = distill(str(llama_folder), prompts, tmp_path / "draft", plan)
     assert found.after.sampled > found.before.sampled + 0.03
     assert "hidden states" in (tmp_path / "draft" / "README.md").read_text()

@@ -20,7 +20,7 @@ from edgespec_distill.plan import LOSS_NAMES, plan_for
 from edgespec_distill.training.loss import LOSSES
 
 
-@pytest.mark.parametrize("kind", [{"vocabulary": 90}, {"eagle": True}])
+@pytest.mark.parametrize("kind", [{"vocabulary": 90}, {"eagle": True}, {"block": 3}])
 def test_a_draft_that_needs_its_target_cannot_be_a_target(kind, llama_folder, prompts, tmp_path):
     draft = tmp_path / "draft"
     distill(str(llama_folder), prompts, draft, dataclasses.replace(PLAN, steps=1, **kind))
@@ -51,6 +51,10 @@ def test_the_help_says_that_one_of_minutes_and_steps_is_required():
         ({"loss": "mse"}, "loss is 'mse'; give one of: kl, tv"),
         ({"chat": True}, "has no chat format"),
         ({"eagle": True, "on_policy": True}, "is not trained on_policy"),
+        ({"block": 3, "on_policy": True}, r"\(block\) is not trained on_policy"),
+        ({"block": 3, "eagle": True}, "is eagle or has a block; leave one of them out"),
+        ({"block": 1}, "block is 1; give 2 or more"),
+        ({"block": 18}, "block is 18; give at most 17"),
     ],
 )
 def test_an_impossible_plan_is_one_line_before_the_target_is_loaded(
@@ -79,9 +83,11 @@ def test_a_draft_has_no_more_encoder_layers_than_its_target(
         distill(str(target), prompts, tmp_path / "d", dataclasses.replace(PLAN, **changes))
 
 
-def test_a_t5_cannot_have_an_eagle_draft(t5_folder, prompts, tmp_path):
-    with pytest.raises(UsageError, match="needs a Llama-like target; leave eagle out"):
-        distill(str(t5_folder), prompts, tmp_path / "d", dataclasses.replace(PLAN, eagle=True))
+@pytest.mark.parametrize(("option", "value"), [("eagle", True), ("block", 3)])
+def test_a_t5_cannot_have_a_draft_that_reads_it(option, value, t5_folder, prompts, tmp_path):
+    plan = dataclasses.replace(PLAN, **{option: value})
+    with pytest.raises(UsageError, match=f"needs a Llama-like target; leave {option} out"):
+        distill(str(t5_folder), prompts, tmp_path / "d", plan)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["distill"]
 
 # The parameters of `Plan` that are the shape of a draft.
-SHAPE = ("layers", "eagle", "encoder_layers", "width", "vocabulary")
+SHAPE = ("layers", "eagle", "block", "encoder_layers", "width", "vocabulary")
 LEAST_1 = click.IntRange(min=1)
 OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is worth a note
 
@@ -45,6 +45,11 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
     help="A draft that reads its target's hidden states; one layer is enough. Llama-like targets.",
 )
 @click.option(
+    "--block",
+    type=click.IntRange(min=2),
+    help="A draft that reads them too and drafts this many tokens with one call.",
+)
+@click.option(
     "--start",
     help="Train a finished draft further, in its shape, on new prompts (your own).",
 )
@@ -63,7 +68,9 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
     help="How long, with what the target writes; this or --steps is required.",
 )
 @click.option("--steps", type=LEAST_1, help="How many steps instead: the result can be repeated.")
-@click.option("--loss", default="kl", show_default=True, help="kl (forward) or tv.")
+@click.option(
+    "--loss", default="kl", show_default=True, help="kl (forward), tv or mixed (of both)."
+)
 @click.option("--on-policy", is_flag=True, help="Train on what the draft itself writes.")
 @click.option(
     "--outputs", type=LEAST_1, default=2, show_default=True, help="Texts for each prompt."

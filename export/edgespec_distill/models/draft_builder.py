@@ -9,6 +9,8 @@ from typing import Any
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
 from edgespec_distill.data.examples import Text
 from edgespec_distill.data.features import Features
+from edgespec_distill.models.block_module import BlockDraft
+from edgespec_distill.models.block_student import BlockStudent
 from edgespec_distill.models.eagle_module import Eagle
 from edgespec_distill.models.eagle_student import EagleStudent
 from edgespec_distill.models.start_weights import copy_weights, vocabulary_of
@@ -65,13 +67,15 @@ class DraftBuilder:
         )
         if self._features is None:
             return model
-        return Eagle(model, self._features.layers, target.config.hidden_size)
+        shape = model, self._features.layers, target.config.hidden_size
+        return Eagle(*shape) if plan.block is None else BlockDraft(*shape, plan.block)
 
     def _draft(self, model: Any, vocabulary: DraftVocabulary) -> ScoringModel:
         model = on_device_of(self._target.model, model)
         if self._features is None:
             return self._target.draft(model, vocabulary)
-        return EagleStudent(model, vocabulary, self._features)
+        student = EagleStudent if self._plan.block is None else BlockStudent
+        return student(model, vocabulary, self._features)
 
 
 def on_device_of(target: Any, draft: Any) -> Any:

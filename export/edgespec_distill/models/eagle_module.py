@@ -22,7 +22,15 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from edgespec_distill.models import llama_forward as llama
 from edgespec_distill.models.rms_norm import RmsNorm, rms_norm
 
-__all__ = ["Eagle", "embedded", "feature_layers", "fused", "hidden_states"]
+__all__ = [
+    "Eagle",
+    "KeysValues",
+    "embedded",
+    "feature_layers",
+    "first_rows",
+    "fused",
+    "hidden_states",
+]
 
 KeysValues = tuple[Tensor, Tensor]  # [rows, heads, m, head size] each
 
@@ -35,6 +43,8 @@ class Eagle(nn.Module):
         reads: the target's layers whose outputs it reads, counted from 1.
         target_width: the width of these outputs.
     """
+
+    model_type = "eagle"
 
     def __init__(self, body: Any, reads: Sequence[int], target_width: int) -> None:
         super().__init__()
@@ -57,16 +67,19 @@ class Eagle(nn.Module):
         device: torch.device = self.lm_head.weight.device
         return device
 
-    def save_pretrained(self, folder: Path) -> None:
-        """Writes a checkpoint that the exporter reads."""
-        config = {
-            **self.config.to_diff_dict(),
-            "architectures": ["Eagle"],
-            "model_type": "eagle",
+    def own_config(self) -> dict[str, Any]:
+        """What its config says besides what its body's says."""
+        return {
+            "architectures": [type(self).__name__],
+            "model_type": self.model_type,
             "layers_of": self.config.model_type,
             "target_layers": self.reads,
             "target_hidden_size": self.target_width,
         }
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Writes a checkpoint that the exporter reads."""
+        config = {**self.config.to_diff_dict(), **self.own_config()}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         save_file(
             {name: weight.detach().cpu().contiguous() for name, weight in self.named_parameters()},
@@ -117,8 +130,7 @@ def hidden_states(draft: Eagle, ids: Tensor, features: Tensor) -> Iterator[Tenso
         features: [rows, m, F] the target's, at these positions.
     """
     join = draft.join
-    token = join.token(rms_norm(join.token_norm, embedded(draft, ids)))
-    state = _shifted(fused(draft, features), 1)
+    token, state = _token_part(draft, ids), _shifted(fused(draft, features), 1)
     positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
     angles = llama.rotary_angles(draft.model, token, positions)
     earlier: list[list[KeysValues]] = [[] for _ in draft.model.layers]
@@ -128,6 +140,19 @@ def hidden_states(draft: Eagle, ids: Tensor, features: Tensor) -> Iterator[Tenso
             x = llama.through_layer(layer, x, angles, partial(_attention, earlier=parts))
         yield rms_norm(draft.model.norm, x)
         state = _shifted(x, 1)
+
+
+def first_rows(draft: Eagle, ids: Tensor, features: Tensor) -> Tensor:
+    """What enters the layers at each token, from the target's features before it; arguments as
+    `hidden_states`."""
+    state = rms_norm(draft.join.state_norm, _shifted(fused(draft, features), 1))
+    return _token_part(draft, ids) + cast("Tensor", draft.join.state(state))
+
+
+def _token_part(draft: Eagle, ids: Tensor) -> Tensor:
+    """What tokens add to what enters the layers: [rows, m, width]."""
+    part: Tensor = draft.join.token(rms_norm(draft.join.token_norm, embedded(draft, ids)))
+    return part
 
 
 def embedded(draft: Eagle, ids: Tensor) -> Tensor:

@@ -43,10 +43,15 @@ class EagleStudent(ScoringModel):
         eagle_start.initialise(self.model, zip(ids, features, strict=True))
 
     def hidden_states(self, texts: Sequence[Text]) -> Iterator[Tensor]:
+        ids, features = self._padded_inputs(texts)
+        predictions = eagle_module.hidden_states(self.model, ids, features)
+        for skipped, hidden in enumerate(predictions):
+            yield hidden[predicting_positions(texts, ids, skipped)]
+
+    def _padded_inputs(self, texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
+        """The draft's token ids of texts, [rows, m], and the target's features, [rows, m, F]."""
         ids, real = self._inputs(input_rows(texts))
         stored = torch.cat([self._features[text] for text in texts]).to(ids.device)
         features = torch.zeros(*ids.shape, stored.shape[1], dtype=stored.dtype, device=ids.device)
         features[real] = stored
-        predictions = eagle_module.hidden_states(self.model, ids, features)
-        for skipped, hidden in enumerate(predictions):
-            yield hidden[predicting_positions(texts, ids, skipped)]
+        return ids, features

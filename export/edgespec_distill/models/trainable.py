@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
-from edgespec_distill.data.examples import Text, padded
+from edgespec_distill.data.examples import Example, Text, padded
+from edgespec_distill.training.wide_head import Loss, head_loss
 
 __all__ = ["DecodeState", "GeneratingModel", "Rows", "ScoringModel"]
 
 Rows = Sequence[Sequence[int]]
+EAGLE_STEPS = 3  # predictions at most that an EAGLE draft makes in a row, each from the last
 
 
 class DecodeState(Protocol):
@@ -62,11 +66,34 @@ class ScoringModel(ABC):
         """[tokens of all outputs, own vocabulary], of the first predictions."""
         return functional.linear(next(self.hidden_states(texts)), self.head)
 
+    def losses(self, batch: Sequence[Example], loss: Loss, rng: random.Random) -> list[Tensor]:
+        """What a training step minimises the sum of; the first is of first predictions.
+
+        Args:
+            batch: with distributions in the draft's own token ids.
+        """
+        found = []
+        count = rng.randint(1, EAGLE_STEPS)  # the first prediction matters most
+        for skipped, hidden in zip(range(count), self.hidden_states(batch), strict=False):
+            if not len(hidden):  # no output has this many tokens
+                break
+            p_logs, tokens = self._targets(batch, skipped)
+            found.append(head_loss(loss, p_logs, tokens, hidden, self.head))
+        return found
+
     @property
     def head(self) -> Tensor:
         """[own vocabulary, width]."""
         weight: Tensor = self.model.lm_head.weight
         return weight
+
+    def _targets(self, batch: Sequence[Example], skipped: int) -> tuple[Tensor, Tensor]:
+        """The target's log-probabilities and tokens, [tokens of all outputs, k], without the first
+        `skipped` of each output."""
+        device = self.model.device
+        p_logs = torch.cat([example.log_probs[skipped:] for example in batch])
+        tokens = torch.cat([example.tokens[skipped:] for example in batch])
+        return p_logs.to(device).float(), tokens.to(device).long()
 
     def _inputs(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """Rows of the target's tokens as the model's own token ids, padded; and their mask."""

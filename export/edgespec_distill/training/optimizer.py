@@ -17,7 +17,7 @@ class MasterWeights:
 
     A bf16 parameter has eight significant bits, so rounding would lose a step of a thousandth of
     its size. Muon (orthogonalised momentum) optimises the matrices inside the layers. AdamW
-    optimises embeddings, the head, norms and position biases. Position biases are added to scores,
+    optimises embeddings, heads, norms and position biases. Position biases are added to scores,
     where useful values differ by whole numbers, so their rate is ten times higher.
     """
 
@@ -79,5 +79,5 @@ class MasterWeights:
 
 def _is_matrix(name: str, weight: Tensor) -> bool:
     """Whether Muon optimises this weight: a linear map, not a lookup table or the head."""
-    tables = ("shared", "embed", "lm_head", _BIAS)
+    tables = ("shared", "embed", "lm_head", "markov", "ahead", "confidence", _BIAS)
     return weight.ndim == 2 and not any(table in name for table in tables)

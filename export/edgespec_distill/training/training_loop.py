@@ -17,14 +17,13 @@ from edgespec_distill.models.trainable import ScoringModel
 from edgespec_distill.result import Acceptance
 from edgespec_distill.training.budget import Budget
 from edgespec_distill.training.optimizer import MasterWeights
-from edgespec_distill.training.wide_head import Loss, head_loss
+from edgespec_distill.training.wide_head import Loss
 
 __all__ = ["Training", "TrainingProgress"]
 
 SAVE_EVERY = 60.0  # seconds
 EVALUATE_AFTER = 20.0  # seconds
 REPORT_EVERY = 2.0  # seconds
-EAGLE_STEPS = 3  # predictions at most that an EAGLE draft makes in a row, each from the last
 
 
 @dataclass(frozen=True)
@@ -121,15 +120,7 @@ class Training:
                 yield batch
 
     def _step(self, batch: list[Example]) -> None:
-        device = self._draft.model.device
-        losses = []
-        count = self._rng.randint(1, EAGLE_STEPS)  # the first prediction matters most
-        for skipped, hidden in zip(range(count), self._draft.hidden_states(batch), strict=False):
-            if not len(hidden):  # no output has this many tokens
-                break
-            p_logs = torch.cat([e.log_probs[skipped:] for e in batch]).to(device).float()
-            tokens = torch.cat([e.tokens[skipped:] for e in batch]).to(device).long()
-            losses.append(head_loss(self._loss, p_logs, tokens, hidden, self._draft.head))
+        losses = self._draft.losses(batch, self._loss, self._rng)
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.budget.rate(self._rate))
         self.budget.steps += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgespec.errors import EdgespecError, shortened
+from edgespec_export.families.block import BlockDraft
 from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.family import Family
@@ -19,7 +20,7 @@ from edgespec_export.families.t5 import T5
 
 __all__ = ["FAMILIES", "DecoderOnly", "Family", "family_of", "transformers_class"]
 
-FAMILIES: tuple[type[Family], ...] = (T5, Llama, Gemma3, Phi3, Gpt2, Eagle)
+FAMILIES: tuple[type[Family], ...] = (T5, Llama, Gemma3, Phi3, Gpt2, Eagle, BlockDraft)
 
 
 def family_of(config: dict[str, Any], label: str) -> Family:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
+import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.components.attention import Attention
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.number_format import NumberFormat
-from edgespec_export.components.positions import decoder_positions
+from edgespec_export.components.positions import Positions, decoder_positions
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.model_config import Config
@@ -92,14 +93,30 @@ class Eagle(Llama):
     def _decoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         tokens, positions = decoder_positions(g, candidates=attention.supports_candidates)
         states = g.input(graph_io.FUSED_STATES, np.float32, ["m", self.width])
+        x = self.entering(g, tokens, states, positions, number_format)
+        x = self.through_layers(g, x, positions, number_format, attention)[-1]
+        self.emit_logits(g, x, number_format)
+        self.leaving(g, x, number_format)
+
+    def entering(
+        self,
+        g: Graph,
+        tokens: ir.Value,
+        states: ir.Value,
+        positions: Positions,
+        number_format: NumberFormat,
+    ) -> ir.Value:
+        """What enters the layers, [m, width]: tokens [m] joined with states [m, width]."""
         joined = []
         for part, x in ((TOKEN, number_format.table(g, tokens, self.table)), (STATE, states)):
             ((y,),) = number_format.normed_linears(
                 g, x, self._norm(f"{part}_norm"), [Linear.named(part)]
             )
             joined.append(y)
-        x = self.through_layers(g, g.op.Add(*joined), positions, number_format, attention)[-1]
-        self.emit_logits(g, x, number_format)
+        return g.op.Add(*joined)
+
+    def leaving(self, g: Graph, x: ir.Value, number_format: NumberFormat) -> None:
+        """Emits what the graph returns besides logits, from the stream after the last layer."""
         g.output(graph_io.HIDDEN, g.op.Identity(x), np.float32, ["m", self.width])
 
     def residual_stream(self) -> ResidualStream:

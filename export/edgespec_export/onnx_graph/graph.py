@@ -44,6 +44,7 @@ class Graph(Nodes):
         weights: the source of tensors; all graphs of a variant share it, and so each tensor is
             stored once.
         blocks: the blocks that the graph's components declared, in order.
+        metadata: texts that the file says about the graph.
     """
 
     def __init__(self, name: str, weights: WeightFile) -> None:
@@ -51,6 +52,7 @@ class Graph(Nodes):
         self.name = name
         self.weights = weights
         self.blocks: list[DeclaredBlock] = []
+        self.metadata: dict[str, str] = {}
         self._inputs: list[ir.Value] = []
         self._outputs: list[ir.Value] = []
         self._initializers: dict[str, ir.Value] = {}
@@ -145,6 +147,7 @@ class Graph(Nodes):
             producer_name="edgespec",
             producer_version=__version__,
             functions=list(self._functions.values()),
+            metadata_props=self.metadata,
         )
         RemoveUnusedNodesPass()(model)
         return model

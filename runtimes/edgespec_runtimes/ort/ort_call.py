@@ -13,7 +13,7 @@ from edgespec.artifact import graph_io
 from edgespec.artifact.graph_io import Buffer
 from edgespec.core.model import Candidate, TopTokens
 
-__all__ = ["Call", "CallMemory", "LogitsCall", "TopTokensCall"]
+__all__ = ["BlockCall", "Call", "CallMemory", "LogitsCall", "TopTokensCall"]
 
 DUMMY_TOKEN = 0
 
@@ -113,6 +113,15 @@ class LogitsCall(Call):
             else np.empty((count, vocab_size), np.float32)
         )
         self._bind_output(graph_io.LOGITS, self.logits)
+
+
+class BlockCall(LogitsCall):
+    """A call of a block draft that returns all logits; the last `ahead` rows are its rows ahead."""
+
+    def __init__(self, memory: CallMemory, rows: int, ahead: int) -> None:
+        super().__init__(memory, rows, candidates=0, skip=0)
+        self._ahead = np.array([ahead], np.int64)
+        self._bind_input(graph_io.AHEAD, self._ahead)
 
 
 class TopTokensCall(Call):

@@ -16,12 +16,12 @@ from edgespec.artifact.manifest import Exported
 from edgespec.core.device import CPU, Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.cache_memory import CacheMemory, allocate_cache, memory_errors
-from edgespec_runtimes.ort.ort_call import Call, CallMemory, LogitsCall, TopTokensCall
+from edgespec_runtimes.ort.ort_call import BlockCall, Call, CallMemory, LogitsCall, TopTokensCall
 from edgespec_runtimes.ort.session import as_edgespec_errors, count_operators, open_session
 
 __all__ = ["OrtDecoder"]
 
-STATES = (graph_io.FEATURES, graph_io.FUSED_STATES, graph_io.HIDDEN)
+STATES = (graph_io.FEATURES, graph_io.FUSED_STATES, graph_io.HIDDEN, graph_io.CONFIDENCE)
 
 
 class OrtDecoder:
@@ -41,6 +41,7 @@ class OrtDecoder:
         optional_inputs: names of inputs that may be left out.
         state_widths: widths of the hidden states that the graph takes or returns, by their names in
             `graph_io`.
+        metadata: what the graph's file says about it.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class OrtDecoder:
         self.optional_inputs = {
             value.name for value in self._session.get_overridable_initializers()
         }
+        self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
         values = [*self._session.get_inputs(), *self._session.get_outputs()]
         self.state_widths: dict[str, int] = {
             value.name: value.shape[1] for value in values if value.name in STATES
@@ -66,6 +68,7 @@ class OrtDecoder:
         logits = np.empty((graph_io.MAX_ROWS, exported.vocab_size), np.float32)
         self._memory = CallMemory(self._session, self.cache.arrays, self.state_widths, logits)
         self._logits_calls: dict[tuple[int, int, int], LogitsCall] = {}
+        self._block_calls: dict[tuple[int, int], BlockCall] = {}
         self._top_tokens_calls: dict[tuple[int, int, int, bool], TopTokensCall] = {}
 
     def logits_call(self, rows: int, candidates: int, skip: int) -> LogitsCall:
@@ -77,6 +80,17 @@ class OrtDecoder:
                 call = LogitsCall(self._memory, *key)
             if rows <= graph_io.MAX_ROWS:  # longer ones compute prompts and seldom come again
                 self._logits_calls[key] = call
+        return call
+
+    def block_call(self, rows: int, ahead: int) -> BlockCall:
+        """The call of a block draft with this many rows; see `BlockCall`."""
+        key = rows, ahead
+        call = self._block_calls.get(key)
+        if call is None:
+            with as_edgespec_errors():
+                call = BlockCall(self._memory, *key)
+            if rows <= graph_io.MAX_ROWS:
+                self._block_calls[key] = call
         return call
 
     def top_tokens_call(

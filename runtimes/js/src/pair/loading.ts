@@ -25,6 +25,7 @@ import { Pair, type PairParts } from "./pair.js";
 import { TextCodec } from "./tokenizer.js";
 
 const EAGLE = "eagle"; // the family of EAGLE heads
+const BLOCK = "block"; // the family of block drafts
 
 /** What of a folder is opened. */
 interface Choice {
@@ -125,6 +126,9 @@ function targetModel(host: Host, choice: Choice, variant: Variant, sessions: Ses
 async function draftModel(host: Host, folder: Folder, choice: Choice, target: GraphModel, opened: Sessions[]): Promise<GraphModel | null> {
   const { manifest, draft: name, capacity } = choice;
   if (manifest.draft === null || name === null) return null;
+  if (manifest.draft.family === BLOCK) {
+    throw new UsageError("the pair's draft is a block draft, which JavaScript does not run; export it with another draft or without one");
+  }
   const variant = manifest.draft.variants[name]!;
   const sessions = await openSessions(folder, manifest, variant);
   opened.push(sessions);
