@@ -36,7 +36,7 @@ class Matcher(Protocol[State]):
         """Length and state of suffixes that occur in the known texts, the longest first."""
         ...
 
-    def best(self, state: State) -> Continuation | None:
+    def best(self, state: State, /) -> Continuation | None:
         """The most frequent token after a state; None where nothing, or too much, followed."""
         ...
 
