@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 __all__ = ["CostSource", "Costs", "estimated_costs", "expected_tokens"]
 
@@ -19,6 +19,7 @@ def expected_tokens(acceptance: float, gamma: int) -> float:
     return sum(acceptance**accepted for accepted in range(gamma + 1))
 
 
+@runtime_checkable
 class CostSource(Protocol):
     """Where a controller takes the costs from: `Costs`, or what the clock says by now.
 

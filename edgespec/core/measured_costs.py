@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from edgespec.core.controller import Controller
 from edgespec.core.cost_model import Costs
@@ -19,6 +19,7 @@ Clock = Callable[[], float]
 SHORT = 256  # positions; times of calls are kept for caches of up to so many, twice as many, …
 
 
+@runtime_checkable
 class HasSeconds(Protocol):
     """A drafter, as far as its times go."""
 
@@ -26,6 +27,7 @@ class HasSeconds(Protocol):
     def seconds(self) -> float: ...
 
 
+@runtime_checkable
 class HasLength(Protocol):
     """A target, as far as the length of its cache goes."""
 

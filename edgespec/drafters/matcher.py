@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 __all__ = ["Continuation", "Matcher", "Store"]
 
@@ -25,6 +25,7 @@ class Continuation(NamedTuple):
     after: Any
 
 
+@runtime_checkable
 class Matcher(Protocol[State]):
     """Finds the suffixes of one growing text in texts that are known."""
 
@@ -41,6 +42,7 @@ class Matcher(Protocol[State]):
         ...
 
 
+@runtime_checkable
 class Store(Protocol):
     """Known texts."""
 
