@@ -13,7 +13,7 @@ from edgespec.drafters.registry import available
 from edgespec.errors import UsageError
 from edgespec.measure.bench import NOTHING_TO_TIME
 from edgespec.measure.round_costs import drafted_token_seconds, plain_step_seconds
-from edgespec.pair.generation import Generation, sampling_options
+from edgespec.pair.generation import Generation, GenerationOptions, sampling_options
 from edgespec.pair.pair import Pair
 
 __all__ = ["ComparedWay", "Request", "compare"]
@@ -135,7 +135,7 @@ def compare(
     kinds: list[str | None] = list(dict.fromkeys(request.kind for request in requests))
     return [
         _row(name, kind, [run for run in runs if kind in (None, run.kind)])
-        for kind in (kinds + [None] if len(kinds) > 1 else kinds)
+        for kind in ([*kinds, None] if len(kinds) > 1 else kinds)
         for name in ways
     ]
 
@@ -155,15 +155,14 @@ def _ways(pairs: Mapping[str, Pair]) -> dict[str, _Way]:
 def _answer(
     way: _Way, request: Request, limit: int, sampling: Sampling, chat: bool, *, seed: int
 ) -> Generation:
-    return way.pair.generate(
-        request.prompt,
-        **sampling_options(sampling),
-        draft=way.drafter or False,
-        gamma="auto",
-        max_new_tokens=limit,
-        chat=chat,
-        seed=seed,
-    )
+    options: GenerationOptions = {
+        "draft": way.drafter or False,
+        "gamma": "auto",
+        "max_new_tokens": limit,
+        "chat": chat,
+        "seed": seed,
+    }
+    return way.pair.generate(request.prompt, **(sampling_options(sampling) | options))
 
 
 def _row(way: str, kind: str | None, runs: Sequence[_Run]) -> ComparedWay:

@@ -25,7 +25,6 @@ from edgespec.errors import EdgespecError, UsageError
 
 if TYPE_CHECKING:
     from edgespec.pair.loading import LoadOptions
-    from edgespec.pair.pair import Pair
 
 __all__ = ["compare"]
 
@@ -78,9 +77,10 @@ def compare(
     Rows are plain decoding, prompt lookup, and each pair's draft model alone and with lookup; γ is
     auto. By kind of texts: the acceptance rate α, the cost c of a drafted token in plain steps,
     tokens a target call, and the median over texts of the speed over plain decoding in the same
-    run. All texts are compared: the same way for way, or it is an error. Each pair loads its own
-    copy of the target, so memory grows with their number.
+    run. A text that differs between ways is an error. Each pair loads its own copy of the target,
+    so memory grows with their number.
     """
+    from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import comparison_json, describe_comparison
     from edgespec.core.sampling import Sampling
@@ -89,12 +89,13 @@ def compare(
     from edgespec.pair.same_target import load_same_target
 
     folders = [pair_folder(name) for name in dict.fromkeys([pair, *drafts])]
+    manifest = read_manifest(folders[0])
+    requests = requests_of(manifest, text, prompts, max_new_tokens)
+    _check_drafts(folders[1:])
     pairs = load_same_target(folders, **loading)
-    _check_drafts(folders[1:], pairs[1:])
-    manifest = pairs[0].manifest
     rows = measure(
         dict(zip(_names(folders), pairs, strict=True)),
-        requests_of(manifest, text, prompts, max_new_tokens),
+        requests,
         sampling=Sampling(temperature, top_k, top_p, min_p),
         chat=in_chat_format(chat, manifest),
         repeats=repeats,
@@ -113,9 +114,11 @@ def compare(
             )
 
 
-def _check_drafts(folders: Sequence[Path], pairs: Sequence[Pair]) -> None:
-    for folder, pair in zip(folders, pairs, strict=True):
-        if pair.draft is None:
+def _check_drafts(folders: Sequence[Path]) -> None:
+    from edgespec.artifact.manifest import read_manifest
+
+    for folder in folders:
+        if read_manifest(folder).draft is None:
             raise UsageError(f"{folder} was exported without a draft; --drafts needs one")
 
 
