@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from edgespec.core.sampling import Sampling
@@ -90,9 +90,10 @@ def compare(
     *,
     sampling: Sampling,
     chat: bool,
+    gamma: int | str = "auto",
     repeats: int = 1,
 ) -> list[ComparedWay]:
-    """Answers prompts plainly, with lookup and with the draft model of each pair, γ "auto".
+    """Answers prompts plainly, with lookup and with the draft model of each pair.
 
     A draft model runs alone ("model") and with lookup ("both"). Each prompt is answered in all
     ways before the next one, in an order that changes from prompt to prompt, so that a drift of
@@ -104,6 +105,7 @@ def compare(
         sampling: with a temperature each prompt of each repeat has its own seed, the same in all
             ways.
         chat: put the chat format around the prompts.
+        gamma: tokens drafted a round; "auto" drafts nothing where that does not pay.
 
     Returns:
         A row for each way of each kind, kinds in the order of the requests, and for each way of
@@ -113,9 +115,10 @@ def compare(
         UsageError: no plain text has a second token.
     """
     ways = _ways(pairs)
+    common = sampling_options(sampling) | {"chat": chat, "gamma": gamma}
     runs: list[_Run] = []
     for way in ways.values():  # the first calls also allocate memory
-        _answer(way, requests[0], WARM_UP, sampling, chat, seed=0)
+        _answer(way, replace(requests[0], max_new_tokens=WARM_UP), common, seed=0)
     for repeat in range(repeats):
         for index, request in enumerate(requests):
             logger.info("prompt %d of %d, %s", index + 1, len(requests), request.kind)
@@ -124,9 +127,7 @@ def compare(
             # Shifted each repeat, too: else with as many prompts as ways each would keep its order.
             first = (turn + repeat) % len(names)
             made = {
-                name: _answer(
-                    ways[name], request, request.max_new_tokens, sampling, chat, seed=turn
-                )
+                name: _answer(ways[name], request, common, seed=turn)
                 for name in names[first:] + names[:first]
             }
             runs.append(_Run(request.kind, made))
@@ -152,17 +153,13 @@ def _ways(pairs: Mapping[str, Pair]) -> dict[str, _Way]:
     return ways
 
 
-def _answer(
-    way: _Way, request: Request, limit: int, sampling: Sampling, chat: bool, *, seed: int
-) -> Generation:
+def _answer(way: _Way, request: Request, common: GenerationOptions, *, seed: int) -> Generation:
     options: GenerationOptions = {
         "draft": way.drafter or False,
-        "gamma": "auto",
-        "max_new_tokens": limit,
-        "chat": chat,
+        "max_new_tokens": request.max_new_tokens,
         "seed": seed,
     }
-    return way.pair.generate(request.prompt, **(sampling_options(sampling) | options))
+    return way.pair.generate(request.prompt, **(common | options))
 
 
 def _row(way: str, kind: str | None, runs: Sequence[_Run]) -> ComparedWay:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from edgespec.cli.checks import check_file
+from edgespec.cli.checks import check_file, check_gamma
 from edgespec.cli.options import (
     CHAT,
     JSON,
@@ -47,6 +47,13 @@ __all__ = ["compare"]
     help="Default: 64, or what --prompts says.",
 )
 @click.option(
+    "--gamma",
+    default="auto",
+    show_default=True,
+    callback=check_gamma,
+    help="Tokens drafted a round; auto drafts nothing where that does not pay.",
+)
+@click.option(
     "--repeats", type=click.IntRange(min=1), default=1, show_default=True, help="Of each prompt."
 )
 @CHAT
@@ -61,6 +68,7 @@ def compare(
     text: Path | None,
     prompts: Path | None,
     max_new_tokens: int | None,
+    gamma: str,
     repeats: int,
     chat: bool | None,
     plot: Path | None,
@@ -74,11 +82,11 @@ def compare(
     """Compare the drafts of PAIR and of other pairs with the same target, on your texts or built-in
     prompts.
 
-    Rows are plain decoding, prompt lookup, and each pair's draft model alone and with lookup; γ is
-    auto. By kind of texts: the acceptance rate α, the cost c of a drafted token in plain steps,
-    tokens a target call, and the median over texts of the speed over plain decoding in the same
-    run. A text that differs between ways is an error. Each pair loads its own copy of the target,
-    so memory grows with their number.
+    Rows are plain decoding, prompt lookup, and each pair's draft model alone and with lookup. By
+    kind of texts: the acceptance rate α, the cost c of a drafted token in plain steps, tokens a
+    target call, and the median over texts of the speed over plain decoding in the same run. A text
+    that differs between ways is an error. Each pair loads its own copy of the target, so memory
+    grows with their number.
     """
     from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.pair_cache import pair_folder
@@ -98,6 +106,7 @@ def compare(
         requests,
         sampling=Sampling(temperature, top_k, top_p, min_p),
         chat=in_chat_format(chat, manifest),
+        gamma=gamma,
         repeats=repeats,
     )
     measured_on = str(machine_of(pairs[0].devices[0], None))
