@@ -11,7 +11,7 @@ from itertools import product
 
 import pytest
 
-from checkpoints import write_noisy, write_small_llama
+from checkpoints import write_noisy
 from command import run
 from edgespec.cli.render import describe_comparison
 from edgespec.core.sampling import Sampling
@@ -67,7 +67,7 @@ def test_a_draft_that_agrees_more_is_accepted_more(pairs):
 def test_a_text_that_differs_is_counted_where_it_happened(pairs, monkeypatch):
     """The second pair is told to end its texts earlier, as another target would."""
     generate = pairs["bad"].generate
-    shorter = {"max_new_tokens": 5}
+    shorter = {"max_new_tokens": 1}
     monkeypatch.setattr(pairs["bad"], "generate", lambda *a, **b: generate(*a, **(b | shorter)))
     rows = compare(pairs, REQUESTS, sampling=Sampling(), chat=False)
     assert [row.different for row in rows[-6:]] == [0, 0, 0, 0, 3, 3]
@@ -110,9 +110,8 @@ def test_the_lines_of_a_text_are_one_kind_and_a_plot_is_drawn(tiny_folder, tmp_p
 
 
 def test_a_pair_with_another_target_is_refused_by_name(tiny_folder, tiny_checkpoints, tmp_path):
-    _, draft = tiny_checkpoints
-    other = write_small_llama(tmp_path / "target", max_position_embeddings=96, hidden_size=96)
-    export_pair(str(other), str(draft), tmp_path / "pair", threads=1)
+    target, draft = tiny_checkpoints
+    export_pair(str(draft), str(target), tmp_path / "pair", threads=1)
     (line,) = run("compare", tiny_folder, "--drafts", tmp_path / "pair", code=2).stderr.splitlines()
     assert f"{tmp_path / 'pair'} has another target than {tiny_folder}: their weights" in line
 
