@@ -236,14 +236,23 @@ class Manifest:
 
     def bytes(self, role: str, variant: str) -> int:
         """Size of a variant of the "target" or the "draft": its graphs and their weights."""
-        model = self.target if role == "target" else self.draft
-        graphs = set(model.variants[variant].graphs.values()) if model else set()
-        folders = {PurePosixPath(graph).parent for graph in graphs}
+        graphs, weights = self._graphs(role, variant), self.weights(role, variant)
         return sum(
-            record.bytes
-            for name, record in self.files.items()
-            if name in graphs or (is_weights(name) and PurePosixPath(name).parent in folders)
+            record.bytes for name, record in self.files.items() if name in graphs or name in weights
         )
+
+    def weights(self, role: str, variant: str) -> dict[str, FileRecord]:
+        """Files with the weights of a variant of the "target" or the "draft"."""
+        folders = {PurePosixPath(graph).parent for graph in self._graphs(role, variant)}
+        return {
+            name: record
+            for name, record in self.files.items()
+            if is_weights(name) and PurePosixPath(name).parent in folders
+        }
+
+    def _graphs(self, role: str, variant: str) -> set[str]:
+        model = self.target if role == "target" else self.draft
+        return set(model.variants[variant].graphs.values()) if model else set()
 
 
 def is_weights(name: str) -> bool:

@@ -11,6 +11,7 @@ from edgespec import __version__
 from edgespec.cli.cli_errors import check_decodable, cli_errors
 from edgespec.cli.commands.bench_command import bench
 from edgespec.cli.commands.chat_command import chat
+from edgespec.cli.commands.compare_command import compare
 from edgespec.cli.commands.distill_command import distill
 from edgespec.cli.commands.export_command import export
 from edgespec.cli.commands.forget_command import forget
@@ -27,6 +28,7 @@ __all__ = ["main"]
 COMMANDS = (
     bench,
     chat,
+    compare,
     distill,
     export,
     forget,

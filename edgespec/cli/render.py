@@ -13,13 +13,16 @@ from edgespec.core.device import CPU, ProviderInfo, drafter_title, variant_title
 from edgespec.core.kernels import installed_kernels
 from edgespec.core.stats import Stats
 from edgespec.measure.bench import BenchRow
+from edgespec.measure.compare import ComparedWay
 from edgespec.measure.tune_result import Trial, Tuning
 from edgespec.pair.generation import Generation, Settings, Stream
 from edgespec.pair.profile import Profile
 
 __all__ = [
     "bench_json",
+    "comparison_json",
     "describe_bench",
+    "describe_comparison",
     "describe_pair",
     "describe_providers",
     "describe_tuning",
@@ -263,10 +266,43 @@ def describe_bench(rows: Sequence[BenchRow], measured_on: str) -> str:
 
 def bench_json(rows: Sequence[BenchRow], measured_on: str) -> str:
     """The same as one JSON object."""
+    return _measured_json(rows, measured_on)
+
+
+def _measured_json(rows: Sequence[BenchRow] | Sequence[ComparedWay], measured_on: str) -> str:
     return json.dumps(
         {"measured_on": measured_on, "rows": [dataclasses.asdict(row) for row in rows]},
         ensure_ascii=False,
     )
+
+
+def describe_comparison(rows: Sequence[ComparedWay], measured_on: str) -> str:
+    """A table of what each way did on each kind of texts, and on all of them."""
+    kind_width = max(4, *(len(row.kind or "") for row in rows))
+    way_width = max(len(row.way) for row in rows)
+    lines = [
+        measured_on,
+        f"{'kind':{kind_width}} {'way':{way_width}} {'texts':>5} {'α':>5} {'c':>6} "
+        f"{'tokens a call':>13} {'decoding':>8} {'whole':>6} {'tokens/s':>8}",
+    ]
+    lines += [
+        f"{'all' if row.kind is None else row.kind:{kind_width}} {row.way:{way_width}} "
+        f"{row.texts:5} {_number(row.acceptance_rate, 5)} {_number(row.cost, 6, 3)} "
+        f"{row.tokens_per_target_call:13.2f} {_number(row.decoding, 7, sign='×')} "
+        f"{row.whole:5.2f}× {row.tokens_per_second:8.1f}"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def _number(value: float | None, width: int, digits: int = 2, sign: str = "") -> str:
+    """A number in a column; a dash where there is none."""
+    return "-".rjust(width + len(sign)) if value is None else f"{value:{width}.{digits}f}{sign}"
+
+
+def comparison_json(rows: Sequence[ComparedWay], measured_on: str) -> str:
+    """The same as one JSON object; "kind" is null for all kinds."""
+    return _measured_json(rows, measured_on)
 
 
 def describe_providers(here: Sequence[ProviderInfo]) -> str:

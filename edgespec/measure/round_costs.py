@@ -23,7 +23,14 @@ from edgespec.drafters.registry import DRAFTERS
 from edgespec.pair.generation import GenerationOptions, sampling_options
 from edgespec.pair.pair import Pair
 
-__all__ = ["MAX_GAMMA", "Repeat", "RoundCosts", "plain_step_seconds", "round_costs"]
+__all__ = [
+    "MAX_GAMMA",
+    "Repeat",
+    "RoundCosts",
+    "drafted_token_seconds",
+    "plain_step_seconds",
+    "round_costs",
+]
 
 GAMMAS = (1, 2, 3, 4, 6, 8, 12, 16)  # timed; the others are interpolated
 MAX_GAMMA = GAMMAS[-1]
@@ -91,8 +98,8 @@ def _costs(rounds: Mapping[int, Sequence[RoundTime]], cost: float | None) -> Rou
         for gamma, times in rounds.items()
         if times
     }
-    steps = [t.draft_seconds / t.drafted for times in rounds.values() for t in times if t.drafted]
-    c = median(steps) / step if cost is None and steps else 0.0
+    token = _drafted_token_seconds([time for times in rounds.values() for time in times])
+    c = token / step if cost is None and token is not None else 0.0
     every = np.interp(range(max(timed) + 1), list(timed), list(timed.values())).tolist()
     # c is a median, and a round's first draft call costs more, so a difference may be negative.
     verify = [max(value - gamma * c, MIN_COST) for gamma, value in enumerate(every)]
@@ -102,6 +109,16 @@ def _costs(rounds: Mapping[int, Sequence[RoundTime]], cost: float | None) -> Rou
 def plain_step_seconds(texts: Sequence[Stats]) -> float:
     """Median time of a plain step in texts that were decoded plainly."""
     return median(time.seconds for stats in texts for time in _later(stats))
+
+
+def drafted_token_seconds(texts: Sequence[Stats]) -> float | None:
+    """Median time in the draft of a drafted token; None where nothing was drafted."""
+    return _drafted_token_seconds([time for stats in texts for time in _later(stats)])
+
+
+def _drafted_token_seconds(times: Sequence[RoundTime]) -> float | None:
+    seconds = [time.draft_seconds / time.drafted for time in times if time.drafted]
+    return median(seconds) if seconds else None
 
 
 def _later(stats: Stats) -> list[RoundTime]:

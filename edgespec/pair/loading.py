@@ -24,7 +24,7 @@ from edgespec.pair.runtime import open_model
 from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
 from edgespec.pair.tokenizer import load_tokenizer
 
-__all__ = ["LoadOptions", "load"]
+__all__ = ["LoadOptions", "default_capacity", "load"]
 
 logger = logging.getLogger("edgespec")
 
@@ -129,7 +129,7 @@ def _models(
         folder,
         manifest.target,
         setup.target_format,
-        capacity=_default_capacity(manifest) if capacity is None else capacity,
+        capacity=default_capacity(manifest) if capacity is None else capacity,
         device=setup.device,
         min_rows=min_rows,
         max_rows=max_rows,
@@ -158,7 +158,7 @@ def _log_operators(model: str, operators: tuple[int, int] | None) -> None:
         logger.info("%s: %d of %d operators, the others on the processor", model, *operators)
 
 
-def _default_capacity(manifest: Manifest) -> int:
+def default_capacity(manifest: Manifest) -> int:
     """The exporter's choice, or less where the draft has fewer positions."""
     most = manifest.draft.positions if manifest.draft else None
     return min(manifest.target.capacity, most or manifest.target.capacity)

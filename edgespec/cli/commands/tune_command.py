@@ -80,7 +80,7 @@ def tune(
         chat=in_chat_format(chat, manifest),
     )
     if plot is not None:
-        from edgespec.cli.tune_plot import plot_tuning
+        from edgespec.cli.plots import plot_tuning
 
         plot_tuning(tuning, plot)
     if not dry_run:
