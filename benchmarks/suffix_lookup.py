@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import edgespec
-from edgespec.core.controller import controller
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Randomness
 from edgespec.core.stats import Rate
+from edgespec.costs.controller import controller
 from edgespec.drafters import registry
 from record import begin, write_result
 

@@ -66,7 +66,7 @@ def check_gammas(_: click.Context, __: click.Parameter, value: tuple[str, ...]) 
 
 
 def _check_gamma(gamma: str) -> None:
-    from edgespec.core.controller import gamma_number
+    from edgespec.costs.controller import gamma_number
 
     if gamma != "auto":
         gamma_number(gamma)

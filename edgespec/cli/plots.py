@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgespec.core.cost_model import Costs
+from edgespec.costs.cost_model import Costs
 from edgespec.errors import EdgespecError
 from edgespec.measure.compare import ComparedWay
 from edgespec.measure.tune_result import Trial, Tuning

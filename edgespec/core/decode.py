@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgespec.core.array_types import LogitRows
-from edgespec.core.controller import Controller
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter, Proposal
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.core.randomness import Randomness
 from edgespec.core.scoring import score_of
 from edgespec.core.verification import Rule
+from edgespec.costs.controller import Controller
 
 __all__ = ["Round", "plain", "speculate"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgespec.core.controller import Adaptive, Fixed
 from edgespec.core.draft import Drafter, Proposal
 from edgespec.core.randomness import Randomness
+from edgespec.costs.controller import Adaptive, Fixed
 
 __all__ = ["AlternatingDrafter"]
 

@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgespec.core.controller import Adaptive, Confident, Controller, Fixed, controller
-from edgespec.core.cost_model import Costs, CostSource
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
 from edgespec.core.model import BlockModel, Model, candidate_model_of
+from edgespec.costs.controller import Adaptive, Confident, Controller, Fixed, controller
+from edgespec.costs.cost_model import Costs, CostSource
 from edgespec.drafters.alternating import AlternatingDrafter
 from edgespec.drafters.matcher import Store
 from edgespec.drafters.model_drafter import Decision, ModelDrafter

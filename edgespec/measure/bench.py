@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edgespec.core.controller import Fixed
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Model
@@ -13,6 +12,7 @@ from edgespec.core.randomness import Randomness, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Rate, Stats, counted
 from edgespec.core.verification import Rule, TargetDistributions, VerificationResult
+from edgespec.costs.controller import Fixed
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.registry import available
 from edgespec.errors import UsageError

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.core.cost_model import Costs
 from edgespec.core.distribution import Distribution, Processor
 from edgespec.core.draft import Drafter
 from edgespec.core.model import BlockModel, Model
 from edgespec.core.randomness import Seeded
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.vocabulary_map import Vocabulary
 
 __all__ = [

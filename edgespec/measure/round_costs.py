@@ -13,12 +13,12 @@ from statistics import median
 
 import numpy as np
 
-from edgespec.core.cost_model import Costs
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Drafter, Proposal
 from edgespec.core.randomness import Randomness
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import RoundTime, Stats
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.registry import DRAFTERS
 from edgespec.pair.generation import GenerationOptions, sampling_options
 from edgespec.pair.pair import Pair

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from edgespec.artifact.manifest import Manifest, read_manifest
-from edgespec.core.cost_model import Costs
 from edgespec.core.device import CPU, Device, variant_title
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Rate
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.registry import DRAFTERS, costs_by_name
 from edgespec.errors import UsageError
 from edgespec.measure.bench import NOTHING_TO_TIME

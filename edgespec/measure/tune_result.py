@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgespec.core.cost_model import Costs
 from edgespec.core.device import Device, drafter_title, variant_title
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.registry import DRAFTERS
 from edgespec.pair.profile import Profile
 from edgespec.pair.runtime import machine_of

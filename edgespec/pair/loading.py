@@ -10,16 +10,16 @@ from typing import TypedDict
 
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import TOKENIZER, Manifest, RowInvariance, read_manifest
-from edgespec.core.cost_model import Costs, estimated_costs
 from edgespec.core.device import variant_title
 from edgespec.core.kernels import kernels_for
 from edgespec.core.model import Model
+from edgespec.costs.cost_model import Costs, estimated_costs
+from edgespec.drafters.corpus import read_corpus
 from edgespec.drafters.registry import available
+from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import open_vocabulary
-from edgespec.pair.corpus import read_corpus
 from edgespec.pair.invariance_cache import invariance_here, known_invariance
 from edgespec.pair.pair import Pair
-from edgespec.pair.remembered_texts import RememberedTexts
 from edgespec.pair.runtime import open_model
 from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
 from edgespec.pair.tokenizer import load_tokenizer

@@ -9,8 +9,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Unpack
 
 from edgespec.artifact.manifest import Manifest
-from edgespec.core.controller import Controller, controller
-from edgespec.core.cost_model import Costs, CostSource
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.device import Device
 from edgespec.core.distribution import Processor
@@ -19,8 +17,11 @@ from edgespec.core.model import Model
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
+from edgespec.costs.controller import Controller, controller
+from edgespec.costs.cost_model import Costs, CostSource
 from edgespec.drafters.matcher import Store
 from edgespec.drafters.registry import DRAFTER_NAMES, DRAFTERS, DrafterSetup, own_costs
+from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.pair.generation import (
@@ -34,7 +35,6 @@ from edgespec.pair.generation import (
 )
 from edgespec.pair.profile import Profile
 from edgespec.pair.prompt import PromptEncoder, PromptInput
-from edgespec.pair.remembered_texts import RememberedTexts
 from edgespec.pair.round_clock import RoundClock
 from edgespec.pair.tokenizer import GrowingText
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from edgespec.core.controller import Adaptive, Controller
-from edgespec.core.cost_model import Costs, CostSource
 from edgespec.core.draft import Drafter
-from edgespec.core.measured_costs import (
+from edgespec.core.model import Model
+from edgespec.costs.controller import Adaptive, Controller
+from edgespec.costs.cost_model import Costs, CostSource
+from edgespec.costs.measured_costs import (
     Clock,
     DraftingTimes,
     MeasuredCosts,
     Timed,
     VerificationTimes,
 )
-from edgespec.core.model import Model
 from edgespec.drafters.registry import DRAFTERS, own_costs
 
 __all__ = ["RoundClock"]

@@ -16,11 +16,11 @@ from test_exact_distribution import (
 )
 
 from branches import exact_distribution
-from edgespec.core.controller import Fixed
-from edgespec.core.cost_model import Costs
 from edgespec.core.decode import speculate
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Seeded
+from edgespec.costs.controller import Fixed
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.registry import DRAFTERS, DrafterSetup
 from edgespec.drafters.vocabulary_map import SharedTokens

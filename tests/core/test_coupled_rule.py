@@ -25,8 +25,6 @@ from test_exact_distribution import (
 )
 
 from branches import NoiseTable, exact_distribution
-from edgespec.core.controller import Adaptive, Fixed
-from edgespec.core.cost_model import Costs
 from edgespec.core.decode import plain, speculate
 from edgespec.core.distribution import one_hot
 from edgespec.core.verification import (
@@ -36,6 +34,8 @@ from edgespec.core.verification import (
     residual,
     token_rule,
 )
+from edgespec.costs.controller import Adaptive, Fixed
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.alternating import AlternatingDrafter
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.suffix_lookup import SuffixLookup

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from branches import exact_distribution
-from edgespec.core.controller import Adaptive, Fixed
-from edgespec.core.cost_model import Costs
 from edgespec.core.decode import plain, speculate
 from edgespec.core.distribution import Distribution, one_hot
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Candidate
 from edgespec.core.randomness import Seeded
 from edgespec.core.verification import VerificationResult, block_rule, residual, token_rule
+from edgespec.costs.controller import Adaptive, Fixed
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.alternating import AlternatingDrafter
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.suffix_lookup import SuffixLookup

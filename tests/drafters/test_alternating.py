@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgespec.core.controller import Adaptive, Fixed
-from edgespec.core.cost_model import Costs
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Seeded
+from edgespec.costs.controller import Adaptive, Fixed
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.alternating import AlternatingDrafter
 
 COSTS = Costs([1 + 0.05 * extra for extra in range(17)], draft=0.0)

@@ -17,13 +17,13 @@ from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from eagle_checkpoints import write_eagle, write_target
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.controller import Confident
-from edgespec.core.cost_model import Costs
 from edgespec.core.device import Device
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal
 from edgespec.core.kernels import SWITCH, installed_kernels
 from edgespec.core.model import Candidate
+from edgespec.costs.controller import Confident
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.registry import costs_by_name
 from edgespec.errors import EdgespecError
 from edgespec.pair import invariance_cache as verdicts

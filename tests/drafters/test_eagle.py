@@ -20,11 +20,11 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from eagle_checkpoints import GUESSES, PROMPT, SIZE, write_eagle, write_target
 from edgespec.artifact.manifest import read_manifest, write_manifest
-from edgespec.core.controller import controller
 from edgespec.core.decode import speculate
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
+from edgespec.costs.controller import controller
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
 from edgespec.measure.predict import agreement, model_trace

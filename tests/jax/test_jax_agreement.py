@@ -15,11 +15,11 @@ import pytest
 
 from conftest import MODELS
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.controller import Fixed
 from edgespec.core.decode import speculate
 from edgespec.core.device import Device
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
+from edgespec.costs.controller import Fixed
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.vocabulary_map import open_vocabulary
 from edgespec.errors import UsageError

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from edgespec.artifact.text_file import read_lines
 from edgespec.cli.main import main
-from edgespec.core.cost_model import Costs
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
 from edgespec_jax.reproduce import acceptance, computed, material, ngrams, theory

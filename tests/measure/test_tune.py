@@ -16,10 +16,10 @@ from click.testing import CliRunner
 import edgespec
 from edgespec.artifact.manifest import read_manifest, write_manifest
 from edgespec.cli.main import main
-from edgespec.core.cost_model import Costs
 from edgespec.core.decode import Round
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Stats, counted
+from edgespec.costs.cost_model import Costs
 from edgespec.measure.bench import synthetic_rule
 from edgespec.measure.round_costs import round_costs
 from edgespec.measure.tune_result import Trial, Tuning

@@ -6,9 +6,9 @@ import pytest
 
 import edgespec
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.cost_model import estimated_costs
 from edgespec.core.device import Device
 from edgespec.core.kernels import kernels_for
+from edgespec.costs.cost_model import estimated_costs
 from edgespec_export.export_pair import export_pair
 
 

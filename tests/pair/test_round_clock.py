@@ -7,7 +7,7 @@ import random
 import pytest
 
 import edgespec
-from edgespec.core.cost_model import Costs
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.registry import DRAFTER_NAMES, costs_by_name
 from edgespec.pair.round_clock import RoundClock
 

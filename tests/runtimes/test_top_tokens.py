@@ -13,13 +13,13 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec.artifact.graph_io import MAX_ROWS, TOP_K
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.cost_model import Costs
 from edgespec.core.device import Device
 from edgespec.core.kernels import SWITCH, installed_kernels
 from edgespec.core.model import TopTokens
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.scoring import score_of
+from edgespec.costs.cost_model import Costs
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.registry import costs_by_name
 from edgespec.drafters.vocabulary_map import SharedTokens

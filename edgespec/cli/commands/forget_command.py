@@ -16,7 +16,7 @@ def forget(folder: Path) -> None:
 
     Other files stay. A process that uses the folder now still has its texts in memory.
     """
-    from edgespec.pair.remembered_texts import forget as delete
+    from edgespec.drafters.remembered_texts import forget as delete
 
     files = delete(folder)
     click.echo(f"{folder}: {len(files)} {'file' if len(files) == 1 else 'files'} deleted")

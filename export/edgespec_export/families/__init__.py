@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgespec.errors import EdgespecError, shortened
-from edgespec_export.families.block import BlockDraft
+from edgespec_export.families.block_draft import BlockDraft
 from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.family import Family

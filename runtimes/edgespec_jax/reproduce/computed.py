@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgespec.core.cost_model import expected_tokens
+from edgespec.costs.cost_model import expected_tokens
 from edgespec_jax.reproduce.paper import Paper, SpeedRow
 from edgespec_jax.reproduce.table_report import Report, Row
 from edgespec_jax.reproduce.theory import best_gamma, operations, speedup

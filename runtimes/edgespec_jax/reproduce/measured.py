@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from edgespec.core.controller import Fixed
-from edgespec.core.cost_model import expected_tokens
 from edgespec.core.decode import speculate
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Stats, counted
 from edgespec.core.verification import token_rule
+from edgespec.costs.controller import Fixed
+from edgespec.costs.cost_model import expected_tokens
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec_jax.reproduce.acceptance import (
     Alpha,

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # not pyplot, which has global state and needs a display
 
-from edgespec.core.cost_model import expected_tokens
+from edgespec.costs.cost_model import expected_tokens
 from edgespec.errors import EdgespecError
 from edgespec_jax.reproduce.paper import Paper
 from edgespec_jax.reproduce.theory import speedup

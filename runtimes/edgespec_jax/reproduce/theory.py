@@ -3,12 +3,12 @@
 α is the probability that a drafted token is accepted, assumed independent of the other tokens; γ
 tokens are drafted per round; c = t_draft(1) / t_target(1). Equation 1, the expected tokens of a
 round, and the speed-up on a device whose verification is not free are in
-`edgespec.core.cost_model`.
+`edgespec.costs.cost_model`.
 """
 
 from __future__ import annotations
 
-from edgespec.core.cost_model import expected_tokens
+from edgespec.costs.cost_model import expected_tokens
 
 __all__ = ["best_gamma", "operations", "speedup"]
 

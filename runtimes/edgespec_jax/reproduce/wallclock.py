@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jax
-from edgespec.core.cost_model import Costs, expected_tokens
+from edgespec.costs.cost_model import Costs, expected_tokens
 from edgespec_jax.jax_pair import JaxDecoder
 from edgespec_jax.jax_verification import Rule, synthetic_rule
 from edgespec_jax.jax_weights import DTYPES, JaxCheckpoint, JaxModel, load_jax_model

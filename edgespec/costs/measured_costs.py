@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from edgespec.core.controller import Controller
-from edgespec.core.cost_model import Costs
-from edgespec.core.time_curve import TimeCurve
+from edgespec.costs.controller import Controller
+from edgespec.costs.cost_model import Costs
+from edgespec.costs.time_curve import TimeCurve
 
 __all__ = ["Clock", "DraftingTimes", "MeasuredCosts", "Timed", "VerificationTimes"]
 

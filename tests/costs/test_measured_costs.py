@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from edgespec.core.controller import Adaptive, Confident
-from edgespec.core.cost_model import Costs
-from edgespec.core.measured_costs import DraftingTimes, MeasuredCosts, Timed, VerificationTimes
+from edgespec.costs.controller import Adaptive, Confident
+from edgespec.costs.cost_model import Costs
+from edgespec.costs.measured_costs import DraftingTimes, MeasuredCosts, Timed, VerificationTimes
 
 STEP = 0.005  # seconds
 FAST = Costs([1 + 0.03 * m for m in range(17)], draft=0.08)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec.core.time_curve import TimeCurve
+from edgespec.costs.time_curve import TimeCurve
 
 GUESS = [1.0, 1.1, 1.2, 1.3, 1.4]
 

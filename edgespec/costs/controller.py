@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Protocol, runtime_checkable
 
-from edgespec.core.cost_model import CostSource
+from edgespec.costs.cost_model import CostSource
 from edgespec.errors import UsageError, shortened
 
 __all__ = ["Adaptive", "Confident", "Controller", "Fixed", "controller", "gamma_number"]

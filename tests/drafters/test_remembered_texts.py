@@ -18,10 +18,10 @@ import edgespec
 from checkpoints import word_tokenizer, write_llama
 from edgespec.artifact.manifest import TOKENIZER, read_manifest
 from edgespec.cli.main import main
+from edgespec.drafters import corpus as corpus_module
+from edgespec.drafters.remembered_texts import MOST_BYTES, MOST_TOKENS, RememberedTexts, forget
 from edgespec.drafters.suffix_array import SuffixArray
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.pair import corpus as corpus_module
-from edgespec.pair.remembered_texts import MOST_BYTES, MOST_TOKENS, RememberedTexts, forget
 from edgespec_export.export_pair import export_pair
 
 DIGEST = "0123456789abcdef" * 4

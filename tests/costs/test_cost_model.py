@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec.core.controller import Adaptive, Confident, Fixed, controller
-from edgespec.core.cost_model import Costs, estimated_costs, expected_tokens
 from edgespec.core.decode import speculate
 from edgespec.core.distribution import Distribution
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import token_rule
+from edgespec.costs.controller import Adaptive, Confident, Fixed, controller
+from edgespec.costs.cost_model import Costs, estimated_costs, expected_tokens
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import SharedTokens

@@ -1,0 +1,1 @@
+"""How much to draft: costs, measured or estimated, and the γ that they choose."""
