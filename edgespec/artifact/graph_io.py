@@ -21,6 +21,7 @@ __all__ = [
     "HIDDEN",
     "LOGITS",
     "MAX_ROWS",
+    "SPARE_POSITIONS",
     "OUTPUT_MODE",
     "PARENTS",
     "PAST_LENGTH",
@@ -78,6 +79,10 @@ CONFIDENCE = "confidence"
 # Row invariance is measured for calls of up to this many positions: γ = 16 and the bonus token.
 MAX_ROWS = 17
 
+# Positions of the cache that a call may overwrite after its own, whatever its number of rows
+# (docs/decisions/0030-spare-row.md).
+SPARE_POSITIONS = 1
+
 # Cache format to the numpy type of its keys and values.
 CACHE_FORMATS = {"fp32": "float32", "fp16": "float16", "int8": "int8"}
 
@@ -86,7 +91,7 @@ def past_names(layer: int) -> tuple[str, str]:
     """Self-attention keys and values: [1, kv_heads, capacity, head_size], inputs.
 
     The same buffers are bound to `present_names`: a call writes positions
-    past_length … past_length + m - 1 and touches no other.
+    past_length … past_length + m - 1, and may touch `SPARE_POSITIONS` after them.
     """
     return f"past_key.{layer}", f"past_value.{layer}"
 

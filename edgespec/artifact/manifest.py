@@ -38,7 +38,7 @@ __all__ = [
     "write_manifest",
 ]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MANIFEST = "edgespec.json"
 TOKENIZER = "tokenizer.json"
 # Of a draft that has only some of its target's tokens: {"outputs": […], "inputs": […]}.

@@ -130,9 +130,9 @@ def _fused_is_row_invariant(heads: Heads) -> bool:
     """Whether the largest verification fits into one block of the fused operator.
 
     A block of one position is computed by another kernel with other last bits, so a call that
-    spans several blocks could leave its last row alone in one.
+    spans several blocks could leave its last row alone in one. The operator has a spare row.
     """
-    fits = BLOCK_PER_SIZE * heads.size >= graph_io.MAX_ROWS
+    fits = BLOCK_PER_SIZE * heads.size >= graph_io.MAX_ROWS + graph_io.SPARE_POSITIONS
     return heads.size % HEAD_MULTIPLE == 0 and fits
 
 

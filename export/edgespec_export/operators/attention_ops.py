@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
@@ -27,7 +28,7 @@ def _rotary_attention(
     q, k, v = (_batched(f, x) for x in (q, k, v))
     q = f.op.RotaryEmbedding(q, cos, sin, num_heads=f.given("num_heads"))
     k = f.op.RotaryEmbedding(k, cos, sin, num_heads=f.given("kv_num_heads", at="num_heads"))
-    return _cached(f, [q, k, v, *_without_candidates(f, cache, parents)])
+    return _cached(f, [q, k, v], *_without_candidates(f, cache, parents))
 
 
 def _biased_attention(
@@ -36,8 +37,7 @@ def _biased_attention(
     """Causal; a bias [1, num_heads, m, total] is added to the scores."""
     *cache, parents, bias = rest
     cache = _without_candidates(f, cache, parents)
-    no_rotary = [None, None, None]  # tables and position ids
-    return _cached(f, [*(_batched(f, x) for x in (q, k, v)), *cache, *no_rotary, bias])
+    return _cached(f, [_batched(f, x) for x in (q, k, v)], *cache, bias)
 
 
 def _without_candidates(f: Body, cache: Sequence[ir.Value], parents: ir.Value) -> list[ir.Value]:
@@ -47,28 +47,48 @@ def _without_candidates(f: Body, cache: Sequence[ir.Value], parents: ir.Value) -
     return [*past, f.op.Concat(last, none, axis=0), total]
 
 
-def _cached(f: Body, inputs: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
+def _cached(
+    f: Body,
+    rows: Sequence[ir.Value],
+    past_key: ir.Value,
+    past_value: ir.Value,
+    last: ir.Value,
+    total: ir.Value,
+    bias: ir.Value | None = None,
+) -> Sequence[ir.Value]:
+    """Attention of the rows q, k, v [1, m, width].
+
+    The keys and values of the spare row fill one more position of the cache, which the next call
+    overwrites.
+    """
+    one = f.constant(1, np.int32)
+    with_spare = [_with_spare_row(f, x) for x in rows]
+    cache = [past_key, past_value, f.op.Add(last, one), f.op.Add(total, one)]
+    no_rotary = [None, None, None]  # tables and position ids
+    padded = (
+        [] if bias is None else [*no_rotary, f.op.Pad(bias, f.ints(0, 0, 1, 1), None, f.ints(2, 3))]
+    )
     out, *present = f.contrib(
         "GroupQueryAttention",
-        inputs,
+        [*with_spare, *cache, *padded],
         outputs=3,
         num_heads=f.given("num_heads"),
         kv_num_heads=f.given("kv_num_heads"),
         scale=f.given("scale"),
     )
-    return [_unbatched(f, out), *present]
+    return [_unbatched(f, _without_spare_row(f, out)), *present]
 
 
 def _source_attention(f: Body, q: ir.Value, key: ir.Value, value: ir.Value) -> Sequence[ir.Value]:
     """Each query attends to all keys and values [1, num_heads, source, size]."""
     (out,) = f.contrib(
         "MultiHeadAttention",
-        [_batched(f, q), key, value],
+        [_with_spare_row(f, _batched(f, q)), key, value],
         outputs=1,
         num_heads=f.given("num_heads"),
         scale=f.given("scale"),
     )
-    return [_unbatched(f, out)]
+    return [_unbatched(f, _without_spare_row(f, out))]
 
 
 def _encoder_attention(
@@ -84,6 +104,19 @@ def _encoder_attention(
         scale=f.given("scale"),
     )
     return [_unbatched(f, out)]
+
+
+def _with_spare_row(f: Body, x: ir.Value) -> ir.Value:
+    """[1, m, width] to [1, m + 1, width].
+
+    ONNX Runtime computes a single row by another kernel than several, with other last bits. With
+    the spare row there is never a single one (docs/decisions/0030-spare-row.md).
+    """
+    return f.op.Pad(x, f.ints(0, 1), None, f.ints(1))
+
+
+def _without_spare_row(f: Body, x: ir.Value) -> ir.Value:
+    return f.op.Slice(x, f.ints(0), f.ints(-1), f.ints(1))
 
 
 def _batched(f: Body, x: ir.Value) -> ir.Value:

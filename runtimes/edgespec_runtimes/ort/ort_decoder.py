@@ -134,4 +134,5 @@ def _allocated(exported: Exported, variant: str, capacity: int, padding: int) ->
     cache_format = exported.variants[variant].cache_format
     buffers = graph_io.cache_buffers(exported.layers, exported.head_size, cache_format)
     with memory_errors(capacity):
-        return allocate_cache(buffers, (1, exported.kv_heads, capacity + padding))
+        positions = capacity + padding + graph_io.SPARE_POSITIONS
+        return allocate_cache(buffers, (1, exported.kv_heads, positions))

@@ -10,6 +10,7 @@ import { type Exported, type Manifest, type Variant, weightsOf } from "./manifes
 import { type CachedPosition, callEnd, planPrefill, reusableLength } from "./prefill.js";
 
 const DUMMY_TOKEN = 0n;
+const SPARE_POSITIONS = 1; // of the cache, which a call may overwrite after its own: docs/reference/folder-format.md
 
 /** Sessions of a variant's graphs, by the graphs' names. */
 export type Sessions = Readonly<Record<string, Session>>;
@@ -178,7 +179,7 @@ export class GraphModel implements Model {
     const rows = Math.max(tokens.length, this.#calls.minRows);
     const states = await this.states(tokens.length);
     return this.timed(async () => {
-      await this.#cache.reserve(this.length, this.length + rows);
+      await this.#cache.reserve(this.length, this.length + rows + SPARE_POSITIONS);
       const feeds: Record<string, Tensor> = {
         ...this.#cross,
         ...states,
