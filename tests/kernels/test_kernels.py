@@ -1214,12 +1214,13 @@ BODIES = [
         ROTARY_ATTENTION,
         attributes_of((2, 1, 16)),
         "Unsqueeze Unsqueeze Unsqueeze RotaryEmbedding RotaryEmbedding "
-        "Reshape Cast Concat GroupQueryAttention Squeeze",
+        "Reshape Cast Concat Pad Pad Pad Add Add GroupQueryAttention Slice Squeeze",
     ),
     (
         BIASED_ATTENTION,
         attributes_of((2, 1, 16)),
-        "Reshape Cast Concat Unsqueeze Unsqueeze Unsqueeze GroupQueryAttention Squeeze",
+        "Reshape Cast Concat Unsqueeze Unsqueeze Unsqueeze "
+        "Pad Pad Pad Add Add Pad GroupQueryAttention Slice Squeeze",
     ),
     *(
         (functions[cache], attributes_of((2, 1, 16)), body)
@@ -1229,7 +1230,11 @@ BODIES = [
         )
         for cache, body in bodies.items()
     ),
-    (SOURCE_ATTENTION, attributes_of((2, 2, 16)), "Unsqueeze MultiHeadAttention Squeeze"),
+    (
+        SOURCE_ATTENTION,
+        attributes_of((2, 2, 16)),
+        "Unsqueeze Pad MultiHeadAttention Slice Squeeze",
+    ),
     (
         ENCODER_ATTENTION,
         attributes_of((2, 2, 16)),

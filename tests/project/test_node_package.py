@@ -20,6 +20,7 @@ import edgespec
 from chat_templates import TRIMS
 from checkpoints import write_noisy, write_small_llama
 from eagle_checkpoints import write_eagle, write_target
+from edgespec.artifact.manifest import FORMAT_VERSION
 from edgespec_export.export_pair import export_pair
 
 ROOT = Path(__file__).parents[2]
@@ -460,7 +461,10 @@ def cut(file: Path) -> None:
         (lambda folder: (folder / "edgespec.json").unlink(), "NotAPairError: "),
         (lambda folder: (folder / "edgespec.json").write_text("{"), "DamagedError: "),
         (lambda folder: change_manifest(folder, eos_token_ids=[]), "DamagedError: "),
-        (lambda folder: change_manifest(folder, version=3), "FolderVersionError: "),
+        (
+            lambda folder: change_manifest(folder, version=FORMAT_VERSION + 1),
+            "FolderVersionError: ",
+        ),
         (lambda folder: (folder / "tokenizer.json").unlink(), "FileMissingError: "),
         (lambda folder: cut(folder / "target/fp32/weights.data"), "FileChangedError: "),
         (lambda folder: cut(folder / "target/fp32/decoder.onnx"), "FileChangedError: "),
