@@ -60,7 +60,7 @@ async function measured(browser, url, name, runs) {
     memoryMB: megabytes(memory),
     firstLoadS: firstLoad,
     keptLoadS: median(keptLoads),
-    keptLoadToFirstTokenS: median(firstTokens),
+    keptLoadToFirstTokenS: Number(median(firstTokens).toFixed(1)),
     plainTokensPerS: median(speeds.plain),
     draftedTokensPerS: median(speeds.drafted),
   };
