@@ -36,15 +36,17 @@ def _biased_attention(
 ) -> Sequence[ir.Value]:
     """Causal; a bias [1, num_heads, m, total] is added to the scores."""
     *cache, parents, bias = rest
-    cache = _without_candidates(f, cache, parents)
-    return _cached(f, [_batched(f, x) for x in (q, k, v)], *cache, bias)
+    rows = [_batched(f, x) for x in (q, k, v)]
+    return _cached(f, rows, *_without_candidates(f, cache, parents), bias)
 
 
-def _without_candidates(f: Body, cache: Sequence[ir.Value], parents: ir.Value) -> list[ir.Value]:
+def _without_candidates(
+    f: Body, cache: Sequence[ir.Value], parents: ir.Value
+) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
     """Past key and value, last, total. Makes the call fail if there are candidates."""
-    *past, last, total = cache
+    past_key, past_value, last, total = cache
     none = f.op.Cast(f.op.Reshape(parents, f.ints(0), allowzero=1), to=ir.DataType.INT32)
-    return [*past, f.op.Concat(last, none, axis=0), total]
+    return past_key, past_value, f.op.Concat(last, none, axis=0), total
 
 
 def _cached(
