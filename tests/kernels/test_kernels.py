@@ -1219,7 +1219,7 @@ BODIES = [
     (
         BIASED_ATTENTION,
         attributes_of((2, 1, 16)),
-        "Reshape Cast Concat Unsqueeze Unsqueeze Unsqueeze "
+        "Unsqueeze Unsqueeze Unsqueeze Reshape Cast Concat "
         "Pad Pad Pad Add Add Pad GroupQueryAttention Slice Squeeze",
     ),
     *(
