@@ -89,6 +89,14 @@ describe("Chromium", { skip: skipChromium }, () => {
     assert.deepEqual(found.drafted, found.plain);
     assert.ok(found.accepted > 0, "no drafted token was accepted");
   });
+
+  // Operators that WebGPU lacks, such as products of integers, run in WebAssembly.
+  test("WebGPU: an int8 pair has one text, with and without draft", async () => {
+    const args = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"];
+    const found = await inChromium({ ...taskFor("smollm2", { count: 1, provider: "webgpu" }), maxNewTokens: 5 }, { args });
+    assert.deepEqual(found.drafted, found.plain);
+    assert.ok(found.accepted > 0, "no drafted token was accepted");
+  });
 });
 
 describe("Firefox", { skip: skipFirefox }, () => {
