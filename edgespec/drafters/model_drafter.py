@@ -66,9 +66,12 @@ class ModelDrafter:
         self._worth_candidate = worth_candidate
         self._answers = answers
         self._unread_prompt: Sequence[int] | None = None
-        self._start = 0
-        self._cached: list[int] = []  # the text's tokens in the cache, after the prompt
-        self._confirmed = 0  # how many of them are known to be in the text
+        # All token ids from here on are the draft's, and after the prompt.
+        self._start = 0  # number of the prompt's positions in the cache
+        self._text: list[int] = []
+        self._read = 0  # how many of the target's tokens are in `_text`
+        self._cached: list[int] = []
+        self._confirmed = 0  # how many of `_cached` are known to be in the text
 
     @property
     def seconds(self) -> float:
@@ -76,16 +79,18 @@ class ModelDrafter:
 
     def begin(self, prompt: Sequence[int]) -> None:
         self._unread_prompt = prompt
-        self._cached = []
-        self._confirmed = 0
+        self._text, self._read = [], 0
+        self._cached, self._confirmed = [], 0
 
     def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
         if self._unread_prompt is not None:
-            self._model.prefill(self._vocabulary.to_draft_ids(self._unread_prompt), self._answers)
+            self._model.prefill(*self._vocabulary.prompt(self._unread_prompt, self._answers))
             self._start = self._model.length
             self._unread_prompt = None
-        self._rewind_to_common_prefix(text)
-        unread = list(text[self._confirmed :])
+        self._text += self._vocabulary.to_draft_ids(text[self._read :])
+        self._read = len(text)
+        self._rewind_to_common_prefix()
+        unread = self._text[self._confirmed :]
         room = self._model.capacity - self._model.length - len(unread) + 1
         most = min(gamma, room, self._longest)
         tokens: list[int] = []
@@ -110,7 +115,7 @@ class ModelDrafter:
             probability *= chosen
             if self._should_continue is not None and not self._should_continue(probability, rows):
                 break
-            unread = [token]
+            unread = self._vocabulary.to_draft_ids([token])
         return Proposal(tokens, q, candidates)
 
     def _guesses(self, prediction: _Prediction, randomness: Randomness, ahead: int) -> Guesses:
@@ -125,15 +130,18 @@ class ModelDrafter:
         token = randomness.categorical(q, ahead)
         return [(token, float(q.of(token)))]
 
-    def _rewind_to_common_prefix(self, text: Sequence[int]) -> None:
+    def _rewind_to_common_prefix(self) -> None:
         """Drops rejected tokens from the cache.
 
         After full acceptance the cache lacks the draft's own last token. Scoring everything after
         the common prefix covers both cases.
         """
         valid_length = self._model.valid_length - self._start
-        most = min(len(self._cached), len(text) - 1, valid_length)  # the last token is scored anew
-        while self._confirmed < most and self._cached[self._confirmed] == text[self._confirmed]:
+        # The last token is scored anew.
+        most = min(len(self._cached), len(self._text) - 1, valid_length)
+        while (
+            self._confirmed < most and self._cached[self._confirmed] == self._text[self._confirmed]
+        ):
             self._confirmed += 1
         del self._cached[self._confirmed :]
         self._model.rewind(self._start + self._confirmed)
@@ -155,12 +163,12 @@ class _Prediction(NamedTuple):
 def _predictor(
     model: Model, process: Processor, vocabulary: Vocabulary, needs_probability: bool
 ) -> Callable[[Sequence[int]], _Prediction]:
-    """A function from tokens of the target to the draft's prediction after them."""
+    """A function from tokens of the draft to its prediction after them."""
     covers = vocabulary.covers(model.vocab_size)
     top_model = top_tokens_model_of(model, process)
 
-    def from_logits(tokens: Sequence[int]) -> _Prediction:
-        logits = model.score(vocabulary.to_draft_ids(tokens))[-1]
+    def from_logits(ids: Sequence[int]) -> _Prediction:
+        logits = model.score(ids)[-1]
         q = vocabulary.distribution(process, logits)
 
         def best() -> Guesses:
@@ -174,8 +182,7 @@ def _predictor(
     if top_model is None or not covers:
         return from_logits
 
-    def from_top_tokens(tokens: Sequence[int]) -> _Prediction:
-        ids = vocabulary.to_draft_ids(tokens)
+    def from_top_tokens(ids: Sequence[int]) -> _Prediction:
         top = top_model.top_tokens(ids, skip=len(ids) - 1, probabilities=needs_probability)
         token, *others = vocabulary.to_target_ids(top.tokens[0].tolist())
         q = arg_max_distribution(token, top.logits.item(0))

@@ -1,7 +1,8 @@
-"""Maps token ids between a target and a draft that has fewer tokens.
+"""Maps token ids between a target and its draft.
 
-A draft may know only some of its target's tokens: the first ones, or the frequent ones. It never
-proposes the others, which does not change the text's distribution.
+A draft may know only some of its target's tokens: the first ones, the frequent ones, or those that
+its own tokenizer has too. It never proposes the others, which does not change the text's
+distribution.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from edgespec.artifact.manifest import Manifest
 from edgespec.core.array_types import VocabRow
 from edgespec.core.distribution import Distribution, Processor
+from edgespec.drafters.token_intersection import TokenIntersection
 from edgespec.errors import EdgespecError
 
 __all__ = ["SharedTokens", "SomeTokens", "Vocabulary", "open_vocabulary", "read_vocabulary"]
@@ -29,12 +31,20 @@ class Vocabulary(Protocol):
     """Maps token ids between target and draft."""
 
     def to_draft_ids(self, tokens: TokenSequence) -> list[int]:
-        """Token ids of the draft for token ids of the target. A token that the draft lacks is
-        replaced by another: the prediction gets worse, not the text."""
+        """Token ids of the draft for token ids of the target, at least one for each, and exactly
+        one for a token that the draft may propose. A token that the draft lacks is replaced by
+        others: the prediction gets worse, not the text."""
         ...
 
     def to_target_ids(self, tokens: TokenSequence) -> list[int]:
         """Token ids of the target for token ids of the draft."""
+        ...
+
+    def prompt(
+        self, tokens: Sequence[int], answers: Sequence[range] | None
+    ) -> tuple[list[int], Sequence[range] | None]:
+        """A prompt and the positions of its earlier answers, as in `Model.prefill`: of the draft,
+        for those of the target."""
         ...
 
     def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
@@ -61,6 +71,11 @@ class SharedTokens:
 
     def to_target_ids(self, tokens: TokenSequence) -> list[int]:
         return self.to_draft_ids(tokens)
+
+    def prompt(
+        self, tokens: Sequence[int], answers: Sequence[range] | None
+    ) -> tuple[list[int], Sequence[range] | None]:
+        return self.to_draft_ids(tokens), answers
 
     def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
         return process(logits[: self._width])
@@ -99,6 +114,11 @@ class SomeTokens:
         ids: list[int] = self.outputs.take(tokens).tolist()
         return ids
 
+    def prompt(
+        self, tokens: Sequence[int], answers: Sequence[range] | None
+    ) -> tuple[list[int], Sequence[range] | None]:
+        return self.to_draft_ids(tokens), answers
+
     def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
         q = process(logits)
         whole = len(q.tokens) == len(self.outputs)
@@ -116,21 +136,28 @@ def open_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:
     return read_vocabulary(folder / draft.vocabulary, target.vocab_size, draft.vocab_size)
 
 
-def read_vocabulary(file: Path, target_size: int, draft_size: int) -> SomeTokens:
-    """Reads {"outputs": […], "inputs": […]}, the arguments of `SomeTokens`.
+def read_vocabulary(file: Path, target_size: int, draft_size: int) -> Vocabulary:
+    """Reads {"outputs", "inputs"}, the arguments of `SomeTokens`, or {"common", "spellings",
+    "begin"}, those of `TokenIntersection`.
 
     Raises:
         EdgespecError: the file is damaged, or belongs to other models.
     """
     try:
         maps = json.loads(file.read_text(encoding="utf-8"))
-        outputs, inputs = maps["outputs"], maps["inputs"]
-        vocabulary = SomeTokens(outputs, inputs)
+        if "common" in maps:
+            sizes = len(maps["spellings"]), draft_size
+            vocabulary: Vocabulary = TokenIntersection(
+                maps["common"], maps["spellings"], maps["begin"], draft_size
+            )
+        else:
+            sizes = len(maps["inputs"]), len(maps["outputs"])
+            vocabulary = SomeTokens(maps["outputs"], maps["inputs"])
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise EdgespecError(f"{file} is damaged ({error}); make the draft again") from None
-    if (len(outputs), len(inputs)) != (draft_size, target_size):
+    if sizes != (target_size, draft_size):
         raise EdgespecError(
-            f"{file} is for a target of {len(inputs)} and a draft of {len(outputs)} tokens, and "
+            f"{file} is for a target of {sizes[0]} and a draft of {sizes[1]} tokens, and "
             f"these have {target_size} and {draft_size}; pair the draft with its own target"
         )
     return vocabulary

@@ -6,6 +6,7 @@ second, … drafted token would be accepted there. No text is generated with the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -61,7 +62,9 @@ def model_trace(
     """
     rows = target.score([target.prefill(prompt), *text[:-1]])
     distributions = [process(row) for row in rows]
-    read = [draft.prefill(vocabulary.to_draft_ids(prompt)), *vocabulary.to_draft_ids(text[:-1])]
+    pending = draft.prefill(vocabulary.prompt(prompt, None)[0])
+    read = [[pending], *(vocabulary.to_draft_ids([token]) for token in text[:-1])]
+    ends = [*itertools.accumulate(len(ids) for ids in read)]  # of the draft's positions
     begins = target.length - len(read), draft.length
     longest = min(longest, draft.block) if isinstance(draft, BlockModel) else longest
 
@@ -69,14 +72,14 @@ def model_trace(
         qs = (vocabulary.distribution(process, guess) for guess in guesses)
         return [agreement(p, q) for p, q in zip(distributions[start:], qs, strict=False)]
 
-    every = probabilities(0, draft.score(read))
+    every = probabilities(0, draft.score(list(itertools.chain(*read)))[[end - 1 for end in ends]])
     found = [every[start : start + longest] for start in range(len(text))]
     for start in reversed(range(len(text) - 1)):
         # Scored again with the target rewound to where a round that starts here would find it.
         target.rewind(begins[0] + start)
-        draft.rewind(begins[1] + start)
+        draft.rewind(begins[1] + ends[start] - len(read[start]))
         ahead = read[start : start + longest]
-        found[start] = probabilities(start, (draft.score([token])[0] for token in ahead))
+        found[start] = probabilities(start, (draft.score(ids)[-1] for ids in ahead))
         if draft.valid_length == draft.length:
             break  # it does not read the target's hidden states: one pass is enough
     return Trace(found, ended)

@@ -22,6 +22,11 @@ from edgespec.drafters.vocabulary_map import read_vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec_export.calibration.calibrated import Calibration, calibrated
 from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.checkpoint.common_tokens import (
+    CommonTokens,
+    NoCommonTokensError,
+    common_tokens,
+)
 from edgespec_export.checkpoint.generation_config import generation_defaults
 from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.weights import Weights
@@ -84,6 +89,9 @@ def write_pair(
         EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
     """
     target_family, draft_family = _families(target, draft)
+    common = None
+    if draft is not None and draft_family is not None:
+        common = _common_tokens(target, target_family, draft, draft_family)
     tokenizer = target.tokenizer.to_str(pretty=True)
     (folder / manifest.TOKENIZER).write_text(tokenizer, encoding="utf-8")
     write = partial(
@@ -103,6 +111,8 @@ def write_pair(
         )
         if draft.vocabulary is not None:
             exported_draft = _with_vocabulary(exported_draft, exported, draft.vocabulary, folder)
+        elif common is not None:
+            exported_draft = _with_common_tokens(exported_draft, common, folder)
     for journal in folder.rglob("*.journal"):
         journal.unlink()
     return manifest.Manifest(
@@ -143,6 +153,15 @@ def _with_vocabulary(
     return dataclasses.replace(draft, vocabulary=copied.as_posix())
 
 
+def _with_common_tokens(
+    draft: manifest.Exported, common: CommonTokens, folder: Path
+) -> manifest.Exported:
+    """Writes which tokens a draft with another tokenizer has in common with its target."""
+    written = Path("draft") / manifest.VOCABULARY
+    (folder / written).write_text(common.to_json(), encoding="utf-8")
+    return dataclasses.replace(draft, vocabulary=written.as_posix())
+
+
 def check_target(target: Checkpoint, family: Family) -> None:
     """Raises EdgespecError if the checkpoint is a draft that works only with its target."""
     reason = None
@@ -177,12 +196,40 @@ def _check_pair(
             f"{target.label} and {draft.label} cannot be paired: one has an encoder, one has none"
         )
     _check_vocabulary(draft, draft_family)
+
+
+def _common_tokens(
+    target: Checkpoint, target_family: Family, draft: Checkpoint, draft_family: Family
+) -> CommonTokens | None:
+    """What two models with different tokenizers have in common; None if they have the same one.
+
+    Raises:
+        EdgespecError: nothing, or the draft was trained for another target.
+    """
     difference = same_tokenizer(target.tokenizer, draft.tokenizer)
-    if difference is not None:
-        raise EdgespecError(
-            f"{target.label} and {draft.label} cannot be paired, their tokenizers differ: "
-            f"{difference}; choose a draft that was trained with the target's tokenizer"
+    if difference is None:
+        return None
+    differ = f"the tokenizers of {target.label} and {draft.label} differ: {difference}"
+    if draft.vocabulary is not None or draft_family.features:
+        raise EdgespecError(f"{differ}; pair the draft with the target that it was trained for")
+    try:
+        common = common_tokens(
+            target.tokenizer,
+            draft.tokenizer,
+            ends=(target.eos_token_ids, draft.eos_token_ids),
+            sizes=(target_family.vocab_size, draft_family.vocab_size),
         )
+    except NoCommonTokensError as reason:
+        raise EdgespecError(f"{differ}; {reason}, so this draft can propose nothing") from None
+    count = len(common.common[0])
+    share = count / draft.tokenizer.get_vocab_size()
+    _log.warning(
+        "%s; it drafts the %s tokens that both have, %.0f %% of its own",
+        differ,
+        f"{count:,}",
+        100 * share,
+    )
+    return common
 
 
 def _check_vocabulary(draft: Checkpoint, family: Family) -> None:

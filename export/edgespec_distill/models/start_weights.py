@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from edgespec.artifact.manifest import VOCABULARY
-from edgespec.drafters.vocabulary_map import read_vocabulary
+from edgespec.drafters.vocabulary_map import SomeTokens, read_vocabulary
 from edgespec.errors import UsageError
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary, full_vocabulary
 from edgespec_export.checkpoint.safetensors_file import Safetensors
@@ -23,6 +23,8 @@ def vocabulary_of(start: Path, draft_size: int | None, target_size: int) -> Draf
     if draft_size is None or draft_size >= target_size:
         return full_vocabulary(target_size)
     maps = read_vocabulary(start / VOCABULARY, target_size, draft_size)
+    if not isinstance(maps, SomeTokens):
+        raise UsageError(f"{start} has another tokenizer than the target; start from a draft of it")
     return DraftVocabulary(torch.from_numpy(maps.outputs), torch.from_numpy(maps.inputs))
 
 

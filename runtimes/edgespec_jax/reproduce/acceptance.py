@@ -7,6 +7,7 @@ the share of equal arg-maxes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -112,9 +113,11 @@ def distributions_of(
     process = Sampling(float(temperature)).processor()
 
     def distributions(text: TargetText) -> Rows:
-        draft.prefill(vocabulary.to_draft_ids(text.prompt))
+        draft.prefill(vocabulary.prompt(text.prompt, None)[0])
         rows = np.zeros(text.p.shape)
-        scored = draft.score(vocabulary.to_draft_ids(text.before))
+        read = [vocabulary.to_draft_ids([token]) for token in text.before]
+        last = np.cumsum([len(ids) for ids in read]) - 1
+        scored = draft.score(list(itertools.chain(*read)))[last]
         for row, logits in zip(rows, scored, strict=True):
             distribution = vocabulary.distribution(process, logits)
             row[distribution.tokens] = distribution.probabilities
