@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { processorOf } from "../src/core/sampling.js";
+import { TokenIntersection } from "../src/drafters/token-intersection.js";
 import { SomeTokens } from "../src/drafters/vocabulary-map.js";
 import { byteSpans } from "../src/pair/byte-spans.js";
 import { chatText } from "../src/pair/chat-format.js";
@@ -83,4 +85,33 @@ test("a vocabulary whose parts do not fit is refused", () => {
   for (const [outputs, inputs] of [[[], []], [[1, 0], [0, 0]], [[0, 5], [0, 0]], [[0], [1]]] as const) {
     assert.throws(() => new SomeTokens(outputs, inputs), RangeError);
   }
+});
+
+// Target tokens 1, 3 and 4 are the draft's 5, 0 and 2; the others are spelled.
+const COMMON = { common: [[1, 3, 4], [5, 0, 2]], spellings: [[4, 4], [5], [1, 3, 4], [0], [2]], begin: [3] } as const;
+
+test("a draft with another tokenizer reads every token and proposes the common ones", () => {
+  const both = new TokenIntersection(COMMON, 6);
+  assert.deepEqual(both.toDraftIds([2, 1, 0]), [1, 3, 4, 5, 4, 4]);
+  assert.deepEqual([5, 2, 1].map((token) => both.toTargetId(token)), [1, 4, -1]);
+  const { tokens, answers } = both.prompt([1, 2, 3, 0], [{ start: 1, end: 3 }]);
+  assert.deepEqual(tokens, [3, 5, 1, 3, 4, 0, 4, 4]);
+  assert.deepEqual(answers, [{ start: 2, end: 6 }]);
+  const logits = Float32Array.from([0.1, 0.5, 0.3, 0.01, 0.01, 0.2], Math.log);
+  const q = both.distribution(processorOf({ temperature: 1, topK: 0, topP: 1, minP: 0 }), logits);
+  assert.deepEqual([0, 1, 2, 3, 4].map((token) => Math.round(600 * q.of(token))), [0, 200, 0, 100, 300]);
+});
+
+test("common tokens that do not fit the two models are refused", () => {
+  const wrong: Record<string, unknown>[] = [
+    { common: [[], []] },
+    { common: [[3, 1, 4], [0, 5, 2]] },
+    { common: [[1, 3, 5], [5, 0, 2]] },
+    { common: [[1, 3, 4], [5, 0, 0]] },
+    { common: [[1, 3, 4], [6, 0, 2]] },
+    { begin: [6] },
+    { spellings: [[4], [5], [], [0], [2]] },
+    { spellings: [[4], [5, 5], [1], [0], [2]] },
+  ];
+  for (const change of wrong) assert.throws(() => new TokenIntersection({ ...COMMON, ...change } as typeof COMMON, 6), RangeError);
 });

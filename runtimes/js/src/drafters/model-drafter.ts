@@ -46,9 +46,12 @@ export class ModelDrafter implements Drafter {
   readonly #lastTokens: ReadonlySet<number>;
   readonly #needsProbability: boolean;
   #unreadPrompt: readonly number[] | null = null;
-  #start = 0;
-  #cached: number[] = []; // the text's tokens in the cache, after the prompt
-  #confirmed = 0; // how many of them are known to be in the text
+  // All token ids from here on are the draft's, and after the prompt.
+  #start = 0; // number of the prompt's positions in the cache
+  #text: number[] = [];
+  #read = 0; // how many of the target's tokens are in `#text`
+  #cached: number[] = [];
+  #confirmed = 0; // how many of `#cached` are known to be in the text
 
   constructor(how: ModelDrafting) {
     this.#how = how;
@@ -62,15 +65,19 @@ export class ModelDrafter implements Drafter {
 
   begin(prompt: readonly number[]): void {
     this.#unreadPrompt = prompt;
+    this.#text = [];
+    this.#read = 0;
     this.#cached = [];
     this.#confirmed = 0;
   }
 
   async propose(text: readonly number[], gamma: number, randomness: Randomness): Promise<Proposal> {
-    const { model, shouldContinue } = this.#how;
+    const { model, vocabulary, shouldContinue } = this.#how;
     await this.#readPrompt();
-    this.#rewindToCommonPrefix(text);
-    let unread = text.slice(this.#confirmed);
+    this.#text.push(...vocabulary.toDraftIds(text.slice(this.#read)));
+    this.#read = text.length;
+    this.#rewindToCommonPrefix();
+    let unread = this.#text.slice(this.#confirmed);
     const most = Math.min(gamma, model.capacity - model.length - unread.length + 1);
     const tokens: number[] = [];
     const q: Distribution[] = [];
@@ -86,15 +93,16 @@ export class ModelDrafter implements Drafter {
       if (this.#lastTokens.has(token)) break;
       probability *= chosen;
       if (shouldContinue?.(probability, 1 + tokens.length + candidates.length) === false) break;
-      unread = [token];
+      unread = vocabulary.toDraftIds([token]);
     }
     return { tokens, q, candidates };
   }
 
   async #readPrompt(): Promise<void> {
     if (this.#unreadPrompt === null) return;
-    const { model, vocabulary, answers } = this.#how;
-    await model.prefill(this.#unreadPrompt.map((token) => vocabulary.toDraftId(token)), answers);
+    const { model, vocabulary } = this.#how;
+    const { tokens, answers } = vocabulary.prompt(this.#unreadPrompt, this.#how.answers ?? null);
+    await model.prefill(tokens, answers);
     this.#start = model.length;
     this.#unreadPrompt = null;
   }
@@ -103,19 +111,19 @@ export class ModelDrafter implements Drafter {
    * Drops rejected tokens from the cache. After full acceptance the cache lacks the draft's own last
    * token. Scoring everything after the common prefix covers both cases.
    */
-  #rewindToCommonPrefix(text: readonly number[]): void {
+  #rewindToCommonPrefix(): void {
     const { model } = this.#how;
     const validLength = model.validLength - this.#start;
-    const most = Math.min(this.#cached.length, text.length - 1, validLength); // the last token is scored anew
-    while (this.#confirmed < most && this.#cached[this.#confirmed] === text[this.#confirmed]) this.#confirmed++;
+    const most = Math.min(this.#cached.length, this.#text.length - 1, validLength); // the last token is scored anew
+    while (this.#confirmed < most && this.#cached[this.#confirmed] === this.#text[this.#confirmed]) this.#confirmed++;
     this.#cached.length = this.#confirmed;
     model.rewind(this.#start + this.#confirmed);
   }
 
-  /** The draft's prediction of the token after `tokens`, in token ids of the target. */
+  /** The draft's prediction of the token after `tokens`, its own; in token ids of the target. */
   async #predict(tokens: readonly number[]): Promise<Prediction> {
     const { model, vocabulary, process } = this.#how;
-    const rows = await model.score(tokens.map((token) => vocabulary.toDraftId(token)));
+    const rows = await model.score(tokens);
     const logits = rows[tokens.length - 1]!;
     const q = vocabulary.distribution(process, logits);
     const best = (): readonly [Guess, ...Guess[]] => {

@@ -1,17 +1,27 @@
-// Maps token ids between a target and a draft that has fewer tokens.
+// Maps token ids between a target and its draft.
 //
-// A draft may know only some of its target's tokens: the first ones, or the frequent ones. It never
-// proposes the others, which does not change the text's distribution.
+// A draft may know only some of its target's tokens: the first ones, the frequent ones, or those that its own
+// tokenizer has too. It never proposes the others, which does not change the text's distribution.
 
 import { Distribution, type Processor } from "../core/distribution.js";
+import type { Range } from "../core/model.js";
+
+/** A prompt in a draft's token ids, with the positions of its earlier answers. */
+export interface DraftPrompt {
+  readonly tokens: number[];
+  readonly answers: readonly Range[] | null;
+}
 
 /** Maps token ids between target and draft. */
 export interface Vocabulary {
-  /** The draft's id for a token of the target. A token that the draft lacks is replaced by another: the
-   * prediction gets worse, not the text. */
-  toDraftId(token: number): number;
+  /** The draft's ids for tokens of the target: at least one for each, and exactly one for a token that the
+   * draft may propose. A token that the draft lacks is replaced by others: the prediction gets worse, not the
+   * text. */
+  toDraftIds(tokens: readonly number[]): number[];
   /** The target's id for a token of the draft. */
   toTargetId(token: number): number;
+  /** A prompt of the target, for the draft; answers as in `Model.prefill`. */
+  prompt(tokens: readonly number[], answers: readonly Range[] | null): DraftPrompt;
   /** q over token ids of the target, from one row of the draft's logits, float32 [vocabulary]. */
   distribution(process: Processor, logits: Float32Array): Distribution;
   /** Whether all `size` tokens of the draft are tokens of the target. */
@@ -23,12 +33,16 @@ export class SharedTokens implements Vocabulary {
   /** @param width number of tokens that both have. */
   constructor(readonly width: number) {}
 
-  toDraftId(token: number): number {
-    return token < this.width ? token : 0;
+  toDraftIds(tokens: readonly number[]): number[] {
+    return tokens.map((token) => this.toTargetId(token));
   }
 
   toTargetId(token: number): number {
-    return this.toDraftId(token);
+    return token < this.width ? token : 0;
+  }
+
+  prompt(tokens: readonly number[], answers: readonly Range[] | null): DraftPrompt {
+    return { tokens: this.toDraftIds(tokens), answers };
   }
 
   distribution(process: Processor, logits: Float32Array): Distribution {
@@ -58,8 +72,12 @@ export class SomeTokens implements Vocabulary {
     if (!inputs.every((token) => isId(token, outputs.length))) throw new RangeError("inputs name tokens that the draft lacks");
   }
 
-  toDraftId(token: number): number {
-    return this.inputs[token]!;
+  toDraftIds(tokens: readonly number[]): number[] {
+    return tokens.map((token) => this.inputs[token]!);
+  }
+
+  prompt(tokens: readonly number[], answers: readonly Range[] | null): DraftPrompt {
+    return { tokens: this.toDraftIds(tokens), answers };
   }
 
   toTargetId(token: number): number {

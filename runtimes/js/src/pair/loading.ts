@@ -1,6 +1,7 @@
 // Opens an exported pair: its models, their row invariance here, and their costs.
 
 import { type Costs, estimatedCosts, type TargetSize } from "../core/cost-model.js";
+import { TokenIntersection, type CommonTokens } from "../drafters/token-intersection.js";
 import { SharedTokens, SomeTokens, type Vocabulary } from "../drafters/vocabulary-map.js";
 import { AbortedError, DamagedError, shortened, UsageError } from "../errors.js";
 import type { Folder, Host } from "../host.js";
@@ -147,7 +148,12 @@ async function openVocabulary(folder: Folder, { target, draft }: Manifest, signa
   if (!draft?.vocabulary) return new SharedTokens(Math.min(target.vocab_size, draft?.vocab_size ?? Infinity));
   const content = new TextDecoder().decode(await folder.read(draft.vocabulary, signal));
   try {
-    const { outputs, inputs } = JSON.parse(content) as { outputs: number[]; inputs: number[] };
+    const maps = JSON.parse(content) as { outputs: number[]; inputs: number[] } | CommonTokens;
+    if ("common" in maps) {
+      if (maps.spellings.length !== target.vocab_size) throw new RangeError("it is for another target");
+      return new TokenIntersection(maps, draft.vocab_size);
+    }
+    const { outputs, inputs } = maps;
     if (outputs.length !== draft.vocab_size || inputs.length !== target.vocab_size) throw new RangeError("it is for other models");
     return new SomeTokens(outputs, inputs);
   } catch (error) {
