@@ -37,7 +37,7 @@ class TokenIntersection:
 
     def __init__(
         self,
-        common: tuple[Sequence[int], Sequence[int]],
+        common: Sequence[Sequence[int]],
         spellings: Sequence[Sequence[int]],
         begin: Sequence[int],
         draft_size: int,

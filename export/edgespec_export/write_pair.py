@@ -22,13 +22,13 @@ from edgespec.drafters.vocabulary_map import read_vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec_export.calibration.calibrated import Calibration, calibrated
 from edgespec_export.checkpoint.checkpoint import Checkpoint
-from edgespec_export.checkpoint.common_tokens import (
+from edgespec_export.checkpoint.generation_config import generation_defaults
+from edgespec_export.checkpoint.tokenizer.common_tokens import (
     CommonTokens,
     NoCommonTokensError,
     common_tokens,
 )
-from edgespec_export.checkpoint.generation_config import generation_defaults
-from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
+from edgespec_export.checkpoint.tokenizer.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention import Attention, attention_for
 from edgespec_export.components.kv_cache import CACHES

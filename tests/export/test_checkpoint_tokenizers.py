@@ -12,9 +12,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokeniz
 from tokenizers.models import BPE, Unigram
 
 from edgespec.errors import EdgespecError
-from edgespec_export.checkpoint import tokenizers_file
-from edgespec_export.checkpoint.tokenizer_diff import same_tokenizer
-from edgespec_export.checkpoint.tokenizers_file import load_tokenizer
+from edgespec_export.checkpoint.tokenizer import tokenizers_file
+from edgespec_export.checkpoint.tokenizer.tokenizer_diff import same_tokenizer
+from edgespec_export.checkpoint.tokenizer.tokenizers_file import load_tokenizer
 
 NORMAL, UNKNOWN, CONTROL, USER, BYTE = 1, 2, 3, 4, 6
 PIECES = [

@@ -11,7 +11,7 @@ from tokenizers.models import BPE, WordPiece
 
 import edgespec
 from checkpoints import byte_tokenizer, word_tokenizer, write_small_llama
-from edgespec_export.checkpoint.common_tokens import NoCommonTokensError, common_tokens
+from edgespec_export.checkpoint.tokenizer.common_tokens import NoCommonTokensError, common_tokens
 from edgespec_export.export_pair import export_pair
 
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())

@@ -1,1 +1,1 @@
-"""Reading checkpoints: configs, weights, tokenizers and chat templates."""
+"""Reading checkpoints: configs, weights and chat templates."""

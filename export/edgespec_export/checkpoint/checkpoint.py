@@ -16,7 +16,7 @@ from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
 from edgespec_export.checkpoint.safetensors_file import Safetensors
 from edgespec_export.checkpoint.sources import Source
-from edgespec_export.checkpoint.tokenizers_file import load_tokenizer
+from edgespec_export.checkpoint.tokenizer.tokenizers_file import load_tokenizer
 from edgespec_export.checkpoint.torch_file import TorchBin
 from edgespec_export.checkpoint.weights import Weights
 

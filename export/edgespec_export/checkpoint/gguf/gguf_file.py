@@ -18,7 +18,7 @@ from edgespec_export.checkpoint.gguf.gguf_tokenizer import (
 )
 from edgespec_export.checkpoint.gguf.gguf_weights import GgufWeights
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
-from edgespec_export.checkpoint.tokenizers_file import read_tokenizer_json
+from edgespec_export.checkpoint.tokenizer.tokenizers_file import read_tokenizer_json
 from edgespec_export.checkpoint.weights import Weights
 
 __all__ = ["GgufCheckpoint", "open_gguf"]

@@ -8,9 +8,9 @@ from tokenizers import Tokenizer
 
 from edgespec.errors import EdgespecError, shortened
 from edgespec.pair.tokenizer import is_tokenizer_error
-from edgespec_export.checkpoint.byt5_tokenizer import byt5_tokenizer
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
-from edgespec_export.checkpoint.spiece_file import read_spiece
+from edgespec_export.checkpoint.tokenizer.byt5_tokenizer import byt5_tokenizer
+from edgespec_export.checkpoint.tokenizer.spiece_file import read_spiece
 
 __all__ = ["load_tokenizer", "read_tokenizer_json"]
 
