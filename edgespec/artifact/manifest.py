@@ -48,6 +48,7 @@ VOCABULARY = "draft_vocabulary.json"
 WEIGHTS = "weights.data"
 BLOCK = "block"  # the family of block drafts
 READING = ("eagle", BLOCK)  # families of drafts that read their target's hidden states
+SHARED_ENCODER = "shared_encoder"  # the family of drafts that read their target's encoder
 
 # The largest numbers of a model that are accepted: what a reader allocates grows with them.
 LIMITS = {
@@ -166,7 +167,7 @@ class Exported:
     """A target or a draft: what a runtime must know to run its graphs.
 
     Attributes:
-        family: "t5", "llama", … or, of a draft only, "eagle" or "block".
+        family: "t5", "llama", … or, of a draft only, "eagle", "block" or "shared_encoder".
         source: where the weights come from, for people.
         vocab_size: width of a row of logits.
         layers: decoder layers, each with one pair of self-attention buffers.
@@ -179,7 +180,7 @@ class Exported:
         vocabulary: of a draft that has only some of its target's tokens: the file that maps them,
             relative to the manifest's folder.
         features: width of the hidden states that a target returns for each position, or that an
-            EAGLE head or a block draft reads; 0 for others.
+            EAGLE head, a block draft or one with its target's encoder reads; 0 for others.
     """
 
     family: str
@@ -204,6 +205,11 @@ class Exported:
     def is_eagle_head(self) -> bool:
         """A draft that reads its target's hidden states, so that it runs with its target only."""
         return self.family in READING
+
+    @property
+    def shares_encoder(self) -> bool:
+        """A draft that reads its target's encoder, so that it runs with its target only."""
+        return self.family == SHARED_ENCODER
 
     @property
     def is_block_draft(self) -> bool:

@@ -32,14 +32,14 @@ def open_model(
     """A model on ONNX Runtime; arguments as of `edgespec_runtimes.ort.ort_model.OrtModel`.
 
     Args:
-        target: of a draft; an EAGLE head needs it.
+        target: of a draft; one that reads its target needs it.
 
     Raises:
-        EdgespecError: an EAGLE head without its target, or the model cannot be opened.
+        EdgespecError: such a draft without its target, or the model cannot be opened.
     """
     from edgespec_runtimes.ort.ort_model import OrtModel
 
-    if not exported.is_eagle_head:
+    if not (exported.is_eagle_head or exported.shares_encoder):
         return OrtModel(
             folder,
             exported,
@@ -52,11 +52,15 @@ def open_model(
         )
     from edgespec_runtimes.ort.ort_block import OrtBlock
     from edgespec_runtimes.ort.ort_eagle import OrtEagle
+    from edgespec_runtimes.ort.ort_shared_encoder import OrtSharedEncoder
 
     if not isinstance(target, OrtModel):
         raise EdgespecError(f"{exported.source} reads its target's hidden states; open it with one")
-    head = OrtBlock if exported.is_block_draft else OrtEagle
-    return head(
+    if exported.shares_encoder:
+        draft: type[OrtSharedEncoder | OrtEagle] = OrtSharedEncoder
+    else:
+        draft = OrtBlock if exported.is_block_draft else OrtEagle
+    return draft(
         folder, exported, variant, target, capacity=capacity, device=device, min_rows=min_rows
     )
 

@@ -37,6 +37,8 @@ def _shape(plan: Plan) -> str:
     shape = _layers(plan.layers, "")
     if plan.encoder_layers is not None:
         shape = f"{_layers(plan.encoder_layers, 'encoder ')} and {_layers(plan.layers, 'decoder ')}"
+    if plan.share_encoder:
+        shape += ", reads its target's encoder"
     if plan.width:
         shape += f", width {plan.width}"
     if plan.eagle:

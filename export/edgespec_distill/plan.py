@@ -19,6 +19,7 @@ SHAPE = (
     "eagle",
     "block",
     "encoder_layers",
+    "share_encoder",
     "width",
     "vocabulary",
 )  # fields of the draft's shape
@@ -53,6 +54,8 @@ class Plan:
         block: make a block draft, which reads them, too, and drafts this many tokens with one call;
             Llama-like targets only.
         encoder_layers: number of encoder layers, if there is an encoder; None: as many as `layers`.
+        share_encoder: make a draft without an encoder, which reads the target's; T5-like targets
+            only.
         width: of the hidden states; None: the target's width, with the target's layers to start.
         vocabulary: number of the target's tokens that the draft has; None: all.
         minutes, steps: the length of the training; give one of them. With steps the result is
@@ -73,6 +76,7 @@ class Plan:
     eagle: bool = False
     block: int | None = None
     encoder_layers: int | None = None
+    share_encoder: bool = False
     width: int | None = None
     vocabulary: int | None = None
     minutes: float | None = None
@@ -105,6 +109,8 @@ def check_plan(plan: Plan) -> None:
         raise UsageError("a draft is eagle or has a block; leave one of them out")
     if plan.reads_target and plan.on_policy:
         raise UsageError(f"{_kind(plan)} is not trained on_policy; leave one of them out")
+    if plan.share_encoder:
+        _check_shared_encoder(plan)
     if (plan.minutes is None) == (plan.steps is None):
         raise UsageError("give --minutes or --steps, one of them: how long to train")
     for name in ("minutes", "rate"):
@@ -117,6 +123,18 @@ def check_plan(plan: Plan) -> None:
         count = getattr(plan, name)
         if count is not None and count < minimum:
             raise UsageError(f"{name} is {count}; give {minimum} or more")
+
+
+def _check_shared_encoder(plan: Plan) -> None:
+    others = {
+        "eagle": plan.eagle,
+        "block": plan.block is not None,
+        "encoder_layers": plan.encoder_layers is not None,
+        "on_policy": plan.on_policy,
+    }
+    for name, given in others.items():
+        if given:
+            raise UsageError(f"share_encoder does not go with {name}; leave one of them out")
 
 
 def plan_for(plan: Plan, family: Family) -> Plan:
@@ -133,6 +151,8 @@ def plan_for(plan: Plan, family: Family) -> Plan:
     if plan.reads_target and not isinstance(family, Llama):
         option = "eagle" if plan.eagle else "block"
         raise UsageError(f"{_kind(plan)} needs a Llama-like target; leave {option} out")
+    if plan.share_encoder and not isinstance(family, T5):
+        raise UsageError(f"{family.label} has no encoder; leave share_encoder out")
     if plan.layers > family.layers:
         raise UsageError(f"layers is {plan.layers}; the target has {family.layers}: give fewer")
     _check_width(plan.width, family.width)
@@ -149,6 +169,8 @@ def _encoder_layers(plan: Plan, family: Llama | T5) -> int | None:
     if isinstance(family, Llama):
         if asked is not None:
             raise UsageError(f"encoder_layers is {asked}; the target has no encoder: leave it out")
+        return None
+    if plan.share_encoder:
         return None
     count, most = asked or plan.layers, family.encoder_layers
     if count > most:

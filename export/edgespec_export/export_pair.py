@@ -209,14 +209,14 @@ def _draft_opener(
     vocabulary: Vocabulary,
     device: Device,
 ) -> Callable[[str], Scorer]:
-    """A function that opens a variant of the draft; an EAGLE head together with its target."""
+    """A function that opens a variant of the draft; one that reads its target together with it."""
 
     @cache
     def opened_target() -> Model:
         return open_target(next(iter(target.variants)))
 
     def opened(variant: str) -> Scorer:
-        if not draft.is_eagle_head:
+        if not (draft.is_eagle_head or draft.shares_encoder):
             return open_model(folder, draft, variant, device=device, min_rows=2)
         model = open_model(folder, draft, variant, device=device, target=opened_target())
         return EagleScorer(model, opened_target(), vocabulary.to_target_ids)
@@ -262,8 +262,8 @@ def _transformers_comparison(device: Device) -> Callable[[Path, Path, Exported],
         from edgespec_export.verify import check_difference, differences
 
     def compare(source: Path, folder: Path, exported: Exported) -> None:
-        if exported.is_eagle_head:
-            _log.info("%s: not verified, transformers has no EAGLE heads", exported.source)
+        if exported.is_eagle_head or exported.shares_encoder:
+            _log.info("%s: not verified, transformers has no such drafts", exported.source)
         elif REFERENCE not in exported.variants:
             _log.info("%s: not verified, it has no %s variant", exported.source, REFERENCE)
         else:

@@ -35,6 +35,8 @@ from edgespec_export.components.kv_cache import CACHES
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import DecoderOnly, Family
 from edgespec_export.families.eagle import Eagle
+from edgespec_export.families.shared_encoder import SharedEncoder
+from edgespec_export.families.t5 import T5
 from edgespec_export.families.tensor_check import fitted
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.graph import Graph
@@ -140,6 +142,8 @@ def _families(target: Checkpoint, draft: Checkpoint | None) -> tuple[Family, Fam
     _check_pair(target, target_family, draft, draft_family)
     if isinstance(draft_family, Eagle):
         target_family = _with_features(target_family, draft_family)
+    if isinstance(draft_family, SharedEncoder):
+        target_family = _with_encoder_states(target_family, draft_family)
     return target_family, draft_family
 
 
@@ -169,6 +173,8 @@ def check_target(target: Checkpoint, family: Family) -> None:
         reason = f"has only some of its target's tokens ({manifest.VOCABULARY})"
     elif isinstance(family, Eagle):
         reason = "reads its target's hidden states (an EAGLE head)"
+    elif isinstance(family, SharedEncoder):
+        reason = "reads its target's encoder"
     if reason is not None:
         raise EdgespecError(f"{target.label} is a draft that {reason}, so it cannot be a target")
 
@@ -186,6 +192,16 @@ def _with_features(target: Family, draft: Eagle) -> Family:
             "target it was trained for"
         )
     return dataclasses.replace(target, read_layers=draft.reads)
+
+
+def _with_encoder_states(target: Family, draft: SharedEncoder) -> Family:
+    """The target whose encoder also returns its states."""
+    if not isinstance(target, T5) or target.width != draft.target_width:
+        raise EdgespecError(
+            f"{draft.label} reads the encoder of a T5 of width {draft.target_width}, and "
+            f"{target.label} is not one; pair it with the target it was trained for"
+        )
+    return dataclasses.replace(target, shows_encoder=True)
 
 
 def _check_pair(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["distill"]
 
 # The parameters of `Plan` that are the shape of a draft.
-SHAPE = ("layers", "eagle", "block", "encoder_layers", "width", "vocabulary")
+SHAPE = ("layers", "eagle", "block", "encoder_layers", "share_encoder", "width", "vocabulary")
 LEAST_1 = click.IntRange(min=1)
 OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is worth a note
 
@@ -55,6 +55,11 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 )
 @click.option(
     "--encoder-layers", type=LEAST_1, help="Of its encoder, if it has one; default: as many."
+)
+@click.option(
+    "--share-encoder",
+    is_flag=True,
+    help="A draft without an encoder, which reads its target's. T5-like targets.",
 )
 @click.option("--width", type=int, help="A multiple of 16; default: the target's and its layers.")
 @click.option(

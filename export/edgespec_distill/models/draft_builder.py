@@ -13,6 +13,9 @@ from edgespec_distill.models.block_module import BlockDraft
 from edgespec_distill.models.block_student import BlockStudent
 from edgespec_distill.models.eagle_module import Eagle
 from edgespec_distill.models.eagle_student import EagleStudent
+from edgespec_distill.models.seq2seq import Seq2Seq
+from edgespec_distill.models.shared_encoder_module import SharedEncoder
+from edgespec_distill.models.shared_encoder_student import SharedEncoderStudent
 from edgespec_distill.models.start_weights import copy_weights, vocabulary_of
 from edgespec_distill.models.trainable import GeneratingModel, ScoringModel
 from edgespec_distill.models.untrained_draft import last_layers, spread_layers, untrained_draft
@@ -59,12 +62,14 @@ class DraftBuilder:
         model = untrained_draft(
             target,
             layers=plan.layers,
-            encoder_layers=plan.encoder_layers,
+            encoder_layers=1 if plan.share_encoder else plan.encoder_layers,
             width=plan.width,
             vocabulary=vocabulary,
             seed=plan.seed,
             keep=spread_layers if self._features is None else last_layers,
         )
+        if plan.share_encoder:
+            return SharedEncoder(model, target)
         if self._features is None:
             return model
         shape = model, self._features.layers, target.config.hidden_size
@@ -72,6 +77,8 @@ class DraftBuilder:
 
     def _draft(self, model: Any, vocabulary: DraftVocabulary) -> ScoringModel:
         model = on_device_of(self._target.model, model)
+        if self._plan.share_encoder and isinstance(self._target, Seq2Seq):
+            return SharedEncoderStudent(model, vocabulary, self._target)
         if self._features is None:
             return self._target.draft(model, vocabulary)
         student = EagleStudent if self._plan.block is None else BlockStudent

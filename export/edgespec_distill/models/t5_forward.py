@@ -21,6 +21,7 @@ __all__ = [
     "causal_bias",
     "decode",
     "encode",
+    "encoder_stream",
     "feed_forward_hidden",
     "scaled",
     "self_attention",
@@ -65,13 +66,18 @@ def encode(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
 
     `mask` [batch, 1, 1, source] is added to the scores: 0 for a token, very negative for padding.
     """
+    return rms_norm(model.encoder.final_layer_norm, encoder_stream(model, ids, mask))
+
+
+def encoder_stream(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
+    """The same before the last norm."""
     stack = model.encoder
     hidden = functional.embedding(ids, model.shared.weight)
     bias = source_bias(model, ids, mask)
     for block in stack.block:
         hidden = hidden + self_attention(block.layer[0], hidden, bias)
         hidden = hidden + _feed_forward(block.layer[1], hidden)
-    return rms_norm(stack.final_layer_norm, hidden)
+    return hidden
 
 
 def decode(model: Any, source: Tensor, mask: Tensor, ids: Tensor) -> Tensor:

@@ -16,11 +16,21 @@ from edgespec_export.families.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.phi3 import Phi3
+from edgespec_export.families.shared_encoder import SharedEncoder
 from edgespec_export.families.t5 import T5
 
 __all__ = ["FAMILIES", "DecoderOnly", "Family", "family_of", "transformers_class"]
 
-FAMILIES: tuple[type[Family], ...] = (T5, Llama, Gemma3, Phi3, Gpt2, Eagle, BlockDraft)
+FAMILIES: tuple[type[Family], ...] = (
+    T5,
+    Llama,
+    Gemma3,
+    Phi3,
+    Gpt2,
+    Eagle,
+    BlockDraft,
+    SharedEncoder,
+)
 
 
 def family_of(config: dict[str, Any], label: str) -> Family:

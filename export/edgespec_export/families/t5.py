@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import onnx_ir as ir
@@ -56,11 +56,12 @@ class T5(Family):
         gated: the feed-forward multiplies two projections.
         scale_outputs: decoder outputs are scaled by width^-½ before the head (v1.0).
         buckets, max_distance: of the relative position bias.
+        shows_encoder: the encoder graph also returns its states, for a draft that reads them.
     """
 
     family = "t5"
-    model_types = ("t5", "mt5")
-    transformers_class = "AutoModelForSeq2SeqLM"
+    model_types: ClassVar[tuple[str, ...]] = ("t5", "mt5")
+    transformers_class: ClassVar[str | None] = "AutoModelForSeq2SeqLM"
     table, head = "shared.weight", "lm_head.weight"
     copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     # Copies of the embedding, and a bias that old checkpoints contain and no attention reads.
@@ -75,11 +76,16 @@ class T5(Family):
     buckets: int
     max_distance: int
     start_token: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
+    shows_encoder: bool = False
 
     @property
     def capacity(self) -> int:
         """The length of its training texts; distances are bucketed, so there is no limit."""
         return 512
+
+    @property
+    def features(self) -> int:
+        return self.width if self.shows_encoder else 0
 
     @property
     def graphs(self) -> tuple[str, ...]:
@@ -138,6 +144,9 @@ class T5(Family):
         linears = [self._cross_projections(layer) for layer in range(self.layers)]
         for layer, parts in enumerate(number_format.normed_linears(g, x, norm, linears)):
             self._emit_cross(g, layer, parts)
+        if self.shows_encoder:
+            states = number_format.unrotated(g, x, self.width) if self.is_rotatable else x
+            g.output(graph_io.FEATURES, g.op.Identity(states), np.float32, ["source", self.width])
 
     def _emit_cross(self, g: Graph, layer: int, parts: Sequence[ir.Value]) -> None:
         """Emits the outputs of one layer's cross-attention keys and values."""

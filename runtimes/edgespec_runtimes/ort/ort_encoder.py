@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import onnxruntime as ort
 
-from edgespec.artifact import graph_io
 from edgespec.core.device import Device
 from edgespec_runtimes.ort.session import open_session
 
@@ -20,16 +18,20 @@ class OrtEncoder:
 
     Args:
         graph: the ONNX file.
-        layers: of the decoder.
     """
 
-    def __init__(self, graph: Path, layers: int, device: Device) -> None:
+    def __init__(self, graph: Path, device: Device) -> None:
         self._session = open_session(graph, device)
-        self._outputs = [name for layer in range(layers) for name in graph_io.cross_names(layer)]
+        self._outputs = [output.name for output in self._session.get_outputs()]
 
-    def encode(self, source: Sequence[int]) -> dict[str, ort.OrtValue]:
-        """Cross-attention keys and values of a source, by the names of `graph_io.cross_names`:
-        float32 [1, heads, source length, head_size]."""
-        tokens = ort.OrtValue.ortvalue_from_numpy(np.array(source, np.int64))
-        values = self._session.run_with_ort_values(self._outputs, {graph_io.TOKENS: tokens})
+    def encode(self, inputs: Mapping[str, ort.OrtValue]) -> dict[str, ort.OrtValue]:
+        """All outputs by name: cross-attention keys and values (`graph_io.cross_names`), float32
+        [1, heads, source length, head_size], and maybe the encoder's states
+        (`graph_io.FEATURES`), float32 [source length, width].
+
+        Args:
+            inputs: a source's `graph_io.TOKENS`, int64 [source length]; of a draft with its
+                target's encoder, that one's `graph_io.FEATURES`.
+        """
+        values = self._session.run_with_ort_values(self._outputs, dict(inputs))
         return dict(zip(self._outputs, values, strict=True))

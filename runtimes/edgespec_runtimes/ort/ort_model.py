@@ -54,6 +54,8 @@ class OrtModel:
             and a kernel makes use of it. See `edgespec.core.model.TopTokensModel`.
         features: float32 [capacity, F], what a target returns at each scored position for an EAGLE
             head; None if its graph returns none.
+        encoder_states: float32 [source length, F], what a target's encoder returned of the latest
+            source for a draft that reads it; None if its graph returns none.
         operators: see `OrtDecoder`.
     """
 
@@ -80,6 +82,7 @@ class OrtModel:
         # The latest call, if it had candidates, and its first position.
         self._latest_candidates: tuple[Call, int] | None = None
         self._cross: dict[str, ort.OrtValue] = {}
+        self.encoder_states: ort.OrtValue | None = None
         graphs = exported.variants[variant].graphs
         self._decoder = OrtDecoder(
             folder, exported, variant, device, self.capacity, padding=min_rows - 1
@@ -87,7 +90,7 @@ class OrtModel:
         self._encoder: OrtEncoder | None = None
         if graph_io.ENCODER in graphs:
             encoder = folder / graphs[graph_io.ENCODER]
-            self._encoder = OrtEncoder(encoder, exported.layers, device)
+            self._encoder = OrtEncoder(encoder, device)
         self.operators = self._decoder.operators
         kernels = kernels_for(device) is not None
         optional = self._decoder.optional_inputs
@@ -99,7 +102,7 @@ class OrtModel:
         self, exported: Exported, graphs: Mapping[str, str]
     ) -> npt.NDArray[np.float32] | None:
         """Memory for what a target returns for an EAGLE head; None for other models."""
-        if exported.is_eagle_head:
+        if exported.is_eagle_head or exported.is_encoder_decoder:
             return None
         width = self._decoder.state_widths.get(graph_io.FEATURES, 0)
         if width != exported.features:
@@ -146,8 +149,10 @@ class OrtModel:
         self._check_prompt(prompt)
         if self._encoder is not None and self._start_token is not None:
             self.rewind(0)
+            inputs = self._encoder_inputs(prompt)
             with self._computing():
-                self._cross = self._encoder.encode(prompt)
+                self._cross = self._encoder.encode(inputs)
+            self.encoder_states = self._cross.pop(graph_io.FEATURES, None)
             return self._start_token
         known = prompt[:-1]
         plan = plan_prefill(len(known), answers or (), short_answers=self._max_rows is not None)
@@ -159,6 +164,10 @@ class OrtModel:
             self._logits(known[self.length : end], prefill=True)
             self._cached += wanted[self.length : end]
         return prompt[-1]
+
+    def _encoder_inputs(self, prompt: Sequence[int]) -> Mapping[str, ort.OrtValue]:
+        """What the encoder takes."""
+        return {graph_io.TOKENS: ort.OrtValue.ortvalue_from_numpy(np.array(prompt, np.int64))}
 
     def cross_attention(self) -> dict[str, npt.NDArray[np.float32]]:
         """Keys and values of the source, by the names of `graph_io.cross_names`."""

@@ -1,0 +1,85 @@
+"""T5 drafts without an encoder: their decoder attends to their target's encoder states.
+
+The source is encoded once, by the target; the draft projects what the target's encoder says to keys
+and values of its own. docs/decisions/0032-shared-encoder.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+
+from edgespec.artifact import graph_io
+from edgespec_export.components.attention import Attention
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.residual_stream import ResidualStream
+from edgespec_export.families.family import Family
+from edgespec_export.families.model_config import Config
+from edgespec_export.families.t5 import T5
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["SharedEncoder"]
+
+SOURCE_NORM = "source_norm.weight"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedEncoder(T5):
+    """A T5 decoder that reads another T5's encoder.
+
+    Attributes:
+        target_width: width of the target's encoder states.
+    """
+
+    family = "shared_encoder"
+    model_types = ("t5_shared_encoder",)
+    transformers_class = None
+
+    target_width: int
+
+    @property
+    def features(self) -> int:
+        return self.target_width
+
+    @classmethod
+    def from_config(cls, values: dict[str, object], label: str) -> Self:
+        config = Config(values, label)
+        config.must_be("layers_of", *T5.model_types)
+        own = {"encoder_width", "layers_of"}
+        rest = {name: value for name, value in values.items() if name not in own}
+        decoder = {"model_type": config.get("layers_of", "t5"), "num_layers": 1}
+        t5 = T5.from_config({**rest, **decoder}, label)
+        shape = {field.name: getattr(t5, field.name) for field in fields(t5)}
+        target_width = config.count("encoder_width")
+        return cls(**{**shape, "encoder_layers": 0}, target_width=target_width)
+
+    def _encoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
+        states = g.input(graph_io.FEATURES, np.float32, ["source", self.target_width])
+        normed = RmsNorm(SOURCE_NORM, self.epsilon).emit(g, states)
+        for layer in range(self.layers):
+            names = self._cross_projections(layer).weights
+            parts = [number_format.down_proj(g, normed, Linear((name,))) for name in names]
+            self._emit_cross(g, layer, parts)
+
+    def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield self._bias("decoder").table, (self.buckets, self.heads.count)
+        yield SOURCE_NORM, (self.target_width,)
+        yield from Family.shapes(self)
+        for name in self._cross_names:
+            yield name, (self.heads.count * self.heads.size, self.target_width)
+
+    def residual_stream(self) -> ResidualStream:
+        """The target's states are not in the draft's stream: their matrices rotate them."""
+        own = Family.residual_stream(self)
+        down_projs = own.down_projs.union(self._cross_names)
+        return ResidualStream(own.tables, own.readers, own.writers, down_projs, own.normed)
+
+    @property
+    def _cross_names(self) -> tuple[str, ...]:
+        layers = range(self.layers)
+        return tuple(name for layer in layers for name in self._cross_projections(layer).weights)

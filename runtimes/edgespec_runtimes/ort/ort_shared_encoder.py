@@ -1,0 +1,50 @@
+"""Runs a draft that reads its target's encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnxruntime as ort
+
+from edgespec.artifact import graph_io
+from edgespec.artifact.manifest import Exported
+from edgespec.core.device import HERE, Device
+from edgespec.errors import EdgespecError
+from edgespec_runtimes.ort.ort_model import OrtModel
+
+__all__ = ["OrtSharedEncoder"]
+
+
+class OrtSharedEncoder(OrtModel):
+    """A decoder whose cross-attention reads what the target's encoder said of the same source.
+
+    Args:
+        target: whose encoder it reads; it must have started the same text before.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        exported: Exported,
+        variant: str,
+        target: OrtModel,
+        *,
+        capacity: int | None = None,
+        device: Device = HERE,
+        min_rows: int = 1,
+    ) -> None:
+        super().__init__(
+            folder, exported, variant, capacity=capacity, device=device, min_rows=min_rows
+        )
+        self._target = target
+
+    def _encoder_inputs(self, prompt: Sequence[int]) -> Mapping[str, ort.OrtValue]:
+        states = self._target.encoder_states
+        length = 0 if states is None else states.shape()[0]
+        if states is None or length != len(prompt):
+            raise EdgespecError(
+                f"the draft was given {len(prompt)} source tokens, and its target's encoder has "
+                f"read {length}; start the target's text first"
+            )
+        return {graph_io.FEATURES: states}
