@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM
 
 import edgespec
-from checkpoints import byte_tokenizer, write_llama, write_t5
+from checkpoints import write_llama
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_distill.data.draft_vocabulary import full_vocabulary
@@ -20,44 +20,12 @@ from edgespec_distill.data.examples import Text
 from edgespec_distill.models.seq2seq import Seq2Seq
 from edgespec_distill.models.shared_encoder_module import SharedEncoder
 from edgespec_distill.models.shared_encoder_student import SharedEncoderStudent
-from edgespec_distill.models.untrained_draft import untrained_draft
 from edgespec_distill.plan import Plan, check_plan
 from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.ort.ort_shared_encoder import OrtSharedEncoder
+from shared_encoder_checkpoints import SIZE, write_draft, write_target
 
-SIZE = 272
 TEXT = Text((40, 41, 42, 50, 60, 61, 1), (7, 9, 80, 3, 66, 12))
-
-
-def write_target(folder: Path, *, width: int = 32, gated: bool = False) -> Path:
-    return write_t5(
-        folder,
-        vocab_size=SIZE,
-        width=width,
-        heads=2,
-        head_size=16,
-        layers=3,
-        encoder_layers=2,
-        gated=gated,
-        tokenizer=byte_tokenizer(SIZE, append_eos=True),
-    )
-
-
-def write_draft(target: Path, folder: Path, *, width: int | None, layers: int = 1) -> SharedEncoder:
-    """An untrained draft whose layers, unlike those that a training starts from, all do something:
-    writes a checkpoint, returns the torch module."""
-    model = AutoModelForSeq2SeqLM.from_pretrained(target, dtype=torch.float32).eval()
-    shape = {"layers": layers, "encoder_layers": 1, "width": width}
-    body = untrained_draft(model, **shape, vocabulary=full_vocabulary(SIZE), seed=0)
-    draft = SharedEncoder(body, model)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for weight in draft.parameters():
-            weight += 0.05 * torch.randn(weight.shape, generator=generator)
-    folder.mkdir()
-    draft.save_pretrained(folder)
-    byte_tokenizer(SIZE, append_eos=True).save(str(folder / "tokenizer.json"))
-    return draft
 
 
 def learner_of(target: Path, draft: SharedEncoder) -> SharedEncoderStudent:

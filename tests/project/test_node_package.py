@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import edgespec
+import shared_encoder_checkpoints
 from chat_templates import TRIMS
 from checkpoints import write_noisy, write_small_llama
 from eagle_checkpoints import write_eagle, write_target
@@ -99,6 +100,15 @@ def eagle_folder(tmp_path_factory):
     return folder / "pair"
 
 
+@pytest.fixture(scope="module")
+def shared_encoder_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shared-encoder")
+    target = shared_encoder_checkpoints.write_target(folder / "target")
+    shared_encoder_checkpoints.write_draft(target, folder / "draft", width=None)
+    export_pair(str(target), str(folder / "draft"), folder / "pair", threads=1)
+    return folder / "pair"
+
+
 def test_the_packages_own_tests_pass():
     done = subprocess.run(["npm", "test"], cwd=PACKAGE, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:]
@@ -140,12 +150,12 @@ def test_answers_of_a_chat_model_equal_edgespecs(chat_folder, target_format, mon
     assert theirs["stats"]["accepted"] == ours.stats.accepted > 0
 
 
-def test_an_eagle_heads_drafts_equal_edgespecs(eagle_folder):
-    pair = edgespec.load(eagle_folder, threads=1)
+@pytest.mark.parametrize("of", ["eagle_folder", "shared_encoder_folder"])
+def test_drafts_that_read_their_target_equal_edgespecs(of, request):
+    folder = request.getfixturevalue(of)
+    pair = edgespec.load(folder, threads=1)
     ours = pair.generate("Hello!", max_new_tokens=60, draft="model", gamma=3)
-    (theirs,) = generated(
-        eagle_folder, ("Hello!", {"maxNewTokens": 60, "draft": "model", "gamma": 3})
-    )
+    (theirs,) = generated(folder, ("Hello!", {"maxNewTokens": 60, "draft": "model", "gamma": 3}))
     assert theirs["tokenIds"] == ours.token_ids
     drafted = [theirs["stats"][name] for name in ("drafted", "evaluated", "accepted")]
     assert drafted == [ours.stats.drafted, ours.stats.evaluated, ours.stats.accepted]

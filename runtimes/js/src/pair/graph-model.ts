@@ -54,6 +54,7 @@ export class GraphModel implements Model {
   readonly #cache: Cache;
   #cached: CachedPosition[] = [];
   #cross: Readonly<Record<string, Tensor>> = {};
+  #encoderStates: Tensor | null = null;
 
   constructor(host: Host, exported: Exported, variant: Variant, sessions: Sessions, calls: Calls) {
     this.host = host;
@@ -72,6 +73,11 @@ export class GraphModel implements Model {
 
   get validLength(): number {
     return this.length;
+  }
+
+  /** float32 [source length, features]: what the encoder returned of the latest source for a draft that reads it. */
+  get encoderStates(): Tensor | null {
+    return this.#encoderStates;
   }
 
   /** What a position of the cache was computed from: the token id of a target. */
@@ -132,6 +138,11 @@ export class GraphModel implements Model {
     return String(token);
   }
 
+  /** What the encoder takes. */
+  protected encoderFeeds(prompt: readonly number[]): Readonly<Record<string, Tensor>> {
+    return { tokens: this.#int64(prompt) };
+  }
+
   /** Hidden states that a call takes; most models take none. */
   protected async states(_count: number): Promise<Readonly<Record<string, Tensor>>> {
     return {};
@@ -165,13 +176,18 @@ export class GraphModel implements Model {
     this.rewind(0);
     this.#disposeCross();
     const { encoder } = this.sessions;
+    const feeds = this.encoderFeeds(prompt);
     const fetches = Object.fromEntries(encoder!.outputNames.map((name) => [name, null]));
-    this.#cross = await this.timed(() => encoder!.run({ tokens: this.#int64(prompt) }, fetches));
+    const { features, ...cross } = await this.timed(() => encoder!.run(feeds, fetches));
+    this.#cross = cross;
+    this.#encoderStates = features ?? null;
   }
 
   #disposeCross(): void {
     for (const tensor of Object.values(this.#cross)) tensor.dispose();
     this.#cross = {};
+    this.#encoderStates?.dispose();
+    this.#encoderStates = null;
   }
 
   /** One call: its logits, one row for each token, or one row at all in a prefill. */

@@ -21,11 +21,13 @@ import {
   variantFiles,
   variantName,
 } from "./manifest.js";
+import { SharedEncoderModel } from "./shared-encoder-model.js";
 import type { LoadOptions } from "./options.js";
 import { Pair, type PairParts } from "./pair.js";
 import { TextCodec } from "./tokenizer.js";
 
 const EAGLE = "eagle"; // the family of EAGLE heads
+const SHARED_ENCODER = "shared_encoder"; // the family of drafts that read their target's encoder
 const BLOCK = "block"; // the family of block drafts
 
 /** What of a folder is opened. */
@@ -134,9 +136,14 @@ async function draftModel(host: Host, folder: Folder, choice: Choice, target: Gr
   const sessions = await openSessions(folder, manifest, variant);
   opened.push(sessions);
   const calls = { capacity, minRows: 1, maxRows: null };
-  return manifest.draft.family === EAGLE
-    ? new EagleModel(host, manifest.draft, variant, sessions, calls, target)
-    : new GraphModel(host, manifest.draft, variant, sessions, calls);
+  switch (manifest.draft.family) {
+    case EAGLE:
+      return new EagleModel(host, manifest.draft, variant, sessions, calls, target);
+    case SHARED_ENCODER:
+      return new SharedEncoderModel(host, manifest.draft, variant, sessions, calls, target);
+    default:
+      return new GraphModel(host, manifest.draft, variant, sessions, calls);
+  }
 }
 
 /** The fewest and the most positions of a call; the usual ones where nothing was measured. */
