@@ -11,7 +11,7 @@ import numpy.typing as npt
 from edgespec.artifact.manifest import Distance
 from edgespec.core.model import Model
 
-__all__ = ["EagleScorer", "Sample", "Scorer", "distance", "samples_for"]
+__all__ = ["Sample", "Scorer", "TargetReadingScorer", "distance", "samples_for"]
 
 # The token ids of a prompt, and those after it that are scored.
 Sample = tuple[list[int], list[int]]
@@ -27,8 +27,8 @@ class Scorer(Protocol):
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]: ...
 
 
-class EagleScorer:
-    """An EAGLE head, scored together with the target whose hidden states it reads.
+class TargetReadingScorer:
+    """A draft that reads its target, scored together with that target.
 
     Args:
         to_target_ids: translates the draft's token ids to the target's.

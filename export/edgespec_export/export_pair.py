@@ -21,7 +21,7 @@ from edgespec.errors import needs_extra
 from edgespec.pair.runtime import measure_row_invariance, open_model
 from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
-from edgespec.pair.variant_quality import EagleScorer, Scorer, distance, samples_for
+from edgespec.pair.variant_quality import Scorer, TargetReadingScorer, distance, samples_for
 from edgespec_export.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _draft_opener(
         if not (draft.is_eagle_head or draft.shares_encoder):
             return open_model(folder, draft, variant, device=device, min_rows=2)
         model = open_model(folder, draft, variant, device=device, target=opened_target())
-        return EagleScorer(model, opened_target(), vocabulary.to_target_ids)
+        return TargetReadingScorer(model, opened_target(), vocabulary.to_target_ids)
 
     return opened
 
