@@ -143,7 +143,8 @@ def plan_for(plan: Plan, family: Family) -> Plan:
     Raises:
         UsageError: this target cannot have such a draft, or its family cannot be distilled.
     """
-    if not isinstance(family, Llama | T5):
+    # Families derived from them compute something else than the training's forward pass.
+    if not isinstance(family, Llama | T5) or type(family) not in (Llama, T5):
         raise UsageError(
             f"{family.label}: is of family {family.family!r}; distill supports targets of the "
             "families 'llama' and 't5'"

@@ -14,9 +14,11 @@ from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.family import Family
 from edgespec_export.families.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
+from edgespec_export.families.granite import Granite
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.phi3 import Phi3
 from edgespec_export.families.shared_encoder import SharedEncoder
+from edgespec_export.families.smollm3 import SmolLM3
 from edgespec_export.families.t5 import T5
 
 __all__ = ["FAMILIES", "DecoderOnly", "Family", "family_of", "transformers_class"]
@@ -24,6 +26,8 @@ __all__ = ["FAMILIES", "DecoderOnly", "Family", "family_of", "transformers_class
 FAMILIES: tuple[type[Family], ...] = (
     T5,
     Llama,
+    SmolLM3,
+    Granite,
     Gemma3,
     Phi3,
     Gpt2,

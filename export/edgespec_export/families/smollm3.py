@@ -1,0 +1,58 @@
+"""SmolLM3: a Llama of which every fourth layer has no rotary positions.
+
+Such a layer sees the order of tokens only by what it may attend to (Kazemnejad et al. 2023, arXiv
+2305.19466). Angles of 0 rotate nothing, so its graph is that of any other layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar, Self
+
+import numpy as np
+
+from edgespec_export.components.positions import Angles, Positions, Rotary
+from edgespec_export.families.llama import Llama
+from edgespec_export.families.model_config import Config
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["SmolLM3"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmolLM3(Llama):
+    """The shape of a SmolLM3.
+
+    Attributes:
+        rotates: whether each layer has rotary positions.
+    """
+
+    family = "smollm3"
+    model_types: ClassVar[tuple[str, ...]] = ("smollm3",)
+
+    rotates: tuple[bool, ...]
+
+    @classmethod
+    def from_config(cls, values: dict[str, object], label: str) -> Self:
+        own = {"no_rope_layers", "no_rope_layer_interval"}
+        rest = {name: value for name, value in values.items() if name not in own}
+        llama = Llama.from_config({**rest, "model_type": "llama"}, label)
+        shape = {field.name: getattr(llama, field.name) for field in fields(llama)}
+        return cls(**shape, rotates=_rotates(Config(values, label), llama.layers))
+
+    def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
+        rotary = Rotary(self.frequencies, self.positions).emit(g, positions)
+        if all(self.rotates):
+            return [rotary] * self.layers
+        still = Rotary(np.zeros_like(self.frequencies), self.positions).emit(g, positions)
+        return [rotary if rotates else still for rotates in self.rotates]
+
+
+def _rotates(config: Config, layers: int) -> tuple[bool, ...]:
+    """Whether each layer has rotary positions: as listed (a 1 means yes), or all but every n-th."""
+    interval = config.count("no_rope_layer_interval", 4)
+    default = [int((layer + 1) % interval != 0) for layer in range(layers)]
+    listed = config.get("no_rope_layers", default)
+    if len(listed) < layers or any(one not in (0, 1) for one in listed):
+        raise ValueError(f"no_rope_layers does not say 0 or 1 for each of {layers} layers")
+    return tuple(map(bool, listed[:layers]))
