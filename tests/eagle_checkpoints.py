@@ -13,8 +13,8 @@ from edgespec_distill.data.draft_vocabulary import (
     frequent_vocabulary,
     full_vocabulary,
 )
-from edgespec_distill.models.block_module import BlockDraft
-from edgespec_distill.models.eagle_module import Eagle, feature_layers
+from edgespec_distill.models.reading.block_module import BlockDraft
+from edgespec_distill.models.reading.eagle_module import Eagle, feature_layers
 from edgespec_distill.models.untrained_draft import untrained_draft
 
 SIZE = 272

@@ -9,7 +9,7 @@ from transformers import AutoModelForSeq2SeqLM
 
 from checkpoints import byte_tokenizer, write_t5
 from edgespec_distill.data.draft_vocabulary import full_vocabulary
-from edgespec_distill.models.shared_encoder_module import SharedEncoder
+from edgespec_distill.models.reading.shared_encoder_module import SharedEncoder
 from edgespec_distill.models.untrained_draft import untrained_draft
 
 SIZE = 272

@@ -26,7 +26,7 @@ from edgespec_distill.data.target_outputs import BLOCK, FINISHED_SHARE, TargetOu
 from edgespec_distill.data.text_generation import add_distributions, generate_texts
 from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.draft_builder import DraftBuilder
-from edgespec_distill.models.eagle_module import feature_layers
+from edgespec_distill.models.reading.eagle_module import feature_layers
 from edgespec_distill.models.target import open_target
 from edgespec_distill.models.trainable import GeneratingModel, ScoringModel
 from edgespec_distill.models.untrained_draft import spread_layers

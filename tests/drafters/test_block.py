@@ -22,9 +22,9 @@ from edgespec.errors import EdgespecError
 from edgespec.measure.predict import model_trace
 from edgespec_distill.data.draft_vocabulary import full_vocabulary
 from edgespec_distill.data.examples import Text
-from edgespec_distill.models.block_module import hidden_states
 from edgespec_distill.models.causal import Causal
-from edgespec_distill.models.eagle_module import feature_layers
+from edgespec_distill.models.reading.block_module import hidden_states
+from edgespec_distill.models.reading.eagle_module import feature_layers
 from edgespec_export.export_pair import export_pair
 
 BLOCK = 4

@@ -36,8 +36,8 @@ from edgespec_distill.data.text_generation import (
 )
 from edgespec_distill.models import causal as causal_module
 from edgespec_distill.models.causal import Causal
-from edgespec_distill.models.eagle_module import Eagle, embedded, feature_layers, fused
-from edgespec_distill.models.eagle_student import EagleStudent
+from edgespec_distill.models.reading.eagle_module import Eagle, embedded, feature_layers, fused
+from edgespec_distill.models.reading.eagle_student import EagleStudent
 from edgespec_distill.models.rms_norm import rms_norm
 from edgespec_distill.models.untrained_draft import last_layers, untrained_draft
 from edgespec_export.export_pair import export_pair

@@ -17,9 +17,9 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_distill.data.draft_vocabulary import full_vocabulary
 from edgespec_distill.data.examples import Text
+from edgespec_distill.models.reading.shared_encoder_module import SharedEncoder
+from edgespec_distill.models.reading.shared_encoder_student import SharedEncoderStudent
 from edgespec_distill.models.seq2seq import Seq2Seq
-from edgespec_distill.models.shared_encoder_module import SharedEncoder
-from edgespec_distill.models.shared_encoder_student import SharedEncoderStudent
 from edgespec_distill.plan import Plan, check_plan
 from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.ort.ort_shared_encoder import OrtSharedEncoder

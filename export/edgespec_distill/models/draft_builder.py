@@ -9,13 +9,13 @@ from typing import Any
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
 from edgespec_distill.data.examples import Text
 from edgespec_distill.data.features import Features
-from edgespec_distill.models.block_module import BlockDraft
-from edgespec_distill.models.block_student import BlockStudent
-from edgespec_distill.models.eagle_module import Eagle
-from edgespec_distill.models.eagle_student import EagleStudent
+from edgespec_distill.models.reading.block_module import BlockDraft
+from edgespec_distill.models.reading.block_student import BlockStudent
+from edgespec_distill.models.reading.eagle_module import Eagle
+from edgespec_distill.models.reading.eagle_student import EagleStudent
+from edgespec_distill.models.reading.shared_encoder_module import SharedEncoder
+from edgespec_distill.models.reading.shared_encoder_student import SharedEncoderStudent
 from edgespec_distill.models.seq2seq import Seq2Seq
-from edgespec_distill.models.shared_encoder_module import SharedEncoder
-from edgespec_distill.models.shared_encoder_student import SharedEncoderStudent
 from edgespec_distill.models.start_weights import copy_weights, vocabulary_of
 from edgespec_distill.models.trainable import GeneratingModel, ScoringModel
 from edgespec_distill.models.untrained_draft import last_layers, spread_layers, untrained_draft

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from edgespec_distill.models.eagle_module import Eagle, embedded, fused
+from edgespec_distill.models.reading.eagle_module import Eagle, embedded, fused
 from edgespec_distill.models.rms_norm import rms_norm
 from edgespec_distill.models.untrained_draft import writes_residual
 

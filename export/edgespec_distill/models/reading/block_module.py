@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from edgespec_distill.models import llama_forward as llama
-from edgespec_distill.models.eagle_module import Eagle, KeysValues, first_rows
+from edgespec_distill.models.reading.eagle_module import Eagle, KeysValues, first_rows
 from edgespec_distill.models.rms_norm import rms_norm
 
 __all__ = ["MARKOV_RANK", "BlockDraft", "hidden_states", "initialise_markov"]

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from edgespec_distill.data.examples import Example, Text
-from edgespec_distill.models import block_module
 from edgespec_distill.models.causal import predicting_positions
-from edgespec_distill.models.eagle_student import EagleStudent
+from edgespec_distill.models.reading import block_module
+from edgespec_distill.models.reading.eagle_student import EagleStudent
 from edgespec_distill.training.loss import shared_mass
 from edgespec_distill.training.wide_head import Loss, head_loss
 

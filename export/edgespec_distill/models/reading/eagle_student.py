@@ -10,8 +10,8 @@ from torch import Tensor
 
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
 from edgespec_distill.data.examples import Text
-from edgespec_distill.models import eagle_module, eagle_start
 from edgespec_distill.models.causal import input_rows, predicting_positions
+from edgespec_distill.models.reading import eagle_module, eagle_start
 from edgespec_distill.models.trainable import ScoringModel
 
 __all__ = ["EagleStudent", "TextFeatures"]

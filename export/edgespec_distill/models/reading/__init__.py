@@ -1,0 +1,1 @@
+"""Drafts that read their target: its hidden states, or its encoder."""
