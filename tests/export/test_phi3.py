@@ -24,7 +24,7 @@ CASES = {
 
 def write_phi3(folder, *, partial_rotary_factor=1.0, **changes):
     torch.manual_seed(0)
-    rope = {
+    rope = changes.pop("rope_parameters", None) or {
         "rope_type": "default",
         "rope_theta": 1e4,
         "partial_rotary_factor": partial_rotary_factor,
@@ -70,7 +70,69 @@ def test_a_window_limits_the_positions(tmp_path):
     assert exported.positions == exported.capacity == 40
 
 
-def test_scaled_positions_are_refused_by_name(tmp_path):
-    config = {**transformers.Phi3Config().to_dict(), "rope_parameters": {"rope_type": "longrope"}}
-    with pytest.raises(EdgespecError, match="rope scaling 'longrope'"):
+def longrope(count, **changes):
+    """The LongRoPE settings of a config whose heads have `count` rotated pairs."""
+    short = [1.0 + 0.1 * pair for pair in range(count)]
+    long = [2.0 + pair for pair in range(count)]
+    settings = {"rope_type": "longrope", "short_factor": short, "long_factor": long}
+    return {**settings, "rope_theta": 1e4, **changes}
+
+
+@pytest.mark.parametrize(
+    ("count", "changes"),
+    [
+        (8, {}),
+        (6, {"partial_rotary_factor": 0.75}),
+        (8, {"attention_factor": 1.3}),
+        (8, {"factor": 4.0}),
+    ],
+    ids=str,
+)
+def test_longrope_computes_what_transformers_computes_up_to_the_original_length(
+    count, changes, tmp_path
+):
+    from edgespec_export.verify import differences
+
+    source = write_phi3(
+        tmp_path / "checkpoint",
+        rope_parameters=longrope(count, **changes),
+        original_max_position_embeddings=64,
+    )
+    export_pair(str(source), None, tmp_path / "pair")
+    exported = read_manifest(tmp_path / "pair").target
+    assert exported.positions == 64
+    model = open_model(tmp_path / "pair", exported, "fp32", min_rows=2)
+    assert differences(source, exported, model)["decoder"] <= 1e-5
+
+
+def test_an_older_config_asks_for_the_same_positions():
+    newer = transformers.Phi3Config(
+        rope_parameters=longrope(48, partial_rotary_factor=1.0), max_position_embeddings=131072
+    ).to_dict()
+    older = {name: value for name, value in newer.items() if name != "rope_parameters"}
+    scaling = longrope(48)
+    theta = scaling.pop("rope_theta")
+    del scaling["rope_type"]
+    older |= {"rope_scaling": {**scaling, "type": "su"}, "rope_theta": theta}
+    ours, theirs = family_of(newer, "model"), family_of(older, "model")
+    assert (ours.frequencies == theirs.frequencies).all()
+    assert (ours.amplitudes == theirs.amplitudes).all()
+    assert ours.positions == theirs.positions == 4096
+    assert ours.amplitudes[0] == pytest.approx((1 + 5 / 12) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"short_factor": None}, {"short_factor": [1.0]}, {"short_factor": ["a"] * 48}],
+    ids=str,
+)
+def test_longrope_settings_that_do_not_fit_are_refused(broken):
+    config = transformers.Phi3Config().to_dict()
+    with pytest.raises(EdgespecError, match="of the wrong kind"):
+        family_of({**config, "rope_parameters": longrope(48, **broken)}, "model")
+
+
+def test_other_scalings_are_refused_by_name():
+    config = {**transformers.Phi3Config().to_dict(), "rope_parameters": {"rope_type": "yarn"}}
+    with pytest.raises(EdgespecError, match="rope scaling 'yarn'"):
         family_of(config, "model")

@@ -94,10 +94,12 @@ class Rotary:
     Attributes:
         frequencies: radians per position of each pair of a head's numbers, [size / 2].
         positions: how many positions the tables hold.
+        amplitudes: what the cosines and sines of each pair are multiplied by, [size / 2]; None: 1.
     """
 
     frequencies: npt.NDArray[np.float32]
     positions: int
+    amplitudes: npt.NDArray[np.float32] | None = None
 
     def emit(self, g: Graph, positions: Positions) -> Angles:
         """The angles of this call's rows, from stored tables of all positions.
@@ -114,12 +116,14 @@ class Rotary:
 
     def _table(self, g: Graph, function: np.ufunc) -> ir.Value:
         """A function of the angles, which are rounded to float32 as in the original model."""
-        digest = hashlib.sha256(self.frequencies.tobytes()).hexdigest()[:8]
+        amplitudes = b"" if self.amplitudes is None else self.amplitudes.tobytes()
+        digest = hashlib.sha256(self.frequencies.tobytes() + amplitudes).hexdigest()[:8]
 
         def make() -> npt.NDArray[np.float32]:
             every = np.arange(self.positions + 1, dtype=np.float32)[:, None]
             angles = every * self.frequencies
-            return np.asarray(function(angles.astype(np.float64)), np.float32)
+            table = np.asarray(function(angles.astype(np.float64)), np.float32)
+            return table if self.amplitudes is None else table * self.amplitudes
 
         name = f"rotary.{function.__name__}.{digest}.{self.positions}"
         return g.stored(name, make)

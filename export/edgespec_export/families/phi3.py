@@ -22,6 +22,7 @@ from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.components.self_attention import SelfAttention
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
+from edgespec_export.families.longrope import split_longrope
 from edgespec_export.families.model_config import Config
 from edgespec_export.families.rope import inverse_frequencies
 from edgespec_export.onnx_graph.graph import Graph
@@ -35,6 +36,7 @@ class Phi3(DecoderOnly):
 
     Attributes:
         frequencies: of the rotary positions, [head size / 2]; 0 for numbers that are not rotated.
+        amplitudes: of their cosines and sines, [head size / 2].
         rotated: how many numbers of a head are rotated, the first ones in the checkpoint.
         activation: of the feed-forward's gate.
         middle: width of the feed-forward's activations.
@@ -46,12 +48,14 @@ class Phi3(DecoderOnly):
     redundant = re.compile(r"lm_head\.weight")  # a copy of a tied head
 
     frequencies: npt.NDArray[np.float32]
+    amplitudes: npt.NDArray[np.float32] | None
     rotated: int
     activation: str
     middle: int
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
+        values, long = split_longrope(values)
         values, fraction = _without_fraction(values)
         config = Config(values, label)
         heads, width = config.count("num_attention_heads"), config.count("hidden_size")
@@ -62,6 +66,14 @@ class Phi3(DecoderOnly):
         positions = config.count("max_position_embeddings")
         # No text is longer than the window, so every position attends to all before it.
         positions = min(positions, config.count("sliding_window", positions), MAX_POSITIONS)
+        amplitudes = None
+        if long is not None:
+            if long.divisors.shape != (rotated // 2,):
+                raise ValueError(f"short_factor has no {rotated // 2} numbers")
+            frequencies[: rotated // 2] /= long.divisors
+            amplitudes = np.ones_like(frequencies)
+            amplitudes[: rotated // 2] = long.amplitude
+            positions = min(positions, long.positions)
         shape = cls(
             label=label,
             vocab_size=config.count("vocab_size"),
@@ -70,6 +82,7 @@ class Phi3(DecoderOnly):
             heads=Heads(heads, config.count("num_key_value_heads", heads), size, scale=size**-0.5),
             epsilon=config.number("rms_norm_eps", 1e-5),
             frequencies=frequencies,
+            amplitudes=amplitudes,
             rotated=rotated,
             activation=config.get("hidden_act", "silu"),
             middle=config.count("intermediate_size"),
@@ -112,7 +125,8 @@ class Phi3(DecoderOnly):
         return self._norm("model.norm")
 
     def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
-        return [Rotary(self.frequencies, self.positions).emit(g, positions)] * self.layers
+        rotary = Rotary(self.frequencies, self.positions, self.amplitudes)
+        return [rotary.emit(g, positions)] * self.layers
 
     def _norm(self, name: str) -> RmsNorm:
         return RmsNorm(f"{name}.weight", self.epsilon)
