@@ -9,6 +9,7 @@ import click
 
 from edgespec import __version__
 from edgespec.cli.cli_errors import check_decodable, cli_errors
+from edgespec.cli.commands.batch_command import batch
 from edgespec.cli.commands.bench_command import bench
 from edgespec.cli.commands.chat_command import chat
 from edgespec.cli.commands.compare_command import compare
@@ -26,6 +27,7 @@ from edgespec.cli.logging_lines import logging_lines
 __all__ = ["main"]
 
 COMMANDS = (
+    batch,
     bench,
     chat,
     compare,

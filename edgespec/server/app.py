@@ -18,14 +18,14 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.openai.json_value import JsonObject
+from edgespec.openai.openai_api import Answer, Request, chat_request, error_object, text_request
 from edgespec.pair.generation import Chunk, Generation, GenerationOptions
 from edgespec.pair.pair import Pair
 from edgespec.server.body import BodySizeError, BodyTimeoutError, read_json
 from edgespec.server.event_stream import EventStream, timed
-from edgespec.server.json_value import JsonObject
 from edgespec.server.limits import Limits
 from edgespec.server.listening import EVERYWHERE, in_url
-from edgespec.server.openai_api import Answer, Request, chat_request, text_request
 from edgespec.server.pair_queue import PairQueue, QueueFullError
 
 __all__ = ["application"]
@@ -116,7 +116,7 @@ class _Served:
         if name == self.name:
             return JSONResponse(self.card)
         missing = UsageError(f"there is no model {shortened(name)} here; there is: {self.name}")
-        return JSONResponse(_error(missing), status_code=404)
+        return JSONResponse(error_object(missing), status_code=404)
 
     def chunks(self, request: Request) -> Generator[tuple[Chunk | None, Generation]]:
         """Each chunk with the result so far; None after the last. Runs in the pair's thread."""
@@ -153,7 +153,7 @@ class _Completions:
         except EdgespecError as error:
             response = None if events.begun else _refusal(error)
             if events.begun:  # too late for a status
-                await events.event(_error(error))
+                await events.event(error_object(error))
                 await events.close()
         if response is not None:
             await response(scope, receive, send)
@@ -222,10 +222,4 @@ async def _first(work: Awaitable[T], ends: Awaitable[NoReturn]) -> T:
 def _refusal(error: EdgespecError) -> Response:
     status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
     headers = RETRY_AFTER if status == 503 else None
-    return JSONResponse(_error(error), status_code=status, headers=headers)
-
-
-def _error(error: EdgespecError) -> JsonObject:
-    """OpenAI's object for an error."""
-    kind = "invalid_request_error" if isinstance(error, UsageError) else "server_error"
-    return {"error": {"message": str(error), "type": kind, "param": None, "code": None}}
+    return JSONResponse(error_object(error), status_code=status, headers=headers)

@@ -8,7 +8,7 @@ import json
 from starlette.requests import Request as HttpRequest
 
 from edgespec.errors import UsageError, shortened
-from edgespec.server.json_value import JsonObject
+from edgespec.openai.json_value import JsonObject
 from edgespec.server.limits import Limits
 
 __all__ = ["BodySizeError", "BodyTimeoutError", "read_json"]

@@ -8,7 +8,7 @@ import json
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Send
 
-from edgespec.server.json_value import JsonObject
+from edgespec.openai.json_value import JsonObject
 
 __all__ = ["EventStream", "timed"]
 

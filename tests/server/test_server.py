@@ -28,7 +28,7 @@ from starlette.testclient import TestClient  # noqa: E402
 from edgespec.artifact.chat_format import user_message  # noqa: E402
 from edgespec.errors import EdgespecError, shortened  # noqa: E402
 from edgespec.server.app import application  # noqa: E402
-from edgespec.server.openai_fields import NEUTRAL, TYPES  # noqa: E402
+from edgespec.openai.openai_fields import NEUTRAL, TYPES  # noqa: E402
 
 DRAWN = {"temperature": 0.9, "top_p": 0.8, "seed": 7, "max_tokens": 30}
 

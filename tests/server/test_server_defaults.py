@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from edgespec.artifact.generation_defaults import GenerationDefaults
-from edgespec.server.openai_api import chat_request, text_request
+from edgespec.openai.openai_api import chat_request, text_request
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 TEXT = {"prompt": "hi"}

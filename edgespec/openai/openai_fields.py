@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from edgespec.errors import UsageError, shortened
-from edgespec.server.json_value import JsonObject, JsonValue
+from edgespec.openai.json_value import JsonObject, JsonValue
 
 __all__ = ["NEUTRAL", "OPTIONS", "check_fields"]
 

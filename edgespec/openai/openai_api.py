@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from edgespec.artifact.chat_format import Message
-from edgespec.artifact.generation_defaults import DefaultOptions, GenerationDefaults
-from edgespec.errors import UsageError, shortened
+from edgespec.artifact.generation_defaults import GenerationDefaults
+from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.openai.json_value import JsonObject, JsonValue
+from edgespec.openai.openai_fields import OPTIONS, check_fields
 from edgespec.pair.generation import Generation, GenerationOptions
 from edgespec.pair.prompt import PromptInput
-from edgespec.server.json_value import JsonObject, JsonValue
-from edgespec.server.openai_fields import OPTIONS, check_fields
 
-__all__ = ["Answer", "Request", "chat_request", "text_request"]
+__all__ = ["Answer", "Request", "chat_request", "error_object", "text_request"]
 
 # OpenAI's defaults, for what neither the request nor the model says.
 TEMPERATURE = 1.0
@@ -40,11 +40,14 @@ class Request:
     counts: bool
 
 
-def chat_request(body: JsonObject, own: GenerationDefaults) -> Request:
+def chat_request(
+    body: JsonObject, own: GenerationDefaults, instead: GenerationOptions | None = None
+) -> Request:
     """A request for a chat completion.
 
     Args:
         own: the model's own settings, for fields that the request does not have.
+        instead: options that replace these settings.
 
     Raises:
         UsageError: a field is unknown, or its value is not allowed.
@@ -53,12 +56,14 @@ def chat_request(body: JsonObject, own: GenerationDefaults) -> Request:
     if not isinstance(messages, list):
         raise UsageError(f"messages is {shortened(messages)}; give a list of messages")
     prompt = [_message(message) for message in messages]
-    return _request(body, "messages", prompt, _usual(own, own.length()))
+    return _request(body, "messages", prompt, _usual(own, own.length(), instead))
 
 
-def text_request(body: JsonObject, own: GenerationDefaults) -> Request:
+def text_request(
+    body: JsonObject, own: GenerationDefaults, instead: GenerationOptions | None = None
+) -> Request:
     """A request for a completion; see `chat_request`."""
-    usual = _usual(own, TEXT_LENGTH)
+    usual = _usual(own, TEXT_LENGTH, instead)
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
         (prompt,) = prompt
@@ -69,13 +74,16 @@ def text_request(body: JsonObject, own: GenerationDefaults) -> Request:
     return _request(body, "prompt", prompt, usual)
 
 
-def _usual(own: GenerationDefaults, length: int) -> DefaultOptions:
+def _usual(
+    own: GenerationDefaults, length: int, instead: GenerationOptions | None
+) -> GenerationOptions:
     """The options of a request that sets none."""
-    return {"temperature": TEMPERATURE, **own.sampling(), "max_new_tokens": length}
+    usual = {"temperature": TEMPERATURE, **own.sampling(), "max_new_tokens": length}
+    return cast(GenerationOptions, {**usual, **(instead or {})})
 
 
 def _request(
-    body: JsonObject, prompt_field: str, prompt: PromptInput, usual: DefaultOptions
+    body: JsonObject, prompt_field: str, prompt: PromptInput, usual: GenerationOptions
 ) -> Request:
     fields = {name: value for name, value in body.items() if value is not None}
     check_fields(fields, prompt_field)
@@ -193,3 +201,9 @@ def _usage(result: Generation) -> JsonObject:
             "rejected_prediction_tokens": stats.drafted + stats.candidates - accepted,
         },
     }
+
+
+def error_object(error: EdgespecError) -> JsonObject:
+    """OpenAI's object for an error."""
+    kind = "invalid_request_error" if isinstance(error, UsageError) else "server_error"
+    return {"error": {"message": str(error), "type": kind, "param": None, "code": None}}

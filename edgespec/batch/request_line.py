@@ -1,0 +1,92 @@
+"""A line of a batch's input, as a request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgespec.artifact.generation_defaults import GenerationDefaults
+from edgespec.errors import UsageError, shortened
+from edgespec.openai.json_value import JsonObject
+from edgespec.openai.openai_api import Request, chat_request, text_request
+from edgespec.pair.generation import GenerationOptions
+
+__all__ = ["RequestLine", "read_request_line"]
+
+CHAT_URL, TEXT_URL = "/v1/chat/completions", "/v1/completions"
+FIELDS = ("custom_id", "method", "url", "body")  # of a line in OpenAI's batch format
+
+
+@dataclass(frozen=True)
+class RequestLine:
+    """A line of the input.
+
+    Attributes:
+        number: of the line in the file, from 1.
+        custom_id: the line's own name, or "line-<number>".
+        is_chat: the body is a chat completion's, not a completion's.
+        body: a request as at `edgespec serve`.
+    """
+
+    number: int
+    custom_id: str
+    is_chat: bool
+    body: JsonObject
+
+    def request(self, own: GenerationDefaults, instead: GenerationOptions) -> Request:
+        """The line as a call of `Pair.stream`; the arguments are those of `chat_request`.
+
+        Raises:
+            UsageError: a field is unknown, or its value is not allowed.
+        """
+        if self.body.get("stream"):
+            raise UsageError("stream is true, but a batch has whole answers; leave it out")
+        return (chat_request if self.is_chat else text_request)(self.body, own, instead)
+
+
+def read_request_line(number: int, line: bytes) -> RequestLine:
+    """A line in OpenAI's batch format, or the body of a request alone.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    value = _json_object(line)
+    custom_id = value.get("custom_id", f"line-{number}")
+    if not isinstance(custom_id, str):
+        raise UsageError(f"custom_id is {shortened(custom_id)}; give a text")
+    if "body" in value or "url" in value:
+        return RequestLine(number, custom_id, _is_chat(value), _body(value))
+    body = {name: field for name, field in value.items() if name != "custom_id"}
+    if "messages" not in body and "prompt" not in body:
+        raise UsageError("the line has neither messages nor a prompt, nor a url and a body")
+    return RequestLine(number, custom_id, "messages" in body, body)
+
+
+def _json_object(line: bytes) -> JsonObject:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:  # UTF-8 that is none is a ValueError
+        raise UsageError(f"the line is no JSON ({str(error)[:80]}); give an object") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"the line is {shortened(value)}; give a JSON object")
+    return value
+
+
+def _is_chat(value: JsonObject) -> bool:
+    url, method = value.get("url"), value.get("method", "POST")
+    if url not in (CHAT_URL, TEXT_URL):
+        raise UsageError(f"url is {shortened(url)}; give {CHAT_URL} or {TEXT_URL}")
+    if method != "POST":
+        raise UsageError(f"method is {shortened(method)}; give POST")
+    return url == CHAT_URL
+
+
+def _body(value: JsonObject) -> JsonObject:
+    unknown = sorted(value.keys() - set(FIELDS))
+    if unknown:
+        raise UsageError(f"{shortened(unknown[0])[1:-1]} is not known here; leave it out")
+    body = value.get("body")
+    if not isinstance(body, Mapping):
+        raise UsageError(f"body is {shortened(body)}; give an object")
+    return body
