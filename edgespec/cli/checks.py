@@ -13,16 +13,19 @@ import click
 from edgespec.errors import UsageError, needs_extra, shortened
 
 if TYPE_CHECKING:
+    from edgespec.core.logit_edits import LogitEditOptions
     from edgespec.core.sampling import SamplingOptions
 
 __all__ = [
     "check_cache_formats",
+    "check_edit",
     "check_file",
     "check_files",
     "check_formats",
     "check_gamma",
     "check_gammas",
     "check_length",
+    "check_logit_bias",
     "check_provider",
     "check_sampling",
     "check_seed",
@@ -37,6 +40,34 @@ def check_sampling(_: click.Context, option: click.Parameter, value: float | Non
     if value is not None:
         Sampling(**cast("SamplingOptions", {option.name: value}))
     return value
+
+
+def check_edit(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """One field of `LogitEdits`."""
+    from edgespec.core.logit_edits import LogitEdits
+
+    if value is not None:
+        LogitEdits(**cast("LogitEditOptions", {option.name: value}))
+    return value
+
+
+def check_logit_bias(
+    context: click.Context, option: click.Parameter, values: Sequence[str]
+) -> dict[int, float] | None:
+    """Each TOKEN=BIAS, as `LogitEdits.logit_bias`; None without any."""
+    from edgespec.core.logit_edits import LogitEdits
+
+    biases: dict[int, float] = {}
+    for value in values:
+        token, _, bias = value.partition("=")
+        try:
+            biases[int(token)] = float(bias)
+        except ValueError:
+            raise UsageError(
+                f"--logit-bias is {shortened(value)}; give a token id and a number, as 1234=-100"
+            ) from None
+    LogitEdits(logit_bias=biases)
+    return biases or None
 
 
 def check_seed(_: click.Context, __: click.Parameter, value: int | None) -> int | None:

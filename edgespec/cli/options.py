@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from edgespec.cli.checks import (
+    check_edit,
     check_file,
     check_files,
     check_gamma,
     check_length,
+    check_logit_bias,
     check_provider,
     check_sampling,
     check_seed,
@@ -141,6 +143,43 @@ def _sampling(**defaults: float | None) -> Callable[[Command], Command]:
     )
 
 
+def _EDITS(command: Command) -> Command:  # noqa: N802
+    """The options of `LogitEdits`."""
+    return _with(
+        click.option(
+            "--repetition-penalty",
+            type=float,
+            callback=check_edit,
+            help="Divide the logits of tokens of the prompt and the text; 1 is off.",
+        ),
+        click.option(
+            "--presence-penalty",
+            type=float,
+            callback=check_edit,
+            help="Subtract from the logits of tokens that were generated.",
+        ),
+        click.option(
+            "--frequency-penalty",
+            type=float,
+            callback=check_edit,
+            help="The same for each time that they were.",
+        ),
+        click.option(
+            "--logit-bias",
+            metavar="TOKEN=BIAS",
+            multiple=True,
+            callback=check_logit_bias,
+            help="Add to the logit of a token, by its id; may be repeated.",
+        ),
+        click.option(
+            "--min-tokens",
+            type=int,
+            callback=check_edit,
+            help="No end of the text before so many tokens.",
+        ),
+    )(command)
+
+
 def DRAFTING(command: Command) -> Command:  # noqa: N802
     """How `edgespec.Pair.stream` drafts; for its argument `draft`, see `drafting`."""
     return _with(
@@ -175,6 +214,7 @@ def GENERATION(command: Command) -> Command:  # noqa: N802
         ),
         click.option("--greedy", is_flag=True, help="Always the most probable token."),
         _sampling(temperature=None, top_k=None, top_p=None, min_p=None),
+        _EDITS,
         click.option("--seed", type=int, callback=check_seed, help="Draws the same text again."),
         DRAFTING,
         click.option(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from edgespec.core.array_types import LogitRows
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter, Proposal
+from edgespec.core.logit_edits import LogitEdit
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.core.randomness import Randomness
 from edgespec.core.scoring import score_of
@@ -58,6 +59,7 @@ def plain(
     max_new_tokens: int,
     ends: Ends,
     logits: bool = False,
+    edit: LogitEdit | None = None,
 ) -> Iterator[Round]:
     """Plain decoding: one target call per token. `speculate` keeps this distribution.
 
@@ -66,14 +68,16 @@ def plain(
         process: turns logits into the distribution p.
         ends: called once for every emitted token, in order; says whether the text ends with it.
         logits: return the logits in each round.
+        edit: changes logits by the text so far, before `process`.
     """
-    score = score_of(target, process, logits)
-    pending = target.prefill(prompt, answers)
+    score = score_of(target, process, logits, edit)
+    text = [target.prefill(prompt, answers)]
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
-        p = score([pending], ())
-        pending = randomness.at(emitted).categorical(p[0], 0)
-        ended = ends(pending)
-        yield Round([pending], drafted=0, evaluated=0, accepted=0, logits=p.logits)
+        p = score(text, (), ())
+        token = randomness.at(emitted).categorical(p[0], 0)
+        text.append(token)
+        ended = ends(token)
+        yield Round([token], drafted=0, evaluated=0, accepted=0, logits=p.logits)
         if ended:
             return
 
@@ -91,6 +95,7 @@ def speculate(
     max_new_tokens: int,
     ends: Ends,
     logits: bool = False,
+    edit: LogitEdit | None = None,
 ) -> Iterator[Round]:
     """Speculative decoding: the draft proposes γ tokens, one target call scores γ + 1 positions.
 
@@ -104,7 +109,7 @@ def speculate(
         rule: decides how many of them are accepted.
         gamma: decides how many tokens to draft in each round.
     """
-    score = score_of(target, process, logits)
+    score = score_of(target, process, logits, edit)
     candidate_model = candidate_model_of(target)
     text = [target.prefill(prompt, answers)]
     draft.begin(prompt)
@@ -115,7 +120,7 @@ def speculate(
         proposal = draft.propose(text, most, draws).first(most) if most else Proposal()
         candidates = _scored_candidates(candidate_model, proposal)
         start = target.length
-        p = score([text[-1], *proposal.tokens], candidates)
+        p = score(text, proposal.tokens, candidates)
         result = rule(proposal, p, draws)
         last = draws.categorical(result.next, result.accepted)
         run = [*proposal.tokens[: result.accepted], last]

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from edgespec.core.array_types import AnyArray, LogitRows
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
+from edgespec.core.logit_edits import LogitEdit
 from edgespec.core.model import Candidate, Model, TopTokens, TopTokensModel, candidate_model_of
 from edgespec.core.sampling import is_greedy
 from edgespec.core.verification import TargetDistributions
@@ -25,22 +26,49 @@ class ScoredCall(TargetDistributions, Protocol):
     logits: LogitRows | None
 
 
-Score = Callable[[Sequence[int], Sequence[Candidate]], ScoredCall]
+# The pending token and all emitted after it, the drafted tokens after these, and their candidates.
+Score = Callable[[Sequence[int], Sequence[int], Sequence[Candidate]], ScoredCall]
 
 
-def score_of(target: Model, process: Processor, logits: bool) -> Score:
-    """A function that appends tokens to the target's cache and returns the distributions after
-    them and after their candidates.
+def score_of(
+    target: Model, process: Processor, logits: bool, edit: LogitEdit | None = None
+) -> Score:
+    """A function that appends a text's last token and drafted tokens to the target's cache, and
+    returns the distributions after them and after their candidates.
 
     Args:
         logits: whether the caller needs the logits themselves too.
+        edit: changes each row by the generated tokens before it; the logits themselves stay.
     """
-    top = None if logits else top_tokens_model_of(target, process)
+    top = None if logits or edit else top_tokens_model_of(target, process)
     if top is not None:
-        return lambda tokens, candidates: _FromTopTokens(top.top_tokens(tokens, candidates))
-    if (model := candidate_model_of(target)) is not None:
-        return lambda tokens, candidates: _FromLogits(model.score(tokens, candidates), process)
-    return lambda tokens, _: _FromLogits(target.score(tokens), process)
+        return lambda text, drafted, candidates: _FromTopTokens(
+            top.top_tokens([text[-1], *drafted], candidates)
+        )
+    model = candidate_model_of(target)
+
+    def score(
+        text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
+    ) -> ScoredCall:
+        tokens = [text[-1], *drafted]
+        rows = target.score(tokens) if model is None else model.score(tokens, candidates)
+        if edit is None:
+            return _FromLogits(rows, lambda row: process(rows[row]))
+        return _FromLogits(
+            rows, lambda row: process(edit(rows[row], _before(row, text, drafted, candidates)))
+        )
+
+    return score
+
+
+def _before(
+    row: int, text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
+) -> Sequence[int]:
+    """The generated tokens that a row of a call follows; the first pending token is no such."""
+    if row <= len(drafted):
+        return [*text[1:], *drafted[:row]]
+    candidate = candidates[row - 1 - len(drafted)]
+    return [*text[1:], *drafted[: candidate.parent], candidate.token]
 
 
 def top_tokens_model_of(model: Model, process: Processor) -> TopTokensModel | None:
@@ -53,15 +81,14 @@ def top_tokens_model_of(model: Model, process: Processor) -> TopTokensModel | No
 class _FromLogits:
     """Distributions made from logits, one row at a time, when asked for."""
 
-    def __init__(self, logits: AnyArray, process: Processor) -> None:
+    def __init__(self, logits: AnyArray, distribution: Callable[[int], Distribution]) -> None:
         self.logits: LogitRows | None = logits
-        self._rows = logits
-        self._process = process
+        self._distribution = distribution
         self._made: dict[int, Distribution] = {}
 
     def __getitem__(self, row: int) -> Distribution:
         if row not in self._made:
-            self._made[row] = self._process(self._rows[row])
+            self._made[row] = self._distribution(row)
         return self._made[row]
 
 

@@ -88,6 +88,8 @@ def _request(
     fields = {name: value for name, value in body.items() if value is not None}
     check_fields(fields, prompt_field)
     given = {OPTIONS[name]: value for name, value in fields.items() if name in OPTIONS}
+    if isinstance(biases := given.get("logit_bias"), Mapping):
+        given["logit_bias"] = {int(token): bias for token, bias in biases.items()}  # type: ignore[misc]
     stream_options = fields.get("stream_options", {})
     return Request(
         prompt,

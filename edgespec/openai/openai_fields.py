@@ -34,12 +34,21 @@ def _is_stop(value: JsonValue) -> bool:
     return all(isinstance(text, str) for text in texts)
 
 
+def _is_biases(value: JsonValue) -> bool:
+    """Numbers by token ids; the keys of JSON's objects are texts."""
+    return isinstance(value, Mapping) and all(
+        token.isascii() and token.isdecimal() and len(token) < 20 and _is_number(bias)
+        for token, bias in value.items()
+    )
+
+
 def _is_stream_options(value: JsonValue) -> bool:
     return isinstance(value, Mapping) and value.get("include_usage") in (None, True, False)
 
 
 BOOLEAN = Type("true or false", lambda value: isinstance(value, bool))
 TEXT = Type("a text", lambda value: isinstance(value, str))
+BIASES = Type("an object that gives numbers to token ids", _is_biases)
 OBJECT = Type("an object", lambda value: isinstance(value, Mapping))
 NUMBER = Type("a finite number", _is_number)
 COUNT = Type("a whole number from 1", lambda value: _is_whole(value) and _at_least(value, 1))
@@ -62,6 +71,11 @@ OPTIONS = {
     "top_p": "top_p",
     "top_k": "top_k",
     "min_p": "min_p",
+    "repetition_penalty": "repetition_penalty",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "logit_bias": "logit_bias",
+    "min_tokens": "min_tokens",
     "seed": "seed",
     "stop": "stop",
     "ignore_eos": "ignore_eos",
@@ -70,7 +84,8 @@ TYPES = {
     # Options of `Pair.stream`.
     **{"max_tokens": COUNT, "max_completion_tokens": COUNT, "seed": FROM_0, "stop": STOP},
     **{"temperature": NUMBER, "top_p": NUMBER, "top_k": FROM_0, "min_p": NUMBER},
-    "ignore_eos": BOOLEAN,
+    **{"repetition_penalty": NUMBER, "presence_penalty": NUMBER, "frequency_penalty": NUMBER},
+    **{"logit_bias": BIASES, "min_tokens": FROM_0, "ignore_eos": BOOLEAN},
     # About the answer's form.
     **{"model": TEXT, "stream": BOOLEAN, "stream_options": STREAM_OPTIONS},
     # Ignored: about the caller, or about OpenAI's own service. No text depends on them.
@@ -81,9 +96,8 @@ TYPES = {
 # Fields that ask for more than a text, each with the one value that asks for nothing.
 NEUTRAL: dict[str, JsonValue] = {
     **{"n": 1, "best_of": 1, "echo": False, "suffix": "", "tools": [], "functions": []},
-    **{"tool_choice": "none", "frequency_penalty": 0, "presence_penalty": 0, "logit_bias": {}},
-    **{"logprobs": False, "top_logprobs": 0, "response_format": {"type": "text"}},
-    **{"modalities": ["text"]},
+    **{"tool_choice": "none", "logprobs": False, "top_logprobs": 0},
+    **{"response_format": {"type": "text"}, "modalities": ["text"]},
 }
 
 

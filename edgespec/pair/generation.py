@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from edgespec.core.decode import Round
 from edgespec.core.draft import Drafter
+from edgespec.core.logit_edits import LogitEditOptions
 from edgespec.core.sampling import Sampling, SamplingOptions
 from edgespec.core.stats import Stats, counted
 from edgespec.errors import UsageError, shortened
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 
-class GenerationOptions(SamplingOptions, total=False):
+class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
     """The keyword arguments of `Pair.generate`; `Pair.stream` explains them."""
 
     max_new_tokens: int | None

@@ -13,6 +13,7 @@ from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.device import Device
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
+from edgespec.core.logit_edits import LogitEdits
 from edgespec.core.model import Model
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
@@ -122,6 +123,11 @@ class Pair:
         top_k: int = 0,
         top_p: float = 1.0,
         min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
+        logit_bias: Mapping[int, float] | None = None,
+        min_tokens: int = 0,
         seed: int | None = None,
         gamma: int | str | None = None,
         draft: bool | str | Drafter = True,
@@ -142,6 +148,9 @@ class Pair:
                 they are ordinary text.
             max_new_tokens: None: up to the end of the text or of the cache.
             temperature, top_k, top_p, min_p: see `Sampling`; temperature 0 is greedy.
+            repetition_penalty, presence_penalty, frequency_penalty, logit_bias, min_tokens: see
+                `LogitEdits`. They change the target's distribution, so the text is the one that
+                plain decoding gives with the same options.
             seed: draws the same text again; None takes a new one, found in the result. With the
                 coupled rule a seed has one text, whatever drafts; with the others another draft or
                 γ draws another.
@@ -181,6 +190,10 @@ class Pair:
         coupled = rule == "coupled"
         randomness = Coupled(seed, len(given.tokens)) if coupled else Seeded(seed)
         last_tokens = () if ignore_eos else self.manifest.eos_token_ids
+        edits = LogitEdits(
+            repetition_penalty, presence_penalty, frequency_penalty, logit_bias or {}, min_tokens
+        )
+        repeated = () if self.manifest.target.is_encoder_decoder else given.tokens
         condition = StopCondition(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
         same_text = self._exact and (sampling.greedy or coupled)  # whatever γ is
         clock = self.clock if same_text and gamma == "auto" else None
@@ -194,6 +207,7 @@ class Pair:
             ends=condition,
             answers=answers,
             logits=logprobs,
+            edit=edits.edit(repeated, last_tokens, self.target.vocab_size),
         )
         if self._remembered is not None:
             rounds = self._remembered.watched(rounds)

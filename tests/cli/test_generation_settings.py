@@ -121,3 +121,27 @@ def test_measurements_are_greedy_whatever_the_model_says(sampled_folder, command
     monkeypatch.setattr(f"{module}.{command}", measure)
     run(command, sampled_folder, "--threads", 1, code=1)
     assert seen[0].greedy
+
+
+def test_changes_of_logits_are_those_of_the_library(tiny_folder, tiny):
+    options = ("--repetition-penalty", 1.2, "--presence-penalty", 0.5, "--frequency-penalty", 0.1)
+    more = ("--logit-bias", "101=3", "--logit-bias", "32=-100", "--min-tokens", 9)
+    found = run("generate", tiny_folder, "abc", "-n", 20, "--greedy", *options, *more, "--json")
+    alone = tiny.generate(
+        "abc",
+        max_new_tokens=20,
+        draft=False,
+        repetition_penalty=1.2,
+        presence_penalty=0.5,
+        frequency_penalty=0.1,
+        logit_bias={101: 3, 32: -100},
+        min_tokens=9,
+    )
+    assert json.loads(found.stdout)["text"] == alone.text
+
+
+@pytest.mark.parametrize("value", ["x", "5", "5=x", "=3", "1.5=2", "5=200", "-3=1"])
+def test_a_bias_that_is_none_is_refused(tiny_folder, value):
+    result = run("generate", tiny_folder, "abc", "--logit-bias", value, code=2)
+    assert "logit" in result.stderr
+    assert "\n" not in result.stderr.strip()

@@ -27,8 +27,8 @@ from starlette.testclient import TestClient  # noqa: E402
 
 from edgespec.artifact.chat_format import user_message  # noqa: E402
 from edgespec.errors import EdgespecError, shortened  # noqa: E402
-from edgespec.server.app import application  # noqa: E402
 from edgespec.openai.openai_fields import NEUTRAL, TYPES  # noqa: E402
+from edgespec.server.app import application  # noqa: E402
 
 DRAWN = {"temperature": 0.9, "top_p": 0.8, "seed": 7, "max_tokens": 30}
 
@@ -198,9 +198,6 @@ OTHERWISE = {
     "tools": [{"type": "function"}],
     "functions": [{}],
     "tool_choice": "auto",
-    "frequency_penalty": 0.5,
-    "presence_penalty": -1,
-    "logit_bias": {"5": 1},
     "logprobs": True,
     "top_logprobs": 3,
     "response_format": {"type": "json_object"},
@@ -228,6 +225,21 @@ def test_an_unknown_field_is_refused(client, name):
     )
 
 
+EDITS = {
+    **{"repetition_penalty": 1.2, "presence_penalty": 0.5, "frequency_penalty": 0.25},
+    **{"logit_bias": {"40": 3}, "min_tokens": 9},
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_changes_of_logits_are_those_of_the_pair(client, small, name):
+    fields = {"messages": [user_message(QUESTION)], "temperature": 0, "max_tokens": 30}
+    answer = client.post(CHAT, json={**fields, name: EDITS[name]}).json()
+    options = {name: {40: 3} if name == "logit_bias" else EDITS[name]}
+    alone = small.generate(fields["messages"], max_new_tokens=30, draft=False, **options)
+    assert answer["choices"][0]["message"]["content"] == alone.text
+
+
 def test_fields_that_no_text_depends_on_are_ignored(client):
     whole = client.post(CHAT, json=chat()).json()["choices"]
     ignored = {"user": "me", "metadata": {"a": "b"}, "store": False, "model": "gpt"}
@@ -240,6 +252,10 @@ def test_fields_that_no_text_depends_on_are_ignored(client):
     [
         ({"temperature": "hot"}, "temperature is 'hot'"),
         ({"top_p": 2}, "top_p is 2"),
+        ({"presence_penalty": 3}, "presence_penalty is 3"),
+        ({"repetition_penalty": 0}, "repetition_penalty is 0"),
+        ({"logit_bias": {"5": 101}}, "logit_bias of token 5 is 101"),
+        ({"logit_bias": {"999999999": 1}}, "logit_bias has the token 999999999"),
         ({"max_tokens": 0}, "max_tokens is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"stop": [3]}, "stop is [3]"),
@@ -271,6 +287,11 @@ WRONG_TYPES = {
     "top_p": [True, {}],
     "top_k": [True, 1.5, -1],
     "min_p": ["x"],
+    "repetition_penalty": [True, "x"],
+    "presence_penalty": [False, "x"],
+    "frequency_penalty": [False, [1]],
+    "logit_bias": [[1], {"a": 1}, {"-5": 1}, {"5": "1"}, {"5": True}],
+    "min_tokens": [True, -1, 1.5],
     "seed": [True, 1.5, "x", -1],
     "stop": [{"a": 1}, 5, ["a", 5], True],
     "ignore_eos": [1, "true"],
@@ -286,7 +307,7 @@ WRONG_TYPES = {
     "prompt_cache_retention": [1],
     "parallel_tool_calls": [1],
 }
-NEARLY_NEUTRAL = {"n": True, "best_of": True, "echo": 0, "logprobs": 0, "frequency_penalty": False}
+NEARLY_NEUTRAL = {"n": True, "best_of": True, "echo": 0, "logprobs": 0, "top_logprobs": False}
 
 
 def test_every_field_with_a_type_has_a_case():
