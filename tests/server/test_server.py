@@ -232,11 +232,11 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_changes_of_logits_are_those_of_the_pair(client, small, name):
+def test_changes_of_logits_are_those_of_the_pair(client, pair, name):
     fields = {"messages": [user_message(QUESTION)], "temperature": 0, "max_tokens": 30}
     answer = client.post(CHAT, json={**fields, name: EDITS[name]}).json()
     options = {name: {40: 3} if name == "logit_bias" else EDITS[name]}
-    alone = small.generate(fields["messages"], max_new_tokens=30, draft=False, **options)
+    alone = pair.generate(fields["messages"], max_new_tokens=30, draft=False, **options)
     assert answer["choices"][0]["message"]["content"] == alone.text
 
 
