@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,7 +13,13 @@ from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_fields import OPTIONS, check_fields
-from edgespec.pair.generation import Generation, GenerationOptions
+from edgespec.openai.openai_logprobs import (
+    TokenLogprobs,
+    TokenTexts,
+    chat_logprobs,
+    text_logprobs,
+)
+from edgespec.pair.generation import Chunk, Generation, GenerationOptions
 from edgespec.pair.prompt import PromptInput
 
 __all__ = ["Answer", "Request", "chat_request", "error_object", "text_request"]
@@ -90,6 +96,8 @@ def _request(
     given = {OPTIONS[name]: value for name, value in fields.items() if name in OPTIONS}
     if isinstance(biases := given.get("logit_bias"), Mapping):
         given["logit_bias"] = {int(token): bias for token, bias in biases.items()}  # type: ignore[misc]
+    if "logprobs" in fields and prompt_field == "prompt":
+        given.update(logprobs=True, top_logprobs=fields["logprobs"])
     stream_options = fields.get("stream_options", {})
     return Request(
         prompt,
@@ -134,9 +142,12 @@ class Answer:
     Args:
         model: the model's name.
         is_chat: the objects are those of chat completions.
+        texts: of single tokens, for their log-probabilities.
     """
 
-    def __init__(self, model: str, is_chat: bool) -> None:
+    def __init__(self, model: str, is_chat: bool, texts: TokenTexts) -> None:
+        self._texts = texts
+        self._offset = 0  # characters of the tokens whose log-probabilities were sent
         self._kind = "chat.completion" if is_chat else "text_completion"
         self._is_chat = is_chat
         self._common: JsonObject = {
@@ -149,7 +160,9 @@ class Answer:
         """The answer in one object."""
         message = {"role": "assistant", "content": result.text}
         content: JsonObject = {"message": message} if self._is_chat else {"text": result.text}
-        choice = _choice(content, _finish_reason(result))
+        tokens = zip(result.token_ids, result.logprobs, result.top_logprobs, strict=False)
+        logprobs = self._logprobs(list(tokens)) if result.logprobs else None
+        choice = _choice(content, _finish_reason(result), logprobs)
         return {
             "object": self._kind,
             **self._common,
@@ -161,9 +174,13 @@ class Answer:
         """The first event of a stream, before any text."""
         return self._event({"role": "assistant", "content": ""} if self._is_chat else "", None)
 
-    def piece(self, text: str) -> JsonObject:
+    def piece(self, chunk: Chunk) -> JsonObject:
         """An event with more of the text."""
-        return self._event({"content": text} if self._is_chat else text, None)
+        content: JsonValue = {"content": chunk.text} if self._is_chat else chunk.text
+        if chunk.token is None or chunk.logprob is None:
+            return self._event(content, None)
+        logprobs = self._logprobs([(chunk.token, chunk.logprob, chunk.top_logprobs)])
+        return self._event(content, None, logprobs)
 
     def end(self, result: Generation) -> JsonObject:
         """The event after the text, with the reason for its end."""
@@ -177,13 +194,22 @@ class Answer:
     def _event_kind(self) -> str:
         return f"{self._kind}.chunk" if self._is_chat else self._kind
 
-    def _event(self, content: JsonValue, reason: str | None) -> JsonObject:
-        choice = _choice({"delta" if self._is_chat else "text": content}, reason)
+    def _event(
+        self, content: JsonValue, reason: str | None, logprobs: JsonObject | None = None
+    ) -> JsonObject:
+        choice = _choice({"delta" if self._is_chat else "text": content}, reason, logprobs)
         return {"object": self._event_kind, **self._common, "choices": [choice]}
 
+    def _logprobs(self, tokens: Sequence[TokenLogprobs]) -> JsonObject:
+        if self._is_chat:
+            return chat_logprobs(tokens, self._texts)
+        before = self._offset
+        self._offset += sum(len(self._texts.of(token)) for token, _, _ in tokens)
+        return text_logprobs(tokens, self._texts, before)
 
-def _choice(content: JsonObject, reason: str | None) -> JsonObject:
-    return {"index": 0, **content, "logprobs": None, "finish_reason": reason}
+
+def _choice(content: JsonObject, reason: str | None, logprobs: JsonObject | None) -> JsonObject:
+    return {"index": 0, **content, "logprobs": logprobs, "finish_reason": reason}
 
 
 def _finish_reason(result: Generation) -> str:

@@ -53,6 +53,8 @@ OBJECT = Type("an object", lambda value: isinstance(value, Mapping))
 NUMBER = Type("a finite number", _is_number)
 COUNT = Type("a whole number from 1", lambda value: _is_whole(value) and _at_least(value, 1))
 FROM_0 = Type("a whole number from 0", lambda value: _is_whole(value) and _at_least(value, 0))
+TO_20 = Type("a whole number from 0 to 20", lambda value: _is_whole(value) and value in range(21))
+TO_5 = Type("a whole number from 0 to 5", lambda value: _is_whole(value) and value in range(6))
 STOP = Type("a text, or a list of texts", _is_stop)
 STREAM_OPTIONS = Type(
     "an object whose include_usage, if there, is true or false", _is_stream_options
@@ -79,6 +81,8 @@ OPTIONS = {
     "seed": "seed",
     "stop": "stop",
     "ignore_eos": "ignore_eos",
+    "logprobs": "logprobs",
+    "top_logprobs": "top_logprobs",
 }
 TYPES = {
     # Options of `Pair.stream`.
@@ -87,17 +91,20 @@ TYPES = {
     **{"repetition_penalty": NUMBER, "presence_penalty": NUMBER, "frequency_penalty": NUMBER},
     **{"logit_bias": BIASES, "min_tokens": FROM_0, "ignore_eos": BOOLEAN},
     # About the answer's form.
+    **{"logprobs": BOOLEAN, "top_logprobs": TO_20},
     **{"model": TEXT, "stream": BOOLEAN, "stream_options": STREAM_OPTIONS},
     # Ignored: about the caller, or about OpenAI's own service. No text depends on them.
     **{"user": TEXT, "metadata": OBJECT, "store": BOOLEAN, "service_tier": TEXT},
     **{"safety_identifier": TEXT, "prompt_cache_key": TEXT, "prompt_cache_retention": TEXT},
     "parallel_tool_calls": BOOLEAN,
 }
+# Completions, older than chats, have one field for both.
+TEXT_TYPES = {**TYPES, "logprobs": TO_5}
+del TEXT_TYPES["top_logprobs"]
 # Fields that ask for more than a text, each with the one value that asks for nothing.
 NEUTRAL: dict[str, JsonValue] = {
     **{"n": 1, "best_of": 1, "echo": False, "suffix": "", "tools": [], "functions": []},
-    **{"tool_choice": "none", "logprobs": False, "top_logprobs": 0},
-    **{"response_format": {"type": "text"}, "modalities": ["text"]},
+    **{"tool_choice": "none", "response_format": {"type": "text"}, "modalities": ["text"]},
 }
 
 
@@ -113,10 +120,11 @@ def check_fields(fields: JsonObject, prompt_field: str) -> None:
     Raises:
         UsageError: a field is unknown, or its value is not allowed.
     """
+    types = TYPES if prompt_field == "messages" else TEXT_TYPES
     for name, value in fields.items():
-        if name in TYPES:
-            if not TYPES[name].holds(value):
-                raise UsageError(f"{name} is {shortened(value)}; give {TYPES[name].words}")
+        if name in types:
+            if not types[name].holds(value):
+                raise UsageError(f"{name} is {shortened(value)}; give {types[name].words}")
         elif name in NEUTRAL:
             if not _same(value, NEUTRAL[name]):
                 only = repr(NEUTRAL[name])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from numbers import Integral
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +26,17 @@ __all__ = [
     "Settings",
     "StopCondition",
     "Stream",
+    "TopLogprobs",
     "check_max_new_tokens",
+    "check_top_logprobs",
     "sampling_options",
     "stream_of",
 ]
+
+
+MAX_TOP_LOGPROBS = 20  # OpenAI's limit
+
+TopLogprobs = Sequence[tuple[int, float]]  # token ids and log-probabilities, the largest first
 
 
 class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
@@ -42,6 +50,7 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
     stop: str | Sequence[str]
     ignore_eos: bool
     logprobs: bool
+    top_logprobs: int
     chat: bool
 
 
@@ -61,6 +70,15 @@ def sampling_options(sampling: Sampling) -> GenerationOptions:
     }
 
 
+def check_top_logprobs(number: object) -> None:
+    """Raises UsageError unless it is a whole number that is allowed."""
+    whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not (whole and 0 <= int(cast("int", number)) <= MAX_TOP_LOGPROBS):
+        raise UsageError(
+            f"top_logprobs is {shortened(number)}; give a whole number from 0 to {MAX_TOP_LOGPROBS}"
+        )
+
+
 @dataclass(frozen=True)
 class Chunk:
     """A token as it is emitted.
@@ -69,14 +87,17 @@ class Chunk:
         token: its id; None in a last chunk that only releases text held back.
         text: what became final with it; empty while a character or a stop string may be unfinished.
         from_draft: the draft proposed it and the target accepted it.
-        logprob: the token's log-probability under the target, before temperature and truncation;
-            None unless asked for.
+        logprob: the token's log-probability under the target, before penalties, temperature and
+            truncation; None unless asked for.
+        top_logprobs: the most probable tokens in its stead and their log-probabilities, as many as
+            asked for.
     """
 
     token: int | None
     text: str
     from_draft: bool = False
     logprob: float | None = None
+    top_logprobs: TopLogprobs = ()
 
 
 @dataclass(frozen=True)
@@ -117,6 +138,7 @@ class Generation:
         settings: how it was generated.
         stats: counts and times.
         logprobs: one for each token, when asked for.
+        top_logprobs: likewise, see `Chunk`.
     """
 
     text: str = ""
@@ -127,6 +149,7 @@ class Generation:
     settings: Settings = field(kw_only=True)
     stats: Stats = field(default_factory=Stats)
     logprobs: list[float] = field(default_factory=list)
+    top_logprobs: list[TopLogprobs] = field(default_factory=list)
 
 
 class Stream:
@@ -195,7 +218,7 @@ def stream_of(
     *,
     max_new_tokens: int | None,
     model_seconds: Callable[[], tuple[float, float]],
-    logprobs: bool,
+    top_logprobs: int | None,
     occupied: AbstractContextManager[object],
 ) -> Stream:
     """The stream of a generation whose rounds are not computed yet.
@@ -204,7 +227,7 @@ def stream_of(
         rounds: from `edgespec.core.decode`, which tells `stop` each token.
         result: is filled in.
         model_seconds: time spent so far in the target and in the draft.
-        logprobs: compute them.
+        top_logprobs: how many to report besides each token's own; None for no log-probabilities.
         occupied: is entered before the first round, and left after the last.
     """
 
@@ -212,10 +235,10 @@ def stream_of(
         with ExitStack() as running:
             running.enter_context(occupied)
             for round_ in counted(rounds, result.stats, model_seconds):
-                probabilities = _logprobs(round_) if logprobs else [None] * len(round_.tokens)
+                probabilities = _logprobs(round_, top_logprobs)
                 if stop.reason or len(stop.pieces) == max_new_tokens:
                     running.close()  # that was the last round
-                for index, (token, probability) in enumerate(
+                for index, (token, (probability, top)) in enumerate(
                     zip(round_.tokens, probabilities, strict=True)
                 ):
                     text = stop.pieces[len(result.token_ids)]
@@ -223,8 +246,9 @@ def stream_of(
                     result.text += text
                     if probability is not None:
                         result.logprobs.append(probability)
+                        result.top_logprobs.append(top)
                     drafted = index < round_.accepted + round_.committed
-                    yield Chunk(token, text, drafted, probability)
+                    yield Chunk(token, text, drafted, probability, top)
         rest = stop.rest()
         full = "max_tokens" if len(result.token_ids) == max_new_tokens else "capacity"
         result.finish_reason = stop.reason or full
@@ -236,11 +260,25 @@ def stream_of(
     return Stream(generator, result, generator.close)
 
 
-def _logprobs(round_: Round) -> list[float]:
-    """log p(token) of each emitted token: log-softmax of the target's logits."""
+def _logprobs(round_: Round, top: int | None) -> list[tuple[float | None, TopLogprobs]]:
+    """log p of each emitted token, and of the `top` most probable ones: log-softmax of logits."""
+    if top is None:
+        return [(None, ())] * len(round_.tokens)
     assert round_.logits is not None
     rows = round_.logits[: len(round_.tokens)].astype(np.float64)
-    highest = rows.max(axis=-1)
-    totals = np.log(np.exp(rows - highest[:, None]).sum(axis=-1))
-    top: npt.NDArray[np.float64] = rows[np.arange(len(rows)), list(round_.tokens)]
-    return [float(value) for value in top - highest - totals]
+    rows -= rows.max(axis=-1, keepdims=True)
+    rows -= np.log(np.exp(rows).sum(axis=-1, keepdims=True))
+    return [
+        (float(row[token]), _largest(row, top))
+        for row, token in zip(rows, round_.tokens, strict=True)
+    ]
+
+
+def _largest(row: npt.NDArray[np.float64], count: int) -> TopLogprobs:
+    """The largest values of a row, with their indices; of equal ones the first index first."""
+    if not count:
+        return ()
+    lowest = np.partition(row, -min(count, len(row)))[-min(count, len(row))]
+    indices = np.flatnonzero(row >= lowest)
+    best = indices[np.argsort(-row[indices], kind="stable")][:count]
+    return [(int(index), float(row[index])) for index in best]

@@ -32,6 +32,7 @@ from edgespec.pair.generation import (
     StopCondition,
     Stream,
     check_max_new_tokens,
+    check_top_logprobs,
     stream_of,
 )
 from edgespec.pair.profile import Profile
@@ -135,6 +136,7 @@ class Pair:
         stop: str | Sequence[str] = (),
         ignore_eos: bool = False,
         logprobs: bool = False,
+        top_logprobs: int = 0,
         chat: bool = False,
     ) -> Stream:
         """Starts a generation and returns an iterator over its tokens.
@@ -171,6 +173,8 @@ class Pair:
             stop: a string, or strings, that end the text and are not part of it.
             ignore_eos: go on after an end-of-text token.
             logprobs: report the target's log-probability of each token.
+            top_logprobs: with `logprobs`, also of so many of the most probable tokens in its
+                stead; at most 20.
             chat: put the model's own chat format around the prompt (the command line does so for
                 every model that has one).
 
@@ -179,6 +183,9 @@ class Pair:
                 that is running, is found with the first token.
         """
         check_max_new_tokens(max_new_tokens)
+        check_top_logprobs(top_logprobs)
+        if top_logprobs and not logprobs:
+            raise UsageError(f"top_logprobs is {top_logprobs} without logprobs; ask for both")
         kind = self._draft_kind(draft, gamma)
         if gamma is None:
             gamma = self._default_gamma if draft is True else "auto"
@@ -222,7 +229,7 @@ class Pair:
             result,
             max_new_tokens=max_new_tokens,
             model_seconds=lambda: (self.target.seconds, drafter.seconds if drafter else 0.0),
-            logprobs=logprobs,
+            top_logprobs=top_logprobs if logprobs else None,
             occupied=self._occupied(),
         )
 

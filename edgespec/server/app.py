@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Answer, Request, chat_request, error_object, text_request
+from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.pair.generation import Chunk, Generation, GenerationOptions
 from edgespec.pair.pair import Pair
 from edgespec.server.body import BodySizeError, BodyTimeoutError, read_json
@@ -99,10 +100,12 @@ class _Served:
     drafting: GenerationOptions
     limits: Limits
     queue: PairQueue = field(init=False)
+    texts: TokenTexts = field(init=False)
     stopping: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.queue = PairQueue(self.limits.queue)
+        self.texts = TokenTexts(self.pair.tokenizer)
 
     @property
     def card(self) -> JsonObject:
@@ -165,9 +168,10 @@ class _Completions:
         return await _first(self._answer(request, events), _until_left(http))
 
     async def _answer(self, request: Request, events: EventStream) -> JsonObject | None:
-        answer, queue = Answer(self._served.name, self._is_chat), self._served.queue
+        served, queue = self._served, self._served.queue
+        answer = Answer(served.name, self._is_chat, served.texts)
         async with queue.turn():
-            chunks = self._served.chunks(request)
+            chunks = served.chunks(request)
             step = partial(queue.run, partial(next, chunks))
             try:
                 if request.streams:
@@ -191,8 +195,9 @@ async def _send_events(
     chunk, result = await step()
     await events.event(answer.begin())
     while chunk is not None:
-        if chunk.text:  # empty while a character may be unfinished
-            await events.event(answer.piece(chunk.text))
+        # Its text is empty while a character may be unfinished.
+        if chunk.text or chunk.logprob is not None:
+            await events.event(answer.piece(chunk))
         chunk, result = await step()
     await events.event(answer.end(result))
     if request.counts:

@@ -587,6 +587,31 @@ def test_logprobs_are_bitwise_the_same_with_and_without_a_draft(pair, words):
         assert drafted == [plain, plain]
 
 
+@pytest.mark.parametrize("draft", [False, "model"])
+def test_the_most_probable_tokens_come_largest_first(tiny, draft):
+    options = {"temperature": 1, "seed": 3, "max_new_tokens": 12, "draft": draft}
+    usual = tiny.generate("abc", logprobs=True, **options)
+    result = tiny.generate("abc", logprobs=True, top_logprobs=5, **options)
+    assert result.token_ids == usual.token_ids
+    assert result.logprobs == usual.logprobs
+    for token, logprob, top in zip(
+        result.token_ids, result.logprobs, result.top_logprobs, strict=True
+    ):
+        values = [value for _, value in top]
+        assert len(top) == 5
+        assert values == sorted(values, reverse=True)
+        assert dict(top).get(token, logprob) == logprob
+        assert logprob <= values[0]
+    best = [top[0][0] for top in result.top_logprobs]
+    assert best != result.token_ids, "only the most probable tokens were drawn"
+
+
+@pytest.mark.parametrize("number", [-1, 21, 1.5, True, "3"])
+def test_a_number_of_most_probable_tokens_out_of_range_is_refused(tiny, number):
+    with pytest.raises(edgespec.UsageError, match=r"top_logprobs is .*; give a whole number"):
+        tiny.stream("abc", logprobs=True, top_logprobs=number)
+
+
 def test_logprobs_come_only_when_asked_for(pair):
     chunks, result = chunks_of(pair, ENGLISH)
     assert result.logprobs == []

@@ -198,8 +198,6 @@ OTHERWISE = {
     "tools": [{"type": "function"}],
     "functions": [{}],
     "tool_choice": "auto",
-    "logprobs": True,
-    "top_logprobs": 3,
     "response_format": {"type": "json_object"},
     "modalities": ["audio"],
 }
@@ -252,6 +250,7 @@ def test_fields_that_no_text_depends_on_are_ignored(client):
     [
         ({"temperature": "hot"}, "temperature is 'hot'"),
         ({"top_p": 2}, "top_p is 2"),
+        ({"top_logprobs": 2}, "top_logprobs is 2 without logprobs"),
         ({"presence_penalty": 3}, "presence_penalty is 3"),
         ({"repetition_penalty": 0}, "repetition_penalty is 0"),
         ({"logit_bias": {"5": 101}}, "logit_bias of token 5 is 101"),
@@ -306,8 +305,10 @@ WRONG_TYPES = {
     "prompt_cache_key": [1],
     "prompt_cache_retention": [1],
     "parallel_tool_calls": [1],
+    "logprobs": [1, "x"],
+    "top_logprobs": [True, -1, 21, 1.5],
 }
-NEARLY_NEUTRAL = {"n": True, "best_of": True, "echo": 0, "logprobs": 0, "top_logprobs": False}
+NEARLY_NEUTRAL = {"n": True, "best_of": True, "echo": 0}
 
 
 def test_every_field_with_a_type_has_a_case():
