@@ -120,6 +120,7 @@ def _generation_json(result: Generation) -> str:
     }
     if result.logprobs:
         data["logprobs"] = result.logprobs
+        data["top_logprobs"] = result.top_logprobs
     return json.dumps(data, ensure_ascii=False)
 
 

@@ -283,6 +283,8 @@ def test_the_json_object_has_these_keys(pair_folder):
         "loop_share",
     ]
     assert len(json_of(pair_folder, "--logprobs")["logprobs"]) == len(data["token_ids"])
+    top = json_of(pair_folder, "--logprobs", "--top-logprobs", 3)["top_logprobs"]
+    assert [len(tokens) for tokens in top] == [3] * len(data["token_ids"])
 
 
 def test_json_is_one_line_and_keeps_characters_as_they_are(pair_folder):

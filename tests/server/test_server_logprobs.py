@@ -1,4 +1,4 @@
-"""Claim: the server reports the pair's log-probabilities, in the forms of OpenAI's two interfaces."""
+"""Claim: the server reports the pair's log-probabilities, in OpenAI's two forms."""
 
 from __future__ import annotations
 
@@ -72,9 +72,8 @@ def test_a_stream_has_those_of_the_whole_answer(client):
     asked = {"messages": MESSAGES, "logprobs": True, "top_logprobs": 2}
     whole = choice_of(client, CHAT, **asked)
     pieces = events_of(client, CHAT, **asked)
-    streamed = [
-        entry for piece in pieces if piece["logprobs"] for entry in piece["logprobs"]["content"]
-    ]
+    reported = [piece["logprobs"] for piece in pieces if piece["logprobs"]]
+    streamed = [entry for logprobs in reported for entry in logprobs["content"]]
     assert streamed == whole["logprobs"]["content"]
     text = "".join(piece["delta"].get("content", "") for piece in pieces)
     assert text == whole["message"]["content"]

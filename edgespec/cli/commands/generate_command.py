@@ -37,6 +37,12 @@ __all__ = ["generate"]
 @SYSTEM
 @SHOWN
 @click.option("--logprobs", is_flag=True, help="With --json: the target's log-probabilities.")
+@click.option(
+    "--top-logprobs",
+    type=click.IntRange(0, 20),
+    default=0,
+    help="With --logprobs: also those of so many of the most probable tokens.",
+)
 @LOADING
 def generate(
     prompt: str | None,
