@@ -54,8 +54,9 @@ def score_of(
         rows = target.score(tokens) if model is None else model.score(tokens, candidates)
         if edit is None:
             return _FromLogits(rows, lambda row: process(rows[row]))
+        changed = edit
         return _FromLogits(
-            rows, lambda row: process(edit(rows[row], _before(row, text, drafted, candidates)))
+            rows, lambda row: process(changed(rows[row], _before(row, text, drafted, candidates)))
         )
 
     return score
