@@ -74,7 +74,7 @@ class DecoderOnly(Family):
 
     def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         """Emits the decoder graph."""
-        tokens, positions = decoder_positions(g, candidates=attention.supports_candidates)
+        tokens, positions = decoder_positions(g, layouts=attention.supports_layouts)
         x = self.embedding(g, tokens, positions, number_format)
         after = self.through_layers(g, x, positions, number_format, attention)
         self.emit_logits(g, after[-1], number_format)

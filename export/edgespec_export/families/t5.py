@@ -156,7 +156,9 @@ class T5(Family):
             g.output(name, rows, np.float32, source_shape(self.heads))
 
     def _decoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
-        tokens, positions = decoder_positions(g, candidates=attention.supports_candidates)
+        tokens, positions = decoder_positions(
+            g, layouts=attention.supports_layouts, sources=attention.supports_sources
+        )
         bias = self._bias("decoder").of_decoder(g, positions)
         x = number_format.table(g, tokens, self.table)
         call = Call(number_format, attention, positions, encoding=bias)
