@@ -21,7 +21,13 @@ from edgespec.core.device import Device, variant_title
 from edgespec.core.kernels import kernels_for
 from edgespec.pair.runtime import machine_of, measure_row_invariance
 
-__all__ = ["INVARIANCE_FILE", "invariance_here", "known_invariance", "measured_invariance"]
+__all__ = [
+    "INVARIANCE_FILE",
+    "RUN_BY_KERNELS",
+    "invariance_here",
+    "known_invariance",
+    "measured_invariance",
+]
 
 INVARIANCE_FILE = "row_invariance.json"
 # Formats without products of the runtime:

@@ -17,7 +17,7 @@ from edgespec.drafters.corpus import read_corpus
 from edgespec.drafters.registry import available
 from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import open_vocabulary
-from edgespec.pair.invariance_cache import invariance_here, known_invariance
+from edgespec.pair.invariance_cache import RUN_BY_KERNELS, invariance_here, known_invariance
 from edgespec.pair.pair import Pair
 from edgespec.pair.runtime import open_model
 from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
@@ -105,8 +105,21 @@ def load(
         allow_inexact=allow_inexact,
         corpus=known,
         remembered=remembered,
-        shares_calls=bool(target.shares_calls and invariance and invariance.texts),
+        shares_calls=_shares_calls(manifest, setup, target, invariance),
     )
+
+
+def _shares_calls(
+    manifest: Manifest,
+    setup: ResolvedSetup,
+    target: OrtModel,
+    invariance: RowInvariance | None,
+) -> bool:
+    """Whether texts that share calls of the target have their own bits: measured with a few rows,
+    and true with any number where no product is ONNX Runtime's."""
+    measured = invariance is not None and invariance.texts
+    variant = manifest.target.variants[setup.target_format]
+    return target.shares_calls and measured and variant.weights_format in RUN_BY_KERNELS
 
 
 def _remembered(folder: Path, manifest: Manifest) -> RememberedTexts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, Unpack
 
 from edgespec.core.decode import Loop, Round
@@ -37,6 +37,7 @@ class ManyTexts:
 
     Attributes:
         pair: whose texts they are.
+        target: the texts of the target, which count its calls; None where they are not shared.
 
     Raises:
         UsageError: there is no memory for their caches, or the number is below 1.
@@ -46,22 +47,20 @@ class ManyTexts:
         if texts < 1:
             raise UsageError(f"texts is {texts}; give a whole number from 1")
         capacity = pair.target.capacity if capacity is None else capacity
-        self.pair = pair
         times = LoadTimes(pair.costs)
+        self.pair = pair
+        self.target = _several(pair.target, texts, capacity) if pair.shares_calls else None
+        self._scheduler = Scheduler(self.target, times)
+        if self.target is None:
+            self._seats = [_Seat(pair, None, None)]
+            return
+        draft = _several(pair.draft, texts, capacity)
+        drafts = draft.texts if draft else [None] * texts
         clock = _LoadClock(times, pair.costs)
-        target = _several(pair.target, texts, capacity) if pair.shares_calls else None
-        draft = None
-        if target is not None and pair.draft is not None:
-            draft = _several(pair.draft, texts, capacity)
-        self._scheduler = Scheduler(target, times)
-        if target is None:
-            self._seats = [_Seat(pair, pair.target, pair.draft, None, self._scheduler)]
-        else:
-            drafts: Sequence[TextModel | None] = draft.texts if draft else [None] * texts
-            self._seats = [
-                _Seat(pair, *models, clock, self._scheduler)
-                for models in zip(target.texts, drafts, strict=True)
-            ]
+        self._seats = [
+            _Seat(pair.seat(*models, clock), models[0], self._scheduler)
+            for models in zip(self.target.texts, drafts, strict=True)
+        ]
 
     @property
     def capacity(self) -> int:
@@ -88,17 +87,17 @@ class ManyTexts:
                 f"{len(self._seats)} texts are being made, as many as there are caches; finish or "
                 "close one first, or ask for more texts"
             )
-        chat = options.pop("chat", False)
-        tokens = self.pair.encode(prompt, chat)
-        seat = max(free, key=lambda seat: seat.kept(tokens))
-        if seat.kept(tokens) < SHARED:
-            seat = free[0]
+        seat = free[0]
+        if len(free) > 1:
+            tokens = self.pair.encode(prompt, options.get("chat", False))
+            best = max(free, key=lambda seat: seat.kept(tokens))
+            seat = best if best.kept(tokens) >= SHARED else seat
         self._seats.remove(seat)
         self._seats.append(seat)  # used last
-        return seat.stream(tokens, options)
+        return seat.stream(prompt, options)
 
     def step(self) -> None:
-        """Makes one call for the texts that are being made."""
+        """Makes one call for the texts that share calls; see `TextStream.ready`."""
         self._scheduler.step()
 
     def results(
@@ -139,12 +138,15 @@ class ManyTexts:
 class TextStream:
     """Iterates over the `Chunk`s of one of several texts, as `Stream` does.
 
+    Args:
+        live: its place in the scheduler; None for a text that shares no calls.
+
     Attributes:
         result: grows with the chunks.
         ended: all chunks were taken.
     """
 
-    def __init__(self, stream: Stream, live: LiveText) -> None:
+    def __init__(self, stream: Stream, live: LiveText | None) -> None:
         self._stream = stream
         self._live = live
         self.result = stream.result
@@ -161,11 +163,14 @@ class TextStream:
             raise
 
     def ready(self) -> list[Chunk]:
-        """The chunks that can be taken without computing anything; ends the text with its last.
+        """The chunks that came with the latest steps; ends the text with its last. A text that
+        shares no calls computes its next chunk now.
 
         Raises:
             EdgespecError: the text cannot be made.
         """
+        if self._live is None:
+            return list(islice(self, 1))
         chunks = [next(self) for _ in range(self._live.ready_tokens)]
         if self._live.ended and not self.ended:
             chunks += self
@@ -175,7 +180,8 @@ class TextStream:
         """Ends the text, if it has not ended yet, and frees its cache for another."""
         self.ended = True
         self._stream.close()
-        self._live.close()
+        if self._live is not None:
+            self._live.close()
 
     def __enter__(self) -> TextStream:
         return self
@@ -185,21 +191,22 @@ class TextStream:
 
 
 class _Seat:
-    """The caches of one text, and the text that is being made in them."""
+    """The caches of one text, and the text that is being made in them.
 
-    def __init__(
-        self,
-        pair: Pair,
-        target: Model,
-        draft: Model | None,
-        clock: _LoadClock | None,
-        scheduler: Scheduler,
-    ) -> None:
+    Args:
+        pair: with these caches.
+        target: the text of the target; None where calls are not shared.
+        scheduler: drives its loops; None likewise.
+    """
+
+    def __init__(self, pair: Pair, target: TextModel | None, scheduler: Scheduler | None) -> None:
+        self._pair = pair
         self._target = target
-        self._scheduler = scheduler
         self._live: LiveText | None = None
         self._stream: TextStream | None = None
-        self._pair = pair.seat(target, draft, clock or pair.clock, self._run)
+        self._scheduler = scheduler
+        if scheduler is not None:
+            pair.drive = self._drive
 
     @property
     def is_free(self) -> bool:
@@ -207,15 +214,15 @@ class _Seat:
 
     def kept(self, prompt: Sequence[int]) -> int:
         """How many leading positions of a prompt the target's cache holds."""
-        return self._target.kept(prompt) if isinstance(self._target, TextModel) else 0
+        return self._target.kept(prompt) if self._target is not None else 0
 
-    def stream(self, tokens: Sequence[int], options: GenerationOptions) -> TextStream:
-        stream = self._pair.stream(tokens, **options)
-        assert self._live is not None
+    def stream(self, prompt: PromptInput, options: GenerationOptions) -> TextStream:
+        stream = self._pair.stream(prompt, **options)
         self._stream = TextStream(stream, self._live)
         return self._stream
 
-    def _run(self, loop: Loop) -> Iterator[Round]:
+    def _drive(self, loop: Loop) -> Iterator[Round]:
+        assert self._scheduler is not None
         self._live = self._scheduler.add(loop)
         return self._live.rounds()
 
@@ -238,7 +245,7 @@ class _LoadClock:
         return Adaptive(own_costs(drafter, self._guesses["lookup"]))
 
 
-def _several(model: Model, count: int, capacity: int) -> Texts | None:
+def _several(model: Model | None, count: int, capacity: int) -> Texts | None:
     """Texts of a model; None if they cannot share its calls."""
     if isinstance(model, SharedModel) and model.shares_calls:
         return model.several(count, capacity)

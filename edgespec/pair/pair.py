@@ -68,6 +68,7 @@ class Pair:
         clock: times rounds for γ "auto"; None where costs alone decide.
         formats: which variants of the target and of the draft were loaded.
         shares_calls: several texts can be made at once (`generate_many`).
+        drive: turns a text's loop into its rounds.
         devices: where the target and the draft run.
 
     Args:
@@ -113,7 +114,7 @@ class Pair:
         self._exact = exact
         self._may_speculate = exact or allow_inexact
         self._running = Lock()
-        self._run: Callable[[Loop], Iterator[Round]] = decoded
+        self.drive: Callable[[Loop], Iterator[Round]] = decoded
         self._remembered = remembered
         self.shares_calls = shares_calls
         self._stores = [store for store in (corpus, remembered) if store is not None]
@@ -226,7 +227,7 @@ class Pair:
             logits=logprobs,
             edit=edits.edit(repeated, last_tokens, self.target.vocab_size),
         )
-        rounds = self._run(loop)
+        rounds = self.drive(loop)
         if self._remembered is not None:
             rounds = self._remembered.watched(rounds)
         result = Generation(
@@ -290,25 +291,16 @@ class Pair:
                 yield waiting.pop(following)
                 following += 1
 
-    def seat(
-        self,
-        target: Model,
-        draft: Model | None,
-        clock: CostClock | None,
-        run: Callable[[Loop], Iterator[Round]],
-    ) -> Pair:
+    def seat(self, target: Model, draft: Model | None, clock: CostClock) -> Pair:
         """The same pair with other caches, for one of several texts.
 
         Args:
             target, draft: texts of this pair's models; without a draft, prompt lookup drafts.
             clock: for γ "auto".
-            run: drives a loop.
         """
         seat = copy(self)
-        seat.clock, seat._run = clock, run
-        if target is not self.target:
-            seat.target, seat.draft = target, draft
-            seat._running = Lock()
+        seat.target, seat.draft, seat.clock = target, draft, clock
+        seat._running = Lock()
         if draft is None:
             seat._untuned_draft = "lookup"
             seat._default_draft = "none" if self._default_draft == "none" else "lookup"

@@ -1,9 +1,9 @@
-"""The routes of the server: OpenAI's chat completions, completions and models, and /health."""
+"""The routes of the server: OpenAI's completions and models; health and metrics."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn, TypeVar
@@ -21,13 +21,14 @@ from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Answer, Request, chat_request, error_object, text_request
 from edgespec.openai.openai_logprobs import TokenTexts
-from edgespec.pair.generation import Chunk, Generation, GenerationOptions
+from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.pair import Pair
 from edgespec.server.body import BodySizeError, BodyTimeoutError, read_json
 from edgespec.server.event_stream import EventStream, timed
 from edgespec.server.limits import Limits
 from edgespec.server.listening import EVERYWHERE, in_url
-from edgespec.server.pair_queue import PairQueue, QueueFullError
+from edgespec.server.metrics import METRICS_TYPE, metrics
+from edgespec.server.text_pool import QueueFullError, ServedText, TextPool
 
 __all__ = ["application"]
 
@@ -45,7 +46,7 @@ class StoppingError(EdgespecError):
 STATUSES: dict[type[EdgespecError], int] = {
     BodySizeError: 413,
     BodyTimeoutError: 408,
-    QueueFullError: 503,
+    QueueFullError: 429,
     StoppingError: 503,
     UsageError: 400,
     EdgespecError: 500,
@@ -79,6 +80,7 @@ def application(
         Route("/v1/chat/completions", chat, methods=["POST"]),
         Route("/v1/completions", text, methods=["POST"]),
         Route("/health", _health),
+        Route("/metrics", served.metrics),
     ]
     hosts = ["*"] if host in EVERYWHERE else [*LOCAL, in_url(host)]
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
@@ -99,12 +101,12 @@ class _Served:
     name: str
     drafting: GenerationOptions
     limits: Limits
-    queue: PairQueue = field(init=False)
+    pool: TextPool = field(init=False)
     texts: TokenTexts = field(init=False)
     stopping: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.queue = PairQueue(self.limits.queue)
+        self.pool = TextPool(self.pair.many(self.limits.texts), self.limits.queue)
         self.texts = TokenTexts(self.pair.tokenizer)
 
     @property
@@ -121,13 +123,8 @@ class _Served:
         missing = UsageError(f"there is no model {shortened(name)} here; there is: {self.name}")
         return JSONResponse(error_object(missing), status_code=404)
 
-    def chunks(self, request: Request) -> Generator[tuple[Chunk | None, Generation]]:
-        """Each chunk with the result so far; None after the last. Runs in the pair's thread."""
-        options: GenerationOptions = {**request.options, **self.drafting}
-        stream = self.pair.stream(request.prompt, **options)
-        for chunk in stream:
-            yield chunk, stream.result
-        yield None, stream.result
+    async def metrics(self, _: HttpRequest) -> Response:
+        return Response(metrics(self.pool), media_type=METRICS_TYPE)
 
     async def until_stopped(self) -> NoReturn:
         await self.stopping.wait()
@@ -163,45 +160,37 @@ class _Completions:
 
     async def _respond(self, http: HttpRequest, events: EventStream) -> JsonObject | None:
         """The answer as one object; None if it was sent as events."""
-        self._served.queue.check()  # before the body takes memory
+        self._served.pool.check()  # before the body takes memory
         request = self._read(await read_json(http, self._served.limits))
         return await _first(self._answer(request, events), _until_left(http))
 
     async def _answer(self, request: Request, events: EventStream) -> JsonObject | None:
-        served, queue = self._served, self._served.queue
+        served, pool = self._served, self._served.pool
         answer = Answer(served.name, self._is_chat, served.texts)
-        async with queue.turn():
-            chunks = served.chunks(request)
-            step = partial(queue.run, partial(next, chunks))
-            try:
-                if request.streams:
-                    await _send_events(request, answer, step, events)
-                    return None
-                chunk, result = await step()
-                while chunk is not None:
-                    chunk, result = await step()
-                return answer.whole(result)
-            finally:
-                queue.add(chunks.close)  # after a step that may still be running
+        options: GenerationOptions = {**request.options, **served.drafting}
+        async with pool.turn(), pool.text(request.prompt, options) as text:
+            if request.streams:
+                await _send_events(request, answer, text, events)
+                return None
+            async for _ in text:
+                pass
+            return answer.whole(text.result)
 
 
 async def _send_events(
-    request: Request,
-    answer: Answer,
-    step: Callable[[], Awaitable[tuple[Chunk | None, Generation]]],
-    events: EventStream,
+    request: Request, answer: Answer, text: ServedText, events: EventStream
 ) -> None:
     """Sends the chunks as they come. A request that cannot be answered fails before any event."""
-    chunk, result = await step()
+    chunk = await anext(text, None)
     await events.event(answer.begin())
     while chunk is not None:
         # Its text is empty while a character may be unfinished.
         if chunk.text or chunk.logprob is not None:
             await events.event(answer.piece(chunk))
-        chunk, result = await step()
-    await events.event(answer.end(result))
+        chunk = await anext(text, None)
+    await events.event(answer.end(text.result))
     if request.counts:
-        await events.event(answer.counts(result))
+        await events.event(answer.counts(text.result))
     await events.done()
 
 
@@ -226,5 +215,5 @@ async def _first(work: Awaitable[T], ends: Awaitable[NoReturn]) -> T:
 
 def _refusal(error: EdgespecError) -> Response:
     status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
-    headers = RETRY_AFTER if status == 503 else None
+    headers = RETRY_AFTER if status in (429, 503) else None
     return JSONResponse(error_object(error), status_code=status, headers=headers)

@@ -15,12 +15,14 @@ class Limits:
     """The limits of a server.
 
     Attributes:
-        queue: requests that may wait while another one is answered; more are refused with 503.
+        texts: requests that are answered at once, where the pair's calls can be shared.
+        queue: requests that may wait while others are answered; more are refused with 429.
         max_body: bytes of a request body; a larger one is refused with 413.
         timeout: seconds in which a request header has to arrive, likewise a body, and in which a
             client has to accept each part of an answer.
     """
 
+    texts: int = 8
     queue: int = 32
     max_body: int = 2**22
     timeout: float = 30.0

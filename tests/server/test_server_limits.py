@@ -20,7 +20,7 @@ from edgespec.artifact.chat_format import user_message
 from edgespec.server.app import application
 from edgespec.server.event_stream import timed
 from edgespec.server.limits import Limits, usual_max_body
-from edgespec.server.pair_queue import PairQueue, QueueFullError
+from edgespec.server.text_pool import QueueFullError, TextPool
 from serving import CHAT, DRAFTED, JSON_TYPE, Served, chat, connected, sent
 
 
@@ -90,7 +90,7 @@ def test_a_request_beyond_the_queue_is_refused_at_once(pair, gate):
         assert gate.reached.wait(60)
         refused = sent(port)
         response = refused.getresponse()
-        assert response.status == 503
+        assert response.status == 429
         assert int(response.headers["Retry-After"]) > 0
         error = json.loads(response.read())["error"]
         refused.close()
@@ -108,7 +108,7 @@ def test_a_waiting_client_that_leaves_gives_up_its_turn(pair, gate):
         (refused,), _, _ = select.select([c.sock for c in both], [], [], 60)
         for connection in both:
             if connection.sock is refused:
-                assert status_of(connection)[0] == 503
+                assert status_of(connection)[0] == 429
             else:
                 connection.close()
         last = _queued(port, "last")
@@ -123,7 +123,7 @@ def _queued(port, text):
         connection = sent(port, messages=[user_message(text)])
         if not select.select([connection.sock], [], [], 0.2)[0]:
             return connection
-        assert status_of(connection)[0] == 503
+        assert status_of(connection)[0] == 429
 
 
 def test_the_pair_is_used_by_one_thread(pair, monkeypatch):
@@ -143,9 +143,9 @@ def test_the_pair_is_used_by_one_thread(pair, monkeypatch):
     assert len(threads) == 1
 
 
-def test_a_cancelled_waiter_leaves_the_queue():
+def test_a_cancelled_waiter_leaves_the_queue(pair):
     async def scenario():
-        queue = PairQueue(1)
+        queue = TextPool(pair.many(1), 1)
 
         async def wait():
             async with queue.turn():

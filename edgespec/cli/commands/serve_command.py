@@ -25,11 +25,18 @@ __all__ = ["serve"]
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True)
 @click.option(
+    "--texts",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Requests that are answered at once, each as if it were alone; needs kernels.",
+)
+@click.option(
     "--queue",
     type=click.IntRange(min=0),
     default=32,
     show_default=True,
-    help="Requests that may wait for the pair; more are refused (status 503).",
+    help="Requests that may wait for their turn; more are refused (status 429).",
 )
 @click.option(
     "--max-body",
@@ -49,6 +56,7 @@ __all__ = ["serve"]
 def serve(
     host: str,
     port: int,
+    texts: int,
     queue: int,
     max_body: int | None,
     timeout: float,
@@ -60,9 +68,9 @@ def serve(
 ) -> None:
     """Answer OpenAI's chat completions and completions with PAIR, streamed or whole.
 
-    Each text is exactly the target's own. Requests are answered one after the other; the earlier
-    turns of the latest conversation stay in the cache. What a request does not say is as the
-    model's publisher set it, else as at OpenAI.
+    Each text is exactly the target's own, and the one that it would be alone. The earlier turns of
+    the latest conversations stay in the caches. What a request does not say is as the model's
+    publisher set it, else as at OpenAI.
     """
     with needs_extra("server"):
         from edgespec.server.app import application
@@ -73,8 +81,9 @@ def serve(
     options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
     with listening(host, port) as at:
         pair = loading.pair(plainly=no_draft)
-        limits = Limits(queue, max_body or usual_max_body(pair.target.capacity), timeout)
+        limits = Limits(texts, queue, max_body or usual_max_body(pair.target.capacity), timeout)
         port = at.getsockname()[1]
         name = loading.folder.resolve().name
-        say(f"{name} at http://{in_url(host)}:{port}/v1 (Ctrl-C ends)")
+        at_once = "one request" if not pair.shares_calls else f"up to {texts} requests"
+        say(f"{name} at http://{in_url(host)}:{port}/v1, {at_once} at a time (Ctrl-C ends)")
         run(application(pair, name, options, limits, host), at, limits)
