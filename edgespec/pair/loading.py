@@ -24,7 +24,7 @@ from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_mach
 from edgespec.pair.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
-    from edgespec_runtimes.ort.ort_model import OrtModel
+    from edgespec.pair.runtime import OrtModel
 
 __all__ = ["LoadOptions", "default_capacity", "load"]
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from edgespec.core.decode import Loop, Round
 from edgespec.core.model import Model
-from edgespec.core.texts import SharedModel, TextModel, Texts
 from edgespec.costs.controller import Adaptive, Controller
 from edgespec.costs.cost_model import Costs, CostSource
 from edgespec.drafters.registry import DRAFTERS, own_costs
@@ -16,6 +15,7 @@ from edgespec.errors import UsageError
 from edgespec.scheduler.live_text import LiveText
 from edgespec.scheduler.load_costs import LoadCosts, LoadTimes
 from edgespec.scheduler.scheduler import SHARED, Scheduler
+from edgespec.scheduler.shared_calls import SharedModel, TextModel, Texts
 
 if TYPE_CHECKING:
     from edgespec.core.draft import Drafter

@@ -12,7 +12,7 @@ from edgespec.errors import EdgespecError
 
 if TYPE_CHECKING:
     from edgespec_runtimes.machine import Machine
-    from edgespec_runtimes.ort.ort_model import OrtModel
+    from edgespec_runtimes.ort.ort_model import OrtModel as OrtModel
 
 __all__ = ["all_providers", "machine_of", "measure_row_invariance", "open_model", "provider_name"]
 
@@ -37,7 +37,7 @@ def open_model(
     Raises:
         EdgespecError: such a draft without its target, or the model cannot be opened.
     """
-    from edgespec_runtimes.ort.ort_model import OrtModel
+    from edgespec_runtimes.ort.ort_model import OrtModel as OrtModel
 
     if not (exported.is_eagle_head or exported.shares_encoder):
         return OrtModel(
@@ -50,9 +50,9 @@ def open_model(
             max_rows=max_rows,
             candidates=candidates,
         )
-    from edgespec_runtimes.ort.ort_block import OrtBlock
-    from edgespec_runtimes.ort.ort_eagle import OrtEagle
-    from edgespec_runtimes.ort.ort_shared_encoder import OrtSharedEncoder
+    from edgespec_runtimes.ort.reading.ort_block import OrtBlock
+    from edgespec_runtimes.ort.reading.ort_eagle import OrtEagle
+    from edgespec_runtimes.ort.reading.ort_shared_encoder import OrtSharedEncoder
 
     if not isinstance(target, OrtModel):
         raise EdgespecError(f"{exported.source} reads its target's hidden states; open it with one")

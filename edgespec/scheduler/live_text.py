@@ -9,7 +9,7 @@ from typing import Any
 
 from edgespec.core.asks import Ask, Prefill, Read
 from edgespec.core.decode import Loop, Round
-from edgespec.core.texts import text_model_of
+from edgespec.scheduler.shared_calls import text_model_of
 
 __all__ = ["LiveText"]
 

@@ -13,10 +13,10 @@ from itertools import takewhile
 
 from edgespec.core.asks import Prefill, Read, Score, TopScore
 from edgespec.core.decode import Loop
-from edgespec.core.texts import Texts, text_model_of
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.live_text import LiveText
 from edgespec.scheduler.load_costs import ROWS, LoadTimes
+from edgespec.scheduler.shared_calls import Texts, text_model_of
 
 __all__ = ["Scheduler"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from edgespec.core.asks import Read, Score
 from edgespec.core.model import Model
-from edgespec.core.texts import SharedModel, TextModel
+from edgespec.scheduler.shared_calls import SharedModel, TextModel
 
 __all__ = ["Passage", "is_alike_in_company"]
 

@@ -22,7 +22,7 @@ from edgespec_distill.models.reading.shared_encoder_student import SharedEncoder
 from edgespec_distill.models.seq2seq import Seq2Seq
 from edgespec_distill.plan import Plan, check_plan
 from edgespec_export.export_pair import export_pair
-from edgespec_runtimes.ort.ort_shared_encoder import OrtSharedEncoder
+from edgespec_runtimes.ort.reading.ort_shared_encoder import OrtSharedEncoder
 from shared_encoder_checkpoints import SIZE, write_draft, write_target
 
 TEXT = Text((40, 41, 42, 50, 60, 61, 1), (7, 9, 80, 3, 66, 12))

@@ -100,7 +100,7 @@ class RecordingDrafter(ModelDrafter):
     """A model drafter that keeps its latest proposal."""
 
     def propose(self, text, gamma, randomness):
-        proposal = super().propose(text, gamma, randomness)
+        proposal = yield from super().propose(text, gamma, randomness)
         self.latest = list(proposal.tokens)
         return proposal
 

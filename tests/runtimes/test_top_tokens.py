@@ -227,12 +227,16 @@ def test_a_candidates_probability_is_the_product_of_its_parents_and_its_own():
 
 
 def test_a_nan_logit_is_an_error():
-    distributions = score_of(NanModel(), Sampling().processor(), logits=False)([1], (), ())
+    distributions = computed(
+        score_of(NanModel(), Sampling().processor(), logits=False)([1], (), ())
+    )
     with pytest.raises(EdgespecError, match="returned nan as its largest logit"):
         distributions[0]
 
 
 def test_a_model_without_top_tokens_is_asked_for_logits():
-    distributions = score_of(StubModel(), Sampling().processor(), logits=False)([2], [1], ())
+    distributions = computed(
+        score_of(StubModel(), Sampling().processor(), logits=False)([2], [1], ())
+    )
     assert [distributions[row].tokens.item() for row in (0, 1)] == [7, 7]
     np.testing.assert_array_equal(distributions.logits.argmax(axis=1), [7, 7])

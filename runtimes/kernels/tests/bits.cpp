@@ -395,7 +395,6 @@ void narrow_attention(const char* name) {
 void attention() {
   Digest causal("attention"), biased("attention with bias"), source("attention to a source"),
       candidates("attention with candidates");
-  const int64_t parents[] = {0, 1, 1};
   for (const int64_t past : {0, 30, 250, 600, 1500}) {
     for (const int64_t rows : {1, 5, 17}) {
       attend_to(causal, {rows, 9, 3, 64, past + 1, 1, past + rows, 0.125f}, false, 2);
@@ -403,8 +402,11 @@ void attention() {
       attend_to(biased, {rows, 6, 6, 24, past + 1, 1, past + rows, 1.0f}, true, 1);
       attend_to(source, {rows, 4, 4, 64, past + 1, 0, past + 1, 0.2f}, false, 1);
     }
-    attend_to(candidates, {7, 4, 2, 24, past + 1, 1, past + 7, 0.2f, parents, 3}, false, 1);
-    attend_to(candidates, {7, 4, 4, 64, past + 1, 1, past + 7, 0.2f, parents, 3}, true, 1);
+    // Alternatives to the rows after rows 0, 1 and 1 of a line of four.
+    const RowLayout after[] = {
+        {0, past + 1, past + 4}, {0, past + 2, past + 5}, {0, past + 2, past + 6}};
+    attend_to(candidates, {7, 4, 2, 24, past + 1, 1, past + 7, 0.2f, after, 3}, false, 1);
+    attend_to(candidates, {7, 4, 4, 64, past + 1, 1, past + 7, 0.2f, after, 3}, true, 1);
   }
   attend_to(causal, {40, 6, 6, 64, 256, 1, 300, 0.125f}, false, 1);
 }

@@ -85,11 +85,11 @@ void causal(int64_t heads, int64_t kv_heads, int64_t size, int64_t rows, int64_t
   }
 }
 
-// Row 4 is a candidate with parent 1: it has the bits of a row right after row 1 with its own key.
+// Row 4 is an alternative to row 2: it has the bits of a row right after row 1 with its own key.
 void candidates(int64_t past) {
   constexpr int64_t kHeads = 4, kKvHeads = 2, kSize = 24, kChain = 4, kRows = 5;
-  const int64_t parents[] = {1};
-  AttentionShape shape{kRows, kHeads, kKvHeads, kSize, past + 1, 1, past + kRows, 0.2f, parents, 1};
+  const RowLayout layouts[] = {{0, past + 2, past + kChain}};
+  AttentionShape shape{kRows, kHeads, kKvHeads, kSize, past + 1, 1, past + kRows, 0.2f, layouts, 1};
   Buffers with = buffers_for(shape, past + kRows);
   const auto out = attended(shape, with.queries.data(), with, nullptr, 2);
   const int64_t own = past + kChain, after_parent = past + 2;
@@ -103,6 +103,32 @@ void candidates(int64_t past) {
   const int64_t width = kHeads * kSize;
   const auto alone = attended(one, with.queries.data() + kChain * width, with, nullptr, 1);
   CHECK(same_bits(alone.data(), out.data() + kChain * width, width));
+}
+
+// Two texts in one buffer, the second one from `first` on, with their rows in turns: each row has
+// the bits that it has in a call of its own text.
+void two_texts(int64_t first, int64_t second) {
+  constexpr int64_t kHeads = 4, kKvHeads = 2, kSize = 24, kRows = 7;
+  const int64_t stride = first + second + 2 * kRows, start = first + kRows;
+  std::vector<RowLayout> layouts;
+  for (int64_t r = 0; r < kRows; ++r) {
+    layouts.push_back({0, first + r, first + r});
+    layouts.push_back({start, second + r, start + second + r});
+  }
+  const int64_t rows = 2 * kRows, last = std::max(first, second) + kRows;
+  const AttentionShape shape{
+      rows, kHeads, kKvHeads, kSize,          std::max<int64_t>(1, last - rows),
+      1,    stride, 0.2f,     layouts.data(), rows};
+  const Buffers with = buffers_for(shape, stride);
+  const auto out = attended(shape, with.queries.data(), with, nullptr, 2);
+  const int64_t width = kHeads * kSize;
+  for (int64_t r = 0; r < rows; ++r) {
+    const RowLayout one[] = {layouts[static_cast<size_t>(r)]};
+    const AttentionShape alone{1, kHeads, kKvHeads, kSize, one[0].position + 1,
+                               1, stride, 0.2f,     one,   1};
+    const auto expected = attended(alone, with.queries.data() + r * width, with, nullptr, 1);
+    CHECK(same_bits(expected.data(), out.data() + r * width, width));
+  }
 }
 
 // Rows stored as `Number`; a vector for each buffer has exactly their size.
@@ -133,9 +159,11 @@ CacheRows<int8_t> rows_of(const Stored<int8_t>& from) {
 template <typename Number>
 void narrow(int64_t size, int64_t past) {
   constexpr int64_t kHeads = 4, kKvHeads = 2, kRows = 9;
-  const int64_t parents[] = {1, 0, 3};
+  // Alternatives to rows 2, 1 and 4 of a line of six.
+  const RowLayout layouts[] = {
+      {0, past + 2, past + 6}, {0, past + 1, past + 7}, {0, past + 4, past + 8}};
   const AttentionShape shape{kRows, kHeads,       kKvHeads, size,    past + 1,
-                             1,     past + kRows, 0.2f,     parents, 3};
+                             1,     past + kRows, 0.2f,     layouts, 3};
   Buffers with = buffers_for(shape, past + kRows);
   const auto keys = stored<Number>(with.keys, size), values = stored<Number>(with.values, size);
   std::vector<float> out(static_cast<size_t>(kRows * kHeads * size));
@@ -174,6 +202,7 @@ int main() {
     causal(1, 1, 8, 3, past);
     causal(4, 2, 24, 17, past);
     candidates(past);
+    two_texts(past, 35);
     narrow<edgespec::Float16>(24, past);
     narrow<edgespec::Float16>(64, past);
     narrow<int8_t>(8, past);

@@ -14,8 +14,8 @@ from edgespec.core.device import HERE, Device
 from edgespec.core.model import Candidate
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.ort_call import Call
-from edgespec_runtimes.ort.ort_eagle import OrtEagle
 from edgespec_runtimes.ort.ort_model import OrtModel
+from edgespec_runtimes.ort.reading.ort_eagle import OrtEagle
 from edgespec_runtimes.ort.session import open_session
 
 __all__ = ["OrtBlock"]

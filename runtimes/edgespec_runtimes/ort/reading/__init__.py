@@ -1,0 +1,1 @@
+"""Drafts that read what their target computed."""

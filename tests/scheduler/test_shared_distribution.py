@@ -1,0 +1,177 @@
+"""Claim: texts that share calls have, each by itself, exactly the target's distribution.
+
+Every random branch of two shipped loops, driven by the shipped scheduler over models whose rows lie
+in one buffer, is walked in rational arithmetic. The joint distribution of the two texts must be the
+product of their own. Mutants must be caught.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from branches import exact_distribution
+from edgespec.core.asks import Read, Score
+from edgespec.core.decode import plain, speculate
+from edgespec.core.verification import block_rule, token_rule
+from edgespec.costs.controller import Fixed
+from edgespec.costs.cost_model import Costs
+from edgespec.drafters.model_drafter import ModelDrafter
+from edgespec.drafters.vocabulary_map import SharedTokens
+from edgespec.scheduler.load_costs import LoadTimes
+from edgespec.scheduler.scheduler import Scheduler
+from tables import as_distribution, fractions, varying
+
+P = varying([fractions(5, 3, 2), fractions(1, 1, 1), fractions(2, 7, 1)])
+Q = varying([fractions(4, 3, 3), fractions(1, 2, 1)], stride=2)
+PROMPTS = [[0], [2, 1, 0]]
+LENGTHS = [3, 2]
+RULES = {"token": token_rule, "block": block_rule}
+
+
+class TableText:
+    """A text whose tokens lie in a part of its texts' buffer."""
+
+    vocab_size = 3
+    capacity = 8
+    seconds = 0.0
+    scores_candidates = False
+
+    def __init__(self, texts, start):
+        self.texts = texts
+        self.start = start
+        self.length = 0
+
+    @property
+    def valid_length(self):
+        return self.length
+
+    def reading(self, prompt, answers=None):
+        self.length = 0
+        while self.length < len(prompt) - 1:
+            yield Read(self, prompt[self.length : len(prompt) - 1][:1])
+        return prompt[-1]
+
+    def kept(self, prompt):
+        return 0
+
+    def rewind(self, length):
+        self.length = length
+
+
+class TableTexts:
+    """Two texts of a table of distributions; each call's rows read the shared buffer."""
+
+    seconds = 0.0
+
+    def __init__(self, distribution):
+        self.buffer = {}
+        self.calls = self.rows = 0
+        self.together = 0  # calls of several texts
+        self.texts = [TableText(self, start) for start in (0, 100)]
+        self._distribution = distribution
+
+    def context(self, start, position):
+        return tuple(self.buffer[start + index] for index in range(position + 1))
+
+    def compute(self, asks):
+        self.calls += 1
+        self.together += len(asks) > 1
+        answers = []
+        for ask in asks:  # all rows are written before any is read
+            for index, token in enumerate(ask.tokens):
+                self.buffer[ask.model.start + ask.model.length + index] = token
+        for ask in asks:
+            text, count = ask.model, len(ask.tokens)
+            rows = [
+                self._distribution(self.context(text.start, text.length + index))
+                for index in range(count)
+            ]
+            text.length += count
+            answers.append(np.array(rows, dtype=object) if isinstance(ask, Score) else None)
+        return answers
+
+
+class SeesTheOthersTokens(TableTexts):
+    """Mutant: rows of the second text see one position of the first."""
+
+    def context(self, start, position):
+        context = list(super().context(start, position))
+        if start and position > 2:
+            context[1] = self.buffer.get(1, 0)
+        return tuple(context)
+
+
+class LeavesRejectedTokens(TableTexts):
+    """Mutant: what was rejected in an earlier call still counts as the text's first new token."""
+
+    def context(self, start, position):
+        context = super().context(start, position)
+        self.buffer.setdefault(("first", start), context[-1])
+        return (*context[:-1], self.buffer["first", start]) if position == 2 else context
+
+
+def loops(rule, targets, drafts, randomness):
+    for target, draft, prompt, length in zip(
+        targets.texts, drafts.texts, PROMPTS, LENGTHS, strict=True
+    ):
+        common = {
+            "process": as_distribution,
+            "randomness": randomness,
+            "max_new_tokens": length,
+            "ends": lambda token: False,
+        }
+        if rule is None:
+            yield plain(target, prompt, **common)
+        else:
+            drafter = ModelDrafter(draft, as_distribution, SharedTokens(3))
+            yield speculate(target, drafter, prompt, rule=rule, gamma=Fixed(2), **common)
+
+
+def joint_distribution(rule, make=TableTexts):
+    """Of both texts; and the numbers of calls that both shared."""
+    together = []
+
+    def run(randomness):
+        targets, drafts = make(P), TableTexts(Q)
+        scheduler = Scheduler(targets, LoadTimes({"lookup": Costs([1.0, 1.1], 0.0)}))
+        texts = [scheduler.add(loop) for loop in loops(rule, targets, drafts, randomness)]
+        while not all(text.ended for text in texts):
+            scheduler.step()
+        together.append(targets.together)
+        return tuple(
+            tuple(token for round_ in text.rounds() for token in round_.tokens) for text in texts
+        )
+
+    return exact_distribution(run), together
+
+
+def expected():
+    """The product of the two texts' distributions under the target."""
+    joint = {((), ()): Fraction(1)}
+    for number, (prompt, length) in enumerate(zip(PROMPTS, LENGTHS, strict=True)):
+        for _ in range(length):
+            longer = {}
+            for texts, probability in joint.items():
+                for token, conditional in enumerate(P((*prompt, *texts[number]))):
+                    if conditional:
+                        both = list(texts)
+                        both[number] = (*texts[number], token)
+                        longer[tuple(both)] = probability * conditional
+            joint = longer
+    return joint
+
+
+@pytest.mark.parametrize("rule", [None, *RULES.values()], ids=["plain", *RULES])
+def test_two_texts_have_the_product_of_their_distributions(rule):
+    found, together = joint_distribution(rule)
+    assert found == expected()
+    assert min(together) >= 1
+
+
+@pytest.mark.parametrize("mutant", [SeesTheOthersTokens, LeavesRejectedTokens])
+def test_a_mistaken_buffer_is_caught(mutant):
+    found, _ = joint_distribution(token_rule, mutant)
+    assert found != expected()
