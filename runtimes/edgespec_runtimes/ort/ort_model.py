@@ -24,7 +24,7 @@ from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.ort_call import Call, LogitsCall
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
-from edgespec_runtimes.ort.ort_texts import OrtTexts
+from edgespec_runtimes.ort.ort_shared_calls import OrtTexts
 from edgespec_runtimes.ort.prefill import (
     CachedPosition,
     call_end,

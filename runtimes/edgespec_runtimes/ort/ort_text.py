@@ -17,7 +17,7 @@ from edgespec_runtimes.ort.cached_text import CachedText
 from edgespec_runtimes.ort.prefill import MAX_PREFILL_ROWS
 
 if TYPE_CHECKING:
-    from edgespec_runtimes.ort.ort_texts import OrtTexts
+    from edgespec_runtimes.ort.ort_shared_calls import OrtTexts
 
 __all__ = ["Layout", "OrtText"]
 
