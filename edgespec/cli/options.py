@@ -42,6 +42,7 @@ __all__ = [
     "SHOWN",
     "SYSTEM",
     "TEXT",
+    "TEXTS",
     "THREADS",
     "VARIANTS",
     "Loading",
@@ -91,6 +92,13 @@ def _drafter_names() -> click.Choice[str]:
 
 
 PAIR = click.argument("pair")
+TEXTS = click.option(
+    "--texts",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Requests that are answered at once, each as if it were alone. Needs kernels.",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 THREADS = click.option(
     "--threads",

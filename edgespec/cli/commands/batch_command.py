@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from edgespec.cli.generation_options import check_greedy
-from edgespec.cli.options import GENERATION, JSON, LOADING, PAIR, Loading, drafting, say
+from edgespec.cli.options import GENERATION, JSON, LOADING, PAIR, TEXTS, Loading, drafting, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +35,7 @@ __all__ = ["batch"]
     required=True,
     help="Where the answers go.",
 )
+@TEXTS
 @click.option("--force", is_flag=True, help="Replace OUT.jsonl, and what is left of other batches.")
 @GENERATION
 @JSON
@@ -42,6 +43,7 @@ __all__ = ["batch"]
 def batch(
     requests: Path,
     out: Path,
+    texts: int,
     force: bool,
     draft: str | None,
     no_draft: bool,
@@ -51,7 +53,7 @@ def batch(
     loading: Loading,
     **options: object,
 ) -> None:
-    """Answer each line of IN.jsonl with PAIR, one after the other.
+    """Answer each line of IN.jsonl with PAIR, several at once and in their order.
 
     A line is a request as `edgespec serve` takes it, {"prompt": "…"} or {"messages": […]}, or one
     in OpenAI's batch format; answers have that format. Options count for lines that do not say
@@ -72,7 +74,9 @@ def batch(
             say(f"{results.done} of {source.lines} lines are answered already")
         pair = loading.pair(plainly=no_draft)
         model = loading.folder.resolve().name
-        answers = answer_lines(pair, model, source, results, instead=instead, drafting=drafts)
+        answers = answer_lines(
+            pair, model, source, results, texts=texts, instead=instead, drafting=drafts
+        )
         try:
             with click.progressbar(
                 length=source.lines, label="lines", file=sys.stderr, show_pos=True

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.options import DRAFTING, LOADING, PAIR, Loading, drafting, say
+from edgespec.cli.options import DRAFTING, LOADING, PAIR, TEXTS, Loading, drafting, say
 from edgespec.errors import needs_extra
 
 if TYPE_CHECKING:
@@ -24,13 +24,7 @@ __all__ = ["serve"]
     help="The address to listen at; 0.0.0.0 for every address of this machine.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True)
-@click.option(
-    "--texts",
-    type=click.IntRange(min=1),
-    default=8,
-    show_default=True,
-    help="Requests that are answered at once, each as if it were alone; needs kernels.",
-)
+@TEXTS
 @click.option(
     "--queue",
     type=click.IntRange(min=0),
