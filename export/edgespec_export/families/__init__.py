@@ -35,15 +35,15 @@ __all__ = [
 
 FAMILIES: tuple[type[Family], ...] = (
     T5,
-    Bart,
-    MBart,
-    Marian,
     Llama,
     SmolLM3,
     Granite,
     Gemma3,
     Phi3,
     Gpt2,
+    Bart,
+    MBart,
+    Marian,
     Eagle,
     BlockDraft,
     SharedEncoder,

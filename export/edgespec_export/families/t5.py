@@ -1,4 +1,4 @@
-"""T5: v1.0 (relu, tied head), v1.1 and flan-t5 (gated gelu, own head), mT5, ByT5.
+"""T5: v1.0 (relu, tied head), v1.1 and flan-t5 (gated gelu, own head), mT5, ByT5, MADLAD-400.
 
 Raffel et al. (2020, arXiv 1910.10683).
 """
@@ -6,14 +6,16 @@ Raffel et al. (2020, arXiv 1910.10683).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
+from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention import Attention, Heads
 from edgespec_export.components.blocks import (
     AttentionBlock,
@@ -113,6 +115,9 @@ class T5(EncoderDecoder):
         config.refuse_the_rest(harmless={"d_ff", "n_positions"})
         return shape
 
+    def view(self, weights: Weights) -> Weights:
+        return _WithTable(weights, self.table, self.copies)
+
     def emit_encoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         x = self.emit_source(g, number_format, attention)
         if self.shows_encoder:
@@ -204,3 +209,25 @@ class T5(EncoderDecoder):
         return ResidualStream(
             stream.tables, {**stream.readers, **cross}, stream.writers, stream.down_projs
         )
+
+
+class _WithTable:
+    """The checkpoint with its embedding's name, where it holds the embedding by a copy's name only.
+
+    transformers finds it there, too.
+    """
+
+    def __init__(self, weights: Weights, table: str, copies: Sequence[str]) -> None:
+        self._weights = weights
+        names = list(weights.names())
+        holders = [name for name in (table, *copies) if name in names]
+        self._stored = {table: holders[0]} if holders else {}
+
+    def names(self) -> list[str]:
+        return sorted({*self._weights.names(), *self._stored})
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._weights.shape(self._stored.get(name, name))
+
+    def read(self, name: str) -> npt.NDArray[np.generic]:
+        return self._weights.read(self._stored.get(name, name))
