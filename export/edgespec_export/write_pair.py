@@ -317,7 +317,7 @@ def _write_model(
         family=family.family,
         source=checkpoint.label,
         vocab_size=family.vocab_size,
-        layers=family.layers,
+        layers=family.cache_layers,
         kv_heads=family.kv_heads,
         head_size=family.head_size,
         capacity=family.capacity,

@@ -79,9 +79,11 @@ class Attention(ABC):
     Attributes:
         supports_candidates: alternatives to drafted tokens can be scored in the same call, where
             there are kernels for it (`Positions.parents`).
+        cache: the format of its keys and values.
     """
 
     supports_candidates: bool
+    cache: Cache
 
     @abstractmethod
     def cached(
@@ -143,7 +145,8 @@ class Fused(Attention):
     supports_candidates = True
 
     def __init__(self, cache: str = "fp32") -> None:
-        self._cache = cache
+        self._format = cache
+        self.cache = CACHES[cache]()
 
     def cached(
         self,
@@ -161,9 +164,9 @@ class Fused(Attention):
         if heads.window is not None:
             rows, encoding = _with_window_as_bias(g, rows, positions, encoding)
         if isinstance(encoding, Angles):
-            function, encoded = ROTARY[self._cache], [encoding.cos, encoding.sin]
+            function, encoded = ROTARY[self._format], [encoding.cos, encoding.sin]
         else:
-            function, encoded = BIASED[self._cache], [encoding]
+            function, encoded = BIASED[self._format], [encoding]
         inputs = [rows.q, rows.k, rows.v, *past, last, total, positions.parents, *encoded]
         out, *present = g.call(function, *inputs, **_attributes(heads))
         for buffer, value in zip(buffers, present, strict=True):
@@ -172,7 +175,7 @@ class Fused(Attention):
 
     def _buffers(self, heads: Heads, layer: int) -> list[graph_io.Buffer]:
         """In the order of the functions' inputs: keys, values, then their scales."""
-        buffers = graph_io.layer_buffers(layer, heads.size, self._cache)
+        buffers = graph_io.layer_buffers(layer, heads.size, self._format)
         each = len(buffers) // 2  # of keys, and of values
         return [buffers[i + kind * each] for i in range(each) for kind in range(2)]
 
@@ -193,7 +196,7 @@ class Standard(Attention):
     supports_candidates = False
 
     def __init__(self, cache: Cache | None = None) -> None:
-        self._cache = cache or FullCache()
+        self.cache = cache or FullCache()
 
     def cached(
         self,
@@ -214,7 +217,7 @@ class Standard(Attention):
         shape = _cache_shape(heads, heads.size)
         buffers = [Buffer(past, present, shape) for past, present in names]
         keys, values = (
-            self._cache.extended(g, buffer, _by_head(g, new, heads.kv_count, heads), positions)
+            self.cache.extended(g, buffer, _by_head(g, new, heads.kv_count, heads), positions)
             for buffer, new in zip(buffers, (k, rows.v), strict=True)
         )
         return _attend(g, _by_head(g, q, heads.count, heads), keys, values, heads, bias)
@@ -234,6 +237,7 @@ class CompressedCache(Attention):
 
     def __init__(self, cached: Attention, others: Attention) -> None:
         self.supports_candidates = cached.supports_candidates
+        self.cache = cached.cache
         self._cached = cached
         self._others = others
 

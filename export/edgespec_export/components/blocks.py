@@ -100,7 +100,7 @@ class Block(ABC):
 
 @dataclass(frozen=True)
 class AttentionBlock(Block):
-    """A block with attention between its products."""
+    """A block with attention between its products, or what a model has in its place."""
 
     middle: AttentionMiddle
 

@@ -50,6 +50,30 @@ class Positions:
         in_line = g.op.Range(start, line_end, g.constant(1, np.int64))
         of_candidates = g.op.Add(parents, g.op.Add(past, g.ints(1)))
         self.queries = g.op.Concat(in_line, of_candidates, axis=0)
+        self._past_scalar, self._line_scalar = start, line_end
+        self._before: list[ir.Value] = []
+
+    def before(self, g: Graph, steps: int) -> ir.Value:
+        """Where the cache has what is `steps` positions before each row, int64 [m].
+
+        Negative before the text. A row stands in the cache behind all rows before it, and a
+        candidate follows its parent.
+        """
+        while len(self._before) < steps:
+            self._before.append(self._one_more_before(g))
+        return self._before[steps - 1]
+
+    def _one_more_before(self, g: Graph) -> ir.Value:
+        one = g.constant(1, np.int64)
+        if not self._before:
+            first = g.op.Sub(self._past_scalar, one)
+            in_line = g.op.Range(first, g.op.Sub(self._line_scalar, one), one)
+            return g.op.Concat(in_line, g.op.Add(self.parents, self.past), axis=0)
+        last = self._before[-1]
+        row = g.op.Sub(last, self.past)  # of this call, if it is not negative
+        parent = g.op.Gather(self._before[0], g.op.Max(row, g.constant(0, np.int64)), axis=0)
+        in_call = g.op.GreaterOrEqual(row, g.constant(0, np.int64))
+        return g.op.Where(in_call, parent, g.op.Sub(last, one))
 
 
 def decoder_positions(g: Graph, *, candidates: bool) -> tuple[ir.Value, Positions]:

@@ -101,6 +101,11 @@ class Family(ABC):
         return (graph_io.DECODER,)
 
     @property
+    def cache_layers(self) -> int:
+        """Layers of the cache; a decoder layer has one, unless it keeps more of each position."""
+        return self.layers
+
+    @property
     def kv_heads(self) -> int:
         return self.heads.kv_count
 
