@@ -133,7 +133,7 @@ class Buffer:
 
 
 def cache_buffers(layers: int, head_size: int, cache: str) -> list[Buffer]:
-    """All cache buffers of a decoder with this many cache layers; `cache` is one of `CACHE_FORMATS`."""
+    """All buffers of a cache with this many layers; `cache` is one of `CACHE_FORMATS`."""
     return [buffer for layer in range(layers) for buffer in layer_buffers(layer, head_size, cache)]
 
 
