@@ -34,6 +34,7 @@ __all__ = [
     "PositionEncoding",
     "Projections",
     "Standard",
+    "apply_rotary",
     "attention_for",
     "source_shape",
 ]
@@ -209,8 +210,8 @@ class Standard(Attention):
         heads, q, k = rows.heads, rows.q, rows.k
         bias = _mask(g, _seen(g, positions, heads.window))
         if isinstance(encoding, Angles):
-            q = _apply_rotary(g, q, heads.count, encoding, heads)
-            k = _apply_rotary(g, k, heads.kv_count, encoding, heads)
+            q = apply_rotary(g, q, heads.count, encoding, heads)
+            k = apply_rotary(g, k, heads.kv_count, encoding, heads)
         else:
             bias = g.op.Add(encoding, bias)
         names = zip(graph_io.past_names(layer), graph_io.present_names(layer), strict=True)
@@ -299,8 +300,8 @@ def _with_window_as_bias(
     """
     assert isinstance(encoding, Angles), "attention with a window and a learned bias"
     heads = rows.heads
-    q = _apply_rotary(g, rows.q, heads.count, encoding, heads)
-    k = _apply_rotary(g, rows.k, heads.kv_count, encoding, heads)
+    q = apply_rotary(g, rows.q, heads.count, encoding, heads)
+    k = apply_rotary(g, rows.k, heads.kv_count, encoding, heads)
     bias = _mask(g, _in_window(g, positions, heads.window or 0))
     return replace(rows, q=q, k=k), g.op.Expand(bias, g.ints(1, heads.count, 1, 1))
 
@@ -335,7 +336,7 @@ def _attributes(heads: Heads) -> dict[str, int | float]:
     return {"num_heads": heads.count, "kv_num_heads": heads.kv_count, "scale": heads.scale}
 
 
-def _apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:
+def apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:
     """Applies rotary positions to [m, count · size]."""
     rows = g.op.RotaryEmbedding(_batched(g, x), angles.cos, angles.sin, num_heads=count)
     return g.op.Reshape(rows, g.ints(-1, count * heads.size))

@@ -18,6 +18,7 @@ from edgespec_export.families.family import Family
 from edgespec_export.families.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
 from edgespec_export.families.granite import Granite
+from edgespec_export.families.hunyuan import Hunyuan
 from edgespec_export.families.lfm2 import Lfm2
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.phi3 import Phi3
@@ -39,6 +40,7 @@ FAMILIES: tuple[type[Family], ...] = (
     Llama,
     SmolLM3,
     Granite,
+    Hunyuan,
     Gemma3,
     Phi3,
     Gpt2,
