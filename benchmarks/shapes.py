@@ -87,15 +87,17 @@ def _shards(sizes: dict[str, Any]) -> Iterator[dict[str, np.ndarray]]:
         yield shard
 
 
-def export(models: Sequence[Path], pair: Path, format_: str) -> dict[str, Any]:
+def export(models: Sequence[Path], pair: Path, format_: str, calibration: str) -> dict[str, Any]:
     """Runs `edgespec export` in a process of its own and reports its time and peak memory.
 
     Args:
         models: the target's checkpoint, and the draft's if there is one.
+        calibration: what int4 is calibrated on; "none" is fast, and random weights need no other.
     """
     command = [
         *(sys.executable, "-m", "edgespec", "export", *map(str, models), "-o", str(pair)),
         *("--target-format", format_, "--draft-format", format_, "--no-measure", "--force"),
+        *("--calibration", calibration),
     ]
     began = time.perf_counter()
     own = 0
@@ -158,6 +160,7 @@ def main() -> None:
     parser.add_argument("--draft", help="another shape as the draft")
     parser.add_argument("--divisor", type=int, default=1)
     parser.add_argument("--format", default="int8")
+    parser.add_argument("--calibration", default="built-in")
     parser.add_argument("--acceptance", type=float, default=0.75)
     parser.add_argument("--gamma", type=int, nargs="+", default=[3, 5, 7])
     parser.add_argument("--tokens", type=int, default=24)
@@ -171,7 +174,8 @@ def main() -> None:
         made = zip(folders, shapes, (options.divisor, 1), strict=False)
         found["models"] = [make(*each) for each in made]
     elif options.what == "export":
-        found |= export(folders, pair, options.format)
+        found["calibration"] = options.calibration
+        found |= export(folders, pair, options.format, options.calibration)
     else:
         found |= run(pair, options)
     write_result(options, record, **found)
