@@ -19,12 +19,13 @@ __all__ = [
     "FEATURE_FUSION",
     "FUSED_STATES",
     "HIDDEN",
+    "LAYOUTS",
     "LOGITS",
     "MAX_ROWS",
     "OUTPUT_MODE",
-    "PARENTS",
     "PAST_LENGTH",
     "SKIP",
+    "SOURCES",
     "SPARE_POSITIONS",
     "TOKENS",
     "TOP_K",
@@ -52,9 +53,14 @@ TRANSITION = "transition"
 # Inputs and outputs. m: positions of a call; V: vocabulary size; k: 1 or TOP_K.
 TOKENS = "tokens"  # int64 [m]: token ids (encoder: the whole source)
 PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before this call
-# int64 [n], optional: the last n rows of a call are candidates, and row parents[i] is the one that
-# candidate i follows. Default: none. Needs kernels.
-PARENTS = "parents"
+# int64 [n, 3], optional: where the last n rows of a call stand, each as start, position, index. The
+# row sees cache positions start … start + position - 1 and then its own, which is written at index.
+# So a row may be of another text of the same cache, or an alternative to a row of a line
+# (docs/decisions/0033-rows.md). It needs past_length + m > position. Default: none. Needs kernels.
+LAYOUTS = "layouts"
+# int64 [n, 2], optional: which part of the source the last n rows of a call see, as start, count.
+# Default: none, all rows see all of it. Needs kernels.
+SOURCES = "sources"
 SKIP = "skip"  # int64 [1]: leading rows without logits (m - 1 at most, for a prefill)
 LOGITS = "logits"  # float32 [m - skip, V]
 # int64 [1], optional: what a graph returns of each row. 0, the default: its logits. 1: its arg-max.
@@ -91,7 +97,7 @@ def past_names(layer: int) -> tuple[str, str]:
     """Self-attention keys and values: [1, kv_heads, capacity, head_size], inputs.
 
     `layer` counts layers of the cache. A convolution keeps its inputs there, as if they were keys
-    and values, in as many layers as they fill (docs/decisions/0033-convolutions.md).
+    and values, in as many layers as they fill (docs/decisions/0034-convolutions.md).
 
     The same buffers are bound to `present_names`: a call writes positions
     past_length … past_length + m - 1, and may touch `SPARE_POSITIONS` after them.

@@ -38,7 +38,7 @@ __all__ = [
     "write_manifest",
 ]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 MANIFEST = "edgespec.json"
 TOKENIZER = "tokenizer.json"
 # Of a draft that has only some of its target's tokens: {"outputs": […], "inputs": […]}.
@@ -75,6 +75,8 @@ class RowInvariance:
         measured_on: runtime, provider, threads and processor, for people.
         machine: digest of the record of all these; the result holds where it is the same.
         candidates: a candidate's logits, keys and values have the bits of an ordinary call.
+        texts: a row's logits, keys and values have the same bits whatever other texts' rows are in
+            its call, and however many.
         kernels: name and version of edgespec's kernels that ran; empty if none did.
         logits: SHA-256 of the logits that were compared: the same elsewhere if the bits are.
     """
@@ -86,6 +88,7 @@ class RowInvariance:
     measured_on: str
     machine: str
     candidates: bool
+    texts: bool
     kernels: str = ""
     logits: str = ""
 

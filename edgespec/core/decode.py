@@ -1,5 +1,8 @@
 """The two loops: plain decoding, and speculative decoding with the same distribution.
 
+They do no input or output: they yield what they need computed (`edgespec.core.asks`) and `Round`s.
+`decoded` drives one of them alone, `edgespec.scheduler` several together.
+
 In both, the *pending* token is the last token of the text: emitted (or part of the prompt) but not
 yet in the target's cache. The logits after it give the distribution of the next token. So the token
 that corrects a rejected draft is row 0 of the next verification: one target call per round.
@@ -7,12 +10,14 @@ that corrects a rejected draft is row 0 of the next verification: one target cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from edgespec.core.array_types import LogitRows
+from edgespec.core.asks import Ask, prefilled
 from edgespec.core.distribution import Processor
-from edgespec.core.draft import Drafter, Proposal
+from edgespec.core.draft import Drafter, Proposal, proposed
 from edgespec.core.logit_edits import LogitEdit
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.core.randomness import Randomness
@@ -20,7 +25,7 @@ from edgespec.core.scoring import score_of
 from edgespec.core.verification import Rule
 from edgespec.costs.controller import Controller
 
-__all__ = ["Round", "plain", "speculate"]
+__all__ = ["Loop", "Round", "decoded", "plain", "speculate"]
 
 Ends = Callable[[int], bool]
 
@@ -49,6 +54,25 @@ class Round:
     committed: int = 0
 
 
+# A text being made: yields what it needs computed, and what came of it.
+Loop = Generator[Ask | Round, Any, None]
+
+
+def decoded(loop: Loop) -> Iterator[Round]:
+    """The rounds of a loop, with everything that it asks for computed at once."""
+    answer: Any = None
+    while True:
+        try:
+            event = loop.send(answer)
+        except StopIteration:
+            return
+        if isinstance(event, Round):
+            answer = None
+            yield event
+        else:
+            answer = event.compute()
+
+
 def plain(
     target: Model,
     prompt: Sequence[int],
@@ -60,7 +84,7 @@ def plain(
     ends: Ends,
     logits: bool = False,
     edit: LogitEdit | None = None,
-) -> Iterator[Round]:
+) -> Loop:
     """Plain decoding: one target call per token. `speculate` keeps this distribution.
 
     Args:
@@ -71,9 +95,9 @@ def plain(
         edit: changes logits by the text so far, before `process`.
     """
     score = score_of(target, process, logits, edit)
-    text = [target.prefill(prompt, answers)]
+    text = [(yield from prefilled(target, prompt, answers))]
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
-        p = score(text, (), ())
+        p = yield from score(text, (), ())
         token = randomness.at(emitted).categorical(p[0], 0)
         text.append(token)
         ended = ends(token)
@@ -96,7 +120,7 @@ def speculate(
     ends: Ends,
     logits: bool = False,
     edit: LogitEdit | None = None,
-) -> Iterator[Round]:
+) -> Loop:
     """Speculative decoding: the draft proposes γ tokens, one target call scores γ + 1 positions.
 
     Leviathan, Kalman and Matias (2022), Algorithm 1, with a rule of `edgespec.core.verification`.
@@ -111,16 +135,18 @@ def speculate(
     """
     score = score_of(target, process, logits, edit)
     candidate_model = candidate_model_of(target)
-    text = [target.prefill(prompt, answers)]
+    text = [(yield from prefilled(target, prompt, answers))]
     draft.begin(prompt)
     left = min(max_new_tokens, target.capacity - target.length)
     while left > 0:
         draws = randomness.at(len(text) - 1)
         most = min(gamma.gamma(), left - 1)
-        proposal = draft.propose(text, most, draws).first(most) if most else Proposal()
+        proposal = Proposal()
+        if most:
+            proposal = (yield from proposed(draft, text, most, draws)).first(most)
         candidates = _scored_candidates(candidate_model, proposal)
         start = target.length
-        p = score(text, proposal.tokens, candidates)
+        p = yield from score(text, proposal.tokens, candidates)
         result = rule(proposal, p, draws)
         last = draws.categorical(result.next, result.accepted)
         run = [*proposal.tokens[: result.accepted], last]

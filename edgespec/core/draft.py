@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from edgespec.core.asks import Asking
 from edgespec.core.distribution import Distribution
 from edgespec.core.model import Candidate
 from edgespec.core.randomness import Randomness
 
-__all__ = ["Drafter", "Proposal"]
+__all__ = ["Drafter", "Proposal", "proposed"]
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,13 @@ class Drafter(Protocol):
         """Starts a new text; `prompt` holds token ids of the target."""
         ...
 
-    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
+    def propose(
+        self, text: Sequence[int], gamma: int, randomness: Randomness
+    ) -> Proposal | Asking[Proposal]:
         """Proposes at most `gamma` tokens to follow `text`.
+
+        A drafter that runs a model may be a generator that asks for its calls, so that several
+        texts can draft in one; it returns the proposal at its end.
 
         Args:
             text: the pending token and all tokens emitted since `begin`.
@@ -62,3 +68,13 @@ class Drafter(Protocol):
                 proposed before it, so that the coupled rule's target has the same noise.
         """
         ...
+
+
+def proposed(
+    draft: Drafter, text: Sequence[int], gamma: int, randomness: Randomness
+) -> Asking[Proposal]:
+    """Asks for what the drafter needs; its proposal."""
+    proposal = draft.propose(text, gamma, randomness)
+    if isinstance(proposal, Proposal):
+        return proposal
+    return (yield from proposal)

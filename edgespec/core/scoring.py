@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from edgespec.core.array_types import AnyArray, LogitRows
+from edgespec.core.asks import Asking, scored, top_scored
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
 from edgespec.core.logit_edits import LogitEdit
-from edgespec.core.model import Candidate, Model, TopTokens, TopTokensModel, candidate_model_of
+from edgespec.core.model import Candidate, Model, TopTokens, TopTokensModel
 from edgespec.core.sampling import is_greedy
 from edgespec.core.verification import TargetDistributions
 
-__all__ = ["Score", "ScoredCall", "score_of", "top_tokens_model_of"]
+__all__ = ["ScoreCall", "ScoredCall", "score_of", "top_tokens_model_of"]
 
 
 @runtime_checkable
@@ -27,14 +28,14 @@ class ScoredCall(TargetDistributions, Protocol):
 
 
 # The pending token and all emitted after it, the drafted tokens after these, and their candidates.
-Score = Callable[[Sequence[int], Sequence[int], Sequence[Candidate]], ScoredCall]
+ScoreCall = Callable[[Sequence[int], Sequence[int], Sequence[Candidate]], Asking[ScoredCall]]
 
 
 def score_of(
     target: Model, process: Processor, logits: bool, edit: LogitEdit | None = None
-) -> Score:
-    """A function that appends a text's last token and drafted tokens to the target's cache, and
-    returns the distributions after them and after their candidates.
+) -> ScoreCall:
+    """A function that asks for a text's last token and drafted tokens to be appended to the
+    target's cache, and returns the distributions after them and after their candidates.
 
     Args:
         logits: whether the caller needs the logits themselves too.
@@ -42,16 +43,21 @@ def score_of(
     """
     top = None if logits or edit else top_tokens_model_of(target, process)
     if top is not None:
-        return lambda text, drafted, candidates: _FromTopTokens(
-            top.top_tokens([text[-1], *drafted], candidates)
-        )
-    model = candidate_model_of(target)
+        top_model = top
+
+        def top_score(
+            text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
+        ) -> Asking[ScoredCall]:
+            return _FromTopTokens(
+                (yield from top_scored(top_model, [text[-1], *drafted], candidates))
+            )
+
+        return top_score
 
     def score(
         text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
-    ) -> ScoredCall:
-        tokens = [text[-1], *drafted]
-        rows = target.score(tokens) if model is None else model.score(tokens, candidates)
+    ) -> Asking[ScoredCall]:
+        rows = yield from scored(target, [text[-1], *drafted], candidates)
         if edit is None:
             return _FromLogits(rows, lambda row: process(rows[row]))
         changed = edit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgespec.core.draft import Drafter, Proposal
+from edgespec.core.asks import Asking
+from edgespec.core.draft import Drafter, Proposal, proposed
 from edgespec.core.randomness import Randomness
 from edgespec.costs.controller import Adaptive, Fixed
 
@@ -38,12 +39,14 @@ class AlternatingDrafter:
         """The largest γ of any drafter."""
         return max(controller.gamma() for _, controller in self._drafters)
 
-    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
+    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Asking[Proposal]:
         self._proposer = None
         by_speedup = sorted(self._drafters, key=lambda s: s[1].expected_speedup(), reverse=True)
         for draft, controller in by_speedup:
             most = min(gamma, controller.gamma())
-            proposal = draft.propose(text, most, randomness) if most else Proposal()
+            if not most:
+                continue
+            proposal = yield from proposed(draft, text, most, randomness)
             if proposal.tokens:
                 self._proposer = controller
                 return proposal

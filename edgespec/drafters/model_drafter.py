@@ -10,6 +10,7 @@ import numpy as np
 
 from edgespec.artifact.graph_io import TOP_K
 from edgespec.core.array_types import Logits
+from edgespec.core.asks import Asking, prefilled, scored, top_scored
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
 from edgespec.core.draft import Proposal
 from edgespec.core.model import BlockModel, Candidate, Model
@@ -82,9 +83,10 @@ class ModelDrafter:
         self._text, self._read = [], 0
         self._cached, self._confirmed = [], 0
 
-    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
+    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Asking[Proposal]:
         if self._unread_prompt is not None:
-            self._model.prefill(*self._vocabulary.prompt(self._unread_prompt, self._answers))
+            prompt = self._vocabulary.prompt(self._unread_prompt, self._answers)
+            yield from prefilled(self._model, *prompt)
             self._start = self._model.length
             self._unread_prompt = None
         self._text += self._vocabulary.to_draft_ids(text[self._read :])
@@ -98,7 +100,7 @@ class ModelDrafter:
         candidates: list[Candidate] = []
         probability = 1.0  # that all of `tokens` are accepted, as the draft sees it
         while len(tokens) < most:
-            prediction = self._predict(unread)
+            prediction = yield from self._predict(unread)
             self._cached += unread
             (token, chosen), *others = self._guesses(prediction, randomness, len(tokens))
             tokens.append(token)
@@ -162,13 +164,13 @@ class _Prediction(NamedTuple):
 
 def _predictor(
     model: Model, process: Processor, vocabulary: Vocabulary, needs_probability: bool
-) -> Callable[[Sequence[int]], _Prediction]:
-    """A function from tokens of the draft to its prediction after them."""
+) -> Callable[[Sequence[int]], Asking[_Prediction]]:
+    """A function that asks for tokens of the draft to be scored, and predicts what follows."""
     covers = vocabulary.covers(model.vocab_size)
     top_model = top_tokens_model_of(model, process)
 
-    def from_logits(ids: Sequence[int]) -> _Prediction:
-        logits = model.score(ids)[-1]
+    def from_logits(ids: Sequence[int]) -> Asking[_Prediction]:
+        logits = (yield from scored(model, ids))[-1]
         q = vocabulary.distribution(process, logits)
 
         def best() -> Guesses:
@@ -182,8 +184,10 @@ def _predictor(
     if top_model is None or not covers:
         return from_logits
 
-    def from_top_tokens(ids: Sequence[int]) -> _Prediction:
-        top = top_model.top_tokens(ids, skip=len(ids) - 1, probabilities=needs_probability)
+    def from_top_tokens(ids: Sequence[int]) -> Asking[_Prediction]:
+        top = yield from top_scored(
+            top_model, ids, skip=len(ids) - 1, probabilities=needs_probability
+        )
         token, *others = vocabulary.to_target_ids(top.tokens[0].tolist())
         q = arg_max_distribution(token, top.logits.item(0))
         if top.probabilities is None:

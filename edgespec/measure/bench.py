@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edgespec.core.decode import Round, plain, speculate
+from edgespec.core.decode import Round, decoded, plain, speculate
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Model
 from edgespec.core.randomness import Randomness, Seeded
@@ -108,13 +108,15 @@ def bench_synthetic(
 
 
 def _plain_rounds(pair: Pair, seed: int, max_new_tokens: int) -> Iterator[Round]:
-    return plain(
-        pair.target,
-        SYNTHETIC_PROMPT,
-        process=Sampling().processor(),
-        randomness=Seeded(seed),
-        max_new_tokens=max_new_tokens,
-        ends=_never,
+    return decoded(
+        plain(
+            pair.target,
+            SYNTHETIC_PROMPT,
+            process=Sampling().processor(),
+            randomness=Seeded(seed),
+            max_new_tokens=max_new_tokens,
+            ends=_never,
+        )
     )
 
 
@@ -122,16 +124,18 @@ def _drafted_rounds(
     pair: Pair, draft: Model, seed: int, max_new_tokens: int, rule: Rule, gamma: int
 ) -> Iterator[Round]:
     process = Sampling().processor()
-    return speculate(
-        pair.target,
-        ModelDrafter(draft, process, pair.vocabulary),
-        SYNTHETIC_PROMPT,
-        process=process,
-        rule=rule,
-        gamma=Fixed(gamma),
-        randomness=Seeded(seed),
-        max_new_tokens=max_new_tokens,
-        ends=_never,
+    return decoded(
+        speculate(
+            pair.target,
+            ModelDrafter(draft, process, pair.vocabulary),
+            SYNTHETIC_PROMPT,
+            process=process,
+            rule=rule,
+            gamma=Fixed(gamma),
+            randomness=Seeded(seed),
+            max_new_tokens=max_new_tokens,
+            ends=_never,
+        )
     )
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from edgespec.core.asks import computed
 from edgespec.core.distribution import Distribution, Processor
-from edgespec.core.draft import Drafter
+from edgespec.core.draft import Drafter, proposed
 from edgespec.core.model import BlockModel, Model
 from edgespec.core.randomness import Seeded
 from edgespec.costs.cost_model import Costs
@@ -101,7 +102,7 @@ def replay_trace(
     randomness = Seeded(0)
     probabilities = []
     for start in range(len(text)):
-        proposal = drafter.propose([prompt[-1], *text[:start]], longest, randomness)
+        proposal = computed(proposed(drafter, [prompt[-1], *text[:start]], longest, randomness))
         actual = text[start : start + len(proposal.tokens)]
         probabilities.append([float(a == b) for a, b in zip(proposal.tokens, actual, strict=False)])
     return Trace(probabilities, ended)

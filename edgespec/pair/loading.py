@@ -6,13 +6,12 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import TOKENIZER, Manifest, RowInvariance, read_manifest
 from edgespec.core.device import variant_title
 from edgespec.core.kernels import kernels_for
-from edgespec.core.model import Model
 from edgespec.costs.cost_model import Costs, estimated_costs
 from edgespec.drafters.corpus import read_corpus
 from edgespec.drafters.registry import available
@@ -23,6 +22,9 @@ from edgespec.pair.pair import Pair
 from edgespec.pair.runtime import open_model
 from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
 from edgespec.pair.tokenizer import load_tokenizer
+
+if TYPE_CHECKING:
+    from edgespec_runtimes.ort.ort_model import OrtModel
 
 __all__ = ["LoadOptions", "default_capacity", "load"]
 
@@ -103,6 +105,7 @@ def load(
         allow_inexact=allow_inexact,
         corpus=known,
         remembered=remembered,
+        shares_calls=bool(target.shares_calls and invariance and invariance.texts),
     )
 
 
@@ -122,7 +125,7 @@ def _models(
     setup: ResolvedSetup,
     invariance: RowInvariance | None,
     capacity: int | None,
-) -> tuple[Model, Model | None]:
+) -> tuple[OrtModel, OrtModel | None]:
     """The target, and the draft if there is one."""
     min_rows, max_rows = _rows(invariance)
     target = open_model(
@@ -136,7 +139,7 @@ def _models(
         candidates=bool(invariance and invariance.candidates),
     )
     what = variant_title(f"target {setup.target_format}", setup.device.provider)
-    _log_operators(what, target.operators)
+    _log_operators(what, target.graph.operators)
     if manifest.draft is None or setup.draft_format is None:
         return target, None
     draft = open_model(
@@ -148,7 +151,7 @@ def _models(
         target=target,
     )
     what = variant_title(f"draft {setup.draft_format}", setup.draft_device.provider)
-    _log_operators(what, draft.operators)
+    _log_operators(what, draft.graph.operators)
     return target, draft
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Unpack
 
 from edgespec.artifact.manifest import Manifest
-from edgespec.core.decode import Round, plain, speculate
+from edgespec.core.decode import Loop, Round, decoded, plain, speculate
 from edgespec.core.device import Device
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
@@ -37,13 +38,17 @@ from edgespec.pair.generation import (
 )
 from edgespec.pair.profile import Profile
 from edgespec.pair.prompt import PromptEncoder, PromptInput
-from edgespec.pair.round_clock import RoundClock
+from edgespec.pair.round_clock import CostClock, RoundClock
 from edgespec.pair.tokenizer import GrowingText
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from edgespec.pair.many_texts import ManyTexts
+
 __all__ = ["Pair"]
+
+MANY = 8  # texts at once
 
 
 class Pair:
@@ -62,6 +67,7 @@ class Pair:
             clock off.
         clock: times rounds for γ "auto"; None where costs alone decide.
         formats: which variants of the target and of the draft were loaded.
+        shares_calls: several texts can be made at once (`generate_many`).
         devices: where the target and the draft run.
 
     Args:
@@ -70,6 +76,7 @@ class Pair:
         allow_inexact: let it verify even if it is not.
         corpus: texts in which lookup searches.
         remembered: earlier outputs, in which it searches too, and where each text is added.
+        shares_calls: texts that share calls of the target have the bits that they have alone here.
     """
 
     def __init__(
@@ -88,6 +95,7 @@ class Pair:
         allow_inexact: bool,
         corpus: Store | None = None,
         remembered: RememberedTexts | None = None,
+        shares_calls: bool = False,
     ) -> None:
         self.manifest = manifest
         self.tokenizer = tokenizer
@@ -95,7 +103,7 @@ class Pair:
         self.draft = draft
         self.vocabulary = vocabulary
         self._costs = costs
-        self.clock: RoundClock | None = RoundClock(costs, draft)
+        self.clock: CostClock | None = RoundClock(costs, draft)
         self.formats = formats
         self.devices = devices
         self._encoder = PromptEncoder(tokenizer, manifest.chat)
@@ -105,7 +113,9 @@ class Pair:
         self._exact = exact
         self._may_speculate = exact or allow_inexact
         self._running = Lock()
+        self._run: Callable[[Loop], Iterator[Round]] = decoded
         self._remembered = remembered
+        self.shares_calls = shares_calls
         self._stores = [store for store in (corpus, remembered) if store is not None]
 
     def generate(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> Generation:
@@ -205,7 +215,7 @@ class Pair:
         same_text = self._exact and (sampling.greedy or coupled)  # whatever γ is
         clock = self.clock if same_text and gamma == "auto" else None
         drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers, clock)
-        rounds = _decoder(drafter, gammas, rule)(
+        loop = _decoder(drafter, gammas, rule)(
             self.target,
             prompt=given.tokens,
             process=process,
@@ -216,6 +226,7 @@ class Pair:
             logits=logprobs,
             edit=edits.edit(repeated, last_tokens, self.target.vocab_size),
         )
+        rounds = self._run(loop)
         if self._remembered is not None:
             rounds = self._remembered.watched(rounds)
         result = Generation(
@@ -233,6 +244,76 @@ class Pair:
             occupied=self._occupied(),
         )
 
+    def many(self, texts: int = MANY, capacity: int | None = None) -> ManyTexts:
+        """Makes so many texts at once, which share the calls of the models.
+
+        Each is the text that it would be alone. Where calls cannot be shared (without kernels, or
+        with float32 products of ONNX Runtime), it makes one text after the other.
+
+        Args:
+            texts: at most.
+            capacity: positions that each cache holds; None takes the pair's.
+
+        Raises:
+            UsageError: there is no memory for their caches, or the number is below 1.
+        """
+        from edgespec.pair.many_texts import ManyTexts
+
+        return ManyTexts(self, texts, capacity)
+
+    def generate_many(
+        self,
+        prompts: Iterable[PromptInput],
+        *,
+        texts: int = MANY,
+        n: int = 1,
+        **options: Unpack[GenerationOptions],
+    ) -> Iterator[Generation]:
+        """Generates for several prompts at once and yields the results in the order of the prompts.
+
+        Each result is the one that `generate` gives for its prompt alone.
+
+        Args:
+            prompts: are taken one by one as texts end.
+            texts: how many are made at once.
+            n: texts for each prompt, which is read once. Their results follow each other.
+            options: of `stream`. With a seed, result number i is drawn with seed + i.
+
+        Raises:
+            UsageError: an argument is out of range, or a prompt is too long.
+        """
+        waiting: dict[int, Generation] = {}
+        following = 0
+        for number, result in self.many(texts).results(prompts, n=n, **options):
+            waiting[number] = result
+            while following in waiting:
+                yield waiting.pop(following)
+                following += 1
+
+    def seat(
+        self,
+        target: Model,
+        draft: Model | None,
+        clock: CostClock | None,
+        run: Callable[[Loop], Iterator[Round]],
+    ) -> Pair:
+        """The same pair with other caches, for one of several texts.
+
+        Args:
+            target, draft: texts of this pair's models; without a draft, prompt lookup drafts.
+            clock: for γ "auto".
+            run: drives a loop.
+        """
+        seat = copy(self)
+        seat.clock, seat._run = clock, run
+        if target is not self.target:
+            seat.target, seat.draft = target, draft
+            seat._running = Lock()
+        if draft is None:
+            seat._untuned_draft = "lookup"
+            seat._default_draft = "none" if self._default_draft == "none" else "lookup"
+        return seat
+
     def encode(self, prompt: PromptInput, chat: bool = False) -> list[int]:
         """The token ids of a prompt, in the model's chat format if asked for."""
         return self._encoder(prompt, chat).tokens
@@ -248,7 +329,7 @@ class Pair:
         process: Processor,
         last_tokens: Sequence[int] = (),
         answers: Sequence[range] | None = None,
-        clock: RoundClock | None = None,
+        clock: CostClock | None = None,
     ) -> tuple[Drafter, Controller]:
         """A named drafter for one text, and the controller of its γ.
 
@@ -301,7 +382,7 @@ class Pair:
         process: Processor,
         last_tokens: Sequence[int],
         answers: Sequence[range] | None,
-        clock: RoundClock | None,
+        clock: CostClock | None,
     ) -> tuple[Drafter | None, Controller]:
         """The drafter of a text, None without one, and the controller of its γ."""
         if isinstance(kind, str):
@@ -366,9 +447,7 @@ def _rule_name(rule: str | None, kind: str | Drafter | None, greedy: bool) -> st
     return name
 
 
-def _decoder(
-    drafter: Drafter | None, gammas: Controller, rule: str | None
-) -> Callable[..., Iterator[Round]]:
+def _decoder(drafter: Drafter | None, gammas: Controller, rule: str | None) -> Callable[..., Loop]:
     """Plain decoding, or speculation with a drafter."""
     if drafter is None or rule is None:
         return plain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Protocol
 
 from edgespec.core.draft import Drafter
 from edgespec.core.model import Model
@@ -18,7 +19,26 @@ from edgespec.costs.measured_costs import (
 )
 from edgespec.drafters.registry import DRAFTERS, own_costs
 
-__all__ = ["RoundClock"]
+__all__ = ["CostClock", "RoundClock"]
+
+
+class CostClock(Protocol):
+    """Where γ "auto" takes its costs from, where the text does not depend on γ.
+
+    Attributes:
+        costs: by the name of the drafter.
+    """
+
+    @property
+    def costs(self) -> Mapping[str, CostSource]: ...
+
+    def timed(self, name: str, chooser: Controller, target: Model) -> Controller:
+        """The controller of a named drafter, perhaps with its rounds timed."""
+        ...
+
+    def timed_own(self, drafter: Drafter, target: Model) -> Controller:
+        """A controller for a caller's own drafter."""
+        ...
 
 
 class RoundClock:

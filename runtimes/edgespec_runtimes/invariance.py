@@ -7,7 +7,7 @@ the same text only if a position's logits are equal in both: bit by bit, never b
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import RowInvariance
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.errors import EdgespecError
+from edgespec_runtimes.company import Passage, is_alike_in_company
 from edgespec_runtimes.machine import Machine
 
 __all__ = ["CHECK", "LONG", "MEASURED_CAPACITY", "SHORT", "CallPlan", "measure_row_invariance"]
@@ -110,10 +111,13 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
     generator = np.random.default_rng(1)
     candidate_model = candidate_model_of(model)
     candidates = candidate_model is not None
+    passages: list[Passage] = []
     is_row_invariant = one_row_is_equal = True
     one_row_difference = 0.0
     logits_digest = hashlib.sha256()
-    for text, expected in _texts(model):
+    for passage in _passages(model):
+        passages.append(passage)
+        text, expected = passage.text, passage.logits
         logits_digest.update(expected.tobytes())
         start = model.length
         for walk in plan.walks:
@@ -140,14 +144,15 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
         measured_on=str(machine),
         machine=machine.digest,
         candidates=candidates,
+        texts=is_row_invariant and one_row_is_equal and is_alike_in_company(model, passages),
         kernels=machine.kernels,
         logits=logits_digest.hexdigest(),
     )
 
 
-def _texts(model: Model) -> Iterator[tuple[list[int], npt.NDArray[np.float32]]]:
-    """For each start that fits: a text of `MAX_ROWS` tokens and the logits after each, as one call
-    computes them. The model's cache ends at the start."""
+def _passages(model: Model) -> Iterator[Passage]:
+    """For each start that fits, a text of `MAX_ROWS` tokens whose logits are those of one call. The
+    model's cache ends at the start."""
     starts = [start for start in STARTS if start + POSITIONS_AFTER_START <= model.capacity]
     if not starts:
         raise EdgespecError(
@@ -156,10 +161,12 @@ def _texts(model: Model) -> Iterator[tuple[list[int], npt.NDArray[np.float32]]]:
         )
     generator = np.random.default_rng(0)
     for start in starts:
-        model.prefill(_random_tokens(generator, model, start + 1))
+        prompt = _random_tokens(generator, model, start + 1)
+        model.prefill(prompt)
+        before: list[int] = []
         while model.length < start:  # an encoder took the prompt
-            count = min(start - model.length, MAX_ROWS)
-            model.score(_random_tokens(generator, model, count))
+            before += _random_tokens(generator, model, min(start - model.length, MAX_ROWS))
+            model.score(before[model.length :])
         text = _random_tokens(generator, model, MAX_ROWS)
         expected = model.score(text).copy()
         if not np.isfinite(expected).all():
@@ -168,11 +175,11 @@ def _texts(model: Model) -> Iterator[tuple[list[int], npt.NDArray[np.float32]]]:
                 "weights do not fit the number format; download it again or choose another format"
             )
         model.rewind(start)
-        yield text, expected
+        yield Passage(prompt, before, text, expected)
 
 
 def _scored_in_calls(
-    model: Model, text: list[int], walk: Walk, generator: np.random.Generator
+    model: Model, text: Sequence[int], walk: Walk, generator: np.random.Generator
 ) -> npt.NDArray[np.float32]:
     """The logits after each token of `text` that the calls of `walk` keep."""
     logits: list[npt.NDArray[np.float32]] = []
@@ -188,7 +195,10 @@ def _scored_in_calls(
 
 
 def _scored_as_candidates(
-    model: CandidateModel, text: list[int], walk: tuple[int, ...], generator: np.random.Generator
+    model: CandidateModel,
+    text: Sequence[int],
+    walk: tuple[int, ...],
+    generator: np.random.Generator,
 ) -> npt.NDArray[np.float32]:
     """The logits after each token of `text`, perhaps without the last, in calls with as many rows
     as `walk` says, again and again.

@@ -16,7 +16,7 @@ from test_exact_distribution import (
 )
 
 from branches import exact_distribution
-from edgespec.core.decode import speculate
+from edgespec.core.decode import decoded, speculate
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Seeded
 from edgespec.costs.controller import Fixed
@@ -49,16 +49,18 @@ def rounds_of(pair, rule, randomness, make_draft, gamma):
     p, q = pair_distributions(pair)
     target = TableModel(p)
     draft, controller = make_draft(q, target, gamma)
-    return speculate(
-        target,
-        draft,
-        PROMPT,
-        process=as_distribution,
-        rule=RULES[rule],
-        gamma=controller,
-        randomness=randomness,
-        max_new_tokens=LENGTH,
-        ends=never,
+    return decoded(
+        speculate(
+            target,
+            draft,
+            PROMPT,
+            process=as_distribution,
+            rule=RULES[rule],
+            gamma=controller,
+            randomness=randomness,
+            max_new_tokens=LENGTH,
+            ends=never,
+        )
     )
 
 
@@ -104,7 +106,7 @@ class EndsAfterTheDraw(ModelDrafter):
     """Mutant: looks at each drawn token before it decides whether to propose it."""
 
     def propose(self, text, gamma, randomness):
-        proposal = super().propose(text, gamma, randomness)
+        proposal = yield from super().propose(text, gamma, randomness)
         sure = [q.of(token) >= 0.5 for token, q in zip(proposal.tokens, proposal.q, strict=True)]
         return proposal.first(([*sure, False]).index(False))
 
@@ -113,7 +115,7 @@ class WrongPosition(ModelDrafter):
     """Mutant: reports for each token the distribution of the token before it."""
 
     def propose(self, text, gamma, randomness):
-        proposal = super().propose(text, gamma, randomness)
+        proposal = yield from super().propose(text, gamma, randomness)
         return Proposal(proposal.tokens, [*proposal.q[:1], *proposal.q[:-1]])
 
 

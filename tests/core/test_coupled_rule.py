@@ -25,7 +25,7 @@ from test_exact_distribution import (
 )
 
 from branches import NoiseTable, exact_distribution
-from edgespec.core.decode import plain, speculate
+from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import one_hot
 from edgespec.core.verification import (
     VerificationResult,
@@ -110,16 +110,18 @@ def walked(pair, make_draft, *, rule=coupled_rule, gamma=None, ends=never, noise
         draft = make_draft(q, target)
         common = {"process": as_distribution, "randomness": randomness, "ends": ends}
         common["max_new_tokens"] = LENGTH
-        rounds = speculate(
-            target,
-            draft,
-            PROMPT,
-            rule=rule,
-            gamma=draft if gamma is None else gamma,
-            **common,
+        rounds = decoded(
+            speculate(
+                target,
+                draft,
+                PROMPT,
+                rule=rule,
+                gamma=draft if gamma is None else gamma,
+                **common,
+            )
         )
         text = tuple(token for round_ in rounds for token in round_.tokens)
-        alone = tuple(r.tokens[0] for r in plain(TableModel(p), PROMPT, **common))
+        alone = tuple(r.tokens[0] for r in decoded(plain(TableModel(p), PROMPT, **common)))
         same = same and text == alone
         return text
 
@@ -156,7 +158,7 @@ def test_the_drafts_reported_distribution_is_not_looked_at():
 
     class Mistaken(ModelDrafter):
         def propose(self, text, gamma, randomness):
-            proposal = super().propose(text, gamma, randomness)
+            proposal = yield from super().propose(text, gamma, randomness)
             wrong = [one_hot((token + 1) % 3) for token in proposal.tokens]
             return type(proposal)(proposal.tokens, wrong)
 
@@ -173,16 +175,18 @@ def first_round(p_row, q_row):
     p, q = (varying([fractions(*weights)]) for weights in (p_row, q_row))
 
     def run(randomness):
-        rounds = speculate(
-            TableModel(p),
-            model(q, None),
-            PROMPT,
-            process=as_distribution,
-            rule=coupled_rule,
-            gamma=Fixed(1),
-            randomness=randomness,
-            max_new_tokens=2,
-            ends=never,
+        rounds = decoded(
+            speculate(
+                TableModel(p),
+                model(q, None),
+                PROMPT,
+                process=as_distribution,
+                rule=coupled_rule,
+                gamma=Fixed(1),
+                randomness=randomness,
+                max_new_tokens=2,
+                ends=never,
+            )
         )
         return next(rounds).accepted
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from branches import exact_distribution
-from edgespec.core.decode import plain, speculate
+from edgespec.core.asks import computed
+from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import Distribution, one_hot
-from edgespec.core.draft import Proposal
+from edgespec.core.draft import Proposal, proposed
 from edgespec.core.model import Candidate
 from edgespec.core.randomness import Seeded
 from edgespec.core.verification import VerificationResult, block_rule, residual, token_rule
@@ -82,16 +83,18 @@ def loop_distribution(
     target_distributions, make_draft, rule, gamma, *, length, ends=never, process=as_distribution
 ):
     def run(randomness):
-        rounds = speculate(
-            TableModel(target_distributions),
-            make_draft(),
-            PROMPT,
-            process=process,
-            rule=rule,
-            gamma=gamma(),
-            randomness=randomness,
-            max_new_tokens=length,
-            ends=ends,
+        rounds = decoded(
+            speculate(
+                TableModel(target_distributions),
+                make_draft(),
+                PROMPT,
+                process=process,
+                rule=rule,
+                gamma=gamma(),
+                randomness=randomness,
+                max_new_tokens=length,
+                ends=ends,
+            )
         )
         return tuple(token for round_ in rounds for token in round_.tokens)
 
@@ -114,13 +117,15 @@ def test_the_plain_loop_has_the_targets_distribution():
     p, _ = pair_distributions("close")
 
     def run(randomness):
-        rounds = plain(
-            TableModel(p),
-            PROMPT,
-            process=as_distribution,
-            randomness=randomness,
-            max_new_tokens=3,
-            ends=lambda token: token == END,
+        rounds = decoded(
+            plain(
+                TableModel(p),
+                PROMPT,
+                process=as_distribution,
+                randomness=randomness,
+                max_new_tokens=3,
+                ends=lambda token: token == END,
+            )
         )
         return tuple(token for round_ in rounds for token in round_.tokens)
 
@@ -170,16 +175,18 @@ def test_text_has_the_targets_distribution_when_two_drafters_alternate(pair, rul
             (model_draft(q)(), Adaptive(costs, guess=0.5, memory=0.5)),
         ]
         mixed = AlternatingDrafter(sources)
-        rounds = speculate(
-            TableModel(p),
-            mixed,
-            PROMPT,
-            process=as_distribution,
-            rule=RULES[rule],
-            gamma=mixed,
-            randomness=randomness,
-            max_new_tokens=4,
-            ends=never,
+        rounds = decoded(
+            speculate(
+                TableModel(p),
+                mixed,
+                PROMPT,
+                process=as_distribution,
+                rule=RULES[rule],
+                gamma=mixed,
+                randomness=randomness,
+                max_new_tokens=4,
+                ends=never,
+            )
         )
         return tuple(token for round_ in rounds for token in round_.tokens)
 
@@ -200,7 +207,7 @@ class Refreshed(ModelDrafter):
     there already."""
 
     def propose(self, text, gamma, randomness):
-        proposal = super().propose(text, gamma, randomness)
+        proposal = yield from super().propose(text, gamma, randomness)
         context = (*PROMPT, *text[1:])
         q = [
             as_distribution(
@@ -219,16 +226,18 @@ def reading_distribution(pair, rule, draft_class):
 
     def run(randomness):
         target = TableModel(p)
-        rounds = speculate(
-            target,
-            draft_class(ReadingTable(q, target), as_distribution, SharedTokens(3)),
-            PROMPT,
-            process=as_distribution,
-            rule=RULES[rule],
-            gamma=Fixed(2),
-            randomness=randomness,
-            max_new_tokens=4,
-            ends=never,
+        rounds = decoded(
+            speculate(
+                target,
+                draft_class(ReadingTable(q, target), as_distribution, SharedTokens(3)),
+                PROMPT,
+                process=as_distribution,
+                rule=RULES[rule],
+                gamma=Fixed(2),
+                randomness=randomness,
+                max_new_tokens=4,
+                ends=never,
+            )
         )
         return tuple(token for round_ in rounds for token in round_.tokens)
 
@@ -256,7 +265,7 @@ class WithCandidates(ModelDrafter):
     """Proposes all other tokens as candidates for each of its own."""
 
     def propose(self, text, gamma, randomness):
-        proposal = super().propose(text, gamma, randomness)
+        proposal = yield from super().propose(text, gamma, randomness)
         candidates = [
             Candidate(index, other)
             for index, token in enumerate(proposal.tokens)
@@ -272,16 +281,18 @@ THREE = Fixed(3)
 def rounds_of(
     target, draft, rule, randomness, *, process=as_distribution, gamma=THREE, length=4, ends=never
 ):
-    return speculate(
-        target,
-        draft,
-        PROMPT,
-        process=process,
-        rule=RULES[rule],
-        gamma=gamma,
-        randomness=randomness,
-        max_new_tokens=length,
-        ends=ends,
+    return decoded(
+        speculate(
+            target,
+            draft,
+            PROMPT,
+            process=process,
+            rule=RULES[rule],
+            gamma=gamma,
+            randomness=randomness,
+            max_new_tokens=length,
+            ends=ends,
+        )
     )
 
 
@@ -408,7 +419,7 @@ def test_a_candidate_for_a_position_that_is_not_drafted_is_dropped(parent):
 
     class Outside(ModelDrafter):
         def propose(self, text, gamma, randomness):
-            line = super().propose(text, min(gamma, 1), randomness)
+            line = yield from super().propose(text, min(gamma, 1), randomness)
             return Proposal(line.tokens, line.q, [Candidate(parent, token) for token in range(3)])
 
     def run(randomness):
@@ -477,7 +488,7 @@ def _first_run(p, q, rule, randomness):
 def _first_result(p, q, rule, randomness):
     draft = ModelDrafter(TableModel(q), as_distribution, SharedTokens(3))
     draft.begin(PROMPT)
-    proposal = draft.propose(PROMPT, 3, randomness)
+    proposal = computed(proposed(draft, PROMPT, 3, randomness))
     distributions = [
         as_distribution(np.array(p((*PROMPT, *proposal.tokens[:i])), dtype=object))
         for i in range(4)
@@ -540,16 +551,18 @@ def test_a_round_costs_one_target_call():
     p, q = pair_distributions("disjoint")
     target = TableModel(p)
     rounds = list(
-        speculate(
-            target,
-            ModelDrafter(TableModel(q), as_distribution, SharedTokens(3)),
-            PROMPT,
-            process=as_distribution,
-            rule=token_rule,
-            gamma=Fixed(3),
-            randomness=Seeded(0),
-            max_new_tokens=12,
-            ends=never,
+        decoded(
+            speculate(
+                target,
+                ModelDrafter(TableModel(q), as_distribution, SharedTokens(3)),
+                PROMPT,
+                process=as_distribution,
+                rule=token_rule,
+                gamma=Fixed(3),
+                randomness=Seeded(0),
+                max_new_tokens=12,
+                ends=never,
+            )
         )
     )
     assert target.calls == len(rounds)
@@ -616,7 +629,7 @@ class SoftLawForAnArgMax(ModelDrafter):
     """Drafts the most probable token but reports the soft distribution (transformers #47932)."""
 
     def propose(self, text, gamma, randomness):
-        greedy = super().propose(text, gamma, randomness)
+        greedy = yield from super().propose(text, gamma, randomness)
         soft = [self.soft((*text, *greedy.tokens[:i])) for i in range(len(greedy.tokens))]
         return Proposal(greedy.tokens, soft)
 
@@ -625,7 +638,7 @@ class DropsAnUnlikelySample(ModelDrafter):
     """Drops a sampled token because it turned out improbable."""
 
     def propose(self, text, gamma, randomness):
-        whole = super().propose(text, gamma, randomness)
+        whole = yield from super().propose(text, gamma, randomness)
         sure = [q.of(t) >= Fraction(1, 3) for t, q in zip(whole.tokens, whole.q, strict=True)]
         count = sure.index(False) if False in sure else len(sure)
         return whole.first(count)

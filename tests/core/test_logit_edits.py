@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from branches import exact_distribution
-from edgespec.core.decode import plain, speculate
+from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.draft import Proposal
 from edgespec.core.logit_edits import LogitEdits
 from edgespec.core.model import Candidate
@@ -53,7 +53,7 @@ class WithCandidates(ModelDrafter):
     """Proposes all other tokens as candidates for each of its own."""
 
     def propose(self, text, gamma, randomness):
-        proposal = super().propose(text, gamma, randomness)
+        proposal = yield from super().propose(text, gamma, randomness)
         candidates = [
             Candidate(index, other)
             for index, token in enumerate(proposal.tokens)
@@ -65,17 +65,19 @@ class WithCandidates(ModelDrafter):
 
 def found_distribution(rule, drafter=ModelDrafter, target=TableModel):
     def run(randomness):
-        rounds = speculate(
-            target(P),
-            drafter(TableModel(Q), as_distribution, SharedTokens(3)),
-            PROMPT,
-            process=as_distribution,
-            rule=RULES[rule],
-            gamma=Fixed(3),
-            randomness=randomness,
-            max_new_tokens=LENGTH,
-            ends=lambda _: False,
-            edit=by_history,
+        rounds = decoded(
+            speculate(
+                target(P),
+                drafter(TableModel(Q), as_distribution, SharedTokens(3)),
+                PROMPT,
+                process=as_distribution,
+                rule=RULES[rule],
+                gamma=Fixed(3),
+                randomness=randomness,
+                max_new_tokens=LENGTH,
+                ends=lambda _: False,
+                edit=by_history,
+            )
         )
         return tuple(token for round_ in rounds for token in round_.tokens)
 
@@ -87,14 +89,16 @@ def found_distribution(rule, drafter=ModelDrafter, target=TableModel):
 
 def test_plain_text_has_the_edited_distribution():
     def run(randomness):
-        rounds = plain(
-            TableModel(P),
-            PROMPT,
-            process=as_distribution,
-            randomness=randomness,
-            max_new_tokens=LENGTH,
-            ends=lambda _: False,
-            edit=by_history,
+        rounds = decoded(
+            plain(
+                TableModel(P),
+                PROMPT,
+                process=as_distribution,
+                randomness=randomness,
+                max_new_tokens=LENGTH,
+                ends=lambda _: False,
+                edit=by_history,
+            )
         )
         return tuple(token for round_ in rounds for token in round_.tokens)
 

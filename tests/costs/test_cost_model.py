@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec.core.decode import speculate
+from edgespec.core.decode import decoded, speculate
 from edgespec.core.distribution import Distribution
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
@@ -259,16 +259,18 @@ def greedy(row):
 def text_and_rounds(draft, gamma, length, ends=lambda token: False):
     target = TableModel(floats(TARGET))
     rounds = list(
-        speculate(
-            target,
-            draft,
-            PROMPT,
-            process=greedy,
-            rule=token_rule,
-            gamma=Fixed(gamma),
-            randomness=Seeded(0),
-            max_new_tokens=length,
-            ends=ends,
+        decoded(
+            speculate(
+                target,
+                draft,
+                PROMPT,
+                process=greedy,
+                rule=token_rule,
+                gamma=Fixed(gamma),
+                randomness=Seeded(0),
+                max_new_tokens=length,
+                ends=ends,
+            )
         )
     )
     return [token for round_ in rounds for token in round_.tokens], rounds

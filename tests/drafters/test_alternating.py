@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgespec.core.asks import computed
 from edgespec.core.distribution import one_hot
-from edgespec.core.draft import Proposal
+from edgespec.core.draft import Proposal, proposed
 from edgespec.core.randomness import Seeded
 from edgespec.costs.controller import Adaptive, Fixed
 from edgespec.costs.cost_model import Costs
@@ -41,7 +42,7 @@ def drive(
     generator = np.random.default_rng(seed)
     drafted = []
     for _ in range(rounds):
-        proposal = mixed.propose([1], mixed.gamma(), Seeded(0))
+        proposal = computed(proposed(mixed, [1], mixed.gamma(), Seeded(0)))
         tokens = list(proposal.tokens)
         drafted.append(tokens[0] if tokens else -1)
         probability = sources[tokens[0]].probability if tokens else 0.0
@@ -99,7 +100,7 @@ def test_two_hopeless_drafters_cost_at_most_3_percent(slope):
     mixed = adaptive(*sources, costs=costs)
     cost = 0.0
     for _ in range(200):
-        proposal = mixed.propose([1], mixed.gamma(), Seeded(0))
+        proposal = computed(proposed(mixed, [1], mixed.gamma(), Seeded(0)))
         cost += costs.round(len(proposal.tokens))
         mixed.observe(len(proposal.tokens), min(1, len(proposal.tokens)), 0, 0)
     assert cost <= 1.03 * 200
@@ -109,4 +110,4 @@ def test_with_a_fixed_gamma_the_order_decides():
     sources = [Source(0, most=2, probability=0.0), Source(1, probability=1.0)]
     mixed = AlternatingDrafter([(source, Fixed(3)) for source in sources])
     assert set(drive(mixed, sources, 20)) == {0}
-    assert len(mixed.propose([1], 3, Seeded(0)).tokens) == 2
+    assert len(computed(proposed(mixed, [1], 3, Seeded(0))).tokens) == 2

@@ -15,6 +15,8 @@ from transformers import AutoModelForCausalLM
 
 import edgespec
 from eagle_checkpoints import PROMPT, SIZE, write_eagle, write_target
+from edgespec.core.asks import computed
+from edgespec.core.draft import proposed
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -111,7 +113,7 @@ def test_each_q_is_that_of_its_token_after_the_token_before(case):
     text = [pair.target.prefill(PROMPT)]
     draft.begin(PROMPT)
     for seed in range(3):
-        proposal = draft.propose(text, BLOCK + 3, Seeded(seed))
+        proposal = computed(proposed(draft, text, BLOCK + 3, Seeded(seed)))
         assert len(proposal.tokens) == BLOCK
         told = Text(PROMPT, (*text[1:], *proposal.tokens))
         expected, _ = trained(case, told, len(text) - 1)

@@ -312,7 +312,7 @@ def cached_from_beside(model, monkeypatch):
 
     def commit_candidate(candidate):
         call, _ = model._latest_candidates
-        model._append([int(call.tokens[candidate - len(call.parents)])])
+        model._append([int(call.tokens[candidate - len(call.layouts)])])
 
     monkeypatch.setattr(model, "commit_candidate", commit_candidate)
 

@@ -20,7 +20,9 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from eagle_checkpoints import GUESSES, PROMPT, SIZE, write_eagle, write_target
 from edgespec.artifact.manifest import read_manifest, write_manifest
-from edgespec.core.decode import speculate
+from edgespec.core.asks import computed
+from edgespec.core.decode import decoded, speculate
+from edgespec.core.draft import proposed
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
@@ -210,7 +212,7 @@ def test_each_round_drafts_from_the_targets_features_of_the_round_before(causal,
     text = [pair.target.prefill(PROMPT)]
     draft.begin(PROMPT)
     for seed in range(4):
-        proposal = draft.propose(text, 2, Seeded(seed))
+        proposal = computed(proposed(draft, text, 2, Seeded(seed)))
         pair.target.score([text[-1]])
         # As if the first token had been accepted and the second replaced.
         told = Text(PROMPT, (*text[1:], *proposal.tokens))
@@ -267,17 +269,19 @@ def test_reusing_a_conversations_cache_changes_no_draft(reading, monkeypatch, pi
                 pair.target.rewind(0)
                 pair.draft.rewind(0)
             begins = len(text) - 1
-            for round_ in speculate(
-                pair.target,
-                ModelDrafter(pair.draft, process, pair.vocabulary, answers=answers),
-                text,
-                answers=answers,
-                process=process,
-                rule=RULES["token"],
-                gamma=controller(3, pair.costs["model"]),
-                randomness=Seeded(seed),
-                max_new_tokens=12,
-                ends=lambda _: False,
+            for round_ in decoded(
+                speculate(
+                    pair.target,
+                    ModelDrafter(pair.draft, process, pair.vocabulary, answers=answers),
+                    text,
+                    answers=answers,
+                    process=process,
+                    rule=RULES["token"],
+                    gamma=controller(3, pair.costs["model"]),
+                    randomness=Seeded(seed),
+                    max_new_tokens=12,
+                    ends=lambda _: False,
+                )
             ):
                 text = [*text, *round_.tokens]
                 rounds.append((list(round_.tokens), round_.evaluated, round_.accepted))

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from branches import exact_distribution
-from edgespec.core.decode import speculate
+from edgespec.core.asks import computed
+from edgespec.core.decode import decoded, speculate
 from edgespec.core.distribution import Distribution
+from edgespec.core.draft import proposed
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import block_rule, token_rule
@@ -91,7 +93,7 @@ def test_the_cache_is_rewound_to_where_the_spelled_texts_part():
     text = [3]
     generator = np.random.default_rng(0)
     for _ in range(20):
-        proposal = drafter.propose(text, 3, Seeded(0))
+        proposal = computed(proposed(drafter, text, 3, Seeded(0)))
         accepted = int(generator.integers(len(proposal.tokens) + 1))
         text = [*text, *proposal.tokens[:accepted], int(generator.integers(5))]
         reference = CountingModel()
@@ -99,7 +101,9 @@ def test_the_cache_is_rewound_to_where_the_spelled_texts_part():
         other.begin([1, 2, 3])
         if len(BOTH.to_draft_ids(text)) > 40:
             break
-        assert other.propose(text, 3, Seeded(0)) == drafter.propose(text, 3, Seeded(0))
+        assert computed(proposed(other, text, 3, Seeded(0))) == computed(
+            proposed(drafter, text, 3, Seeded(0))
+        )
         assert model.tokens == reference.tokens
 
 
@@ -131,16 +135,18 @@ class WholeVocabulary(TokenIntersection):
 def text_distribution(vocabulary_class, rule, gamma):
     def run(randomness):
         vocabulary = vocabulary_class(**SMALL, draft_size=4)
-        rounds = speculate(
-            TableModel(P),
-            ModelDrafter(TableModel(Q, vocab_size=4), renormalized, vocabulary),
-            [0],
-            process=as_distribution,
-            rule=rule,
-            gamma=Fixed(gamma),
-            randomness=randomness,
-            max_new_tokens=4,
-            ends=lambda token: False,
+        rounds = decoded(
+            speculate(
+                TableModel(P),
+                ModelDrafter(TableModel(Q, vocab_size=4), renormalized, vocabulary),
+                [0],
+                process=as_distribution,
+                rule=rule,
+                gamma=Fixed(gamma),
+                randomness=randomness,
+                max_new_tokens=4,
+                ends=lambda token: False,
+            )
         )
         return tuple(token for round_ in rounds for token in round_.tokens)
 

@@ -94,7 +94,7 @@ def test_blocks_with_a_narrow_cache_are_fused(number_format, tmp_path):
         ({"inner": 97}, "mlp (3 blocks) not fused: after SiluGate is Int8MatMul, not Hadamard"),
         ({"mlp_bias": True}, "mlp (3 blocks) not fused: before SiluGate is Sum, not RMSNorm"),
         ({"hidden_act": "gelu"}, "mlp (3 blocks) not fused: no operator computes a whole block"),
-        ({"model_type": "qwen3"}, "self_attn (3 blocks) not fused: before RotaryTreeAttention is"),
+        ({"model_type": "qwen3"}, "self_attn (3 blocks) not fused: before RotaryRowAttention is"),
     ],
     ids=["an odd width, which is not rotated", "a bias", "an activation", "normalised heads"],
 )

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import MODELS
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.decode import speculate
+from edgespec.core.decode import decoded, speculate
 from edgespec.core.device import Device
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
@@ -111,16 +111,18 @@ def onnx_rounds(onnx, prompt, rule, temperature, table):
     process = MarginRecorder(Sampling(temperature).processor())
     ends = set(onnx.manifest.eos_token_ids)
     draft = RecordingDrafter(onnx.draft, process, onnx.vocabulary, ends)
-    rounds = speculate(
-        onnx.target,
-        draft,
-        prompt,
-        process=process,
-        rule=RULES[rule],
-        gamma=Fixed(GAMMA),
-        randomness=randomness,
-        max_new_tokens=LIMIT,
-        ends=ends.__contains__,
+    rounds = decoded(
+        speculate(
+            onnx.target,
+            draft,
+            prompt,
+            process=process,
+            rule=RULES[rule],
+            gamma=Fixed(GAMMA),
+            randomness=randomness,
+            max_new_tokens=LIMIT,
+            ends=ends.__contains__,
+        )
     )
     for round_ in rounds:
         closest = randomness.closest if temperature else process.closest

@@ -462,6 +462,10 @@ HEADS = {
 }
 
 
+NO_LAYOUTS = np.zeros((0, 3), np.int64)
+NO_SOURCES = np.zeros((0, 2), np.int64)
+
+
 def cached_inputs(rng, shape, count, past, capacity):
     """Of a causal call; forgotten positions hold numbers that would be seen."""
     heads, kv_heads, size = shape
@@ -473,7 +477,7 @@ def cached_inputs(rng, shape, count, past, capacity):
     inputs = {n: v.astype(np.float32) for n, v in zip(names, new + old, strict=True)}
     total = past + count
     inputs |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
-    return inputs | {"parents": np.zeros(0, np.int64)}
+    return inputs | {"layouts": NO_LAYOUTS}
 
 
 def attributes_of(shape):
@@ -635,10 +639,14 @@ def test_scales_that_do_not_fit_the_cache_are_refused(called, rng):
         ({"last": np.array([0], np.int32)}, "positions -1 to 0 in a cache of 9"),
         ({"k": np.zeros((2, 64), np.float32)}, r"head size=192 differ in kv_width"),
         ({"cos": np.zeros((1, 2, 16), np.float32)}, "half of the head size=32 differ"),
-        ({"parents": np.zeros((1, 0), np.int64)}, r"parents .* should be \[candidates\]"),
-        ({"parents": np.array([-1], np.int64)}, "candidate 0 has parent -1; of 2 rows"),
-        ({"parents": np.array([0], np.int64)}, "candidate 0 has parent 0; of 2 rows"),
-        ({"parents": np.array([0, 0, 0], np.int64)}, "of 2 rows with 3 candidates"),
+        ({"layouts": np.zeros(0, np.int64)}, r"layouts .* should be \[described, layout\]"),
+        ({"layouts": np.zeros((1, 2), np.int64)}, r"layouts \[1, 2\] .* a row has 3 numbers"),
+        ({"layouts": np.zeros((3, 3), np.int64)}, r"layouts \[3, 3\] for a call of 2 rows"),
+        ({"layouts": np.array([[-1, 0, 0]])}, "layout 0 has start -1, position 0 and index 0 in"),
+        ({"layouts": np.array([[0, -1, 0]])}, "position -1 and index 0 in a cache of 9"),
+        ({"layouts": np.array([[0, 0, 9]])}, "position 0 and index 9 in a cache of 9"),
+        ({"layouts": np.array([[4, 6, 0]])}, "start 4, position 6 and index 0 in a cache of 9"),
+        ({"layouts": np.array([[0, 7, 0]])}, "and a call up to position 6"),
     ],
 )
 def test_inputs_with_wrong_shapes_are_refused_without_reading_them(called, rng, wrong, said):
@@ -655,6 +663,7 @@ def test_cross_attention_equals_that_of_the_standard_operators(called, rng, shap
     inputs = {"q": rng.normal(size=(7, heads * size)).astype(np.float32)}
     for name in ("key", "value"):
         inputs[name] = rng.normal(size=(1, heads, source, size)).astype(np.float32)
+    inputs["sources"] = NO_SOURCES
     (ours,) = called(SOURCE_ATTENTION, inputs, {}, **attributes_of(shape))
     (theirs,) = called(SOURCE_ATTENTION, inputs, {}, kernel=False, **attributes_of(shape))
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
@@ -723,10 +732,11 @@ def block_inputs(rng, inner, count):
         heads, kv_heads, size = shape
         attributes |= attributes_of(shape)
         widths, middle = [heads * size, kv_heads * size, kv_heads * size], heads * size
-        if inner == "SourceAttention":
+        if inner == "SourceRowAttention":
             widths = widths[:1]
             for name in ("key", "value"):
                 inputs[name] = rng.normal(size=(1, heads, 9, size)).astype(np.float32)
+            inputs["sources"] = NO_SOURCES
         else:
             (complete,) = (c for function, c in KINDS.values() if function.name == inner)
             inputs |= cached_parts(rng, count, shape, complete)
@@ -853,11 +863,11 @@ def test_operators_of_a_declared_block_are_fused(rng, tmp_path, inner):
 
 
 def test_a_block_whose_keys_have_another_use_is_not_fused(rng, tmp_path):
-    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryTreeAttention", 5)
+    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryRowAttention", 5)
     g = Graph("key used", None)
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
-    out, key, value, _ = by_parts(g, fused, INNER["RotaryTreeAttention"], values, attributes)
+    out, key, value, _ = by_parts(g, fused, INNER["RotaryRowAttention"], values, attributes)
     results = ((out, 2), (key, 4), (value, 4), (g.op.Identity(key), 4))
     for index, (result, rank) in enumerate(results):
         g.output(f"result {index}", result, np.float32, [None] * rank)
@@ -866,7 +876,7 @@ def test_a_block_whose_keys_have_another_use_is_not_fused(rng, tmp_path):
     assert fused.whole.name not in [node.op_type for node in model.graph]
     assert str(fusion) == (
         "0 of 1 blocks fused; block (1 block) not fused: other operators use the outputs of "
-        "RotaryTreeAttention"
+        "RotaryRowAttention"
     )
 
 
@@ -875,7 +885,7 @@ def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
     wrong = fixed | weights_of(rng, STREAM, 300)
     with pytest.raises(EdgespecError, match=r"weights make 300 columns; 2 \* 192 fit"):
         called(fused.whole, inputs, wrong, **attributes)
-    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryTreeAttention", 5)
+    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryRowAttention", 5)
     wrong = fixed | weights_of(rng, STREAM, 136)
     with pytest.raises(EdgespecError, match="weights make 136 columns; queries, keys and values"):
         called(fused.whole, inputs, wrong, **attributes)
@@ -922,7 +932,7 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
         part = {name: whole[name][start:end] for name in "qkv"}
         part |= buffers
         part |= {"last": np.array([past + end - 1], np.int32)}
-        part |= {"total": np.array(past + end, np.int32), "parents": whole["parents"]}
+        part |= {"total": np.array(past + end, np.int32), "layouts": whole["layouts"]}
         if "cos" in whole:
             part |= {name: whole[name][:, start:end] for name in ("cos", "sin")}
         else:
@@ -957,7 +967,9 @@ def with_candidates(rng, line, parents):
         tree[name] = np.concatenate([line[name], new])
     total = past + LINE + count
     tree |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
-    tree["parents"] = np.array(parents, np.int64)
+    tree["layouts"] = np.array(
+        [(0, past + after, past + LINE + i) for i, after in enumerate(positions)], np.int64
+    )
     if "cos" in line:
         for name in ("cos", "sin"):
             tree[name] = np.concatenate([line[name], line[name][:, positions]], axis=1)
@@ -972,7 +984,7 @@ def as_drafted(tree, position, row, past):
     """The call that has a candidate, row `row` of `tree`, as a drafted token at `position`."""
     rows = [*range(position), row]
     part = {name: tree[name][rows] for name in "qkv"}
-    part |= buffers_of(tree) | {"parents": np.zeros(0, np.int64)}
+    part |= buffers_of(tree) | {"layouts": NO_LAYOUTS}
     total = past + len(rows)
     part |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
     if "cos" in tree:
@@ -1013,6 +1025,107 @@ def test_without_kernels_candidates_are_an_error(called, rng, kind):
     tree = with_candidates(rng, line, [2, 3])
     with pytest.raises(Exception, match="Reshape"):
         called(function, tree, {}, kernel=False, **attributes_of(shape))
+
+
+# --- Several texts -------------------------------------------------------------------------------
+
+TEXTS = [(0, 40), (300, 5), (7, 9), (33, 1)]  # positions before a call, and rows in it
+
+
+def joined(rng, complete, shape, texts):
+    """Calls of several texts, each with a cache of its own, and the same rows as one call.
+
+    Texts lie in the cache one after the other, the first one last; rows come in random order.
+    """
+    alone = [
+        complete(rng, cached_inputs(rng, shape, n, past, past + n), shape) for past, n in texts
+    ]
+    starts = np.cumsum([0, *(past + n for past, n in reversed(texts))])[-2::-1]
+    rows = [(t, r) for t, (_, n) in enumerate(texts) for r in range(n)]
+    rows = [rows[i] for i in rng.permutation(len(rows))]
+    call = {name: np.stack([alone[t][name][r] for t, r in rows]) for name in "qkv"}
+    for name in buffers_of(alone[0]):
+        call[name] = np.concatenate([part[name] for part in reversed(alone)], axis=2)
+    positions = [texts[t][0] + r for t, r in rows]
+    total = max(len(rows), max(positions) + 1)
+    call |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
+    call["layouts"] = np.array(
+        [(starts[t], p, starts[t] + p) for (t, _), p in zip(rows, positions, strict=True)], np.int64
+    )
+    if "cos" in alone[0]:
+        for name in ("cos", "sin"):
+            call[name] = np.stack([alone[t][name][0, r] for t, r in rows])[None]
+    else:
+        call["bias"] = np.full((1, shape[0], len(rows), total), np.nan, np.float32)
+        for row, (t, r) in enumerate(rows):
+            seen = texts[t][0] + r + 1
+            call["bias"][0, :, row, :seen] = alone[t]["bias"][0, :, r, :seen]
+    return alone, call, rows, starts
+
+
+@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_row_has_the_bits_that_it_has_in_a_call_of_its_own_text(
+    called, rng, shape, kind, threads
+):
+    function, complete = KINDS[kind]
+    alone, call, rows, starts = joined(rng, complete, shape, TEXTS)
+    out, *cache = called(function, call, {}, threads=threads, **attributes_of(shape))
+    for number, inputs in enumerate(alone):
+        expected, *its_cache = called(function, inputs, {}, **attributes_of(shape))
+        for row, (text, own) in enumerate(rows):
+            if text == number:
+                np.testing.assert_array_equal(out[row], expected[own])
+        first, count = starts[number], sum(TEXTS[number])
+        for ours, theirs in zip(cache, its_cache, strict=True):
+            np.testing.assert_array_equal(ours[:, :, first : first + count], theirs)
+
+
+def test_a_row_that_sees_a_key_of_another_text_is_caught(called, rng):
+    """The mutant begins one text one position too early."""
+    shape = HEADS["SmolLM2"]
+    function, complete = KINDS["rotary fp32"]
+    alone, call, rows, _ = joined(rng, complete, shape, TEXTS)
+    call["layouts"][[row for row, (text, _) in enumerate(rows) if text == 1], 0] -= 1
+    out, *_ = called(function, call, {}, **attributes_of(shape))
+    expected, *_ = called(function, alone[1], {}, **attributes_of(shape))
+    wrong = [out[row] for row, (text, own) in enumerate(rows) if (text, own) == (1, 2)]
+    assert not np.array_equal(wrong[0], expected[2])
+
+
+def test_rows_see_their_parts_of_a_source(called, rng):
+    """And have the bits that they have where it is all of the source."""
+    shape = HEADS["T5"]
+    heads, _, size = shape
+    parts = [(50, 40), (3, 1), (10, 33)]
+    key, value = (rng.normal(size=(1, heads, 90, size)).astype(np.float32) for _ in range(2))
+    q = rng.normal(size=(7, heads * size)).astype(np.float32)
+    seen = [parts[row % len(parts)] for row in range(len(q))]
+    inputs = {"q": q, "key": key, "value": value, "sources": np.array(seen, np.int64)}
+    (out,) = called(SOURCE_ATTENTION, inputs, {}, threads=2, **attributes_of(shape))
+    for row, (start, count) in enumerate(seen):
+        whole = {
+            name: inputs[name][:, :, start : start + count].copy() for name in ("key", "value")
+        }
+        whole |= {"q": q[row : row + 1], "sources": NO_SOURCES}
+        (alone,) = called(SOURCE_ATTENTION, whole, {}, **attributes_of(shape))
+        np.testing.assert_array_equal(out[row], alone[0])
+    for wrong, said in (
+        ([[0, 1, 2]], "a row has 2 numbers"),
+        ([[-1, 4]], "row 0 sees 4 positions from -1 on of a source of 90"),
+        ([[0, 0]], "sees 0 positions"),
+        ([[80, 11]], "sees 11 positions from 80"),
+    ):
+        with pytest.raises(Exception, match=said):
+            called(
+                SOURCE_ATTENTION,
+                inputs | {"sources": np.array(wrong, np.int64)},
+                {},
+                **attributes_of(shape),
+            )
+    with pytest.raises(Exception, match="Reshape"):
+        called(SOURCE_ATTENTION, inputs, {}, kernel=False, **attributes_of(shape))
 
 
 # --- Sampling ----------------------------------------------------------------------------------
@@ -1233,7 +1346,7 @@ BODIES = [
     (
         SOURCE_ATTENTION,
         attributes_of((2, 2, 16)),
-        "Unsqueeze Pad MultiHeadAttention Slice Squeeze",
+        "Reshape Unsqueeze Pad MultiHeadAttention Concat Slice Squeeze",
     ),
     (
         ENCODER_ATTENTION,

@@ -13,7 +13,9 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec.artifact.graph_io import MAX_ROWS, TOP_K
 from edgespec.artifact.manifest import read_manifest
+from edgespec.core.asks import computed
 from edgespec.core.device import Device
+from edgespec.core.draft import proposed
 from edgespec.core.kernels import SWITCH, installed_kernels
 from edgespec.core.model import TopTokens
 from edgespec.core.randomness import Seeded
@@ -26,6 +28,7 @@ from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
 from edgespec_export.export_pair import export_pair
+from edgespec_runtimes.ort.ort_call import TopTokensCall
 
 TINY = {"vocab_size": 272, "head_size": 16}
 TARGETS = {
@@ -139,7 +142,7 @@ def test_the_output_can_be_limited_to_the_last_row(folder):
     last = model.top_tokens(tokens, skip=len(tokens) - 1, probabilities=True)
     assert (last.tokens[0, 0], last.logits[0, 0]) == expected
     assert 0 < last.probabilities[0, 0] <= 1
-    assert not model._decoder._top_tokens_calls
+    assert not any(kind is TopTokensCall for kind, _ in model._decoder._calls)
 
 
 def test_a_full_cache_says_so(folder):
@@ -199,7 +202,7 @@ def test_a_draft_with_more_tokens_than_its_target_is_asked_for_logits():
     """Its arg-max might be a token that the target lacks."""
     draft = ModelDrafter(StubModel(), Sampling().processor(), SharedTokens(6))
     draft.begin([1])
-    assert draft.propose([1], 2, Seeded(0)).tokens == [5, 5]
+    assert computed(proposed(draft, [1], 2, Seeded(0))).tokens == [5, 5]
 
 
 def test_a_candidates_probability_is_the_product_of_its_parents_and_its_own():
@@ -213,7 +216,7 @@ def test_a_candidates_probability_is_the_product_of_its_parents_and_its_own():
         StubModel(), Sampling().processor(), SharedTokens(8), worth_candidate=worth_candidate
     )
     draft.begin([1])
-    proposal = draft.propose([1], 3, Seeded(0))
+    proposal = computed(proposed(draft, [1], 3, Seeded(0)))
     first, second, third = np.exp(np.arange(7, 4, -1)) / np.exp(np.arange(8)).sum()
     alternatives = [(parent, other) for parent in range(3) for other in (second, third)]
     expected = [

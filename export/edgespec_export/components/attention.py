@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.components.kv_cache import CACHES, Buffer, Cache, CachedRows, FullCache
-from edgespec_export.components.positions import Angles, Positions
+from edgespec_export.components.positions import NO_SOURCES, Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.attention_ops import (
     BIASED_ATTENTION,
@@ -78,12 +78,14 @@ class Attention(ABC):
     """Emits attention. Results are [m, count · size].
 
     Attributes:
-        supports_candidates: alternatives to drafted tokens can be scored in the same call, where
-            there are kernels for it (`Positions.parents`).
+        supports_layouts: rows of a call may say where they stand (`Positions.layouts`), where there
+            are kernels for it.
+        supports_sources: they may see parts of a source (`Positions.sources`), likewise.
         cache: the format of its keys and values.
     """
 
-    supports_candidates: bool
+    supports_layouts: bool
+    supports_sources: bool
     cache: Cache
 
     @abstractmethod
@@ -98,7 +100,9 @@ class Attention(ABC):
         """Causal self-attention of a decoder layer; adds the layer's cache to the graph."""
 
     @abstractmethod
-    def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
+    def cross(
+        self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
+    ) -> ir.Value:
         """Attention of queries [m, count · size] to the source, whose keys and values are inputs
         of the graph."""
 
@@ -143,7 +147,7 @@ class Fused(Attention):
     """Functions that have kernels. For a float32 cache, and for attention without one, their bodies
     are `GroupQueryAttention` and `MultiHeadAttention` of ONNX Runtime."""
 
-    supports_candidates = True
+    supports_layouts = supports_sources = True
 
     def __init__(self, cache: str = "fp32") -> None:
         self._format = cache
@@ -168,7 +172,7 @@ class Fused(Attention):
             function, encoded = ROTARY[self._format], [encoding.cos, encoding.sin]
         else:
             function, encoded = BIASED[self._format], [encoding]
-        inputs = [rows.q, rows.k, rows.v, *past, last, total, positions.parents, *encoded]
+        inputs = [rows.q, rows.k, rows.v, *past, last, total, positions.layouts, *encoded]
         out, *present = g.call(function, *inputs, **_attributes(heads))
         for buffer, value in zip(buffers, present, strict=True):
             g.output(buffer.present, value, buffer.dtype, _cache_shape(heads, buffer.width))
@@ -180,9 +184,12 @@ class Fused(Attention):
         each = len(buffers) // 2  # of keys, and of values
         return [buffers[i + kind * each] for i in range(each) for kind in range(2)]
 
-    def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
+    def cross(
+        self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
+    ) -> ir.Value:
         keys, values = _cross_inputs(g, heads, layer)
-        (out,) = g.call(SOURCE_ATTENTION, q, keys, values, **_attributes(heads))
+        parts = g.constant(NO_SOURCES, np.int64) if positions.sources is None else positions.sources
+        (out,) = g.call(SOURCE_ATTENTION, q, keys, values, parts, **_attributes(heads))
         return out
 
     def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
@@ -194,7 +201,7 @@ class Fused(Attention):
 class Standard(Attention):
     """Operators of the ONNX standard only: any head size, any cache, any execution provider."""
 
-    supports_candidates = False
+    supports_layouts = supports_sources = False
 
     def __init__(self, cache: Cache | None = None) -> None:
         self.cache = cache or FullCache()
@@ -223,7 +230,9 @@ class Standard(Attention):
         )
         return _attend(g, _by_head(g, q, heads.count, heads), keys, values, heads, bias)
 
-    def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
+    def cross(
+        self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
+    ) -> ir.Value:
         keys, values = (CachedRows(rows) for rows in _cross_inputs(g, heads, layer))
         return _attend(g, _by_head(g, q, heads.count, heads), keys, values, heads, None)
 
@@ -237,7 +246,8 @@ class CompressedCache(Attention):
     """Self-attention of the decoder from a compressed cache, everything else from another."""
 
     def __init__(self, cached: Attention, others: Attention) -> None:
-        self.supports_candidates = cached.supports_candidates
+        self.supports_layouts = cached.supports_layouts
+        self.supports_sources = others.supports_sources
         self.cache = cached.cache
         self._cached = cached
         self._others = others
@@ -252,8 +262,10 @@ class CompressedCache(Attention):
     ) -> ir.Value:
         return self._cached.cached(g, rows, layer, positions, encoding)
 
-    def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
-        return self._others.cross(g, q, heads, layer)
+    def cross(
+        self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
+    ) -> ir.Value:
+        return self._others.cross(g, q, heads, layer, positions)
 
     def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
         return self._others.full(g, rows, bias)

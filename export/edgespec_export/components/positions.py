@@ -14,6 +14,7 @@ from edgespec.artifact import graph_io
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = [
+    "NO_SOURCES",
     "Angles",
     "Positions",
     "RelativeBias",
@@ -32,63 +33,56 @@ class Positions:
         total: int64 [1], valid positions after this call.
         end: the same as a scalar.
         count: int64 [1], rows of this call (m).
-        parents: int64 [candidates]; the last rows of the call are candidates. Candidate i follows
-            row parents[i] instead of the next row.
-        queries: int64 [m], the position of each row: past, past + 1, … and those of candidates.
+        layouts: int64 [described, 3], where the last rows of the call stand (`graph_io.LAYOUTS`).
+        sources: int64 [described, 2], which part of a source they see (`graph_io.SOURCES`).
+        queries: int64 [m], the position of each row: past, past + 1, … and those of layouts.
     """
 
-    def __init__(self, g: Graph, tokens: ir.Value, past: ir.Value, parents: ir.Value) -> None:
+    def __init__(
+        self,
+        g: Graph,
+        tokens: ir.Value,
+        past: ir.Value,
+        layouts: ir.Value,
+        sources: ir.Value | None = None,
+    ) -> None:
         self.past = past
-        self.parents = parents
+        self.layouts = layouts
+        self.sources = sources
         self.count = g.op.Shape(tokens)
         self.total = g.op.Add(past, self.count)
-        line = g.op.Sub(self.total, g.op.Shape(parents))
+        line = g.op.Sub(self.total, g.op.Shape(layouts, end=1))
         scalar = g.constant([], np.int64)
         start, line_end, self.end = (
             g.op.Reshape(value, scalar) for value in (past, line, self.total)
         )
         in_line = g.op.Range(start, line_end, g.constant(1, np.int64))
-        of_candidates = g.op.Add(parents, g.op.Add(past, g.ints(1)))
-        self.queries = g.op.Concat(in_line, of_candidates, axis=0)
-        self._past_scalar, self._line_scalar = start, line_end
-        self._before: list[ir.Value] = []
-
-    def before(self, g: Graph, steps: int) -> ir.Value:
-        """Where the cache has what is `steps` positions before each row, int64 [m].
-
-        Negative before the text. A row stands in the cache behind all rows before it, and a
-        candidate follows its parent.
-        """
-        while len(self._before) < steps:
-            self._before.append(self._one_more_before(g))
-        return self._before[steps - 1]
-
-    def _one_more_before(self, g: Graph) -> ir.Value:
-        one = g.constant(1, np.int64)
-        if not self._before:
-            first = g.op.Sub(self._past_scalar, one)
-            in_line = g.op.Range(first, g.op.Sub(self._line_scalar, one), one)
-            return g.op.Concat(in_line, g.op.Add(self.parents, self.past), axis=0)
-        last = self._before[-1]
-        row = g.op.Sub(last, self.past)  # of this call, if it is not negative
-        parent = g.op.Gather(self._before[0], g.op.Max(row, g.constant(0, np.int64)), axis=0)
-        in_call = g.op.GreaterOrEqual(row, g.constant(0, np.int64))
-        return g.op.Where(in_call, parent, g.op.Sub(last, one))
+        described = g.op.Gather(layouts, g.constant(1, np.int64), axis=1)
+        self.queries = g.op.Concat(in_line, described, axis=0)
 
 
-def decoder_positions(g: Graph, *, candidates: bool) -> tuple[ir.Value, Positions]:
+NO_LAYOUTS = np.zeros((0, 3), np.int64)
+NO_SOURCES = np.zeros((0, 2), np.int64)
+
+
+def decoder_positions(
+    g: Graph, *, layouts: bool, sources: bool = False
+) -> tuple[ir.Value, Positions]:
     """The inputs of every decoder graph: the tokens of a call and their positions.
 
     Args:
-        candidates: the graph's attention supports candidates.
+        layouts: the graph's attention supports them.
+        sources: the graph attends to a source.
     """
     tokens = g.input(graph_io.TOKENS, np.int64, ["m"])
     past = g.input(graph_io.PAST_LENGTH, np.int64, [1])
-    if candidates:
-        parents = g.default_input(graph_io.PARENTS, [], np.int64, ["candidates"])
-    else:
-        parents = g.constant([], np.int64)
-    return tokens, Positions(g, tokens, past, parents)
+    if not layouts:
+        return tokens, Positions(g, tokens, past, g.constant(NO_LAYOUTS, np.int64))
+    described = g.default_input(graph_io.LAYOUTS, NO_LAYOUTS, np.int64, ["described", 3])
+    if not sources:
+        return tokens, Positions(g, tokens, past, described)
+    parts = g.default_input(graph_io.SOURCES, NO_SOURCES, np.int64, ["described", 2])
+    return tokens, Positions(g, tokens, past, described, parts)
 
 
 def requested_rows(g: Graph, x: ir.Value) -> ir.Value:

@@ -90,7 +90,8 @@ class CrossAttention:
 
     def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
         (q,) = inputs
-        return call.attention.cross(g, q, self.heads, self.layer)
+        assert call.positions is not None, "an encoder has no source"
+        return call.attention.cross(g, q, self.heads, self.layer, call.positions)
 
 
 @dataclass(frozen=True)

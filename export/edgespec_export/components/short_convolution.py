@@ -4,7 +4,7 @@
 
 What a convolution reads of earlier positions is kept for each position, as keys and values are, so
 that a rewind is a smaller `past_length` for it, too: the last state alone would be that of dropped
-tokens (docs/decisions/0033-convolutions.md). The numbers of a position fill the keys and values of
+tokens (docs/decisions/0034-convolutions.md). The numbers of a position fill the keys and values of
 as many layers of the cache as it takes.
 """
 
@@ -82,8 +82,9 @@ class ShortConvolution:
     ) -> Sequence[ir.Value]:
         """Keeps this call's rows [m, width]; returns those 1, 2, … positions before each, or 0."""
         count = self.taps - 1
-        steps = [g.op.Unsqueeze(positions.before(g, n + 1), g.ints(1)) for n in range(count)]
-        slots = g.op.Reshape(g.op.Concat(*steps, axis=1), g.ints(-1))  # of a row after each other
+        rows = g.op.Unsqueeze(positions.queries, g.ints(1))
+        slots = g.op.Sub(rows, g.ints(*range(1, self.taps)))  # [m, count]
+        slots = g.op.Reshape(slots, g.ints(-1))
         in_text = g.op.Unsqueeze(g.op.GreaterOrEqual(slots, g.constant(0, np.int64)), g.ints(1))
         slots = g.op.Max(slots, g.constant(0, np.int64))
         buffers = self._buffers()

@@ -91,7 +91,7 @@ class Eagle(Llama):
         g.output(graph_io.FUSED_STATES, states, np.float32, ["m", self.width])
 
     def _decoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
-        tokens, positions = decoder_positions(g, candidates=attention.supports_candidates)
+        tokens, positions = decoder_positions(g, layouts=attention.supports_layouts)
         states = g.input(graph_io.FUSED_STATES, np.float32, ["m", self.width])
         x = self.entering(g, tokens, states, positions, number_format)
         x = self.through_layers(g, x, positions, number_format, attention)[-1]

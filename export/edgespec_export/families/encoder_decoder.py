@@ -122,7 +122,9 @@ class EncoderDecoder(Family):
             g.output(name, rows, np.float32, source_shape(self.heads))
 
     def emit_decoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
-        tokens, positions = decoder_positions(g, candidates=attention.supports_candidates)
+        tokens, positions = decoder_positions(
+            g, layouts=attention.supports_layouts, sources=attention.supports_sources
+        )
         encoding = self.decoder_encoding(g, positions)
         x = self.decoder_embedding(g, tokens, positions, number_format)
         call = Call(number_format, attention, positions, encoding)

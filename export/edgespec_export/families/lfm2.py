@@ -64,6 +64,7 @@ class Lfm2(DecoderOnly):
     model_types = ("lfm2",)
     table, head = "model.embed_tokens.weight", "lm_head.weight"
     redundant = re.compile(r"lm_head\.weight")
+    knows_layouts = False  # convolutions write the rows of a call next to each other
 
     kinds: tuple[str, ...]
     taps: int

@@ -14,7 +14,8 @@ For example, one entry is:
 A shape is a tuple of sizes: 1, or a symbol. Tensors of one call that share a symbol have the same
 size there. The symbols:
 
-    m: rows of a call (positions); candidates: how many of the last rows are candidates
+    m: rows of a call (positions); described: how many of the last rows say themselves where they
+    stand; layout: 3, a row's start, position and index; part: 2, its start and count
     k, n: columns before and after a matrix product; inner: columns between the two of a fused block
     groups: inputs of an int4 or int8-groups product are in groups of 32, k = 32 · groups, each with
     its scale; closing_groups: inner = 32 · closing_groups
@@ -117,12 +118,15 @@ QKV = (_floats("q", "m", "q_width"), _floats("k", "m", "kv_width"), _floats("v",
 CALL = (
     Tensor("last", ir.DataType.INT32, (1,)),
     Tensor("total", ir.DataType.INT32, ()),  # last + 1, which only the body reads
-    _integers("parents", "candidates"),
+    _integers("layouts", "described", "layout"),
 )
 ANGLES = (_floats("cos", 1, "m", "half_size"), _floats("sin", 1, "m", "half_size"))
 BIAS = (_floats("bias", 1, "heads", "m", "keys"),)
 ENCODER_BIAS = (_floats("bias", 1, "heads", "m", "m"),)
-SOURCE = tuple(_floats(name, 1, "kv_heads", "source", "size") for name in ("key", "value"))
+SOURCE = (
+    *(_floats(name, 1, "kv_heads", "source", "size") for name in ("key", "value")),
+    _integers("sources", "described", "part"),
+)
 ATTENDED = _floats("y", "m", "q_width")
 
 KINDS = ("key", "value")  # what a cache holds
@@ -237,7 +241,7 @@ def _self_attention(cache: CacheFormat) -> Iterator[Operator]:
     for start, positions in POSITIONS.items():
         inputs = (*QKV, *cache.buffers("past"), *CALL, *positions)
         outputs = (ATTENDED, *cache.buffers("present"))
-        yield Operator(f"{start}{cache.name}TreeAttention", inputs, outputs, HEADS)
+        yield Operator(f"{start}{cache.name}RowAttention", inputs, outputs, HEADS)
 
 
 def _products(weights: Weights) -> tuple[Operator, ...]:
@@ -264,7 +268,7 @@ def _fused_blocks(weights: Weights) -> tuple[Operator, ...]:
             middle = (*cache.buffers("past"), *CALL, *positions)
             inputs = (*opening, *middle, *attention_closing)
             present = cache.buffers("present")
-            yield block(f"{start}{cache.name}AttentionBlock", inputs, (*HEADS, *WIDTHS), present)
+            yield block(f"{start}{cache.name}RowAttentionBlock", inputs, (*HEADS, *WIDTHS), present)
 
     def feed_forward(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
         return block(name, (*opening, *feed_forward_closing), (*rotation, *more))
@@ -281,7 +285,7 @@ def _fused_blocks(weights: Weights) -> tuple[Operator, ...]:
 
     return (
         *(operator for cache in CACHE_FORMATS for operator in self_attention(cache)),
-        block("CrossAttentionBlock", (*opening, *SOURCE, *attention_closing), HEADS),
+        block("CrossRowAttentionBlock", (*opening, *SOURCE, *attention_closing), HEADS),
         feed_forward("SiluFeedForwardBlock"),
         feed_forward("GeluFeedForwardBlock"),
         feed_forward("ReluFeedForwardBlock", more=()),
@@ -313,7 +317,7 @@ OPERATORS = {
         _gate("GeluGate"),
         Operator("Relu", (X,), (BLOCK_OUTPUT,), has_kernel=False),
         *(operator for cache in CACHE_FORMATS for operator in _self_attention(cache)),
-        Operator("SourceAttention", (QKV[0], *SOURCE), (ATTENDED,), HEADS),
+        Operator("SourceRowAttention", (QKV[0], *SOURCE), (ATTENDED,), HEADS),
         Operator("EncoderAttention", (*QKV, *ENCODER_BIAS), (ATTENDED,), HEADS),
         *_fused_blocks(INT8_WEIGHTS),
         *_products(INT4_WEIGHTS),

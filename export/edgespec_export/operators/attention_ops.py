@@ -2,9 +2,9 @@
 
 Queries and results are [m, num_heads · size], keys and values [m, kv_num_heads · size]. Past and
 present are a layer's cache buffers; `last` is int32 [1], the last position of the call, and `total`
-int32, the number of positions up to then; `parents` int64 [candidates]: the last rows are
-candidates, and candidate i follows row parents[i]. ONNX Runtime's operators support no candidates:
-a body fails where there are any.
+int32, the number of positions up to then; `layouts` int64 [described, 3]: where the last rows are,
+`sources` int64 [described, 2]: which part of the source they see (`graph_io.LAYOUTS`, `SOURCES`).
+ONNX Runtime's operators support neither: a body fails where there are any.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ def _rotary_attention(
 ) -> Sequence[ir.Value]:
     """Causal, with rotary positions on queries and keys. Cosines and sines are [1, m, size / 2];
     number i of a head forms a pair with i + size / 2."""
-    *cache, parents, cos, sin = rest
+    *cache, layouts, cos, sin = rest
     q, k, v = (_batched(f, x) for x in (q, k, v))
     q = f.op.RotaryEmbedding(q, cos, sin, num_heads=f.given("num_heads"))
     k = f.op.RotaryEmbedding(k, cos, sin, num_heads=f.given("kv_num_heads", at="num_heads"))
-    return _cached(f, [q, k, v], *_without_candidates(f, cache, parents))
+    return _cached(f, [q, k, v], *_of_one_line(f, cache, layouts))
 
 
 def _biased_attention(
     f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
 ) -> Sequence[ir.Value]:
     """Causal; a bias [1, num_heads, m, total] is added to the scores."""
-    *cache, parents, bias = rest
+    *cache, layouts, bias = rest
     rows = [_batched(f, x) for x in (q, k, v)]
-    return _cached(f, rows, *_without_candidates(f, cache, parents), bias)
+    return _cached(f, rows, *_of_one_line(f, cache, layouts), bias)
 
 
-def _without_candidates(
-    f: Body, cache: Sequence[ir.Value], parents: ir.Value
+def _of_one_line(
+    f: Body, cache: Sequence[ir.Value], layouts: ir.Value
 ) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
-    """Past key and value, last, total. Makes the call fail if there are candidates."""
+    """Past key and value, last, total. Makes the call fail if rows have layouts."""
     past_key, past_value, last, total = cache
-    none = f.op.Cast(f.op.Reshape(parents, f.ints(0), allowzero=1), to=ir.DataType.INT32)
+    none = f.op.Cast(f.op.Reshape(layouts, f.ints(0), allowzero=1), to=ir.DataType.INT32)
     return past_key, past_value, f.op.Concat(last, none, axis=0), total
 
 
@@ -81,8 +81,11 @@ def _cached(
     return [_unbatched(f, _without_spare_row(f, out)), *present]
 
 
-def _source_attention(f: Body, q: ir.Value, key: ir.Value, value: ir.Value) -> Sequence[ir.Value]:
+def _source_attention(
+    f: Body, q: ir.Value, key: ir.Value, value: ir.Value, sources: ir.Value
+) -> Sequence[ir.Value]:
     """Each query attends to all keys and values [1, num_heads, source, size]."""
+    none = f.op.Reshape(sources, f.ints(0), allowzero=1)  # fails if rows see parts
     (out,) = f.contrib(
         "MultiHeadAttention",
         [_with_spare_row(f, _batched(f, q)), key, value],
@@ -90,7 +93,8 @@ def _source_attention(f: Body, q: ir.Value, key: ir.Value, value: ir.Value) -> S
         num_heads=f.given("num_heads"),
         scale=f.given("scale"),
     )
-    return [_unbatched(f, _without_spare_row(f, out))]
+    all_but_last = f.op.Concat(f.ints(-1), none, axis=0)
+    return [_unbatched(f, f.op.Slice(out, f.ints(0), all_but_last, f.ints(1)))]
 
 
 def _encoder_attention(
@@ -130,7 +134,7 @@ def _unbatched(f: Body, x: ir.Value) -> ir.Value:
     return f.op.Squeeze(x, f.ints(0))
 
 
-ROTARY_ATTENTION = Function("RotaryTreeAttention", _rotary_attention)
-BIASED_ATTENTION = Function("BiasedTreeAttention", _biased_attention)
+ROTARY_ATTENTION = Function("RotaryRowAttention", _rotary_attention)
+BIASED_ATTENTION = Function("BiasedRowAttention", _biased_attention)
 ENCODER_ATTENTION = Function("EncoderAttention", _encoder_attention)
-SOURCE_ATTENTION = Function("SourceAttention", _source_attention)
+SOURCE_ATTENTION = Function("SourceRowAttention", _source_attention)

@@ -89,9 +89,9 @@ class _Attention:
         bias: ir.Value | None,
     ) -> Sequence[ir.Value]:
         """The result [m, num_heads · size], then the present buffers."""
-        *past, last, _, parents = cached
-        # Parents that are not empty are an error.
-        none = f.op.Cast(f.op.Reshape(parents, f.ints(0), allowzero=1), to=ir.DataType.INT32)
+        *past, last, _, layouts = cached
+        # Layouts that are not empty are an error.
+        none = f.op.Cast(f.op.Reshape(layouts, f.ints(0), allowzero=1), to=ir.DataType.INT32)
         last = f.op.Cast(f.op.Concat(last, none, axis=0), to=ir.DataType.INT64)
         total = f.op.Add(last, f.ints(1))
         q, k, v = rows
@@ -162,10 +162,10 @@ _FORMATS = {
 
 # By the name of the cache format.
 ROTARY_NARROW_CACHE = {
-    cache: Function(f"Rotary{name}TreeAttention", attention.rotary)
+    cache: Function(f"Rotary{name}RowAttention", attention.rotary)
     for cache, (name, attention) in _FORMATS.items()
 }
 BIASED_NARROW_CACHE = {
-    cache: Function(f"Biased{name}TreeAttention", attention.biased)
+    cache: Function(f"Biased{name}RowAttention", attention.biased)
     for cache, (name, attention) in _FORMATS.items()
 }

@@ -88,13 +88,13 @@ def _fused_blocks(
 ) -> Iterator[FusedBlock]:
     """The blocks of one format, whose names have this start."""
     for name, columns, inner, closing in (
-        ("RotaryAttentionBlock", 3, ROTARY_ATTENTION, after_attention),
-        ("BiasedAttentionBlock", 3, BIASED_ATTENTION, after_attention),
-        ("RotaryFloat16CacheAttentionBlock", 3, ROTARY_NARROW_CACHE["fp16"], after_attention),
-        ("BiasedFloat16CacheAttentionBlock", 3, BIASED_NARROW_CACHE["fp16"], after_attention),
-        ("RotaryInt8CacheAttentionBlock", 3, ROTARY_NARROW_CACHE["int8"], after_attention),
-        ("BiasedInt8CacheAttentionBlock", 3, BIASED_NARROW_CACHE["int8"], after_attention),
-        ("CrossAttentionBlock", 1, SOURCE_ATTENTION, after_attention),
+        ("RotaryRowAttentionBlock", 3, ROTARY_ATTENTION, after_attention),
+        ("BiasedRowAttentionBlock", 3, BIASED_ATTENTION, after_attention),
+        ("RotaryFloat16CacheRowAttentionBlock", 3, ROTARY_NARROW_CACHE["fp16"], after_attention),
+        ("BiasedFloat16CacheRowAttentionBlock", 3, BIASED_NARROW_CACHE["fp16"], after_attention),
+        ("RotaryInt8CacheRowAttentionBlock", 3, ROTARY_NARROW_CACHE["int8"], after_attention),
+        ("BiasedInt8CacheRowAttentionBlock", 3, BIASED_NARROW_CACHE["int8"], after_attention),
+        ("CrossRowAttentionBlock", 1, SOURCE_ATTENTION, after_attention),
         ("SiluFeedForwardBlock", 2, SILU_GATE, after_activation),
         ("GeluFeedForwardBlock", 2, GELU_GATE, after_activation),
         ("ReluFeedForwardBlock", 1, RELU, after_activation),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.core.decode import plain
+from edgespec.core.decode import decoded, plain
 from edgespec.core.model import Model
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
@@ -89,13 +89,15 @@ def texts_of_target(
     done, index = 0, 0
     while done < tokens and (temperature > 0 or index < len(prompts)):
         prompt = prompts[index % len(prompts)]
-        rounds = plain(
-            target,
-            prompt,
-            process=Sampling(float(temperature)).processor(),
-            randomness=Seeded(seed + index),
-            max_new_tokens=longest,
-            ends=ends.__contains__,
+        rounds = decoded(
+            plain(
+                target,
+                prompt,
+                process=Sampling(float(temperature)).processor(),
+                randomness=Seeded(seed + index),
+                max_new_tokens=longest,
+                ends=ends.__contains__,
+            )
         )
         emitted = [token for round_ in rounds for token in round_.tokens]
         before = [target.prefill(prompt), *emitted[:-1]]

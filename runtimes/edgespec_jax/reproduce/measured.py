@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from edgespec.core.decode import speculate
+from edgespec.core.decode import decoded, speculate
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Stats, counted
@@ -141,16 +141,18 @@ def _rounds(material: Material, draft: str, temperature: int, alpha: Alpha, effo
     process = Sampling(float(temperature)).processor()
     drafter = ModelDrafter(material.draft, process, material.vocabulary, material.ends)
     for index, prompt in enumerate(material.prompts[:ROUND_PROMPTS]):
-        rounds = speculate(
-            material.target,
-            drafter,
-            prompt,
-            process=process,
-            rule=token_rule,
-            gamma=Fixed(GAMMA),
-            randomness=Seeded(effort.seed + index),
-            max_new_tokens=effort.longest,
-            ends=set(material.ends).__contains__,
+        rounds = decoded(
+            speculate(
+                material.target,
+                drafter,
+                prompt,
+                process=process,
+                rule=token_rule,
+                gamma=Fixed(GAMMA),
+                randomness=Seeded(effort.seed + index),
+                max_new_tokens=effort.longest,
+                ends=set(material.ends).__contains__,
+            )
         )
         for _ in counted(rounds, stats, lambda: (material.target.seconds, drafter.seconds)):
             pass

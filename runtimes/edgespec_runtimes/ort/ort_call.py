@@ -26,34 +26,41 @@ class CallMemory:
         session: the decoder's.
         cache: an array for each buffer, [1, kv_heads, positions, width].
         state_widths: widths of the graph's hidden-state inputs and outputs, by their names.
-        logits: float32 [MAX_ROWS, vocab_size], the output of all calls with that few rows. What a
+        logits: float32 [most rows, vocab_size], the output of all calls with that few rows. What a
             call returns is therefore valid until the next call.
+        has_sources: rows may see parts of a source.
     """
 
     session: ort.InferenceSession
     cache: Mapping[Buffer, npt.NDArray[np.generic]]
     state_widths: Mapping[str, int]
     logits: npt.NDArray[np.float32]
+    has_sources: bool
 
 
 class Call:
     """Buffers of decoder calls with a given number of rows, bound once. Subclasses bind the output.
 
     Args:
-        rows: positions of a call, candidates and padding included.
-        candidates: how many of the last rows are candidates.
+        rows: positions of a call, padding included.
+        described: how many of the last rows have a layout: candidates, or all rows of a call for
+            several texts.
         skip: leading rows without output.
 
     Attributes:
-        tokens: int64 [rows], those of candidates last.
-        parents: int64 [candidates], the row that each candidate follows.
+        tokens: int64 [rows].
+        layouts: int64 [described, 3], see `graph_io.LAYOUTS`.
+        sources: int64 [described, 2], see `graph_io.SOURCES`; empty where all rows see the whole
+            source.
         states: the hidden states by their names in the graph, float32 [rows, width] each.
         binding: what the session runs.
     """
 
-    def __init__(self, memory: CallMemory, rows: int, candidates: int, skip: int) -> None:
+    def __init__(self, memory: CallMemory, rows: int, described: int, skip: int) -> None:
         self.tokens = np.zeros(rows, np.int64)
-        self.parents = np.zeros(candidates, np.int64)
+        self.layouts = np.zeros((described, 3), np.int64)
+        of_texts = memory.has_sources and described == rows
+        self.sources = np.zeros((described if of_texts else 0, 2), np.int64)
         self.states = {
             name: np.zeros((rows, width), np.float32) for name, width in memory.state_widths.items()
         }
@@ -61,11 +68,14 @@ class Call:
         self._past_length = np.zeros(1, np.int64)
         self._skip = np.array([skip], np.int64)
         self._cross: Mapping[str, ort.OrtValue] = {}
+        self._has_sources = False
         self._bind_input(graph_io.TOKENS, self.tokens)
         self._bind_input(graph_io.PAST_LENGTH, self._past_length)
         self._bind_input(graph_io.SKIP, self._skip)
-        if candidates:
-            self._bind_input(graph_io.PARENTS, self.parents)
+        if described:
+            self._bind_input(graph_io.LAYOUTS, self.layouts)
+        if len(self.sources):
+            self._bind_input(graph_io.SOURCES, self.sources)
         for buffer, array in memory.cache.items():
             self._bind_input(buffer.past, array)
             self._bind_output(buffer.present, array)
@@ -76,12 +86,26 @@ class Call:
     def set_tokens(
         self, tokens: Sequence[int], candidates: Sequence[Candidate], past_length: int
     ) -> None:
-        """Sets the inputs; without candidates, the rows after the tokens are padding."""
-        self.tokens[: len(tokens)] = tokens
-        self.tokens[len(tokens) :] = DUMMY_TOKEN
+        """Sets the inputs for one text; without candidates, rows after the tokens are padding."""
+        count = len(tokens)
+        self.tokens[:count] = tokens
+        self.tokens[count:] = DUMMY_TOKEN
         self._past_length[0] = past_length
-        if candidates:
-            self.parents[:], self.tokens[-len(candidates) :] = zip(*candidates, strict=True)
+        for number, (parent, token) in enumerate(candidates):
+            row = count + number
+            self.tokens[row] = token
+            self.layouts[number] = 0, past_length + parent + 1, past_length + row
+
+    def set_rows(
+        self, tokens: npt.ArrayLike, layouts: npt.ArrayLike, sources: npt.ArrayLike
+    ) -> None:
+        """Sets the inputs for several texts; every row has a layout."""
+        self.tokens[:] = tokens
+        self.layouts[:] = layouts
+        if len(self.sources):
+            self.sources[:] = sources
+        most = int(self.layouts[:, 1].max()) + 1  # positions of the longest text
+        self._past_length[0] = max(0, most - len(self.tokens))
 
     def set_cross_attention(self, cross: Mapping[str, ort.OrtValue]) -> None:
         """Binds a source's cross-attention keys and values, unless they are bound already."""
@@ -89,6 +113,13 @@ class Call:
             for name, value in cross.items():
                 self.binding.bind_ortvalue_input(name, value)
             self._cross = cross
+
+    def bind_sources(self, cross: Mapping[str, npt.NDArray[np.float32]]) -> None:
+        """Binds memory that holds the cross-attention of several sources, once."""
+        if not self._has_sources:
+            for name, array in cross.items():
+                self._bind_input(name, array)
+            self._has_sources = True
 
     def _bind_input(self, name: str, array: npt.NDArray[np.generic]) -> None:
         self.binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
@@ -104,8 +135,8 @@ class LogitsCall(Call):
         logits: float32 [rows - skip, vocab_size].
     """
 
-    def __init__(self, memory: CallMemory, rows: int, candidates: int, skip: int) -> None:
-        super().__init__(memory, rows, candidates, skip)
+    def __init__(self, memory: CallMemory, rows: int, described: int, skip: int) -> None:
+        super().__init__(memory, rows, described, skip)
         count, (max_rows, vocab_size) = rows - skip, memory.logits.shape
         self.logits = (
             memory.logits[:count]
@@ -119,7 +150,7 @@ class BlockCall(LogitsCall):
     """A call of a block draft that returns all logits; the last `ahead` rows are its rows ahead."""
 
     def __init__(self, memory: CallMemory, rows: int, ahead: int) -> None:
-        super().__init__(memory, rows, candidates=0, skip=0)
+        super().__init__(memory, rows, described=0, skip=0)
         self._ahead = np.array([ahead], np.int64)
         self._bind_input(graph_io.AHEAD, self._ahead)
 
@@ -128,9 +159,9 @@ class TopTokensCall(Call):
     """A call that returns each row's best token, or its `TOP_K` best with their probabilities."""
 
     def __init__(
-        self, memory: CallMemory, rows: int, candidates: int, skip: int, probabilities: bool
+        self, memory: CallMemory, rows: int, described: int, skip: int, probabilities: bool
     ) -> None:
-        super().__init__(memory, rows, candidates, skip)
+        super().__init__(memory, rows, described, skip)
         shape = rows - skip, graph_io.TOP_K if probabilities else 1
         self._output_mode = np.array([2 if probabilities else 1], np.int64)
         self._tokens = np.empty(shape, np.int64)
@@ -144,5 +175,9 @@ class TopTokensCall(Call):
 
     def first(self, count: int) -> TopTokens:
         """The output of the first `count` rows; later ones are padding."""
-        probabilities = None if self._probabilities is None else self._probabilities[:count]
-        return TopTokens(self._tokens[:count], self._logits[:count], probabilities)
+        return self.between(0, count)
+
+    def between(self, first: int, end: int) -> TopTokens:
+        """The output of rows first … end - 1 of those that have any."""
+        probabilities = None if self._probabilities is None else self._probabilities[first:end]
+        return TopTokens(self._tokens[first:end], self._logits[first:end], probabilities)

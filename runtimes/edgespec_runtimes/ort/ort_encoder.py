@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
+from edgespec.artifact import graph_io
 from edgespec.core.device import Device
 from edgespec_runtimes.ort.session import open_session
 
@@ -23,6 +24,14 @@ class OrtEncoder:
     def __init__(self, graph: Path, device: Device) -> None:
         self._session = open_session(graph, device)
         self._outputs = [output.name for output in self._session.get_outputs()]
+
+    def cross_shapes(self) -> list[tuple[str, int, int]]:
+        """Name, heads and head size of each layer's cross-attention keys and values."""
+        return [
+            (output.name, output.shape[1], output.shape[3])
+            for output in self._session.get_outputs()
+            if output.name != graph_io.FEATURES
+        ]
 
     def encode(self, inputs: Mapping[str, ort.OrtValue]) -> dict[str, ort.OrtValue]:
         """All outputs by name: cross-attention keys and values (`graph_io.cross_names`), float32

@@ -17,11 +17,14 @@ from edgespec.artifact.manifest import Exported
 from edgespec.core.device import HERE, Device
 from edgespec.core.kernels import kernels_for
 from edgespec.core.model import Candidate, TopTokens
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
+from edgespec_runtimes.ort.cached_text import CachedText
+from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.ort_call import Call, LogitsCall
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
+from edgespec_runtimes.ort.ort_texts import OrtTexts
 from edgespec_runtimes.ort.prefill import (
     CachedPosition,
     call_end,
@@ -33,7 +36,7 @@ from edgespec_runtimes.ort.session import as_edgespec_errors
 __all__ = ["OrtModel"]
 
 
-class OrtModel:
+class OrtModel(CachedText):
     """An exported target or draft that computes one text at a time.
 
     Args:
@@ -56,7 +59,8 @@ class OrtModel:
             head; None if its graph returns none.
         encoder_states: float32 [source length, F], what a target's encoder returned of the latest
             source for a draft that reads it; None if its graph returns none.
-        operators: see `OrtDecoder`.
+        graph: the decoder's.
+        shares_calls: several texts can share calls of this model (`several`).
     """
 
     def __init__(
@@ -71,31 +75,31 @@ class OrtModel:
         max_rows: int | None = None,
         candidates: bool = False,
     ) -> None:
-        self.vocab_size = exported.vocab_size
-        self.capacity = _checked_capacity(exported, capacity)
+        super().__init__(exported, capacity)
+        self._exported = exported
+        self._variant = variant
         self.seconds = 0.0
-        self._max_positions = exported.positions
         self._min_rows = min_rows
         self._max_rows = max_rows
         self._start_token = exported.start_token
-        self._cached: list[CachedPosition] = []
         # The latest call, if it had candidates, and its first position.
         self._latest_candidates: tuple[Call, int] | None = None
         self._cross: dict[str, ort.OrtValue] = {}
         self.encoder_states: ort.OrtValue | None = None
         graphs = exported.variants[variant].graphs
-        self._decoder = OrtDecoder(
-            folder, exported, variant, device, self.capacity, padding=min_rows - 1
-        )
+        self.graph = DecoderGraph(folder, graphs[graph_io.DECODER], device)
+        with memory_errors(self.capacity):
+            positions = self.capacity + min_rows - 1 + graph_io.SPARE_POSITIONS
+            self._decoder = OrtDecoder(self.graph, exported, variant, positions)
         self._encoder: OrtEncoder | None = None
         if graph_io.ENCODER in graphs:
             encoder = folder / graphs[graph_io.ENCODER]
             self._encoder = OrtEncoder(encoder, device)
-        self.operators = self._decoder.operators
         kernels = kernels_for(device) is not None
-        optional = self._decoder.optional_inputs
+        optional = self.graph.optional_inputs
         self.returns_top_tokens = kernels and graph_io.OUTPUT_MODE in optional
-        self.scores_candidates = candidates and kernels and graph_io.PARENTS in optional
+        self.scores_candidates = candidates and kernels and graph_io.LAYOUTS in optional
+        self.shares_calls = kernels and _shares_calls(self.graph, self._encoder is not None)
         self.features = self._feature_memory(exported, graphs)
 
     def _feature_memory(
@@ -104,7 +108,7 @@ class OrtModel:
         """Memory for what a target returns for an EAGLE head; None for other models."""
         if exported.is_eagle_head or exported.is_encoder_decoder:
             return None
-        width = self._decoder.state_widths.get(graph_io.FEATURES, 0)
+        width = self.graph.state_widths.get(graph_io.FEATURES, 0)
         if width != exported.features:
             raise EdgespecError(
                 f"{graphs[graph_io.DECODER]} returns {width} features of each position and the "
@@ -115,32 +119,30 @@ class OrtModel:
         with memory_errors(self.capacity):
             return lazy_zeros((self.capacity, width), np.float32)
 
-    # --- the cache ---
-
-    @property
-    def length(self) -> int:
-        """Positions in the cache."""
-        return len(self._cached)
-
-    @property
-    def valid_length(self) -> int:
-        """Leading positions of the cache that are final: all of them."""
-        return self.length
-
     @property
     def cache(self) -> Mapping[Buffer, npt.NDArray[np.generic]]:
         """The cache's memory: [1, kv_heads, positions, width] for each buffer."""
         return self._decoder.cache.arrays
 
-    def cached_keys(self, count: int) -> list[Hashable]:
-        """What the first positions of the cache were computed from: the token ids of a target."""
-        return [position.key for position in self._cached[:count]]
+    def several(self, count: int, capacity: int) -> OrtTexts:
+        """Texts with caches of their own that share this model's weights and their calls.
 
-    def rewind(self, length: int) -> None:
-        """Forgets every position from `length` on."""
-        if not 0 <= length <= self.length:
-            raise EdgespecError(f"cannot rewind to {length} from {self.length} positions")
-        del self._cached[length:]
+        Args:
+            count: texts.
+            capacity: positions of each.
+
+        Raises:
+            UsageError: there is no memory for their caches.
+        """
+        return OrtTexts(
+            self.graph,
+            self._encoder,
+            self._exported,
+            self._variant,
+            count,
+            capacity,
+            self.scores_candidates,
+        )
 
     # --- prompts ---
 
@@ -215,20 +217,18 @@ class OrtModel:
     def commit_candidate(self, number: int) -> None:
         """Appends candidate `number` of the latest call to a cache that ends with its parent."""
         call, start = self._latest_candidates or (None, 0)
-        if call is None or not 0 <= number < len(call.parents):
+        if call is None or not 0 <= number < len(call.layouts):
             raise EdgespecError(f"the latest call had no candidate {number} to commit")
-        if self.length != start + call.parents[number] + 1:
+        _, position, index = call.layouts[number].tolist()
+        if self.length != position:
             raise EdgespecError(
                 f"candidate {number} does not follow position {self.length - 1}, the last one"
             )
-        row = len(call.tokens) - len(call.parents) + number
-        self._decoder.cache.copy_position(start + row, self.length)
+        row = index - start
+        self._decoder.cache.copy_position(index, self.length)
         if self.features is not None:
             self.features[self.length] = call.states[graph_io.FEATURES][row]
         self._append([int(call.tokens[row])])
-
-    def _append(self, tokens: Sequence[int]) -> None:
-        self._cached += [CachedPosition(token, None) for token in tokens]
 
     def _logits(
         self, tokens: Sequence[int], candidates: Sequence[Candidate] = (), *, prefill: bool = False
@@ -267,45 +267,8 @@ class OrtModel:
             yield
         self.seconds += time.perf_counter() - began
 
-    # --- checks ---
 
-    def _check_prompt(self, prompt: Sequence[int]) -> None:
-        if not prompt:
-            raise UsageError("the prompt is empty; give at least one token")
-        if len(prompt) > self.capacity:
-            raise UsageError(
-                f"the prompt has {len(prompt)} tokens and the cache holds {self.capacity}; "
-                f"shorten the prompt{self._capacity_advice()}"
-            )
-        lowest, highest = min(prompt), max(prompt)
-        if lowest < 0 or highest >= self.vocab_size:
-            wrong = lowest if lowest < 0 else highest
-            raise UsageError(f"token {wrong} is outside the model's {self.vocab_size} tokens")
-
-    def _check_room(self, count: int) -> None:
-        room = self.capacity - self.length
-        if not 0 < count <= room:
-            raise EdgespecError(
-                f"asked to score {count} positions with room for {room} of {self.capacity}"
-                f"{self._capacity_advice()}"
-            )
-
-    def _capacity_advice(self) -> str:
-        """The end of an error message: how to get a larger cache, if one is possible."""
-        if self.capacity == self._max_positions:
-            return ""
-        limit = f", at most {self._max_positions}" if self._max_positions else ""
-        return f" or give more capacity (--capacity{limit})"
-
-
-def _checked_capacity(exported: Exported, capacity: int | None) -> int:
-    """The capacity asked for, or the exporter's.
-
-    Raises:
-        UsageError: the model has fewer positions.
-    """
-    capacity = exported.capacity if capacity is None else capacity
-    if not 1 <= capacity <= (exported.positions or capacity):
-        limit = f"1 to {exported.positions}" if exported.positions else "1 or more"
-        raise UsageError(f"capacity is {capacity}; {exported.source} takes {limit}")
-    return capacity
+def _shares_calls(graph: DecoderGraph, has_source: bool) -> bool:
+    """Whether rows of a graph may be of several texts; one that takes hidden states cannot."""
+    needed = {graph_io.LAYOUTS, graph_io.SOURCES} if has_source else {graph_io.LAYOUTS}
+    return needed <= graph.optional_inputs and graph_io.FUSED_STATES not in graph.state_widths

@@ -38,6 +38,7 @@ class OrtSharedEncoder(OrtModel):
             folder, exported, variant, capacity=capacity, device=device, min_rows=min_rows
         )
         self._target = target
+        self.shares_calls = False  # its encoder reads the target's states of one text
 
     def _encoder_inputs(self, prompt: Sequence[int]) -> Mapping[str, ort.OrtValue]:
         states = self._target.encoder_states

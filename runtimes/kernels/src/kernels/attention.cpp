@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -201,6 +202,11 @@ void combine(const Partials& parts, int64_t query, int64_t chunks, int64_t size,
   });
 }
 
+// Rows of one text that share a read of its keys: `count` entries of a call's order.
+struct Span {
+  int64_t first, count;
+};
+
 template <typename Number>
 struct Call {
   AttentionShape shape;
@@ -214,24 +220,70 @@ struct Call {
   int64_t group;  // query heads of a key/value head
   int64_t width;  // `size` rounded up to a multiple of 16
   int64_t rows_per_block;
-  const int64_t* order;  // rows by the number of keys that they see; null without candidates
+  std::vector<int64_t> order;  // rows by text, then by the keys that they see; empty if they are
+  std::vector<Span> spans;
 
-  int64_t row(int64_t index) const { return order ? order[index] : index; }
-  // Rows before the candidates.
-  int64_t chain() const { return shape.rows - shape.candidates; }
-  bool is_candidate(int64_t row) const { return row >= chain(); }
-  // How many keys a row sees, a candidate's own key included.
-  int64_t seen(int64_t row) const {
-    const int64_t chain_row = is_candidate(row) ? shape.parents[row - chain()] + 1 : row;
-    return shape.seen + chain_row * shape.step;
+  Call(const AttentionShape& shape, const float* queries, int64_t query_stride,
+       const CacheRows<Number>& keys, const CacheRows<Number>& values, const float* bias,
+       float* out)
+      : shape(shape),
+        queries(queries),
+        query_stride(query_stride),
+        keys(keys),
+        values(values),
+        bias(bias),
+        out(out),
+        group(shape.heads / shape.kv_heads),
+        width(rounded_up(shape.size, kLanes)),
+        rows_per_block(std::min(shape.rows, std::max<int64_t>(1, kBlock / group))) {
+    if (shape.described) sort_rows();
+    split();
   }
-  // The position of a candidate's own key.
-  int64_t own_key(int64_t row) const { return shape.seen + row - 1; }
-  int64_t total() const { return seen(chain() - 1); }
+
+  int64_t row(int64_t index) const { return order.empty() ? index : order[index]; }
+  RowLayout layout(int64_t row) const {
+    const int64_t described = row - (shape.rows - shape.described);
+    if (described >= 0) return shape.layouts[described];
+    const int64_t position = shape.seen + row * shape.step - 1;
+    return {0, position, position};
+  }
   // Columns of the bias.
-  int64_t biases() const { return total() + shape.candidates; }
-  int64_t blocks() const { return (shape.rows + rows_per_block - 1) / rows_per_block; }
-  int64_t chunks() const { return (total() + kChunk - 1) / kChunk; }
+  int64_t biases() const { return shape.seen + (shape.rows - 1) * shape.step; }
+  int64_t blocks() const { return static_cast<int64_t>(spans.size()); }
+  // How many keys the last row of a block sees, and no row before it more.
+  int64_t seen(const Span& span) const {
+    return layout(row(span.first + span.count - 1)).position + 1;
+  }
+  int64_t chunks() const {
+    int64_t most = 0;
+    for (const Span& span : spans) most = std::max(most, seen(span));
+    return (most + kChunk - 1) / kChunk;
+  }
+
+ private:
+  // Of rows that see as many keys, those whose own key lies elsewhere come first: they see fewer in
+  // place.
+  void sort_rows() {
+    const auto rank = [&](int64_t r) {
+      const RowLayout at = layout(r);
+      return std::tuple(at.start, at.position, at.is_in_place());
+    };
+    for (int64_t r = 0; r < shape.rows; ++r) order.push_back(r);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return rank(a) < rank(b); });
+  }
+
+  void split() {
+    for (int64_t first = 0; first < shape.rows;) {
+      const int64_t start = layout(row(first)).start;
+      int64_t end = first + 1;
+      while (end < shape.rows && end < first + rows_per_block && layout(row(end)).start == start) {
+        ++end;
+      }
+      spans.push_back({first, end - first});
+      first = end;
+    }
+  }
 };
 
 // The queries of some rows that share a key/value head: by row, then by head. A query sees at least
@@ -242,13 +294,13 @@ class Block {
   Block(const Call<Number>& call, int64_t kv_head, int64_t block)
       : call_(call),
         kv_head_(kv_head),
-        first_row_(block * call.rows_per_block),
-        rows_(std::min(call.rows_per_block, call.shape.rows - first_row_)),
+        span_(call.spans[static_cast<size_t>(block)]),
+        start_(call.layout(call.row(span_.first)).start),
         size_(call.shape.size),
-        keys_(call.keys.from(kv_head * call.shape.stride, size_)),
-        values_(call.values.from(kv_head * call.shape.stride, size_)) {}
+        keys_(call.keys.from(kv_head * call.shape.stride + start_, size_)),
+        values_(call.values.from(kv_head * call.shape.stride + start_, size_)) {}
 
-  int64_t count() const { return rows_ * call_.group; }
+  int64_t count() const { return span_.count * call_.group; }
   int64_t chunks(int64_t query) const { return (seen(query) + kChunk - 1) / kChunk; }
   int64_t chunks() const { return chunks(count() - 1); }
 
@@ -278,14 +330,14 @@ class Block {
           more ? keys_.from(first + tile + kKeyTile, size_) : values_.from(first, size_);
       score_tile(first + tile, queries, transposed, scores + tile, next.numbers);
     }
-    if (call_.shape.candidates) score_own_keys(first, queries, transposed, wide, scores);
+    if (call_.shape.described) score_own_keys(first, queries, transposed, wide, scores);
     for (int64_t q = 0; q < count(); ++q) weigh(q, chunk, scores + q * kChunk, parts);
     for (int64_t tile = 0; tile < keys; tile += kValueTile) {
       const int64_t here = std::min(kValueTile, keys - tile);
       const float* tile_values = widened(values_.from(first + tile, size_), here, size_, wide);
       add_values(chunk, tile, tile_values, scores + tile, parts);
     }
-    if (call_.shape.candidates) add_own_values(chunk, wide, scores, parts);
+    if (call_.shape.described) add_own_values(chunk, wide, scores, parts);
   }
 
   void finish(const Partials& parts) const {
@@ -296,26 +348,30 @@ class Block {
   }
 
  private:
-  int64_t row(int64_t query) const { return call_.row(first_row_ + query / call_.group); }
+  int64_t row(int64_t query) const { return call_.row(span_.first + query / call_.group); }
   int64_t head(int64_t query) const { return kv_head_ * call_.group + query % call_.group; }
-  int64_t seen(int64_t query) const { return call_.seen(row(query)); }
+  RowLayout layout(int64_t query) const { return call_.layout(row(query)); }
+  int64_t seen(int64_t query) const { return layout(query).position + 1; }
 
   // How many of the `count` keys from `first` on a query sees.
   int64_t visible(int64_t query, int64_t first, int64_t count) const {
     return std::clamp<int64_t>(seen(query) - first, 0, count);
   }
 
-  // The same without a candidate's own key, which lies elsewhere in the cache.
+  // The same without an own key that lies elsewhere.
   int64_t in_place(int64_t query, int64_t first, int64_t count) const {
-    return std::clamp<int64_t>(seen(query) - call_.is_candidate(row(query)) - first, 0, count);
+    return std::clamp<int64_t>(seen(query) - !layout(query).is_in_place() - first, 0, count);
   }
 
-  // Whether the query is a candidate whose own key counts as one of the `count` keys from `first`
+  // Whether a query has an own key elsewhere that counts as one of the `count` keys from `first`
   // on.
   bool has_own(int64_t query, int64_t first, int64_t count) const {
     const int64_t own = seen(query) - 1 - first;
-    return call_.is_candidate(row(query)) && own >= 0 && own < count;
+    return own >= 0 && own < count && !layout(query).is_in_place();
   }
+
+  // Where that key is, from the start of the text.
+  int64_t own_key(int64_t query) const { return layout(query).index - start_; }
 
   // Calls body(first, count, part, parts) for the queries, in parts of equal size, at most kMaxRows
   // each.
@@ -340,12 +396,12 @@ class Block {
     });
   }
 
-  // For candidates: replaces the score at their own key, which so far is that of the chain's key.
+  // Replaces the score at an own key that lies elsewhere, which so far is that of the key in place.
   void score_own_keys(int64_t first, const float* queries, float* transposed, float* wide,
                       float* scores) const {
     for (int64_t q = 0; q < count(); q += call_.group) {
       if (!has_own(q, first, kChunk)) continue;
-      const float* key = widened(keys_.from(call_.own_key(row(q)), size_), 1, size_, wide);
+      const float* key = widened(keys_.from(own_key(q), size_), 1, size_, wide);
       transpose_keys(key, 1, size_, transposed);
       for (int64_t i = q; i < q + call_.group; ++i) {
         alignas(64) float own[kLanes];
@@ -400,13 +456,13 @@ class Block {
     });
   }
 
-  // For candidates: adds the value of their own key, which is the last that they see.
+  // Adds the value of an own key that lies elsewhere, which is the last that a query sees.
   void add_own_values(int64_t chunk, float* wide, const float* weights,
                       const Partials& parts) const {
     const int64_t first = chunk * kChunk;
     for (int64_t q = 0; q < count(); q += call_.group) {
       if (!has_own(q, first, kChunk)) continue;
-      const float* value = widened(values_.from(call_.own_key(row(q)), size_), 1, size_, wide);
+      const float* value = widened(values_.from(own_key(q), size_), 1, size_, wide);
       const int64_t own = seen(q) - 1 - first;
       for (int64_t i = q; i < q + call_.group; ++i) {
         add_values(chunk, 0, i, 1, own, own + 1, value, weights, parts);
@@ -426,8 +482,8 @@ class Block {
 
   const Call<Number>& call_;
   int64_t kv_head_;
-  int64_t first_row_;
-  int64_t rows_;
+  Span span_;
+  int64_t start_;
   int64_t size_;
   CacheRows<Number> keys_;
   CacheRows<Number> values_;
@@ -499,21 +555,9 @@ void attend_chunks(const Call<Number>& call, int64_t cycles, const Threads& thre
 // An estimate in cycles: reading keys and values, and two products with 16 multiplications a cycle.
 template <typename Number>
 int64_t cycles(const Call<Number>& call) {
-  const int64_t numbers = call.shape.kv_heads * call.total() * call.shape.size;
-  return numbers * (12 + call.shape.rows * call.group) / 8;
-}
-
-// Rows ordered by the number of keys that they see: candidates right after their parent.
-std::vector<int64_t> ordered_by_seen(const AttentionShape& shape) {
-  std::vector<int64_t> order;
-  const int64_t chain = shape.rows - shape.candidates;
-  for (int64_t row = 0; row < chain; ++row) {
-    order.push_back(row);
-    for (int64_t i = 0; i < shape.candidates; ++i) {
-      if (shape.parents[i] == row) order.push_back(chain + i);
-    }
-  }
-  return order;
+  int64_t sum = 0;
+  for (const Span& span : call.spans) sum += call.seen(span) * (12 + span.count * call.group);
+  return call.shape.kv_heads * call.shape.size * sum / 8;
 }
 
 }  // namespace
@@ -523,21 +567,7 @@ void attend(const AttentionShape& shape, const float* queries, int64_t query_str
             const CacheRows<Number>& keys, const CacheRows<Number>& values, const float* bias,
             float* out, const Threads& threads) {
   if (shape.rows == 0) return;
-  const int64_t group = shape.heads / shape.kv_heads;
-  const int64_t rows_per_block = std::min(shape.rows, std::max<int64_t>(1, kBlock / group));
-  const std::vector<int64_t> order =
-      shape.candidates ? ordered_by_seen(shape) : std::vector<int64_t>{};
-  const Call<Number> call{shape,
-                          queries,
-                          query_stride,
-                          keys,
-                          values,
-                          bias,
-                          out,
-                          group,
-                          rounded_up(shape.size, kLanes),
-                          rows_per_block,
-                          shape.candidates ? order.data() : nullptr};
+  const Call<Number> call(shape, queries, query_stride, keys, values, bias, out);
   const int64_t blocks = call.blocks() * shape.kv_heads;
   if (call.chunks() > 1 && blocks < kMinTasks) {
     attend_chunks(call, cycles(call), threads);

@@ -6,9 +6,10 @@
 // gives exactly the result of decoding them one by one. All rows, and all query heads that share a
 // key/value head, share one read of the cache.
 //
-// The last rows of a causal call may be candidates, alternatives to a later row of the chain before
-// them. A candidate's parent is a row of the chain; the candidate sees the keys that its parent
-// sees and its own key, and has the bits that it would have right after its parent.
+// By default a call continues one text, whose keys begin at position 0 of the buffer. The last rows
+// may be others, each with a layout of its own: rows of another text that lies elsewhere in the
+// same buffer, or candidates, alternatives to a later row, whose own key lies after the line. Such
+// a row has the bits that it would have in a call of its own text alone.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,17 @@
 
 namespace edgespec {
 
+// A row at `position` of a text that begins at position `start` of the buffer sees the keys
+// start … start + position - 1 and then its own, which lies at `index`. In a line of tokens that is
+// start + position.
+struct RowLayout {
+  int64_t start, position, index;
+
+  bool is_in_place() const { return index == start + position; }
+};
+
 struct AttentionShape {
-  int64_t rows;      // query positions of this call, candidates included
+  int64_t rows;      // query positions of this call
   int64_t heads;     // query heads, a multiple of kv_heads
   int64_t kv_heads;  // key/value heads
   int64_t size;      // numbers of a head, a multiple of 8
@@ -27,17 +37,16 @@ struct AttentionShape {
   int64_t step;      // 1 in a causal call, 0 if every row sees the same keys
   int64_t stride;    // positions that the buffer of each key/value head has room for
   float scale;       // of products of queries and keys
-  const int64_t* parents = nullptr;  // [candidates]: row of each candidate's parent in the chain
-  int64_t candidates = 0;            // how many of the last rows are candidates
+  const RowLayout* layouts = nullptr;  // [described], of the last rows
+  int64_t described = 0;
 };
 
 // out [rows, heads * size] = softmax(scale · queries · keysᵀ + bias) · values for each head.
 //
 // Row r of `queries` begins at queries + r * query_stride. `keys` and `values` are
-// [kv_heads, stride, size], stored as float, Float16 or int8_t; nothing after the keys of this
-// call's rows is read. The key of row r is key seen + r - 1, also if r is a candidate. `bias` is
-// null or [heads, rows, seen + (rows - 1) * step]. A row whose keys all have a bias of -∞ becomes
-// NaN.
+// [kv_heads, stride, size], stored as float, Float16 or int8_t; only keys that rows see are read.
+// `bias` is null or [heads, rows, seen + (rows - 1) * step], its columns counted from the start of
+// the row's text. A row whose keys all have a bias of -∞ becomes NaN.
 template <typename Number>
 void attend(const AttentionShape& shape, const float* queries, int64_t query_stride,
             const CacheRows<Number>& keys, const CacheRows<Number>& values, const float* bias,

@@ -90,11 +90,21 @@ struct CachedType<const Operand<Number>> {
   using type = Number;
 };
 
+// The layouts of a call's last rows, [described, 3] as one struct each.
+inline const RowLayout* layouts_of(const Tensor<const int64_t>& layouts, int64_t rows) {
+  static_assert(sizeof(RowLayout) == 3 * sizeof(int64_t));
+  if (layouts.shape[1] != 3 || layouts.shape[0] > rows) {
+    fail("layouts [", layouts.shape[0], ", ", layouts.shape[1], "] for a call of ", rows,
+         " rows; a row has 3 numbers");
+  }
+  return reinterpret_cast<const RowLayout*>(layouts.data);
+}
+
 // One call of self-attention: its rows and its cache, which stores numbers of this type.
 template <typename Number>
 class CachedCall {
  public:
-  // q [m, heads · size], k and v [m, kv_heads · size]; the cache and the parents are inputs of the
+  // q [m, heads · size], k and v [m, kv_heads · size]; the cache and the layouts are inputs of the
   // operator `Schema`. `shapes` has the sizes of heads.
   template <typename Schema>
   static CachedCall of(Call& call, const Heads& heads, const Rows& q, const Rows& k, const Rows& v,
@@ -111,8 +121,7 @@ class CachedCall {
       fail("positions ", self.past_, " to ", last, " in a cache of ", self.capacity_);
     }
     shapes.set(Dim::keys, last + 1, "last + 1");
-    const auto parents = call.input(in::parents, shapes);
-    self.take_parents(parents.data, shapes[Dim::candidates]);
+    self.take_layouts(call.input(in::layouts, shapes));
     self.keys_.numbers = present(keys.data, out::present_key, call, shapes);
     self.values_.numbers = present(values.data, out::present_value, call, shapes);
     if constexpr (std::is_same_v<Number, int8_t>) {
@@ -151,7 +160,7 @@ class CachedCall {
   void attend(const float* bias, float* out, const Threads& threads) {
     write(v_, values_);
     const AttentionShape shape{rows_, heads_.count, heads_.kv_count, size_,    past_ + 1,
-                               1,     capacity_,    heads_.scale,    parents_, candidates_};
+                               1,     capacity_,    heads_.scale,    layouts_, described_};
     edgespec::attend(shape, q_.data, q_.stride, keys_.rows(), values_.rows(), bias, out, threads);
   }
 
@@ -170,21 +179,26 @@ class CachedCall {
     return now;
   }
 
-  // A candidate's parent is a row of the chain before its last one.
-  void take_parents(const int64_t* parents, int64_t candidates) {
-    const int64_t chain = rows_ - candidates;
-    for (int64_t i = 0; i < candidates; ++i) {
-      if (parents[i] < 0 || parents[i] + 1 >= chain) {
-        fail("candidate ", i, " has parent ", parents[i], "; of ", rows_, " rows with ", candidates,
-             " candidates, parents are 0 to ", chain - 2);
+  // Rows may lie anywhere in the cache; their text has at most the positions of this call.
+  void take_layouts(const Tensor<const int64_t>& layouts) {
+    layouts_ = layouts_of(layouts, rows_);
+    described_ = layouts.shape[0];
+    for (int64_t i = 0; i < described_; ++i) {
+      const RowLayout& row = layouts_[i];
+      if (row.start < 0 || row.position < 0 || row.index < 0 || row.index >= capacity_ ||
+          row.start + row.position > capacity_ || row.position >= past_ + rows_) {
+        fail("layout ", i, " has start ", row.start, ", position ", row.position, " and index ",
+             row.index, " in a cache of ", capacity_, " and a call up to position ",
+             past_ + rows_ - 1);
       }
     }
-    parents_ = parents;
-    candidates_ = candidates;
   }
 
-  // Of a row of this call in a buffer.
-  int64_t index(int64_t head, int64_t row) const { return head * capacity_ + past_ + row; }
+  // Where a row of this call is in a buffer.
+  int64_t index(int64_t head, int64_t row) const {
+    const int64_t described = row - (rows_ - described_);
+    return head * capacity_ + (described < 0 ? past_ + row : layouts_[described].index);
+  }
 
   void write(const Rows& rows, const CacheBuffer<Number>& buffer) {
     for (int64_t r = 0; r < rows_; ++r) {
@@ -197,8 +211,8 @@ class CachedCall {
   const Heads& heads_;
   Rows q_, k_, v_;
   int64_t rows_, size_, capacity_ = 0, past_ = 0;
-  const int64_t* parents_ = nullptr;
-  int64_t candidates_ = 0;
+  const RowLayout* layouts_ = nullptr;
+  int64_t described_ = 0;
   CacheBuffer<Number> keys_{}, values_{};
 };
 
@@ -262,22 +276,22 @@ class SelfAttention {
   Heads heads_;
 };
 
-using RotaryTreeAttention = SelfAttention<schema::RotaryTreeAttention, RotaryPositions>;
-using BiasedTreeAttention = SelfAttention<schema::BiasedTreeAttention, BiasedPositions>;
-using RotaryFloat16CacheTreeAttention =
-    SelfAttention<schema::RotaryFloat16CacheTreeAttention, RotaryPositions>;
-using BiasedFloat16CacheTreeAttention =
-    SelfAttention<schema::BiasedFloat16CacheTreeAttention, BiasedPositions>;
-using RotaryInt8CacheTreeAttention =
-    SelfAttention<schema::RotaryInt8CacheTreeAttention, RotaryPositions>;
-using BiasedInt8CacheTreeAttention =
-    SelfAttention<schema::BiasedInt8CacheTreeAttention, BiasedPositions>;
+using RotaryRowAttention = SelfAttention<schema::RotaryRowAttention, RotaryPositions>;
+using BiasedRowAttention = SelfAttention<schema::BiasedRowAttention, BiasedPositions>;
+using RotaryFloat16CacheRowAttention =
+    SelfAttention<schema::RotaryFloat16CacheRowAttention, RotaryPositions>;
+using BiasedFloat16CacheRowAttention =
+    SelfAttention<schema::BiasedFloat16CacheRowAttention, BiasedPositions>;
+using RotaryInt8CacheRowAttention =
+    SelfAttention<schema::RotaryInt8CacheRowAttention, RotaryPositions>;
+using BiasedInt8CacheRowAttention =
+    SelfAttention<schema::BiasedInt8CacheRowAttention, BiasedPositions>;
 
 // One call of attention to an encoder's keys and values.
 class SourceCall {
  public:
-  // q [m, heads · size]; keys and values are inputs of the operator `Schema`. `shapes` has the
-  // sizes of heads.
+  // q [m, heads · size]; keys, values and the parts of them that rows see are inputs of the
+  // operator `Schema`. `shapes` has the sizes of heads.
   template <typename Schema>
   static SourceCall of(const Call& call, const Heads& heads, const Rows& q, Shapes& shapes) {
     const auto keys = call.input(Schema::in::key, shapes);
@@ -285,8 +299,11 @@ class SourceCall {
     const int64_t source = shapes[Dim::source];
     if (source < 1) fail("a source of ", source, " positions");
     constexpr int64_t kEveryRowSeesAll = 0;
-    const AttentionShape shape{q.count, heads.count,      heads.kv_count, shapes[Dim::size],
-                               source,  kEveryRowSeesAll, source,         heads.scale};
+    AttentionShape shape{q.count, heads.count,      heads.kv_count, shapes[Dim::size],
+                         source,  kEveryRowSeesAll, source,         heads.scale};
+    const auto parts = call.input(Schema::in::sources, shapes);
+    shape.layouts = layouts_of(parts, source, q.count);
+    shape.described = parts.shape[0];
     return {q, keys.data, values.data, shape};
   }
 
@@ -300,16 +317,36 @@ class SourceCall {
   SourceCall(const Rows& q, const float* keys, const float* values, const AttentionShape& shape)
       : q_(q), keys_(keys), values_(values), shape_(shape) {}
 
+  // A row sees `count` positions from `start` on: parts [described, 2].
+  static const RowLayout* layouts_of(const Tensor<const int64_t>& parts, int64_t source,
+                                     int64_t rows) {
+    struct Layouts;
+    const int64_t described = parts.shape[0];
+    if (parts.shape[1] != 2 || described > rows) {
+      fail("sources [", described, ", ", parts.shape[1], "] for a call of ", rows,
+           " rows; a row has 2 numbers");
+    }
+    auto* layouts = scratch<Layouts, RowLayout>(described);
+    for (int64_t i = 0; i < described; ++i) {
+      const int64_t start = parts.data[2 * i], count = parts.data[2 * i + 1];
+      if (start < 0 || count < 1 || start + count > source) {
+        fail("row ", i, " sees ", count, " positions from ", start, " on of a source of ", source);
+      }
+      layouts[i] = {start, count - 1, start + count - 1};
+    }
+    return layouts;
+  }
+
   Rows q_;
   const float *keys_, *values_;
   AttentionShape shape_;
 };
 
-class SourceAttention {
+class SourceRowAttention {
  public:
-  using Schema = schema::SourceAttention;
+  using Schema = schema::SourceRowAttention;
 
-  explicit SourceAttention(const Setup& setup) : heads_(Heads::of<Schema>(setup)) {}
+  explicit SourceRowAttention(const Setup& setup) : heads_(Heads::of<Schema>(setup)) {}
 
   void compute(Call& call) {
     Shapes shapes;

@@ -101,48 +101,50 @@ class SelfAttentionBlock : AttentionBlock<Table> {
   using AttentionBlock<Table>::shapes_;
 };
 
-using RotaryAttentionBlock = SelfAttentionBlock<schema::RotaryAttentionBlock, RotaryPositions>;
-using BiasedAttentionBlock = SelfAttentionBlock<schema::BiasedAttentionBlock, BiasedPositions>;
-using RotaryFloat16CacheAttentionBlock =
-    SelfAttentionBlock<schema::RotaryFloat16CacheAttentionBlock, RotaryPositions>;
-using BiasedFloat16CacheAttentionBlock =
-    SelfAttentionBlock<schema::BiasedFloat16CacheAttentionBlock, BiasedPositions>;
-using RotaryInt8CacheAttentionBlock =
-    SelfAttentionBlock<schema::RotaryInt8CacheAttentionBlock, RotaryPositions>;
-using BiasedInt8CacheAttentionBlock =
-    SelfAttentionBlock<schema::BiasedInt8CacheAttentionBlock, BiasedPositions>;
-using Int4RotaryAttentionBlock =
-    SelfAttentionBlock<schema::Int4RotaryAttentionBlock, RotaryPositions>;
-using Int4BiasedAttentionBlock =
-    SelfAttentionBlock<schema::Int4BiasedAttentionBlock, BiasedPositions>;
-using Int4RotaryFloat16CacheAttentionBlock =
-    SelfAttentionBlock<schema::Int4RotaryFloat16CacheAttentionBlock, RotaryPositions>;
-using Int4BiasedFloat16CacheAttentionBlock =
-    SelfAttentionBlock<schema::Int4BiasedFloat16CacheAttentionBlock, BiasedPositions>;
-using Int4RotaryInt8CacheAttentionBlock =
-    SelfAttentionBlock<schema::Int4RotaryInt8CacheAttentionBlock, RotaryPositions>;
-using Int4BiasedInt8CacheAttentionBlock =
-    SelfAttentionBlock<schema::Int4BiasedInt8CacheAttentionBlock, BiasedPositions>;
-using Int8GroupRotaryAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupRotaryAttentionBlock, RotaryPositions>;
-using Int8GroupBiasedAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupBiasedAttentionBlock, BiasedPositions>;
-using Int8GroupRotaryFloat16CacheAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupRotaryFloat16CacheAttentionBlock, RotaryPositions>;
-using Int8GroupBiasedFloat16CacheAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupBiasedFloat16CacheAttentionBlock, BiasedPositions>;
-using Int8GroupRotaryInt8CacheAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupRotaryInt8CacheAttentionBlock, RotaryPositions>;
-using Int8GroupBiasedInt8CacheAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupBiasedInt8CacheAttentionBlock, BiasedPositions>;
+using RotaryRowAttentionBlock =
+    SelfAttentionBlock<schema::RotaryRowAttentionBlock, RotaryPositions>;
+using BiasedRowAttentionBlock =
+    SelfAttentionBlock<schema::BiasedRowAttentionBlock, BiasedPositions>;
+using RotaryFloat16CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::RotaryFloat16CacheRowAttentionBlock, RotaryPositions>;
+using BiasedFloat16CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::BiasedFloat16CacheRowAttentionBlock, BiasedPositions>;
+using RotaryInt8CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::RotaryInt8CacheRowAttentionBlock, RotaryPositions>;
+using BiasedInt8CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::BiasedInt8CacheRowAttentionBlock, BiasedPositions>;
+using Int4RotaryRowAttentionBlock =
+    SelfAttentionBlock<schema::Int4RotaryRowAttentionBlock, RotaryPositions>;
+using Int4BiasedRowAttentionBlock =
+    SelfAttentionBlock<schema::Int4BiasedRowAttentionBlock, BiasedPositions>;
+using Int4RotaryFloat16CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::Int4RotaryFloat16CacheRowAttentionBlock, RotaryPositions>;
+using Int4BiasedFloat16CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::Int4BiasedFloat16CacheRowAttentionBlock, BiasedPositions>;
+using Int4RotaryInt8CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::Int4RotaryInt8CacheRowAttentionBlock, RotaryPositions>;
+using Int4BiasedInt8CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::Int4BiasedInt8CacheRowAttentionBlock, BiasedPositions>;
+using Int8GroupRotaryRowAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupRotaryRowAttentionBlock, RotaryPositions>;
+using Int8GroupBiasedRowAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupBiasedRowAttentionBlock, BiasedPositions>;
+using Int8GroupRotaryFloat16CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupRotaryFloat16CacheRowAttentionBlock, RotaryPositions>;
+using Int8GroupBiasedFloat16CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupBiasedFloat16CacheRowAttentionBlock, BiasedPositions>;
+using Int8GroupRotaryInt8CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupRotaryInt8CacheRowAttentionBlock, RotaryPositions>;
+using Int8GroupBiasedInt8CacheRowAttentionBlock =
+    SelfAttentionBlock<schema::Int8GroupBiasedInt8CacheRowAttentionBlock, BiasedPositions>;
 
 // Attention to an encoder's keys and values; the first product makes queries.
 template <typename Table>
-class CrossAttentionBlockOf : AttentionBlock<Table> {
+class CrossRowAttentionBlockOf : AttentionBlock<Table> {
  public:
   using Schema = Table;
 
-  explicit CrossAttentionBlockOf(const Setup& setup) : AttentionBlock<Table>(setup) {
+  explicit CrossRowAttentionBlockOf(const Setup& setup) : AttentionBlock<Table>(setup) {
     if (shapes_[Dim::n] != shapes_[Dim::inner]) {
       fail("weights make ", shapes_[Dim::n], " columns; queries have ", shapes_[Dim::inner]);
     }
@@ -164,9 +166,10 @@ class CrossAttentionBlockOf : AttentionBlock<Table> {
   using AttentionBlock<Table>::shapes_;
 };
 
-using CrossAttentionBlock = CrossAttentionBlockOf<schema::CrossAttentionBlock>;
-using Int4CrossAttentionBlock = CrossAttentionBlockOf<schema::Int4CrossAttentionBlock>;
-using Int8GroupCrossAttentionBlock = CrossAttentionBlockOf<schema::Int8GroupCrossAttentionBlock>;
+using CrossRowAttentionBlock = CrossRowAttentionBlockOf<schema::CrossRowAttentionBlock>;
+using Int4CrossRowAttentionBlock = CrossRowAttentionBlockOf<schema::Int4CrossRowAttentionBlock>;
+using Int8GroupCrossRowAttentionBlock =
+    CrossRowAttentionBlockOf<schema::Int8GroupCrossRowAttentionBlock>;
 
 // The rows between the products of a feed-forward block: rotated, if its table has a Hadamard
 // matrix.

@@ -64,21 +64,21 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
   OrtStatus* status = domain_of<
       Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul, Int4MatMul,
       RMSNormInt4MatMul, HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate,
-      RotaryTreeAttention, BiasedTreeAttention, SourceAttention, EncoderAttention, RMSNorm,
-      RotaryAttentionBlock, BiasedAttentionBlock, CrossAttentionBlock, SiluFeedForwardBlock,
-      GeluFeedForwardBlock, ReluFeedForwardBlock, Int4RotaryAttentionBlock,
-      Int4BiasedAttentionBlock, Int4CrossAttentionBlock, Int4SiluFeedForwardBlock,
-      Int4GeluFeedForwardBlock, Int4ReluFeedForwardBlock, RotaryFloat16CacheTreeAttention,
-      BiasedFloat16CacheTreeAttention, RotaryFloat16CacheAttentionBlock,
-      BiasedFloat16CacheAttentionBlock, RotaryInt8CacheTreeAttention, BiasedInt8CacheTreeAttention,
-      RotaryInt8CacheAttentionBlock, BiasedInt8CacheAttentionBlock,
-      Int4RotaryFloat16CacheAttentionBlock, Int4BiasedFloat16CacheAttentionBlock,
-      Int4RotaryInt8CacheAttentionBlock, Int4BiasedInt8CacheAttentionBlock, Int8GroupMatMul,
-      RMSNormInt8GroupMatMul, Int8GroupRotaryAttentionBlock, Int8GroupBiasedAttentionBlock,
-      Int8GroupCrossAttentionBlock, Int8GroupSiluFeedForwardBlock, Int8GroupGeluFeedForwardBlock,
-      Int8GroupReluFeedForwardBlock, Int8GroupRotaryFloat16CacheAttentionBlock,
-      Int8GroupBiasedFloat16CacheAttentionBlock, Int8GroupRotaryInt8CacheAttentionBlock,
-      Int8GroupBiasedInt8CacheAttentionBlock>(api, &domain);
+      RotaryRowAttention, BiasedRowAttention, SourceRowAttention, EncoderAttention, RMSNorm,
+      RotaryRowAttentionBlock, BiasedRowAttentionBlock, CrossRowAttentionBlock,
+      SiluFeedForwardBlock, GeluFeedForwardBlock, ReluFeedForwardBlock, Int4RotaryRowAttentionBlock,
+      Int4BiasedRowAttentionBlock, Int4CrossRowAttentionBlock, Int4SiluFeedForwardBlock,
+      Int4GeluFeedForwardBlock, Int4ReluFeedForwardBlock, RotaryFloat16CacheRowAttention,
+      BiasedFloat16CacheRowAttention, RotaryFloat16CacheRowAttentionBlock,
+      BiasedFloat16CacheRowAttentionBlock, RotaryInt8CacheRowAttention, BiasedInt8CacheRowAttention,
+      RotaryInt8CacheRowAttentionBlock, BiasedInt8CacheRowAttentionBlock,
+      Int4RotaryFloat16CacheRowAttentionBlock, Int4BiasedFloat16CacheRowAttentionBlock,
+      Int4RotaryInt8CacheRowAttentionBlock, Int4BiasedInt8CacheRowAttentionBlock, Int8GroupMatMul,
+      RMSNormInt8GroupMatMul, Int8GroupRotaryRowAttentionBlock, Int8GroupBiasedRowAttentionBlock,
+      Int8GroupCrossRowAttentionBlock, Int8GroupSiluFeedForwardBlock, Int8GroupGeluFeedForwardBlock,
+      Int8GroupReluFeedForwardBlock, Int8GroupRotaryFloat16CacheRowAttentionBlock,
+      Int8GroupBiasedFloat16CacheRowAttentionBlock, Int8GroupRotaryInt8CacheRowAttentionBlock,
+      Int8GroupBiasedInt8CacheRowAttentionBlock>(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 

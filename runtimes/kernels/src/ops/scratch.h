@@ -8,9 +8,9 @@
 namespace edgespec {
 
 // Room for `count` numbers of the calling thread; each type `Use` has its own.
-template <typename Use>
-float* scratch(int64_t count) {
-  thread_local std::vector<float> numbers;
+template <typename Use, typename Number = float>
+Number* scratch(int64_t count) {
+  thread_local std::vector<Number> numbers;
   if (numbers.size() < static_cast<size_t>(count)) numbers.resize(static_cast<size_t>(count));
   return numbers.data();
 }

@@ -11,9 +11,9 @@
 namespace edgespec {
 
 // A size in a shape.
-enum class Dim : int8_t { one, m, k, n, block, vocabulary, logit_rows, token_rows, top, probability_rows, q_width, kv_width, kv_heads, capacity, size, candidates, half_size, heads, keys, source, inner, groups, group_bytes, closing_groups, group };
-constexpr size_t kDims = 25;
-constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", "vocabulary", "logit_rows", "token_rows", "top", "probability_rows", "q_width", "kv_width", "kv_heads", "capacity", "size", "candidates", "half_size", "heads", "keys", "source", "inner", "groups", "group_bytes", "closing_groups", "group"};
+enum class Dim : int8_t { one, m, k, n, block, vocabulary, logit_rows, token_rows, top, probability_rows, q_width, kv_width, kv_heads, capacity, size, described, layout, half_size, heads, keys, source, part, inner, groups, group_bytes, closing_groups, group };
+constexpr size_t kDims = 27;
+constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", "vocabulary", "logit_rows", "token_rows", "top", "probability_rows", "q_width", "kv_width", "kv_heads", "capacity", "size", "described", "layout", "half_size", "heads", "keys", "source", "part", "inner", "groups", "group_bytes", "closing_groups", "group"};
 
 namespace schema {
 
@@ -186,8 +186,8 @@ struct GeluGate {
   };
 };
 
-struct RotaryTreeAttention {
-  static constexpr const char* name = "RotaryTreeAttention";
+struct RotaryRowAttention {
+  static constexpr const char* name = "RotaryRowAttention";
   struct in {
     static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
     static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
@@ -196,7 +196,7 @@ struct RotaryTreeAttention {
     static constexpr Operand<float> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{7, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{7, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{8, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{9, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>};
@@ -214,8 +214,8 @@ struct RotaryTreeAttention {
   };
 };
 
-struct BiasedTreeAttention {
-  static constexpr const char* name = "BiasedTreeAttention";
+struct BiasedRowAttention {
+  static constexpr const char* name = "BiasedRowAttention";
   struct in {
     static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
     static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
@@ -224,7 +224,7 @@ struct BiasedTreeAttention {
     static constexpr Operand<float> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{7, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{7, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{8, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>};
   };
@@ -241,8 +241,8 @@ struct BiasedTreeAttention {
   };
 };
 
-struct RotaryFloat16CacheTreeAttention {
-  static constexpr const char* name = "RotaryFloat16CacheTreeAttention";
+struct RotaryFloat16CacheRowAttention {
+  static constexpr const char* name = "RotaryFloat16CacheRowAttention";
   struct in {
     static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
     static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
@@ -251,7 +251,7 @@ struct RotaryFloat16CacheTreeAttention {
     static constexpr Operand<Float16> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{7, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{7, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{8, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{9, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>};
@@ -269,8 +269,8 @@ struct RotaryFloat16CacheTreeAttention {
   };
 };
 
-struct BiasedFloat16CacheTreeAttention {
-  static constexpr const char* name = "BiasedFloat16CacheTreeAttention";
+struct BiasedFloat16CacheRowAttention {
+  static constexpr const char* name = "BiasedFloat16CacheRowAttention";
   struct in {
     static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
     static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
@@ -279,7 +279,7 @@ struct BiasedFloat16CacheTreeAttention {
     static constexpr Operand<Float16> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{7, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{7, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{8, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>};
   };
@@ -296,8 +296,8 @@ struct BiasedFloat16CacheTreeAttention {
   };
 };
 
-struct RotaryInt8CacheTreeAttention {
-  static constexpr const char* name = "RotaryInt8CacheTreeAttention";
+struct RotaryInt8CacheRowAttention {
+  static constexpr const char* name = "RotaryInt8CacheRowAttention";
   struct in {
     static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
     static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
@@ -308,7 +308,7 @@ struct RotaryInt8CacheTreeAttention {
     static constexpr Operand<float> past_value_scale{{6, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
     static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>};
@@ -328,8 +328,8 @@ struct RotaryInt8CacheTreeAttention {
   };
 };
 
-struct BiasedInt8CacheTreeAttention {
-  static constexpr const char* name = "BiasedInt8CacheTreeAttention";
+struct BiasedInt8CacheRowAttention {
+  static constexpr const char* name = "BiasedInt8CacheRowAttention";
   struct in {
     static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
     static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
@@ -340,7 +340,7 @@ struct BiasedInt8CacheTreeAttention {
     static constexpr Operand<float> past_value_scale{{6, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
     static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{10, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>};
   };
@@ -359,13 +359,14 @@ struct BiasedInt8CacheTreeAttention {
   };
 };
 
-struct SourceAttention {
-  static constexpr const char* name = "SourceAttention";
+struct SourceRowAttention {
+  static constexpr const char* name = "SourceRowAttention";
   struct in {
     static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
     static constexpr Operand<float> key{{1, "key", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
     static constexpr Operand<float> value{{2, "value", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+    static constexpr Operand<int64_t> sources{{3, "sources", 2, {Dim::described, Dim::part}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int64_t>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
@@ -398,8 +399,8 @@ struct EncoderAttention {
   };
 };
 
-struct RotaryAttentionBlock {
-  static constexpr const char* name = "RotaryAttentionBlock";
+struct RotaryRowAttentionBlock {
+  static constexpr const char* name = "RotaryRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -409,7 +410,7 @@ struct RotaryAttentionBlock {
     static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Constant<int8_t> closing_weights{{11, "closing_weights", 2, {Dim::inner, Dim::k}}};
@@ -431,8 +432,8 @@ struct RotaryAttentionBlock {
   };
 };
 
-struct BiasedAttentionBlock {
-  static constexpr const char* name = "BiasedAttentionBlock";
+struct BiasedRowAttentionBlock {
+  static constexpr const char* name = "BiasedRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -442,7 +443,7 @@ struct BiasedAttentionBlock {
     static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{9, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr Constant<int8_t> closing_weights{{10, "closing_weights", 2, {Dim::inner, Dim::k}}};
     static constexpr Constant<float> closing_scale{{11, "closing_scale", 1, {Dim::k}}};
@@ -463,8 +464,8 @@ struct BiasedAttentionBlock {
   };
 };
 
-struct RotaryFloat16CacheAttentionBlock {
-  static constexpr const char* name = "RotaryFloat16CacheAttentionBlock";
+struct RotaryFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "RotaryFloat16CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -474,7 +475,7 @@ struct RotaryFloat16CacheAttentionBlock {
     static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Constant<int8_t> closing_weights{{11, "closing_weights", 2, {Dim::inner, Dim::k}}};
@@ -496,8 +497,8 @@ struct RotaryFloat16CacheAttentionBlock {
   };
 };
 
-struct BiasedFloat16CacheAttentionBlock {
-  static constexpr const char* name = "BiasedFloat16CacheAttentionBlock";
+struct BiasedFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "BiasedFloat16CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -507,7 +508,7 @@ struct BiasedFloat16CacheAttentionBlock {
     static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{9, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr Constant<int8_t> closing_weights{{10, "closing_weights", 2, {Dim::inner, Dim::k}}};
     static constexpr Constant<float> closing_scale{{11, "closing_scale", 1, {Dim::k}}};
@@ -528,8 +529,8 @@ struct BiasedFloat16CacheAttentionBlock {
   };
 };
 
-struct RotaryInt8CacheAttentionBlock {
-  static constexpr const char* name = "RotaryInt8CacheAttentionBlock";
+struct RotaryInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "RotaryInt8CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -541,7 +542,7 @@ struct RotaryInt8CacheAttentionBlock {
     static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
     static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{10, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Constant<int8_t> closing_weights{{13, "closing_weights", 2, {Dim::inner, Dim::k}}};
@@ -565,8 +566,8 @@ struct RotaryInt8CacheAttentionBlock {
   };
 };
 
-struct BiasedInt8CacheAttentionBlock {
-  static constexpr const char* name = "BiasedInt8CacheAttentionBlock";
+struct BiasedInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "BiasedInt8CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -578,7 +579,7 @@ struct BiasedInt8CacheAttentionBlock {
     static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
     static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{10, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{11, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr Constant<int8_t> closing_weights{{12, "closing_weights", 2, {Dim::inner, Dim::k}}};
     static constexpr Constant<float> closing_scale{{13, "closing_scale", 1, {Dim::k}}};
@@ -601,8 +602,8 @@ struct BiasedInt8CacheAttentionBlock {
   };
 };
 
-struct CrossAttentionBlock {
-  static constexpr const char* name = "CrossAttentionBlock";
+struct CrossRowAttentionBlock {
+  static constexpr const char* name = "CrossRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -610,9 +611,10 @@ struct CrossAttentionBlock {
     static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
     static constexpr Operand<float> key{{4, "key", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
     static constexpr Operand<float> value{{5, "value", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
-    static constexpr Constant<int8_t> closing_weights{{6, "closing_weights", 2, {Dim::inner, Dim::k}}};
-    static constexpr Constant<float> closing_scale{{7, "closing_scale", 1, {Dim::k}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+    static constexpr Operand<int64_t> sources{{6, "sources", 2, {Dim::described, Dim::part}}};
+    static constexpr Constant<int8_t> closing_weights{{7, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{8, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<float>, type_of<int64_t>, type_of<int8_t>, type_of<float>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -727,8 +729,8 @@ struct RMSNormInt4MatMul {
   };
 };
 
-struct Int4RotaryAttentionBlock {
-  static constexpr const char* name = "Int4RotaryAttentionBlock";
+struct Int4RotaryRowAttentionBlock {
+  static constexpr const char* name = "Int4RotaryRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -739,7 +741,7 @@ struct Int4RotaryAttentionBlock {
     static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
@@ -761,8 +763,8 @@ struct Int4RotaryAttentionBlock {
   };
 };
 
-struct Int4BiasedAttentionBlock {
-  static constexpr const char* name = "Int4BiasedAttentionBlock";
+struct Int4BiasedRowAttentionBlock {
+  static constexpr const char* name = "Int4BiasedRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -773,7 +775,7 @@ struct Int4BiasedAttentionBlock {
     static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{10, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
@@ -794,8 +796,8 @@ struct Int4BiasedAttentionBlock {
   };
 };
 
-struct Int4RotaryFloat16CacheAttentionBlock {
-  static constexpr const char* name = "Int4RotaryFloat16CacheAttentionBlock";
+struct Int4RotaryFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "Int4RotaryFloat16CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -806,7 +808,7 @@ struct Int4RotaryFloat16CacheAttentionBlock {
     static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
@@ -828,8 +830,8 @@ struct Int4RotaryFloat16CacheAttentionBlock {
   };
 };
 
-struct Int4BiasedFloat16CacheAttentionBlock {
-  static constexpr const char* name = "Int4BiasedFloat16CacheAttentionBlock";
+struct Int4BiasedFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "Int4BiasedFloat16CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -840,7 +842,7 @@ struct Int4BiasedFloat16CacheAttentionBlock {
     static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{9, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{10, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
@@ -861,8 +863,8 @@ struct Int4BiasedFloat16CacheAttentionBlock {
   };
 };
 
-struct Int4RotaryInt8CacheAttentionBlock {
-  static constexpr const char* name = "Int4RotaryInt8CacheAttentionBlock";
+struct Int4RotaryInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "Int4RotaryInt8CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -875,7 +877,7 @@ struct Int4RotaryInt8CacheAttentionBlock {
     static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
     static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{11, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
@@ -899,8 +901,8 @@ struct Int4RotaryInt8CacheAttentionBlock {
   };
 };
 
-struct Int4BiasedInt8CacheAttentionBlock {
-  static constexpr const char* name = "Int4BiasedInt8CacheAttentionBlock";
+struct Int4BiasedInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "Int4BiasedInt8CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -913,7 +915,7 @@ struct Int4BiasedInt8CacheAttentionBlock {
     static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
     static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{11, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{12, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
@@ -936,8 +938,8 @@ struct Int4BiasedInt8CacheAttentionBlock {
   };
 };
 
-struct Int4CrossAttentionBlock {
-  static constexpr const char* name = "Int4CrossAttentionBlock";
+struct Int4CrossRowAttentionBlock {
+  static constexpr const char* name = "Int4CrossRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -946,10 +948,11 @@ struct Int4CrossAttentionBlock {
     static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
     static constexpr Operand<float> key{{5, "key", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
     static constexpr Operand<float> value{{6, "value", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
-    static constexpr Constant<uint8_t> closing_weights{{7, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
-    static constexpr Constant<Float16> closing_scale{{8, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr Constant<Float16> closing_minimum{{9, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+    static constexpr Operand<int64_t> sources{{7, "sources", 2, {Dim::described, Dim::part}}};
+    static constexpr Constant<uint8_t> closing_weights{{8, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{9, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{10, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int64_t>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -1061,8 +1064,8 @@ struct RMSNormInt8GroupMatMul {
   };
 };
 
-struct Int8GroupRotaryAttentionBlock {
-  static constexpr const char* name = "Int8GroupRotaryAttentionBlock";
+struct Int8GroupRotaryRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupRotaryRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -1072,7 +1075,7 @@ struct Int8GroupRotaryAttentionBlock {
     static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
@@ -1093,8 +1096,8 @@ struct Int8GroupRotaryAttentionBlock {
   };
 };
 
-struct Int8GroupBiasedAttentionBlock {
-  static constexpr const char* name = "Int8GroupBiasedAttentionBlock";
+struct Int8GroupBiasedRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupBiasedRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -1104,7 +1107,7 @@ struct Int8GroupBiasedAttentionBlock {
     static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{9, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr Constant<uint8_t> closing_weights{{10, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
     static constexpr Constant<Float16> closing_scale{{11, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
@@ -1124,8 +1127,8 @@ struct Int8GroupBiasedAttentionBlock {
   };
 };
 
-struct Int8GroupRotaryFloat16CacheAttentionBlock {
-  static constexpr const char* name = "Int8GroupRotaryFloat16CacheAttentionBlock";
+struct Int8GroupRotaryFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupRotaryFloat16CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -1135,7 +1138,7 @@ struct Int8GroupRotaryFloat16CacheAttentionBlock {
     static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
@@ -1156,8 +1159,8 @@ struct Int8GroupRotaryFloat16CacheAttentionBlock {
   };
 };
 
-struct Int8GroupBiasedFloat16CacheAttentionBlock {
-  static constexpr const char* name = "Int8GroupBiasedFloat16CacheAttentionBlock";
+struct Int8GroupBiasedFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupBiasedFloat16CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -1167,7 +1170,7 @@ struct Int8GroupBiasedFloat16CacheAttentionBlock {
     static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
     static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{8, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{9, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr Constant<uint8_t> closing_weights{{10, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
     static constexpr Constant<Float16> closing_scale{{11, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
@@ -1187,8 +1190,8 @@ struct Int8GroupBiasedFloat16CacheAttentionBlock {
   };
 };
 
-struct Int8GroupRotaryInt8CacheAttentionBlock {
-  static constexpr const char* name = "Int8GroupRotaryInt8CacheAttentionBlock";
+struct Int8GroupRotaryInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupRotaryInt8CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -1200,7 +1203,7 @@ struct Int8GroupRotaryInt8CacheAttentionBlock {
     static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
     static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{10, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
     static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
@@ -1223,8 +1226,8 @@ struct Int8GroupRotaryInt8CacheAttentionBlock {
   };
 };
 
-struct Int8GroupBiasedInt8CacheAttentionBlock {
-  static constexpr const char* name = "Int8GroupBiasedInt8CacheAttentionBlock";
+struct Int8GroupBiasedInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupBiasedInt8CacheRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -1236,7 +1239,7 @@ struct Int8GroupBiasedInt8CacheAttentionBlock {
     static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
     static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
     static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
-    static constexpr Operand<int64_t> parents{{10, "parents", 1, {Dim::candidates}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
     static constexpr Operand<float> bias{{11, "bias", 4, {Dim::one, Dim::heads, Dim::m, Dim::keys}}};
     static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
     static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
@@ -1258,8 +1261,8 @@ struct Int8GroupBiasedInt8CacheAttentionBlock {
   };
 };
 
-struct Int8GroupCrossAttentionBlock {
-  static constexpr const char* name = "Int8GroupCrossAttentionBlock";
+struct Int8GroupCrossRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupCrossRowAttentionBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -1267,9 +1270,10 @@ struct Int8GroupCrossAttentionBlock {
     static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
     static constexpr Operand<float> key{{4, "key", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
     static constexpr Operand<float> value{{5, "value", 4, {Dim::one, Dim::kv_heads, Dim::source, Dim::size}}};
-    static constexpr Constant<uint8_t> closing_weights{{6, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
-    static constexpr Constant<Float16> closing_scale{{7, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+    static constexpr Operand<int64_t> sources{{6, "sources", 2, {Dim::described, Dim::part}}};
+    static constexpr Constant<uint8_t> closing_weights{{7, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{8, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int64_t>, type_of<uint8_t>, type_of<Float16>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};

@@ -1,0 +1,91 @@
+"""What the scheduler asks of a model that computes several texts in one call: protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Protocol, cast, runtime_checkable
+
+from edgespec.core.asks import Ask, Read
+from edgespec.core.model import Model
+
+__all__ = ["SharedModel", "TextModel", "Texts", "text_model_of"]
+
+
+@runtime_checkable
+class Texts(Protocol):
+    """The texts of one model. Each has the bits that it would have alone, whatever the others do.
+
+    Attributes:
+        texts: all of them.
+        seconds: of all calls so far.
+        calls, rows: numbers of all calls and of their rows.
+    """
+
+    @property
+    def texts(self) -> Sequence[TextModel]: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def calls(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+
+    def compute(self, asks: Sequence[Any]) -> Sequence[Any]:
+        """The answers to asks (`Read`, `Score`, `TopScore`), at most one of each text."""
+        ...
+
+
+@runtime_checkable
+class TextModel(Model, Protocol):
+    """One of the texts of a model.
+
+    Attributes:
+        texts: all of them.
+    """
+
+    @property
+    def texts(self) -> Texts: ...
+
+    def reading(
+        self, prompt: Sequence[int], answers: Sequence[range] | None = None
+    ) -> Generator[Read, None, int]:
+        """Yields the pieces of a prompt that are not in the cache yet; returns the pending token.
+
+        Raises:
+            UsageError: as `Model.prefill`.
+        """
+        ...
+
+    def kept(self, prompt: Sequence[int]) -> int:
+        """How many leading positions of a prompt the cache holds already."""
+        ...
+
+    def copy(self, other: Any, length: int) -> None:
+        """Takes over the first positions of another text of the same model."""
+        ...
+
+
+@runtime_checkable
+class SharedModel(Model, Protocol):
+    """A model whose calls several texts can share.
+
+    Attributes:
+        shares_calls: whether they can here.
+    """
+
+    @property
+    def shares_calls(self) -> bool: ...
+
+    def several(self, count: int, capacity: int) -> Texts:
+        """Texts with caches of their own, of so many positions each.
+
+        Raises:
+            UsageError: there is no memory for their caches.
+        """
+        ...
+
+
+def text_model_of(ask: Ask | Read) -> TextModel | None:
+    """The model of an ask, if it is one of several texts. Asked in every call, so it looks at one
+    attribute only."""
+    return cast(TextModel, ask.model) if hasattr(ask.model, "texts") else None

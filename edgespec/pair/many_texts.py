@@ -1,0 +1,245 @@
+"""Several texts of one pair at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Unpack
+
+from edgespec.core.decode import Loop, Round
+from edgespec.core.model import Model
+from edgespec.core.texts import SharedModel, TextModel, Texts
+from edgespec.costs.controller import Adaptive, Controller
+from edgespec.costs.cost_model import Costs, CostSource
+from edgespec.drafters.registry import DRAFTERS, own_costs
+from edgespec.errors import UsageError
+from edgespec.scheduler.live_text import LiveText
+from edgespec.scheduler.load_costs import LoadCosts, LoadTimes
+from edgespec.scheduler.scheduler import SHARED, Scheduler
+
+if TYPE_CHECKING:
+    from edgespec.core.draft import Drafter
+    from edgespec.pair.generation import Chunk, Generation, GenerationOptions, Stream
+    from edgespec.pair.pair import Pair
+    from edgespec.pair.prompt import PromptInput
+
+__all__ = ["ManyTexts", "TextStream"]
+
+
+class ManyTexts:
+    """Texts of one pair that share the calls of its models; `Pair.many` makes it.
+
+    Must be used by one thread at a time.
+
+    Args:
+        texts: how many at once; one where the pair's calls cannot be shared.
+        capacity: positions that each cache holds; None takes the pair's.
+
+    Attributes:
+        pair: whose texts they are.
+
+    Raises:
+        UsageError: there is no memory for their caches, or the number is below 1.
+    """
+
+    def __init__(self, pair: Pair, texts: int, capacity: int | None = None) -> None:
+        if texts < 1:
+            raise UsageError(f"texts is {texts}; give a whole number from 1")
+        capacity = pair.target.capacity if capacity is None else capacity
+        self.pair = pair
+        times = LoadTimes(pair.costs)
+        clock = _LoadClock(times, pair.costs)
+        target = _several(pair.target, texts, capacity) if pair.shares_calls else None
+        draft = None
+        if target is not None and pair.draft is not None:
+            draft = _several(pair.draft, texts, capacity)
+        self._scheduler = Scheduler(target, times)
+        if target is None:
+            self._seats = [_Seat(pair, pair.target, pair.draft, None, self._scheduler)]
+        else:
+            drafts: Sequence[TextModel | None] = draft.texts if draft else [None] * texts
+            self._seats = [
+                _Seat(pair, *models, clock, self._scheduler)
+                for models in zip(target.texts, drafts, strict=True)
+            ]
+
+    @property
+    def capacity(self) -> int:
+        """How many texts can be made at once."""
+        return len(self._seats)
+
+    @property
+    def free(self) -> int:
+        """How many more texts can begin now."""
+        return sum(seat.is_free for seat in self._seats)
+
+    def stream(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> TextStream:
+        """Starts a text, as `Pair.stream`. It grows whenever any text is asked for its next token.
+
+        A cache that holds the beginning of the prompt is taken, or else the one that was not used
+        for the longest time.
+
+        Raises:
+            UsageError: as `Pair.stream`, or as many texts as can be made at once are being made.
+        """
+        free = [seat for seat in self._seats if seat.is_free]
+        if not free:
+            raise UsageError(
+                f"{len(self._seats)} texts are being made, as many as there are caches; finish or "
+                "close one first, or ask for more texts"
+            )
+        chat = options.pop("chat", False)
+        tokens = self.pair.encode(prompt, chat)
+        seat = max(free, key=lambda seat: seat.kept(tokens))
+        if seat.kept(tokens) < SHARED:
+            seat = free[0]
+        self._seats.remove(seat)
+        self._seats.append(seat)  # used last
+        return seat.stream(tokens, options)
+
+    def step(self) -> None:
+        """Makes one call for the texts that are being made."""
+        self._scheduler.step()
+
+    def results(
+        self, prompts: Iterable[PromptInput], *, n: int = 1, **options: Unpack[GenerationOptions]
+    ) -> Iterator[tuple[int, Generation]]:
+        """Makes `n` texts for each prompt and yields each with its number as it ends.
+
+        Args:
+            options: of `Pair.stream`. With a seed, text number i is drawn with seed + i.
+
+        Raises:
+            UsageError: as `stream`.
+        """
+        if n < 1:
+            raise UsageError(f"n is {n}; give a whole number from 1")
+        seed = options.get("seed")
+        wanted = (prompt for prompt in prompts for _ in range(n))
+        numbered = zip(count(), wanted, strict=False)
+        running: dict[int, TextStream] = {}
+        try:
+            while True:
+                while self.free and (following := next(numbered, None)) is not None:
+                    number, prompt = following
+                    own = options if seed is None else {**options, "seed": seed + number}
+                    running[number] = self.stream(prompt, **own)
+                if not running:
+                    return
+                self.step()
+                for number, stream in list(running.items()):
+                    stream.ready()
+                    if stream.ended:
+                        yield number, running.pop(number).result
+        finally:
+            for stream in running.values():
+                stream.close()
+
+
+class TextStream:
+    """Iterates over the `Chunk`s of one of several texts, as `Stream` does.
+
+    Attributes:
+        result: grows with the chunks.
+        ended: all chunks were taken.
+    """
+
+    def __init__(self, stream: Stream, live: LiveText) -> None:
+        self._stream = stream
+        self._live = live
+        self.result = stream.result
+        self.ended = False
+
+    def __iter__(self) -> TextStream:
+        return self
+
+    def __next__(self) -> Chunk:
+        try:
+            return next(self._stream)
+        except BaseException:
+            self.close()
+            raise
+
+    def ready(self) -> list[Chunk]:
+        """The chunks that can be taken without computing anything; ends the text with its last.
+
+        Raises:
+            EdgespecError: the text cannot be made.
+        """
+        chunks = [next(self) for _ in range(self._live.ready_tokens)]
+        if self._live.ended and not self.ended:
+            chunks += self
+        return chunks
+
+    def close(self) -> None:
+        """Ends the text, if it has not ended yet, and frees its cache for another."""
+        self.ended = True
+        self._stream.close()
+        self._live.close()
+
+    def __enter__(self) -> TextStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Seat:
+    """The caches of one text, and the text that is being made in them."""
+
+    def __init__(
+        self,
+        pair: Pair,
+        target: Model,
+        draft: Model | None,
+        clock: _LoadClock | None,
+        scheduler: Scheduler,
+    ) -> None:
+        self._target = target
+        self._scheduler = scheduler
+        self._live: LiveText | None = None
+        self._stream: TextStream | None = None
+        self._pair = pair.seat(target, draft, clock or pair.clock, self._run)
+
+    @property
+    def is_free(self) -> bool:
+        return self._stream is None or self._stream.ended
+
+    def kept(self, prompt: Sequence[int]) -> int:
+        """How many leading positions of a prompt the target's cache holds."""
+        return self._target.kept(prompt) if isinstance(self._target, TextModel) else 0
+
+    def stream(self, tokens: Sequence[int], options: GenerationOptions) -> TextStream:
+        stream = self._pair.stream(tokens, **options)
+        assert self._live is not None
+        self._stream = TextStream(stream, self._live)
+        return self._stream
+
+    def _run(self, loop: Loop) -> Iterator[Round]:
+        self._live = self._scheduler.add(loop)
+        return self._live.rounds()
+
+
+class _LoadClock:
+    """Costs of rounds while other texts share the calls (`edgespec.pair.round_clock.CostClock`)."""
+
+    def __init__(self, times: LoadTimes, costs: Mapping[str, Costs]) -> None:
+        self._guesses = costs
+        self._times = times
+        self.costs: Mapping[str, CostSource] = {
+            name: LoadCosts(times, guess.longest, DRAFTERS[name].uses_model)
+            for name, guess in costs.items()
+        }
+
+    def timed(self, name: str, chooser: Controller, target: Model) -> Controller:
+        return chooser  # calls are timed, not rounds
+
+    def timed_own(self, drafter: Drafter, target: Model) -> Controller:
+        return Adaptive(own_costs(drafter, self._guesses["lookup"]))
+
+
+def _several(model: Model, count: int, capacity: int) -> Texts | None:
+    """Texts of a model; None if they cannot share its calls."""
+    if isinstance(model, SharedModel) and model.shares_calls:
+        return model.several(count, capacity)
+    return None

@@ -1,0 +1,1 @@
+"""Several texts in shared calls."""

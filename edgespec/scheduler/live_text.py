@@ -1,0 +1,132 @@
+"""A text that is being made beside others: its loop, what it waits for, its rounds so far."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+from edgespec.core.asks import Ask, Prefill, Read
+from edgespec.core.decode import Loop, Round
+from edgespec.core.texts import text_model_of
+
+__all__ = ["LiveText"]
+
+
+class LiveText:
+    """A loop and what it waits for.
+
+    Args:
+        loop: of `edgespec.core.decode`.
+        step: makes the scheduler go on.
+
+    Attributes:
+        ask: what the loop waits for; a `Prefill` of a model with several texts comes in pieces,
+            each a `Read`. None before its start and after its end.
+        prompt: that is being read, with its model; None while none is.
+        is_new, ended: whether it has not started yet, or has no more rounds to come.
+    """
+
+    def __init__(self, loop: Loop, step: Callable[[], None]) -> None:
+        self._loop = loop
+        self._step = step
+        self._rounds: deque[Round] = deque()
+        self._reading: Generator[Read, None, int] | None = None
+        self._error: BaseException | None = None
+        self.ask: Ask | Read | None = None
+        self.prompt: Prefill | None = None
+        self.is_new = True
+        self.ended = False
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether it waits for a piece of its prompt."""
+        return isinstance(self.ask, Read)
+
+    def start(self) -> None:
+        """Runs the loop up to what it asks for first."""
+        self.is_new = False
+        self._advance(None)
+
+    def answer(self, value: Any) -> None:
+        """Answers the ask and runs the loop up to the next."""
+        if self._reading is not None:
+            self._read_on(self._reading)
+        else:
+            self._advance(value)
+
+    def begin_reading(self) -> None:
+        """Takes the prompt that the loop asks to be read apart."""
+        assert isinstance(self.ask, Prefill)
+        model = text_model_of(self.ask)
+        assert model is not None
+        self.prompt = self.ask
+        self._reading = model.reading(self.ask.prompt, self.ask.answers)
+        try:
+            self._read_on(self._reading)
+        except BaseException as error:  # the prompt is too long
+            self._end(error)
+
+    def _read_on(self, reading: Generator[Read, None, int]) -> None:
+        try:
+            self.ask = next(reading)
+        except StopIteration as end:
+            self._reading = self.prompt = None
+            self._advance(end.value)
+
+    def _advance(self, value: Any) -> None:
+        self.ask = None
+        try:
+            event = self._loop.send(value)
+            while isinstance(event, Round):
+                self._rounds.append(_kept(event))
+                event = next(self._loop)
+            self.ask = event
+        except StopIteration:
+            self._end(None)
+        except BaseException as error:
+            self._end(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the text: what it asked for cannot be computed."""
+        self._loop.close()
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._error = error
+        self.ended = True
+        self.ask = self.prompt = self._reading = None
+
+    @property
+    def ready_tokens(self) -> int:
+        """How many tokens can be taken from `rounds` without computing anything."""
+        return sum(len(round_.tokens) for round_ in self._rounds)
+
+    def rounds(self) -> Iterator[Round]:
+        """The text's rounds; the scheduler goes on while there is none."""
+        try:
+            while True:
+                if self._rounds:
+                    yield self._rounds.popleft()
+                elif self.ended:
+                    break
+                else:
+                    self._step()
+            if self._error is not None:
+                raise self._error
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the text, if it has not ended yet."""
+        if not self.ended:
+            self._loop.close()
+            self._end(None)
+
+
+def _kept(round_: Round) -> Round:
+    """A round that stays valid: its logits are a view of what the next call overwrites."""
+    if round_.logits is None:
+        return round_
+    return dataclasses.replace(round_, logits=round_.logits.copy())

@@ -1,0 +1,156 @@
+"""Merges what live texts ask for into calls of several texts.
+
+    loops ── asks ──▶ one call of the draft, or of the target ── answers ──▶ loops
+
+A text waits while others draft, so that one call of the target verifies them all. Prompts are read
+in pieces beside the rows of texts that are being written, so that no stream stalls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from edgespec.core.asks import Prefill, Read, Score, TopScore
+from edgespec.core.decode import Loop
+from edgespec.core.texts import Texts, text_model_of
+from edgespec.errors import EdgespecError
+from edgespec.scheduler.live_text import LiveText
+from edgespec.scheduler.load_costs import ROWS, LoadTimes
+
+__all__ = ["Scheduler"]
+
+READ_ROWS = 64  # of a call for prompts, while other texts are being written
+SHARED = 16  # positions of a prompt that are worth waiting for, and copying
+
+
+class Scheduler:
+    """Live texts and the calls that they share.
+
+    Args:
+        target: the texts of the target; those of other models are drafts. None if it shares no
+            calls: then each text is computed alone.
+        times: are told what calls take.
+
+    Attributes:
+        live: texts that have not ended, the one that waited longest first.
+    """
+
+    def __init__(self, target: Texts | None, times: LoadTimes) -> None:
+        self._target = target
+        self._times = times
+        self.live: list[LiveText] = []
+
+    def add(self, loop: Loop) -> LiveText:
+        """A text with this loop; it starts with the next step."""
+        text = LiveText(loop, self.step)
+        self.live.append(text)
+        return text
+
+    def step(self) -> None:
+        """Makes one call for the texts that draft, or else one for those that verify and read."""
+        for text in self.live:
+            if text.is_new:
+                text.start()
+            _compute_alone(text)
+            self._begin_reading(text)
+        self.live = [text for text in self.live if not text.ended]
+        asking = [text for text in self.live if _shares_calls(text)]
+        target = [text for text in asking if _texts(text) is self._target]
+        drafts = [text for text in asking if _texts(text) is not self._target]
+        self._times.live = max(1, sum(not text.is_reading for text in asking))
+        is_drafting = any(not text.is_reading for text in drafts)
+        if target and not is_drafting:
+            self._call(target, is_draft=False)
+        if drafts:
+            self._call(drafts, is_draft=True)
+
+    def _begin_reading(self, text: LiveText) -> None:
+        """Lets a text read its prompt, after what another text has of it was copied. It waits while
+        another text is still reading the same."""
+        ask = text.ask
+        model = text_model_of(ask) if isinstance(ask, Prefill) else None
+        if model is None or not isinstance(ask, Prefill):
+            return
+        prompt = ask.prompt
+        own = model.kept(prompt)
+        for other in self.live:
+            if other.prompt is not None and _texts(other) is model.texts:
+                read = max(own, other.prompt.model.length)
+                if _common(other.prompt.prompt, prompt) - read >= SHARED:
+                    return
+        donor = max(model.texts.texts, key=lambda other: other.kept(prompt))
+        length = donor.kept(prompt)
+        if length - own >= SHARED:
+            model.copy(donor, length)
+        text.begin_reading()
+
+    def _call(self, texts: Sequence[LiveText], is_draft: bool) -> None:
+        """One call for as many of the texts as it has rows."""
+        served: list[tuple[LiveText, Score | TopScore | Read]] = []
+        room = ROWS
+        for text in texts:
+            ask = text.ask
+            if isinstance(ask, Score | TopScore) and len(ask.tokens) + len(ask.candidates) <= room:
+                served.append((text, ask))
+                room -= len(ask.tokens) + len(ask.candidates)
+        if served:
+            room = min(room, READ_ROWS)
+        for text in texts:
+            if isinstance(text.ask, Read) and room:
+                piece = Read(text.ask.model, text.ask.tokens[:room])
+                served.append((text, piece))
+                room -= len(piece.tokens)
+        self._compute(served, is_draft)
+        moved = {id(text) for text, _ in served}
+        later = [text for text in self.live if id(text) in moved]
+        self.live = [text for text in self.live if id(text) not in moved] + later
+
+    def _compute(
+        self, served: Sequence[tuple[LiveText, Score | TopScore | Read]], is_draft: bool
+    ) -> None:
+        texts = _texts(served[0][0])
+        asks = [ask for _, ask in served]
+        seconds, rows, calls = texts.seconds, texts.rows, texts.calls
+        try:
+            answers = texts.compute(asks)
+        except EdgespecError as error:
+            for text, _ in served:
+                text.fail(error)
+            return
+        if texts.calls == calls + 1 and not any(isinstance(ask, Read) for ask in asks):
+            self._times.add(texts.rows - rows, texts.seconds - seconds, is_draft)
+        for (text, _), answer in zip(served, answers, strict=True):
+            text.answer(answer)
+
+
+def _compute_alone(text: LiveText) -> None:
+    """Computes what a text asks of models that share no calls, up to its next round."""
+    while text.ask is not None and text_model_of(text.ask) is None and not text.ready_tokens:
+        assert not isinstance(text.ask, Read)
+        try:
+            answer = text.ask.compute()
+        except EdgespecError as error:
+            text.fail(error)
+        else:
+            text.answer(answer)
+
+
+def _shares_calls(text: LiveText) -> bool:
+    """Whether it waits for a call that others share; not while another one reads its prompt."""
+    ask = text.ask
+    return ask is not None and not isinstance(ask, Prefill) and text_model_of(ask) is not None
+
+
+def _texts(text: LiveText) -> Texts:
+    """The texts that share the call that a text asks for."""
+    assert text.ask is not None
+    model = text_model_of(text.ask)
+    assert model is not None
+    return model.texts
+
+
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
+    """Length of the common beginning."""
+    equal = takewhile(lambda both: both[0] == both[1], zip(first, second, strict=False))
+    return sum(1 for _ in equal)

@@ -1,0 +1,92 @@
+"""One text in a decoder's cache: which positions it has there, and what fits."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from edgespec.artifact.manifest import Exported
+from edgespec.errors import EdgespecError, UsageError
+from edgespec_runtimes.ort.prefill import CachedPosition
+
+__all__ = ["CachedText"]
+
+
+class CachedText:
+    """The positions of one text, in a part of a cache.
+
+    Args:
+        exported: the model's entry in the manifest.
+        capacity: positions that the part holds; `exported.capacity` if None.
+
+    Attributes:
+        vocab_size, capacity: see `edgespec.core.model.Model`.
+
+    Raises:
+        UsageError: the model has fewer positions.
+    """
+
+    def __init__(self, exported: Exported, capacity: int | None) -> None:
+        self.vocab_size = exported.vocab_size
+        self.capacity = _checked_capacity(exported, capacity)
+        self._max_positions = exported.positions
+        self._cached: list[CachedPosition] = []
+
+    @property
+    def length(self) -> int:
+        """Positions in the cache."""
+        return len(self._cached)
+
+    @property
+    def valid_length(self) -> int:
+        """Leading positions of the cache that are final: all of them."""
+        return self.length
+
+    def cached_keys(self, count: int) -> list[Hashable]:
+        """What the first positions of the cache were computed from: the token ids of a target."""
+        return [position.key for position in self._cached[:count]]
+
+    def rewind(self, length: int) -> None:
+        """Forgets every position from `length` on."""
+        if not 0 <= length <= self.length:
+            raise EdgespecError(f"cannot rewind to {length} from {self.length} positions")
+        del self._cached[length:]
+
+    def _append(self, tokens: Sequence[int]) -> None:
+        self._cached += [CachedPosition(token, None) for token in tokens]
+
+    def _check_prompt(self, prompt: Sequence[int]) -> None:
+        if not prompt:
+            raise UsageError("the prompt is empty; give at least one token")
+        if len(prompt) > self.capacity:
+            raise UsageError(
+                f"the prompt has {len(prompt)} tokens and the cache holds {self.capacity}; "
+                f"shorten the prompt{self._capacity_advice()}"
+            )
+        lowest, highest = min(prompt), max(prompt)
+        if lowest < 0 or highest >= self.vocab_size:
+            wrong = lowest if lowest < 0 else highest
+            raise UsageError(f"token {wrong} is outside the model's {self.vocab_size} tokens")
+
+    def _check_room(self, count: int) -> None:
+        room = self.capacity - self.length
+        if not 0 < count <= room:
+            raise EdgespecError(
+                f"asked to score {count} positions with room for {room} of {self.capacity}"
+                f"{self._capacity_advice()}"
+            )
+
+    def _capacity_advice(self) -> str:
+        """The end of an error message: how to get a larger cache, if one is possible."""
+        if self.capacity == self._max_positions:
+            return ""
+        limit = f", at most {self._max_positions}" if self._max_positions else ""
+        return f" or give more capacity (--capacity{limit})"
+
+
+def _checked_capacity(exported: Exported, capacity: int | None) -> int:
+    """The capacity asked for, or the exporter's."""
+    capacity = exported.capacity if capacity is None else capacity
+    if not 1 <= capacity <= (exported.positions or capacity):
+        limit = f"1 to {exported.positions}" if exported.positions else "1 or more"
+        raise UsageError(f"capacity is {capacity}; {exported.source} takes {limit}")
+    return capacity

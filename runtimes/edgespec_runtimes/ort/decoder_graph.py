@@ -1,0 +1,63 @@
+"""A decoder graph that is loaded once, however many caches use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnxruntime as ort
+
+from edgespec.artifact import graph_io
+from edgespec.core.device import CPU, Device
+from edgespec.errors import EdgespecError
+from edgespec_runtimes.ort.session import count_operators, open_session
+
+__all__ = ["DecoderGraph"]
+
+STATES = (graph_io.FEATURES, graph_io.FUSED_STATES, graph_io.HIDDEN, graph_io.CONFIDENCE)
+
+
+class DecoderGraph:
+    """A session of a decoder graph, and what it says about itself.
+
+    Args:
+        folder: of the manifest.
+        file: the ONNX file in it.
+
+    Attributes:
+        session: ONNX Runtime's.
+        operators: how many of the graph's operators the device's provider runs, and how many there
+            are; None on the processor, which runs all operators that other providers do not.
+        optional_inputs: names of inputs that may be left out.
+        state_widths: widths of the hidden states that the graph takes or returns, by their names in
+            `graph_io`.
+        metadata: what the graph's file says about it.
+    """
+
+    def __init__(self, folder: Path, file: str, device: Device) -> None:
+        self.session = open_session(folder / file, device)
+        self.operators = _operators_taken(self.session, file, device)
+        self.optional_inputs = {value.name for value in self.session.get_overridable_initializers()}
+        self.metadata: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
+        values = [*self.session.get_inputs(), *self.session.get_outputs()]
+        self.state_widths: dict[str, int] = {
+            value.name: value.shape[1] for value in values if value.name in STATES
+        }
+
+
+def _operators_taken(
+    session: ort.InferenceSession, graph: str, device: Device
+) -> tuple[int, int] | None:
+    """See `DecoderGraph.operators`.
+
+    Raises:
+        EdgespecError: the provider runs none of them.
+    """
+    if device.provider == CPU:
+        return None
+    taken, count = count_operators(session, device)
+    if not taken:
+        raise EdgespecError(
+            f"{device.provider} runs none of the {count} operators of {graph}; take another "
+            "provider (cpu)"
+        )
+    return taken, count

@@ -1,0 +1,175 @@
+"""One of several texts of a model: implements `edgespec.core.model.TextModel`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.artifact import graph_io
+from edgespec.artifact.manifest import Exported
+from edgespec.core.asks import Read, Score, TopScore
+from edgespec.core.model import Candidate, TopTokens
+from edgespec.errors import EdgespecError
+from edgespec_runtimes.ort.cached_text import CachedText
+from edgespec_runtimes.ort.prefill import MAX_PREFILL_ROWS
+
+if TYPE_CHECKING:
+    from edgespec_runtimes.ort.ort_texts import OrtTexts
+
+__all__ = ["Layout", "OrtText"]
+
+Layout = tuple[int, int, int]  # of a row, as in `graph_io.LAYOUTS`
+
+
+class OrtText(CachedText):
+    """A text that has a part of a shared cache.
+
+    Its own calls work, too; `OrtTexts.compute` makes calls of several texts.
+
+    Args:
+        texts: the model's texts.
+        start: index in the cache of its first position.
+        capacity: positions of its part.
+
+    Attributes:
+        source: first position and length of its source in the memory of cross-attention.
+        seconds: its share, by rows, of the time of calls.
+    """
+
+    def __init__(self, texts: OrtTexts, exported: Exported, start: int, capacity: int) -> None:
+        super().__init__(exported, capacity)
+        self.texts = texts
+        self.start = start
+        self.source = (start, 0)
+        self.seconds = 0.0
+        self._candidates: list[tuple[int, Layout]] = []  # of the latest call, with their tokens
+
+    @property
+    def returns_top_tokens(self) -> bool:
+        return self.texts.returns_top_tokens
+
+    @property
+    def scores_candidates(self) -> bool:
+        return self.texts.scores_candidates
+
+    # --- prompts ---
+
+    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
+        """See `edgespec.core.model.Model.prefill`."""
+        reading = self.reading(prompt, answers)
+        while True:
+            try:
+                self.texts.compute([next(reading)])
+            except StopIteration as end:
+                return cast(int, end.value)
+
+    def reading(
+        self, prompt: Sequence[int], answers: Sequence[range] | None = None
+    ) -> Generator[Read, None, int]:
+        """Yields the pieces of a prompt that are not in the cache yet; returns the pending token.
+
+        Rows have the same bits in any call, so all equal leading positions are kept.
+        """
+        self._check_prompt(prompt)
+        start_token = self.texts.start_token
+        if start_token is not None:
+            self.rewind(0)
+            self.source = self.start, self.texts.encode(prompt, self.start)
+            return start_token
+        known = prompt[:-1]
+        self.rewind(self.kept(known))
+        while self.length < len(known):
+            yield Read(self, known[self.length : self.length + MAX_PREFILL_ROWS])
+        return prompt[-1]
+
+    def kept(self, prompt: Sequence[int]) -> int:
+        """How many leading positions of a prompt the cache holds already; 0 where an encoder takes
+        the prompt."""
+        if self.texts.start_token is not None:
+            return 0
+        count = 0
+        for cached, token in zip(self._cached, prompt, strict=False):
+            if cached.key != token:
+                break
+            count += 1
+        return count
+
+    def copy(self, other: OrtText, length: int) -> None:
+        """Takes over the first positions of another text of the same model."""
+        if not 0 <= length <= other.length:
+            raise EdgespecError(f"cannot copy {length} positions of {other.length}")
+        self.texts.copy_positions(other.start, self.start, length)
+        self._cached = other._cached[:length]
+        self.source = other.source
+
+    # --- calls ---
+
+    def score(
+        self, tokens: Sequence[int], candidates: Sequence[Candidate] = ()
+    ) -> npt.NDArray[np.float32]:
+        """See `edgespec.core.model.CandidateModel.score`."""
+        (logits,) = self.texts.compute([Score(self, tokens, candidates)])
+        return cast(npt.NDArray[np.float32], logits)
+
+    def top_tokens(
+        self,
+        tokens: Sequence[int],
+        candidates: Sequence[Candidate] = (),
+        *,
+        skip: int = 0,
+        probabilities: bool = False,
+    ) -> TopTokens:
+        """See `edgespec.core.model.TopTokensModel.top_tokens`."""
+        ask = TopScore(self, tokens, candidates, skip, probabilities)
+        (top,) = self.texts.compute([ask])
+        return cast(TopTokens, top)
+
+    def candidate_room(self, count: int) -> int:
+        """How many candidates a call with `count` tokens may have now."""
+        if not self.scores_candidates:
+            return 0
+        return max(0, min(graph_io.MAX_ROWS, self.capacity - self.length) - count)
+
+    def layouts(self, tokens: Sequence[int], candidates: Sequence[Candidate]) -> list[Layout]:
+        """Where the rows of these tokens, then of their candidates, are.
+
+        Raises:
+            EdgespecError: there is no room for them.
+        """
+        count = len(tokens)
+        self._check_room(count + len(candidates))
+        start, length = self.start, self.length
+        line = [(start, length + i, start + length + i) for i in range(count)]
+        return line + [
+            (start, length + parent + 1, start + length + count + i)
+            for i, (parent, _) in enumerate(candidates)
+        ]
+
+    def computed(
+        self, tokens: Sequence[int], candidates: Sequence[Candidate], layouts: Sequence[Layout]
+    ) -> None:
+        """Is told of a call with these rows."""
+        alternatives = layouts[len(tokens) :]
+        self._candidates = [
+            (candidate.token, layout)
+            for candidate, layout in zip(candidates, alternatives, strict=True)
+        ]
+        self._append(tokens)
+
+    def commit_candidate(self, number: int) -> None:
+        """See `edgespec.core.model.CandidateModel.commit_candidate`."""
+        if not 0 <= number < len(self._candidates):
+            raise EdgespecError(f"the latest call had no candidate {number} to commit")
+        token, (start, position, index) = self._candidates[number]
+        if self.length != position:
+            raise EdgespecError(
+                f"candidate {number} does not follow position {self.length - 1}, the last one"
+            )
+        self.texts.copy_positions(index, start + position, 1)
+        self._append([token])
+
+    def _capacity_advice(self) -> str:
+        return " or give more capacity" if self.capacity != self._max_positions else ""

@@ -1,0 +1,233 @@
+"""Several texts of one model that share its calls.
+
+Their caches are parts of one buffer. Each row of a call says which part it belongs to
+(`graph_io.LAYOUTS`), and has the bits that it would have alone: kernels compute a row from its own
+numbers only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from edgespec.artifact import graph_io
+from edgespec.artifact.manifest import Exported
+from edgespec.core.array_types import LogitRows
+from edgespec.core.asks import Read, Score, TopScore
+from edgespec.core.model import Candidate, TopTokens
+from edgespec.core.vocab_ops import vocab_ops_for
+from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
+from edgespec_runtimes.ort.decoder_graph import DecoderGraph
+from edgespec_runtimes.ort.ort_call import LogitsCall, TopTokensCall
+from edgespec_runtimes.ort.ort_decoder import OrtDecoder
+from edgespec_runtimes.ort.ort_encoder import OrtEncoder
+from edgespec_runtimes.ort.ort_text import Layout, OrtText
+from edgespec_runtimes.ort.session import as_edgespec_errors
+
+__all__ = ["MOST_ROWS", "OrtTexts", "TextAsk"]
+
+MOST_ROWS = 256  # of a call
+
+TextAsk = Read | Score | TopScore
+Answer = LogitRows | TopTokens | None
+
+
+class OrtTexts:
+    """The texts of an exported model.
+
+    Args:
+        graph, encoder: of the model; the encoder is None for a decoder-only one.
+        exported: the model's entry in the manifest.
+        variant: its name in `exported.variants`.
+        count: texts.
+        capacity: positions of each.
+        candidates: score candidates; measured, as for `OrtModel`.
+
+    Attributes:
+        texts: [count] the texts, each an `edgespec.core.model.TextModel`.
+        seconds: of all calls so far.
+        calls, rows: numbers of all calls and of their rows.
+        start_token: of an encoder-decoder.
+        returns_top_tokens, scores_candidates: see `edgespec.core.model`.
+
+    Raises:
+        UsageError: there is no memory for their caches.
+    """
+
+    def __init__(
+        self,
+        graph: DecoderGraph,
+        encoder: OrtEncoder | None,
+        exported: Exported,
+        variant: str,
+        count: int,
+        capacity: int,
+        candidates: bool,
+    ) -> None:
+        self._encoder = encoder
+        self.start_token = exported.start_token if encoder is not None else None
+        self.returns_top_tokens = graph_io.OUTPUT_MODE in graph.optional_inputs
+        self.scores_candidates = candidates
+        self.seconds = 0.0
+        self.calls = self.rows = 0
+        with memory_errors(count * capacity):
+            positions = count * capacity + graph_io.SPARE_POSITIONS
+            self._decoder = OrtDecoder(graph, exported, variant, positions, MOST_ROWS)
+            self._cross = {
+                name: lazy_zeros((1, heads, positions, size), np.float32)
+                for name, heads, size in (encoder.cross_shapes() if encoder else ())
+            }
+        self.texts = [
+            OrtText(self, exported, number * capacity, capacity) for number in range(count)
+        ]
+
+    def encode(self, source: Sequence[int], start: int) -> int:
+        """Runs the encoder, keeps what it returns from position `start` on; the source's length."""
+        assert self._encoder is not None
+        tokens = ort.OrtValue.ortvalue_from_numpy(np.array(source, np.int64))
+        began = time.perf_counter()
+        with as_edgespec_errors():
+            values = self._encoder.encode({graph_io.TOKENS: tokens})
+        for name, memory in self._cross.items():
+            memory[:, :, start : start + len(source)] = values[name].numpy()
+        self.seconds += time.perf_counter() - began
+        return len(source)
+
+    def copy_positions(self, source: int, destination: int, count: int) -> None:
+        """Copies the keys and values of positions of the cache over those of others."""
+        for block in self._decoder.cache.blocks:
+            block[:, :, :, destination : destination + count] = block[
+                :, :, :, source : source + count
+            ]
+
+    def compute(self, asks: Sequence[TextAsk]) -> list[Answer]:
+        """Computes what texts ask for, in as few calls as possible; at most one ask of each text.
+
+        Answers are valid until the next call.
+        """
+        answers: dict[int, Answer] = {}
+        for mode, numbers in _by_mode(asks).items():
+            joined = _Rows()
+            for number in numbers:
+                joined.add(number, asks[number])
+            self._run(mode, joined, answers)
+        return [answers[number] for number in range(len(asks))]
+
+    def _run(self, mode: int, joined: _Rows, answers: dict[int, Answer]) -> None:
+        rows, skip = joined.count, len(joined.skipped)
+        call: LogitsCall | TopTokensCall
+        if mode == LOGITS:
+            # Only the kernel of a head can leave out all rows of logits.
+            least = 0 if self.returns_top_tokens else 1
+            call = self._decoder.logits_call(rows, rows, min(skip, rows - least))
+        else:
+            call = self._decoder.top_tokens_call(rows, rows, skip, mode == TOP_PROBABILITIES)
+        ordered = joined.skipped + joined.kept
+        tokens, layouts, sources = zip(*ordered, strict=True)
+        call.set_rows(tokens, layouts, sources)
+        if self._cross:
+            call.bind_sources(self._cross)
+        began = time.perf_counter()
+        with as_edgespec_errors():
+            self._decoder.run(call)
+        seconds = time.perf_counter() - began
+        self.seconds += seconds
+        self.calls += 1
+        self.rows += rows
+        for part in joined.parts:
+            part.text.computed(part.tokens, part.candidates, part.layouts)
+            part.text.seconds += seconds * len(part.layouts) / rows
+            answers[part.number] = _answer(call, part, mode)
+
+
+# What a call returns of its rows.
+LOGITS, ARG_MAX, TOP_PROBABILITIES = 0, 1, 2
+
+Row = tuple[int, Layout, tuple[int, int]]  # token, layout, source
+
+
+def _by_mode(asks: Sequence[TextAsk]) -> dict[int, list[int]]:
+    """Numbers of the asks of each call. Logits have the arg-max in them; a text that is only read
+    takes any call."""
+    modes: dict[int, list[int]] = {}
+    read = []
+    for number, ask in enumerate(asks):
+        if isinstance(ask, Read):
+            read.append(number)
+        else:
+            modes.setdefault(_mode(ask), []).append(number)
+    if LOGITS in modes and ARG_MAX in modes:
+        modes[LOGITS] += modes.pop(ARG_MAX)
+    if read:
+        modes.setdefault(next(iter(modes), LOGITS), []).extend(read)
+    return modes
+
+
+def _mode(ask: Score | TopScore) -> int:
+    if isinstance(ask, Score):
+        return LOGITS
+    return TOP_PROBABILITIES if ask.probabilities else ARG_MAX
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The rows of one text in a call; `first` is the first of them that has an output."""
+
+    number: int
+    text: OrtText
+    tokens: Sequence[int]
+    candidates: Sequence[Candidate]
+    layouts: Sequence[Layout]
+    first: int
+    outputs: int
+    ask: TextAsk
+
+
+@dataclass
+class _Rows:
+    """The rows of a call: those without output come first."""
+
+    skipped: list[Row] = field(default_factory=list)
+    kept: list[Row] = field(default_factory=list)
+    parts: list[_Part] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return len(self.skipped) + len(self.kept)
+
+    def add(self, number: int, ask: TextAsk) -> None:
+        text = ask.model
+        assert isinstance(text, OrtText)
+        candidates = () if isinstance(ask, Read) else ask.candidates
+        layouts = text.layouts(ask.tokens, candidates)
+        tokens = [*ask.tokens, *(candidate.token for candidate in candidates)]
+        rows = [(token, layout, text.source) for token, layout in zip(tokens, layouts, strict=True)]
+        skip = 0 if isinstance(ask, Score) else ask.skip if isinstance(ask, TopScore) else len(rows)
+        outputs = len(rows) - skip
+        part = _Part(number, text, ask.tokens, candidates, layouts, len(self.kept), outputs, ask)
+        self.skipped += rows[:skip]
+        self.kept += rows[skip:]
+        self.parts.append(part)
+
+
+def _answer(call: LogitsCall | TopTokensCall, part: _Part, mode: int) -> Answer:
+    """What a call returned for one text."""
+    if isinstance(part.ask, Read):
+        return None
+    end = part.first + part.outputs
+    if isinstance(call, TopTokensCall):
+        return call.between(part.first, end)
+    logits = call.logits[part.first : end]
+    return logits if isinstance(part.ask, Score) else _arg_max(logits)
+
+
+def _arg_max(logits: npt.NDArray[np.float32]) -> TopTokens:
+    """As the graph would return it."""
+    largest = vocab_ops_for(logits).arg_max
+    tokens = np.array([[largest(row)] for row in logits], np.int64)
+    return TopTokens(tokens, np.take_along_axis(logits, tokens, axis=1), None)
