@@ -17,13 +17,13 @@ from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.family import Family
 from edgespec_export.families.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
-from edgespec_export.families.granite import Granite
-from edgespec_export.families.hunyuan import Hunyuan
 from edgespec_export.families.lfm2 import Lfm2
 from edgespec_export.families.llama import Llama
-from edgespec_export.families.phi3 import Phi3
+from edgespec_export.families.llama_variants.granite import Granite
+from edgespec_export.families.llama_variants.hunyuan import Hunyuan
+from edgespec_export.families.llama_variants.phi3 import Phi3
+from edgespec_export.families.llama_variants.smollm3 import SmolLM3
 from edgespec_export.families.shared_encoder import SharedEncoder
-from edgespec_export.families.smollm3 import SmolLM3
 from edgespec_export.families.t5 import T5
 
 __all__ = [
