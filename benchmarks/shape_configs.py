@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 Tensors = Iterator[tuple[str, tuple[int, ...]]]
@@ -10,6 +10,14 @@ Tensors = Iterator[tuple[str, tuple[int, ...]]]
 SHAPES: dict[str, dict[str, Any]] = {
     "t5-xxl": {"d_model": 4096, "d_ff": 10240, "num_layers": 24, "num_heads": 64},
     "t5-small": {"d_model": 512, "d_ff": 1024, "num_layers": 8, "num_heads": 6},
+    "madlad-3b": {
+        "d_model": 1024,
+        "d_ff": 8192,
+        "num_layers": 32,
+        "num_heads": 16,
+        "d_kv": 128,
+        "vocab_size": 256000,
+    },
     "qwen3-4b": {
         "hidden_size": 2560,
         "intermediate_size": 9728,
@@ -35,26 +43,49 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_hidden_layers": 4,
         "num_attention_heads": 8,
     },
+    "gemma3-4b": {
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "num_hidden_layers": 34,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "sliding_window": 1024,
+    },
+    "gemma3-1b": {
+        "hidden_size": 1152,
+        "intermediate_size": 6912,
+        "num_hidden_layers": 26,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "sliding_window": 512,
+    },
+    "gemma3-270m": {
+        "hidden_size": 640,
+        "intermediate_size": 2048,
+        "num_hidden_layers": 18,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "sliding_window": 512,
+    },
 }
 T5_WIDTHS = ("d_model", "d_ff", "num_heads")
-QWEN3_WIDTHS = ("hidden_size", "intermediate_size", "num_attention_heads")
+DECODER_WIDTHS = ("hidden_size", "intermediate_size", "num_attention_heads")
 KEY_VALUE_HEADS = 8
 
 
 def config(shape: str, divisor: int) -> dict[str, Any]:
     """The `config.json` of a shape, with all widths divided by `divisor`."""
     sizes = dict(SHAPES[shape])
-    is_t5 = shape.startswith("t5")
-    for width in T5_WIDTHS if is_t5 else QWEN3_WIDTHS:
+    widths, make = FAMILIES[shape.split("-")[0]]
+    for width in widths:
         sizes[width] = max(1, sizes[width] // divisor)
-    return _t5_config(sizes) if is_t5 else _qwen3_config(sizes)
+    return make(sizes)
 
 
 def _t5_config(sizes: dict[str, Any]) -> dict[str, Any]:
     return {
         "model_type": "t5",
         "architectures": ["T5ForConditionalGeneration"],
-        **sizes,
         "d_kv": 64,
         "vocab_size": 32128,
         "feed_forward_proj": "gated-gelu",
@@ -66,6 +97,7 @@ def _t5_config(sizes: dict[str, Any]) -> dict[str, Any]:
         "pad_token_id": 0,
         "eos_token_id": 1,
         "is_encoder_decoder": True,
+        **sizes,
     }
 
 
@@ -86,9 +118,35 @@ def _qwen3_config(sizes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _gemma3_config(sizes: dict[str, Any]) -> dict[str, Any]:
+    heads = sizes["num_attention_heads"]
+    return {
+        "model_type": "gemma3_text",
+        "architectures": ["Gemma3ForCausalLM"],
+        **sizes,
+        "num_key_value_heads": min(sizes["num_key_value_heads"], heads),
+        "head_dim": 256,
+        "query_pre_attn_scalar": 256,
+        "vocab_size": 262144,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "rms_norm_eps": 1e-6,
+        "max_position_embeddings": 32768,
+        "eos_token_id": 2,
+    }
+
+
+# By the first part of a shape's name: what is divided, and what makes its config.
+FAMILIES: dict[str, tuple[Sequence[str], Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "t5": (T5_WIDTHS, _t5_config),
+    "madlad": (T5_WIDTHS, _t5_config),
+    "qwen3": (DECODER_WIDTHS, _qwen3_config),
+    "gemma3": (DECODER_WIDTHS, _gemma3_config),
+}
+
+
 def tensors(sizes: dict[str, Any]) -> Tensors:
     """Name and shape of every tensor of a configuration."""
-    return t5_tensors(sizes) if sizes["model_type"] == "t5" else qwen3_tensors(sizes)
+    return t5_tensors(sizes) if sizes["model_type"] == "t5" else decoder_tensors(sizes)
 
 
 def t5_tensors(sizes: dict[str, Any]) -> Tensors:
@@ -116,7 +174,8 @@ def t5_tensors(sizes: dict[str, Any]) -> Tensors:
         yield f"{stack}.final_layer_norm.weight", (width,)
 
 
-def qwen3_tensors(sizes: dict[str, Any]) -> Tensors:
+def decoder_tensors(sizes: dict[str, Any]) -> Tensors:
+    """Of a Qwen3 or a Gemma 3, which has two norms more in each layer."""
     width, ff_width, head = sizes["hidden_size"], sizes["intermediate_size"], sizes["head_dim"]
     queries = sizes["num_attention_heads"] * head
     keys = sizes["num_key_value_heads"] * head
@@ -131,6 +190,9 @@ def qwen3_tensors(sizes: dict[str, Any]) -> Tensors:
         yield f"{block}.self_attn.q_norm.weight", (head,)
         yield f"{block}.self_attn.k_norm.weight", (head,)
         yield f"{block}.post_attention_layernorm.weight", (width,)
+        if sizes["model_type"] == "gemma3_text":
+            yield f"{block}.pre_feedforward_layernorm.weight", (width,)
+            yield f"{block}.post_feedforward_layernorm.weight", (width,)
         yield f"{block}.mlp.gate_proj.weight", (ff_width, width)
         yield f"{block}.mlp.up_proj.weight", (ff_width, width)
         yield f"{block}.mlp.down_proj.weight", (width, ff_width)

@@ -1,4 +1,4 @@
-"""T5-XXL, Qwen3-1.7B and Qwen3-4B with random weights: memory and time, the texts mean nothing.
+"""T5-XXL, MADLAD-3B, Qwen3 and Gemma 3 shapes with random weights: memory and time, not texts.
 
     python benchmarks/shapes.py make   SCRATCH t5-xxl                   # 22 GB of bf16 safetensors
     python benchmarks/shapes.py export SCRATCH t5-xxl --format int8     # peak memory and time
@@ -6,7 +6,8 @@
 
 `make` writes shard by shard. `run` loads the pair and times it, plainly and with its draft, whose
 tokens are accepted by a coin. `--divisor 4` divides the target's widths by four, for a small
-machine. A folder of `make` is deleted by hand; 1.7B take 4 GB, 4B take 8 GB.
+machine. A folder of `make` is deleted by hand; 1.7B take 4 GB, 4B take 8 GB. A shape without a
+smaller relative is exported without a draft and cannot be run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,16 @@ from shape_configs import config, tensors
 ROOT = Path(__file__).parents[1]
 SHARD_BYTES = 2 * 10**9
 SAMPLE_SECONDS = 0.1
-DRAFTS = {"t5-xxl": "t5-small", "qwen3-1.7b": "qwen3-draft", "qwen3-4b": "qwen3-0.6b"}
+DRAFTS = {
+    "t5-xxl": "t5-small",
+    "madlad-3b": None,
+    "qwen3-1.7b": "qwen3-draft",
+    "qwen3-4b": "qwen3-0.6b",
+    "gemma3-4b": "gemma3-270m",
+    "gemma3-1b": None,
+}
 # Texts mean nothing, so any tokenizer with at most as many tokens as the model serves.
-TOKENIZERS = {"t5": "en-de-target", "qwen3": "smollm2-draft"}
+TOKENIZERS = {"t5": "en-de-target", "qwen3": "smollm2-draft", "gemma3_text": "smollm2-draft"}
 
 
 def make(folder: Path, shape: str, divisor: int) -> dict[str, Any]:
@@ -79,11 +87,17 @@ def _shards(sizes: dict[str, Any]) -> Iterator[dict[str, np.ndarray]]:
         yield shard
 
 
-def export(target: Path, draft: Path, pair: Path, format_: str) -> dict[str, Any]:
-    """Runs `edgespec export` in a process of its own and reports its time and peak memory."""
+def export(models: Sequence[Path], pair: Path, format_: str, calibration: str) -> dict[str, Any]:
+    """Runs `edgespec export` in a process of its own and reports its time and peak memory.
+
+    Args:
+        models: the target's checkpoint, and the draft's if there is one.
+        calibration: what int4 is calibrated on; "none" is fast, and random weights need no other.
+    """
     command = [
-        *(sys.executable, "-m", "edgespec", "export", str(target), str(draft), "-o", str(pair)),
+        *(sys.executable, "-m", "edgespec", "export", *map(str, models), "-o", str(pair)),
         *("--target-format", format_, "--draft-format", format_, "--no-measure", "--force"),
+        *("--calibration", calibration),
     ]
     began = time.perf_counter()
     own = 0
@@ -146,19 +160,22 @@ def main() -> None:
     parser.add_argument("--draft", help="another shape as the draft")
     parser.add_argument("--divisor", type=int, default=1)
     parser.add_argument("--format", default="int8")
+    parser.add_argument("--calibration", default="built-in")
     parser.add_argument("--acceptance", type=float, default=0.75)
     parser.add_argument("--gamma", type=int, nargs="+", default=[3, 5, 7])
     parser.add_argument("--tokens", type=int, default=24)
     options, record = begin(parser)
     draft = options.draft or DRAFTS[options.shape]
-    folders = options.scratch / options.shape, options.scratch / draft
-    pair = options.scratch / f"{options.shape}-{draft}-{options.format}"
+    shapes = [shape for shape in (options.shape, draft) if shape is not None]
+    folders = [options.scratch / shape for shape in shapes]
+    pair = options.scratch / "-".join([*shapes, options.format])
     found: dict[str, Any] = {"shape": options.shape, "draft": draft, "format": options.format}
     if options.what == "make":
-        made = zip(folders, (options.shape, draft), (options.divisor, 1), strict=True)
+        made = zip(folders, shapes, (options.divisor, 1), strict=False)
         found["models"] = [make(*each) for each in made]
     elif options.what == "export":
-        found |= export(*folders, pair, options.format)
+        found["calibration"] = options.calibration
+        found |= export(folders, pair, options.format, options.calibration)
     else:
         found |= run(pair, options)
     write_result(options, record, **found)

@@ -96,6 +96,9 @@ CACHE_FORMATS = {"fp32": "float32", "fp16": "float16", "int8": "int8"}
 def past_names(layer: int) -> tuple[str, str]:
     """Self-attention keys and values: [1, kv_heads, capacity, head_size], inputs.
 
+    `layer` counts layers of the cache. A convolution keeps its inputs there, as if they were keys
+    and values, in as many layers as they fill (docs/decisions/0034-convolutions.md).
+
     The same buffers are bound to `present_names`: a call writes positions
     past_length … past_length + m - 1, and may touch `SPARE_POSITIONS` after them.
     """
@@ -136,7 +139,7 @@ class Buffer:
 
 
 def cache_buffers(layers: int, head_size: int, cache: str) -> list[Buffer]:
-    """All cache buffers of a decoder with this many layers; `cache` is one of `CACHE_FORMATS`."""
+    """All buffers of a cache with this many layers; `cache` is one of `CACHE_FORMATS`."""
     return [buffer for layer in range(layers) for buffer in layer_buffers(layer, head_size, cache)]
 
 

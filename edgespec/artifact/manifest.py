@@ -173,7 +173,7 @@ class Exported:
         family: "t5", "llama", … or, of a draft only, "eagle", "block" or "shared_encoder".
         source: where the weights come from, for people.
         vocab_size: width of a row of logits.
-        layers: decoder layers, each with one pair of self-attention buffers.
+        layers: of the cache, each with one pair of buffers; a decoder layer has one or more.
         kv_heads: heads of those buffers.
         head_size: width of a head.
         capacity: positions a cache should hold unless the caller says otherwise.

@@ -170,7 +170,7 @@ def _describe_model(
 ) -> list[str]:
     lines = [
         f"{role}: {exported.source} ({exported.family}), {exported.vocab_size} tokens, "
-        f"{exported.layers} decoder layers, cache {exported.kv_heads} heads × "
+        f"cache {exported.layers} layers × {exported.kv_heads} heads × "
         f"{exported.head_size}, capacity {exported.capacity}"
     ]
     for name, variant in exported.variants.items():

@@ -71,6 +71,12 @@ _FAMILIES = (
         {"4B": 4020, "8B": 8190, "14B": 14800, "32B": 32800},
     ),
     _Relatives(
+        "google/gemma-3-270m-it",
+        268,
+        "google/gemma-3-{}-it",
+        {"4b": 3880, "12b": 11800, "27b": 27000},
+    ),
+    _Relatives(
         "meta-llama/Llama-3.2-1B-Instruct",
         1240,
         "meta-llama/Llama-{}-Instruct",

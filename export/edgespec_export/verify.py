@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +18,8 @@ from edgespec_export.checkpoint.transformers_config import (
     from_pretrained_arguments,
     transformers_config,
 )
-from edgespec_export.families import transformers_class
+from edgespec_export.families import applied_settings, transformers_class
+from edgespec_export.families.bart.token_masks import MASKED
 
 __all__ = ["TOLERANCE", "check_difference", "differences"]
 
@@ -83,7 +84,7 @@ def differences(source: Path, exported: manifest.Exported, model: Scored) -> dic
                 decoder_input_ids=torch.tensor([[pending, *text]]),
                 use_cache=False,
             )
-            expected = output.logits[0]
+            expected = _masked(reference, exported, [pending, *text], output.logits[0])
             result[graph_io.ENCODER] = _cross_difference(reference, output, model)
     result[graph_io.DECODER] = _largest_difference(np.concatenate(logits), expected)
     return result
@@ -116,15 +117,44 @@ def _cross_difference(reference: Any, output: Any, model: Scored) -> float:
     hidden = output.encoder_last_hidden_state
     ours = model.cross_attention()
     worst = []
-    for layer, block in enumerate(reference.decoder.block):
-        attention = block.layer[1].EncDecAttention
-        for name, project in zip(
-            graph_io.cross_names(layer), (attention.k, attention.v), strict=True
-        ):
+    for layer, projections in enumerate(_cross_projections(reference.get_decoder())):
+        for name, project in zip(graph_io.cross_names(layer), projections, strict=True):
             _, heads, _, size = ours[name].shape
             expected = project(hidden)[0].reshape(-1, heads, size).transpose(0, 1)
             worst.append(_largest_difference(ours[name][0], expected))
     return float(np.max(worst))
+
+
+def _cross_projections(decoder: Any) -> Iterator[tuple[Any, Any]]:
+    """What makes the cross-attention's keys and values, in each layer of a T5 or a BART."""
+    if hasattr(decoder, "block"):
+        attentions = [block.layer[1].EncDecAttention for block in decoder.block]
+        yield from ((attention.k, attention.v) for attention in attentions)
+    else:
+        attentions = [layer.encoder_attn for layer in decoder.layers]
+        yield from ((attention.k_proj, attention.v_proj) for attention in attentions)
+
+
+def _masked(
+    reference: Any, exported: manifest.Exported, tokens: Sequence[int], logits: torch.Tensor
+) -> torch.Tensor:
+    """Logits as `generate` changes them by those settings that the export applies.
+
+    Args:
+        tokens: of the decoder; a row of logits follows each of them.
+    """
+    settings, applied = reference.generation_config, applied_settings(exported.family)
+    first, words = settings.forced_bos_token_id, settings.bad_words_ids
+    processors = transformers.LogitsProcessorList()
+    if words and "bad_words_ids" in applied:
+        processors.append(transformers.NoBadWordsLogitsProcessor(words))
+    if first is not None and "forced_bos_token_id" in applied:
+        processors.append(transformers.ForcedBOSTokenLogitsProcessor(first))
+    rows = [
+        processors(torch.LongTensor([tokens[: index + 1]]), row[None])[0]
+        for index, row in enumerate(logits)
+    ]
+    return torch.stack(rows).clamp(min=MASKED)
 
 
 def _largest_difference(ours: npt.NDArray[np.float32], expected: torch.Tensor) -> float:

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from edgespec import __version__
 from edgespec.artifact import integrity as recorded_files
 from edgespec.artifact import manifest
+from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import WEIGHTS
 from edgespec.drafters.vocabulary_map import read_vocabulary
@@ -128,8 +129,18 @@ def write_pair(
             if path.is_file()
         },
         created_by=f"edgespec {__version__}",
-        generation=generation_defaults(target.generation, target.label),
+        generation=_generation_defaults(target, target_family),
     )
+
+
+def _generation_defaults(target: Checkpoint, family: Family) -> GenerationDefaults:
+    """The settings that are left to the runtime."""
+    left = {
+        name: value
+        for name, value in target.generation.items()
+        if name not in family.applied_settings
+    }
+    return generation_defaults(left, target.label)
 
 
 def _families(target: Checkpoint, draft: Checkpoint | None) -> tuple[Family, Family | None]:
@@ -306,7 +317,7 @@ def _write_model(
         family=family.family,
         source=checkpoint.label,
         vocab_size=family.vocab_size,
-        layers=family.layers,
+        layers=family.cache_layers,
         kv_heads=family.kv_heads,
         head_size=family.head_size,
         capacity=family.capacity,

@@ -27,6 +27,7 @@ def test_a_draft_has_at_most_a_sixth_of_its_target_s_parameters(family, size, ta
         ("google/flan-t5-xxl", "google/flan-t5-small"),
         ("google/t5-v1_1-xxl", "google/t5-v1_1-small"),
         ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.2-1B-Instruct"),
+        ("google/gemma-3-4b-it", "google/gemma-3-270m-it"),
     ],
 )
 def test_well_known_targets_have_a_draft(target, draft):
@@ -45,6 +46,16 @@ def test_a_draft_is_no_target_of_the_catalogue():
     assert not drafts & {target for _, _, target in TARGETS}
 
 
-def test_the_largest_model_of_each_short_name_has_a_draft():
-    for largest in ("t5-xxl", "flan-t5-xxl", "mt5-xxl", "byt5-xxl", "smollm2-1.7b", "qwen3-32b"):
-        assert proposed_draft(ALIASES[largest]) is not None
+LARGEST = ("t5-xxl", "flan-t5-xxl", "mt5-xxl", "byt5-xxl", "smollm2-1.7b", "qwen3-32b")
+LARGEST += ("llama3.1-8b", "gemma3-27b")
+
+
+@pytest.mark.parametrize("largest", LARGEST)
+def test_the_largest_model_of_each_short_name_has_a_draft(largest):
+    assert proposed_draft(ALIASES[largest]) is not None
+
+
+@pytest.mark.parametrize("size", ["3b", "7b", "10b"])
+def test_a_madlad_has_a_short_name_and_no_relative_that_is_small_enough(size):
+    """The smallest has more than a sixth of the largest's parameters."""
+    assert proposed_draft(ALIASES[f"madlad400-{size}"]) is None

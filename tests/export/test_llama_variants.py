@@ -1,4 +1,4 @@
-"""Claim: SmolLM3 and Granite compute what transformers computes, within 1e-5, with a Llama's graph.
+"""Claim: SmolLM3, Granite and Hunyuan compute what transformers computes, within 1e-5.
 
 The checkpoints are random; none of these models was run with its real weights.
 """
@@ -14,6 +14,7 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
+from edgespec_export.quantization.formats import FORMATS
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -37,6 +38,9 @@ MULTIPLIERS = {
     "attention_multiplier": 0.0834,
     "logits_scaling": 8.0,
 }
+FAMILIES = {"SmolLM3": "smollm3", "Granite": "granite", "HunYuanDenseV1": "hunyuan"}
+RAISED = {"rope_type": "dynamic", "rope_theta": 1e4, "alpha": 50.0, "factor": 1.0}
+PUBLISHED = {**RAISED, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0}
 CASES = {
     "SmolLM3, every fourth layer without rotary positions": ("SmolLM3", {}),
     "SmolLM3, every second": ("SmolLM3", {"no_rope_layer_interval": 2}),
@@ -47,12 +51,17 @@ CASES = {
     "Granite, own head": ("Granite", MULTIPLIERS),
     "Granite, biases": ("Granite", {**MULTIPLIERS, "attention_bias": True, "mlp_bias": True}),
     "Granite without multipliers": ("Granite", {}),
+    "Hunyuan": ("HunYuanDenseV1", {}),
+    "Hunyuan, a raised base": ("HunYuanDenseV1", {"rope_parameters": RAISED}),
+    "Hunyuan, its published settings": ("HunYuanDenseV1", {"rope_parameters": PUBLISHED}),
+    "Hunyuan, biases": ("HunYuanDenseV1", {"attention_bias": True, "head_dim": 24}),
 }
 
 
 def write(folder, name, **changes):
     torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(**{**SHAPE, **changes})
+    sizes = {"head_dim": 16} if name == "HunYuanDenseV1" else {}  # transformers finds no default
+    config = getattr(transformers, f"{name}Config")(**{**SHAPE, **sizes, **changes})
     model = getattr(transformers, f"{name}ForCausalLM")(config)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -71,17 +80,26 @@ def test_logits_are_those_of_transformers(case, tmp_path):
     source = write(tmp_path / "checkpoint", name, **changes)
     export_pair(str(source), None, tmp_path / "pair", target_formats=["fp32", "int8"])
     exported = read_manifest(tmp_path / "pair").target
-    assert exported.family == name.lower()
+    assert exported.family == FAMILIES[name]
     model = open_model(tmp_path / "pair", exported, "fp32", min_rows=2)
     assert differences(source, exported, model)["decoder"] <= 1e-5
     variant = exported.variants["int8"]
     assert variant.distance.kl < 0.02
-    if "attention_bias" not in changes:  # as for a Llama: no block operator has biases
+    if name == "HunYuanDenseV1":  # no block operator has norms of queries and keys
+        assert (variant.blocks["decoder"].fused, variant.blocks["decoder"].total) == (4, 8)
+    elif "attention_bias" not in changes:  # as for a Llama: no block operator has biases
         assert (variant.blocks["decoder"].fused, variant.blocks["decoder"].total) == (8, 8)
     assert all(v.row_invariance.is_row_invariant for v in exported.variants.values())
 
 
-@pytest.mark.parametrize(("name", "changes"), [("SmolLM3", {}), ("Granite", MULTIPLIERS)])
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("SmolLM3", {}),
+        ("Granite", MULTIPLIERS),
+        ("HunYuanDenseV1", {"rope_parameters": RAISED}),
+    ],
+)
 def test_a_pair_has_the_targets_own_text(name, changes, tmp_path):
     target = write(tmp_path / "target", name, **changes)
     draft = write(tmp_path / "draft", name, **{**changes, "num_hidden_layers": 1})
@@ -106,6 +124,11 @@ def test_a_pair_has_the_targets_own_text(name, changes, tmp_path):
         ("SmolLM3", {"use_sliding_window": True, "sliding_window": 32}, "sliding_window = 32"),
         ("Granite", {"surprise": 1}, "surprise = 1"),
         ("Granite", {"logits_scaling": 0}, "logits_scaling is 0"),
+        ("HunYuanDenseV1", {"surprise": 1}, "surprise = 1"),
+        ("HunYuanDenseV1", {"use_cla": True}, "use_cla = True"),
+        ("HunYuanDenseV1", {"use_qk_norm": False}, "use_qk_norm = False"),
+        ("HunYuanDenseV1", {"rope_parameters": {**RAISED, "factor": 2.0}}, "factor"),
+        ("HunYuanDenseV1", {"rope_parameters": {**RAISED, "rope_type": "yarn"}}, "yarn"),
         ("Granite", {"residual_multiplier": "a"}, "residual_multiplier is 'a'"),
     ],
 )
@@ -122,3 +145,35 @@ def test_distillation_refuses_what_it_would_compute_otherwise():
     family = family_of(transformers.SmolLM3Config(**SHAPE).to_dict(), "model")
     with pytest.raises(UsageError, match="'smollm3'"):
         plan_for(Plan(layers=1, steps=1), family)
+
+
+def test_every_number_format_of_hunyuan_is_near_and_keeps_rows_apart(tmp_path):
+    """Its norms stand where no other family has them."""
+    source = write(tmp_path / "checkpoint", "HunYuanDenseV1", rope_parameters=RAISED)
+    export_pair(
+        str(source),
+        None,
+        tmp_path / "pair",
+        target_formats=list(FORMATS),
+        cache_formats=["fp32", "int8"],
+        threads=1,
+    )
+    for variant_name, variant in read_manifest(tmp_path / "pair").target.variants.items():
+        limit = 0.2 if variant_name.startswith("int4") else 0.02
+        assert variant.row_invariance.is_row_invariant, variant_name
+        assert variant.distance is None or variant.distance.kl < limit, variant_name
+
+
+def test_norms_before_the_rotation_are_another_model(tmp_path, monkeypatch):
+    """The mistake that Hunyuan invites: Qwen3 and others normalise first."""
+    from edgespec_export.components.self_attention import NormedAfterRotation, SelfAttention
+    from edgespec_export.verify import differences
+
+    def normed_first(self, g, inputs, call):
+        return SelfAttention(self.layer, self.heads, self.q_norm, self.k_norm).emit(g, inputs, call)
+
+    monkeypatch.setattr(NormedAfterRotation, "emit", normed_first)
+    source = write(tmp_path / "checkpoint", "HunYuanDenseV1")
+    exported = export_pair(str(source), None, tmp_path / "pair", measure=False).target
+    model = open_model(tmp_path / "pair", exported, "fp32", min_rows=2)
+    assert differences(source, exported, model)["decoder"] > 1e-3

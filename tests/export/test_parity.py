@@ -12,6 +12,7 @@ import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from checkpoints import add_tensor, write_llama, write_t5
 from conftest import MODELS
@@ -51,6 +52,14 @@ def t5_with(name, noise):
     return write
 
 
+def renamed(folder, old, new):
+    """The checkpoint with another name of a tensor."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    save_file({**tensors, new: tensors.pop(old)}, path)
+    return folder
+
+
 CASES = {
     "t5 v1.0": lambda folder: write_t5(folder),
     "t5 v1.0, fused attention": lambda folder: write_t5(folder, head_size=16),
@@ -62,6 +71,16 @@ CASES = {
     ),
     "t5 v1.0, a head that is its embedding": t5_with("lm_head.weight", 0),
     "t5 v1.0, a head that differs": t5_with("lm_head.weight", 0.5),
+    "flan-t5": lambda folder: write_t5(
+        folder, gated=True, head_size=16, heads=2, n_positions=512, output_past=True
+    ),
+    "madlad-400": lambda folder: renamed(
+        write_t5(
+            folder, gated=True, head_size=16, vocab_size=256_000, width=24, layers=1, spread=1
+        ),
+        T5_TABLE,
+        "decoder.embed_tokens.weight",
+    ),
     "mt5": lambda folder: write_t5(
         folder, gated=True, model_type="mt5", architectures=["MT5ForConditionalGeneration"]
     ),

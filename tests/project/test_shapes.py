@@ -11,7 +11,16 @@ from benchmarks.shape_configs import SHAPES, config, tensors
 
 @pytest.mark.parametrize(
     ("shape", "billions"),
-    [("t5-xxl", 11.1), ("t5-small", 0.077), ("qwen3-4b", 4.02), ("qwen3-1.7b", 1.72)],
+    [
+        ("t5-xxl", 11.1),
+        ("t5-small", 0.077),
+        ("madlad-3b", 2.94),
+        ("qwen3-4b", 4.02),
+        ("qwen3-1.7b", 1.72),
+        ("gemma3-4b", 3.88),
+        ("gemma3-1b", 1.0),
+        ("gemma3-270m", 0.268),
+    ],
 )
 def test_a_shape_has_as_many_parameters_as_its_model(shape: str, billions: float) -> None:
     count = sum(prod(size) for _, size in tensors(config(shape, 1)))

@@ -19,6 +19,7 @@ ALIASES = {
     **{f"flan-t5-{size}": f"google/flan-t5-{size}" for size in _T5_SIZES},
     **{f"mt5-{size}": f"google/mt5-{size}" for size in _T5_SIZES},
     **{f"byt5-{size}": f"google/byt5-{size}" for size in _T5_SIZES},
+    **{f"madlad400-{size}": f"google/madlad400-{size}-mt" for size in ("3b", "7b", "10b")},
     **{
         f"smollm2-{size.lower()}": f"HuggingFaceTB/SmolLM2-{size}-Instruct"
         for size in ("135M", "360M", "1.7B")
@@ -30,6 +31,13 @@ ALIASES = {
     **{
         f"qwen3-{size.lower()}": f"Qwen/Qwen3-{size}"
         for size in ("0.6B", "1.7B", "4B", "8B", "14B", "32B")
+    },
+    **{
+        f"gemma3-{size}": f"google/gemma-3-{size}-it" for size in ("270m", "1b", "4b", "12b", "27b")
+    },
+    **{
+        f"llama{size.lower()}": f"meta-llama/Llama-{size}-Instruct"
+        for size in ("3.2-1B", "3.2-3B", "3.1-8B", "3.1-70B", "3.3-70B")
     },
 }
 

@@ -34,6 +34,7 @@ __all__ = [
     "PositionEncoding",
     "Projections",
     "Standard",
+    "apply_rotary",
     "attention_for",
     "source_shape",
 ]
@@ -80,10 +81,12 @@ class Attention(ABC):
         supports_layouts: rows of a call may say where they stand (`Positions.layouts`), where there
             are kernels for it.
         supports_sources: they may see parts of a source (`Positions.sources`), likewise.
+        cache: the format of its keys and values.
     """
 
     supports_layouts: bool
     supports_sources: bool
+    cache: Cache
 
     @abstractmethod
     def cached(
@@ -147,7 +150,8 @@ class Fused(Attention):
     supports_layouts = supports_sources = True
 
     def __init__(self, cache: str = "fp32") -> None:
-        self._cache = cache
+        self._format = cache
+        self.cache = CACHES[cache]()
 
     def cached(
         self,
@@ -165,9 +169,9 @@ class Fused(Attention):
         if heads.window is not None:
             rows, encoding = _with_window_as_bias(g, rows, positions, encoding)
         if isinstance(encoding, Angles):
-            function, encoded = ROTARY[self._cache], [encoding.cos, encoding.sin]
+            function, encoded = ROTARY[self._format], [encoding.cos, encoding.sin]
         else:
-            function, encoded = BIASED[self._cache], [encoding]
+            function, encoded = BIASED[self._format], [encoding]
         inputs = [rows.q, rows.k, rows.v, *past, last, total, positions.layouts, *encoded]
         out, *present = g.call(function, *inputs, **_attributes(heads))
         for buffer, value in zip(buffers, present, strict=True):
@@ -176,7 +180,7 @@ class Fused(Attention):
 
     def _buffers(self, heads: Heads, layer: int) -> list[graph_io.Buffer]:
         """In the order of the functions' inputs: keys, values, then their scales."""
-        buffers = graph_io.layer_buffers(layer, heads.size, self._cache)
+        buffers = graph_io.layer_buffers(layer, heads.size, self._format)
         each = len(buffers) // 2  # of keys, and of values
         return [buffers[i + kind * each] for i in range(each) for kind in range(2)]
 
@@ -200,7 +204,7 @@ class Standard(Attention):
     supports_layouts = supports_sources = False
 
     def __init__(self, cache: Cache | None = None) -> None:
-        self._cache = cache or FullCache()
+        self.cache = cache or FullCache()
 
     def cached(
         self,
@@ -213,15 +217,15 @@ class Standard(Attention):
         heads, q, k = rows.heads, rows.q, rows.k
         bias = _mask(g, _seen(g, positions, heads.window))
         if isinstance(encoding, Angles):
-            q = _apply_rotary(g, q, heads.count, encoding, heads)
-            k = _apply_rotary(g, k, heads.kv_count, encoding, heads)
+            q = apply_rotary(g, q, heads.count, encoding, heads)
+            k = apply_rotary(g, k, heads.kv_count, encoding, heads)
         else:
             bias = g.op.Add(encoding, bias)
         names = zip(graph_io.past_names(layer), graph_io.present_names(layer), strict=True)
         shape = _cache_shape(heads, heads.size)
         buffers = [Buffer(past, present, shape) for past, present in names]
         keys, values = (
-            self._cache.extended(g, buffer, _by_head(g, new, heads.kv_count, heads), positions)
+            self.cache.extended(g, buffer, _by_head(g, new, heads.kv_count, heads), positions)
             for buffer, new in zip(buffers, (k, rows.v), strict=True)
         )
         return _attend(g, _by_head(g, q, heads.count, heads), keys, values, heads, bias)
@@ -244,6 +248,7 @@ class CompressedCache(Attention):
     def __init__(self, cached: Attention, others: Attention) -> None:
         self.supports_layouts = cached.supports_layouts
         self.supports_sources = others.supports_sources
+        self.cache = cached.cache
         self._cached = cached
         self._others = others
 
@@ -307,8 +312,8 @@ def _with_window_as_bias(
     """
     assert isinstance(encoding, Angles), "attention with a window and a learned bias"
     heads = rows.heads
-    q = _apply_rotary(g, rows.q, heads.count, encoding, heads)
-    k = _apply_rotary(g, rows.k, heads.kv_count, encoding, heads)
+    q = apply_rotary(g, rows.q, heads.count, encoding, heads)
+    k = apply_rotary(g, rows.k, heads.kv_count, encoding, heads)
     bias = _mask(g, _in_window(g, positions, heads.window or 0))
     return replace(rows, q=q, k=k), g.op.Expand(bias, g.ints(1, heads.count, 1, 1))
 
@@ -343,7 +348,7 @@ def _attributes(heads: Heads) -> dict[str, int | float]:
     return {"num_heads": heads.count, "kv_num_heads": heads.kv_count, "scale": heads.scale}
 
 
-def _apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:
+def apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:
     """Applies rotary positions to [m, count · size]."""
     rows = g.op.RotaryEmbedding(_batched(g, x), angles.cos, angles.sin, num_heads=count)
     return g.op.Reshape(rows, g.ints(-1, count * heads.size))

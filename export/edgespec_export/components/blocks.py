@@ -1,11 +1,12 @@
 """The blocks of a layer: what attention and the feed-forward add to the residual stream.
 
-    x ──┬── norm ── reads ── middle ── writes ── + ── x'
-        └────────────────────────────────────────┘
+    x ──┬── norm ── reads ── middle ── writes ── post_norm ── + ── sum_norm ── x'
+        └─────────────────────────────────────────────────────┘
 
-The norm comes before the block and the sum is not normalised ("pre-norm"; Xiong et al. 2020, arXiv
-2002.04745). Some models have a second norm, after `writes` and before the sum. A block is data: a
-family names its tensors, and graphs, checks and formats read them.
+Most models have only the first of the three norms ("pre-norm"; Xiong et al. 2020, arXiv
+2002.04745), Gemma 3 has the second as well. Older ones have only the third ("post-norm"): a block
+reads the norm of the sum before it. A block is data: a family names its tensors, and graphs, checks
+and formats read them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import onnx_ir as ir
 
 from edgespec_export.components.attention import Attention, PositionEncoding
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import Norm, RmsNorm
+from edgespec_export.components.norm import NoNorm, Norm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
@@ -63,30 +64,30 @@ class AttentionMiddle(Middle, Protocol):
 
 @dataclass(frozen=True)
 class Block(ABC):
-    """x + writes(middle(reads(norm(x)))), or x + post_norm(writes(…)).
+    """sum_norm(x + post_norm(writes(middle(reads(norm(x)))))).
 
     Attributes:
         name: of the block in the checkpoint, for messages: "model.layers.3.mlp".
         norm: of the residual stream.
         reads: the matrices that read the norm.
         writes: the matrix whose output is added to the residual stream.
-        post_norm: of what is added, if there is one.
+        post_norm: of what is added.
+        sum_norm: of the sum.
     """
 
     name: str
     norm: Norm
     reads: Linear
     writes: Linear
-    post_norm: RmsNorm | None = field(default=None, kw_only=True)
+    post_norm: Norm = field(default=NoNorm(), kw_only=True)
+    sum_norm: Norm = field(default=NoNorm(), kw_only=True)
 
     def emit(self, g: Graph, x: ir.Value, call: Call) -> ir.Value:
         """The residual stream [m, width] after this block."""
         with g.block(self.name):
             (inputs,) = call.number_format.normed_linears(g, x, self.norm, [self.reads])
-            added = self._added(g, inputs, call)
-            if self.post_norm is not None:
-                added = self.post_norm.emit(g, added)
-            return g.op.Add(x, added)
+            added = self.post_norm.emit(g, self._added(g, inputs, call))
+            return self.sum_norm.emit(g, g.op.Add(x, added))
 
     @abstractmethod
     def _added(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
@@ -99,7 +100,7 @@ class Block(ABC):
 
 @dataclass(frozen=True)
 class AttentionBlock(Block):
-    """A block with attention between its products."""
+    """A block with attention between its products, or what a model has in its place."""
 
     middle: AttentionMiddle
 

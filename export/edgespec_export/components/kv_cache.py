@@ -1,5 +1,7 @@
 """The format of a layer's keys and values in the cache: float32, or fewer bits.
 
+Convolutions keep their inputs in buffers of the same kind (components/short_convolution.py).
+
 What is written for a position does not depend on the other rows of its call. A buffer enters as
 `past` and leaves as `present` in the same memory, so `TensorScatter` writes the call's positions
 and copies nothing; only valid positions are read.
@@ -60,6 +62,12 @@ class Cache(Protocol):
         """Writes this call's rows [1, kv_count, m, size]; returns them and all before them."""
         ...
 
+    def gathered(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions, slots: ir.Value
+    ) -> ir.Value:
+        """Writes this call's rows; returns those at `slots` [n] of the buffer, in float32."""
+        ...
+
 
 class FullCache:
     """float32."""
@@ -67,7 +75,12 @@ class FullCache:
     def extended(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
     ) -> CachedRows:
-        return CachedRows(_written(g, buffer, np.float32, rows, positions))
+        return CachedRows(_valid(g, _written(g, buffer, np.float32, rows, positions), positions))
+
+    def gathered(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions, slots: ir.Value
+    ) -> ir.Value:
+        return g.op.Gather(_written(g, buffer, np.float32, rows, positions), slots, axis=2)
 
 
 class HalfCache:
@@ -76,9 +89,18 @@ class HalfCache:
     def extended(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
     ) -> CachedRows:
-        narrow = g.op.Cast(rows, to=ir.DataType.FLOAT16)
-        valid = _written(g, buffer, np.float16, narrow, positions)
+        valid = _valid(g, self._narrowed(g, buffer, rows, positions), positions)
         return CachedRows(g.op.Cast(valid, to=ir.DataType.FLOAT))
+
+    def gathered(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions, slots: ir.Value
+    ) -> ir.Value:
+        some = g.op.Gather(self._narrowed(g, buffer, rows, positions), slots, axis=2)
+        return g.op.Cast(some, to=ir.DataType.FLOAT)
+
+    def _narrowed(self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions) -> ir.Value:
+        narrow = g.op.Cast(rows, to=ir.DataType.FLOAT16)
+        return _written(g, buffer, np.float16, narrow, positions)
 
 
 class Int8Cache:
@@ -87,17 +109,33 @@ class Int8Cache:
     def extended(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
     ) -> CachedRows:
+        codes, scales = (
+            _valid(g, whole, positions) for whole in self._rounded(g, buffer, rows, positions)
+        )
+        return CachedRows(
+            g.op.Cast(codes, to=ir.DataType.FLOAT), g.op.Transpose(scales, perm=[0, 1, 3, 2])
+        )
+
+    def gathered(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions, slots: ir.Value
+    ) -> ir.Value:
+        codes, scales = (
+            g.op.Gather(whole, slots, axis=2) for whole in self._rounded(g, buffer, rows, positions)
+        )
+        return g.op.Mul(g.op.Cast(codes, to=ir.DataType.FLOAT), scales)
+
+    def _rounded(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
+    ) -> tuple[ir.Value, ir.Value]:
+        """The buffers of codes and of scales [1, kv_count, capacity, 1]."""
         narrow, scale = rounded_to_int8(g, rows)
-        valid = _written(g, buffer, np.int8, narrow, positions)
         scales = Buffer(
             graph_io.scale_name(buffer.past),
             graph_io.scale_name(buffer.present),
             (*buffer.shape[:-1], 1),
         )
-        factors = _written(g, scales, np.float32, scale, positions)  # [1, kv_count, total, 1]
-        return CachedRows(
-            g.op.Cast(valid, to=ir.DataType.FLOAT), g.op.Transpose(factors, perm=[0, 1, 3, 2])
-        )
+        codes = _written(g, buffer, np.int8, narrow, positions)
+        return codes, _written(g, scales, np.float32, scale, positions)
 
 
 CACHES: dict[str, Callable[[], Cache]] = {"fp32": FullCache, "fp16": HalfCache, "int8": Int8Cache}
@@ -106,8 +144,13 @@ CACHES: dict[str, Callable[[], Cache]] = {"fp32": FullCache, "fp16": HalfCache, 
 def _written(
     g: Graph, buffer: Buffer, dtype: npt.DTypeLike, rows: ir.Value, positions: Positions
 ) -> ir.Value:
-    """Adds a buffer to the graph, writes this call's rows into it, returns the valid rows."""
+    """Adds a buffer to the graph and writes this call's rows into it."""
     past = g.input(buffer.past, dtype, buffer.shape)
     present = g.op.TensorScatter(past, rows, positions.past, axis=2)
     g.output(buffer.present, present, dtype, buffer.shape)
-    return g.op.Slice(present, g.ints(0), positions.total, g.ints(2))
+    return present
+
+
+def _valid(g: Graph, whole: ir.Value, positions: Positions) -> ir.Value:
+    """The valid rows of a buffer, [1, kv_count, total, size]."""
+    return g.op.Slice(whole, g.ints(0), positions.total, g.ints(2))

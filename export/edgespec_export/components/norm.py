@@ -10,18 +10,11 @@ import onnx_ir as ir
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.norm_ops import RMS_NORM
 
-__all__ = ["Norm", "RmsNorm"]
+__all__ = ["NoNorm", "Norm", "RmsNorm"]
 
 
 class Norm(Protocol):
-    """A norm of rows.
-
-    Attributes:
-        weight: name of its factors in the checkpoint, [width].
-    """
-
-    @property
-    def weight(self) -> str: ...
+    """A norm of rows."""
 
     def emit(self, g: Graph, x: ir.Value) -> ir.Value:
         """The norm of x over the last axis."""
@@ -38,3 +31,11 @@ class RmsNorm:
     def emit(self, g: Graph, x: ir.Value) -> ir.Value:
         (y,) = g.call(RMS_NORM, x, g.weight(self.weight), epsilon=self.epsilon)
         return y
+
+
+@dataclass(frozen=True)
+class NoNorm:
+    """x itself, where a model has no norm."""
+
+    def emit(self, g: Graph, x: ir.Value) -> ir.Value:
+        return x

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from edgespec_export.components.attention import Heads, Projections
+from edgespec_export.components.attention import Heads, Projections, apply_rotary
 from edgespec_export.components.blocks import Call
 from edgespec_export.components.norm import RmsNorm
-from edgespec_export.components.positions import Angles
+from edgespec_export.components.positions import Angles, Rotary
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["CrossAttention", "EncoderAttention", "SelfAttention"]
+__all__ = ["CrossAttention", "EncoderAttention", "NormedAfterRotation", "SelfAttention"]
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,45 @@ class SelfAttention:
     def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
         q, k, v = inputs
         if self.q_norm is not None:
-            q = self._normed_heads(g, q, self.q_norm, self.heads.count)
+            q = _normed_heads(g, q, self.q_norm, self.heads, self.heads.count)
         if self.k_norm is not None:
-            k = self._normed_heads(g, k, self.k_norm, self.heads.kv_count)
+            k = _normed_heads(g, k, self.k_norm, self.heads, self.heads.kv_count)
         assert call.positions is not None, "an encoder has no cache"
         rows = Projections(q, k, v, self.heads)
         return call.attention.cached(g, rows, self.layer, call.positions, call.encoding)
 
-    def _normed_heads(self, g: Graph, x: ir.Value, norm: RmsNorm, count: int) -> ir.Value:
-        heads = g.op.Reshape(x, g.ints(-1, self.heads.size))
-        return g.op.Reshape(norm.emit(g, heads), g.ints(-1, count * self.heads.size))
+
+@dataclass(frozen=True)
+class NormedAfterRotation:
+    """Causal self-attention whose queries and keys are normalised after their rotation (Hunyuan).
+
+    Attributes:
+        q_norm, k_norm: norms of each head of the queries and of the keys, [size].
+        still: angles of 0 for the operator of attention, which rotates, too.
+    """
+
+    layer: int
+    heads: Heads
+    q_norm: RmsNorm
+    k_norm: RmsNorm
+    still: Rotary
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return _widths(self.heads)
+
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+        q, k, v = inputs
+        heads, angles = self.heads, call.encoding
+        assert isinstance(angles, Angles), "a learned bias rotates nothing"
+        assert call.positions is not None, "an encoder has no cache"
+        q = apply_rotary(g, q, heads.count, angles, heads)
+        k = apply_rotary(g, k, heads.kv_count, angles, heads)
+        q = _normed_heads(g, q, self.q_norm, heads, heads.count)
+        k = _normed_heads(g, k, self.k_norm, heads, heads.kv_count)
+        still = self.still.emit(g, call.positions)
+        rows = Projections(q, k, v, heads)
+        return call.attention.cached(g, rows, self.layer, call.positions, still)
 
 
 @dataclass(frozen=True)
@@ -84,3 +113,9 @@ class EncoderAttention:
 def _widths(heads: Heads) -> tuple[int, ...]:
     """Widths of queries, keys and values."""
     return (heads.count * heads.size, heads.kv_count * heads.size, heads.kv_count * heads.size)
+
+
+def _normed_heads(g: Graph, x: ir.Value, norm: RmsNorm, heads: Heads, count: int) -> ir.Value:
+    """The norm of each head of [m, count · size]."""
+    by_head = g.op.Reshape(x, g.ints(-1, heads.size))
+    return g.op.Reshape(norm.emit(g, by_head), g.ints(-1, count * heads.size))

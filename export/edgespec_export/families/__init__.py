@@ -8,29 +8,46 @@ from __future__ import annotations
 from typing import Any
 
 from edgespec.errors import EdgespecError, shortened
+from edgespec_export.families.bart.bart import Bart
+from edgespec_export.families.bart.marian import Marian
+from edgespec_export.families.bart.mbart import MBart
 from edgespec_export.families.block_draft import BlockDraft
 from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.family import Family
 from edgespec_export.families.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
-from edgespec_export.families.granite import Granite
+from edgespec_export.families.lfm2 import Lfm2
 from edgespec_export.families.llama import Llama
-from edgespec_export.families.phi3 import Phi3
+from edgespec_export.families.llama_variants.granite import Granite
+from edgespec_export.families.llama_variants.hunyuan import Hunyuan
+from edgespec_export.families.llama_variants.phi3 import Phi3
+from edgespec_export.families.llama_variants.smollm3 import SmolLM3
 from edgespec_export.families.shared_encoder import SharedEncoder
-from edgespec_export.families.smollm3 import SmolLM3
 from edgespec_export.families.t5 import T5
 
-__all__ = ["FAMILIES", "DecoderOnly", "Family", "family_of", "transformers_class"]
+__all__ = [
+    "FAMILIES",
+    "DecoderOnly",
+    "Family",
+    "applied_settings",
+    "family_of",
+    "transformers_class",
+]
 
 FAMILIES: tuple[type[Family], ...] = (
     T5,
     Llama,
     SmolLM3,
     Granite,
+    Hunyuan,
     Gemma3,
     Phi3,
     Gpt2,
+    Lfm2,
+    Bart,
+    MBart,
+    Marian,
     Eagle,
     BlockDraft,
     SharedEncoder,
@@ -77,3 +94,12 @@ def transformers_class(family: str) -> str:
             f"(known: {', '.join(name for name in known if known[name])}); export without --verify"
         )
     return name
+
+
+def applied_settings(family: str) -> frozenset[str]:
+    """The generation settings that the graphs of an exported family apply.
+
+    Args:
+        family: its name in the manifest.
+    """
+    return next(known.applied_settings for known in FAMILIES if known.family == family)

@@ -33,10 +33,13 @@ class DecoderOnly(Family):
 
     Attributes:
         positions: how many the graphs can tell apart: the model's, up to `MAX_POSITIONS`.
+        knows_layouts: all that its graph keeps of a row is kept where a layout says.
         read_layers: the layers whose output the graph shows to an EAGLE head, counted from 1.
     """
 
     transformers_class: ClassVar[str | None] = "AutoModelForCausalLM"
+
+    knows_layouts: ClassVar[bool] = True
 
     positions: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     read_layers: tuple[int, ...] = ()
@@ -74,7 +77,9 @@ class DecoderOnly(Family):
 
     def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         """Emits the decoder graph."""
-        tokens, positions = decoder_positions(g, layouts=attention.supports_layouts)
+        tokens, positions = decoder_positions(
+            g, layouts=self.knows_layouts and attention.supports_layouts
+        )
         x = self.embedding(g, tokens, positions, number_format)
         after = self.through_layers(g, x, positions, number_format, attention)
         self.emit_logits(g, after[-1], number_format)

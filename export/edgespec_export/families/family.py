@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from edgespec.artifact import graph_io
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention import Attention, Heads
 from edgespec_export.components.blocks import Block, FeedForwardBlock
-from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.norm import NoNorm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.onnx_graph.graph import Graph
@@ -37,6 +37,7 @@ class Family(ABC):
         table, head: names of the embedding and, where the two are not tied, of the head.
         copies: names under which checkpoints repeat the embedding.
         redundant: names of tensors that checkpoints contain and no graph needs.
+        applied_settings: settings of a generation config that the graphs apply.
         graphs: names of its graphs.
         label: name of the model, for messages.
         tied_head: the head is the embedding.
@@ -55,6 +56,7 @@ class Family(ABC):
     head: ClassVar[str]
     copies: ClassVar[Sequence[str]] = ()
     redundant: ClassVar[re.Pattern[str]]
+    applied_settings: ClassVar[frozenset[str]] = frozenset()
 
     label: str
     vocab_size: int
@@ -99,6 +101,11 @@ class Family(ABC):
         return (graph_io.DECODER,)
 
     @property
+    def cache_layers(self) -> int:
+        """Layers of the cache; a decoder layer has one, unless it keeps more of each position."""
+        return self.layers
+
+    @property
     def kv_heads(self) -> int:
         return self.heads.kv_count
 
@@ -115,6 +122,14 @@ class Family(ABC):
         """The same model with a head that is not tied to the embedding."""
         return replace(self, tied_head=False)
 
+    def with_generation_settings(self, settings: Mapping[str, Any]) -> Self:
+        """The same model with the `applied_settings` of its generation config.
+
+        Raises:
+            EdgespecError: one of them cannot be applied.
+        """
+        return self
+
     def view(self, weights: Weights) -> Weights:
         """The checkpoint's tensors with matrices [out, in] and the layout that the graphs need."""
         return weights
@@ -127,8 +142,10 @@ class Family(ABC):
         outliers in the stream that only the weights of these norms make small
         (docs/decisions/0027-windows.md).
         """
+        others = NoNorm(), NoNorm()
         return all(
-            isinstance(block.norm, RmsNorm) and block.post_norm is None for block in self.blocks()
+            isinstance(block.norm, RmsNorm) and (block.post_norm, block.sum_norm) == others
+            for block in self.blocks()
         )
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -155,7 +172,12 @@ class Family(ABC):
                 for name in block.reads.weights
             )
             return ResidualStream(frozenset(), {}, frozenset(), down_projs, normed)
-        readers = {name: block.norm.weight for block in blocks for name in block.reads.weights}
+        readers = {
+            name: block.norm.weight
+            for block in blocks
+            if isinstance(block.norm, RmsNorm)
+            for name in block.reads.weights
+        }
         writers = frozenset(
             name for block in blocks for name in (*block.writes.weights, *block.writes.biases)
         )

@@ -58,13 +58,13 @@ class SharedEncoder(T5):
         target_width = config.count("encoder_width")
         return cls(**{**shape, "encoder_layers": 0}, target_width=target_width)
 
-    def _encoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
+    def emit_encoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         states = g.input(graph_io.FEATURES, np.float32, ["source", self.target_width])
         normed = RmsNorm(SOURCE_NORM, self.epsilon).emit(g, states)
         for layer in range(self.layers):
-            names = self._cross_projections(layer).weights
+            names = self.cross_projections(layer).weights
             parts = [number_format.down_proj(g, normed, Linear((name,))) for name in names]
-            self._emit_cross(g, layer, parts)
+            self.emit_cross(g, layer, parts)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield self._bias("decoder").table, (self.buckets, self.heads.count)
@@ -82,4 +82,4 @@ class SharedEncoder(T5):
     @property
     def _cross_names(self) -> tuple[str, ...]:
         layers = range(self.layers)
-        return tuple(name for layer in layers for name in self._cross_projections(layer).weights)
+        return tuple(name for layer in layers for name in self.cross_projections(layer).weights)

@@ -1,8 +1,6 @@
-"""T5: v1.0 (relu, tied head), v1.1 and flan-t5 (gated gelu, own head), mT5, ByT5.
+"""T5: v1.0 (relu, tied head), v1.1 and flan-t5 (gated gelu, own head), mT5, ByT5, MADLAD-400.
 
-The encoder graph computes the cross-attention keys and values of every decoder layer from the
-source; the decoder graph does the rest, for any number of positions. Raffel et al. (2020, arXiv
-1910.10683).
+Raffel et al. (2020, arXiv 1910.10683).
 """
 
 from __future__ import annotations
@@ -13,33 +11,30 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention, Heads, source_shape
+from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.attention import Attention, Heads
 from edgespec_export.components.blocks import (
     AttentionBlock,
     AttentionMiddle,
     Block,
-    Call,
     FeedForwardBlock,
 )
 from edgespec_export.components.feed_forward import Gate, Ungated
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat
-from edgespec_export.components.positions import (
-    RelativeBias,
-    decoder_positions,
-    requested_rows,
-)
+from edgespec_export.components.positions import Positions, RelativeBias
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.components.self_attention import (
     CrossAttention,
     EncoderAttention,
     SelfAttention,
 )
-from edgespec_export.families.family import Family
+from edgespec_export.families.encoder_decoder import EncoderDecoder
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
 
@@ -49,7 +44,7 @@ ACTIVATIONS = ("relu", "gelu", "gelu_new", "silu")
 
 
 @dataclass(frozen=True, kw_only=True)
-class T5(Family):
+class T5(EncoderDecoder):
     """The shape of a T5 and how it differs from others.
 
     Attributes:
@@ -61,7 +56,6 @@ class T5(Family):
 
     family = "t5"
     model_types: ClassVar[tuple[str, ...]] = ("t5", "mt5")
-    transformers_class: ClassVar[str | None] = "AutoModelForSeq2SeqLM"
     table, head = "shared.weight", "lm_head.weight"
     copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     # Copies of the embedding, and a bias that old checkpoints contain and no attention reads.
@@ -69,13 +63,11 @@ class T5(Family):
         r"(encoder|decoder)\.embed_tokens\.weight|lm_head\.weight"
         r"|decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
     )
-    encoder_layers: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     activation: str
     gated: bool
     scale_outputs: bool
     buckets: int
     max_distance: int
-    start_token: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     shows_encoder: bool = False
 
     @property
@@ -86,10 +78,6 @@ class T5(Family):
     @property
     def features(self) -> int:
         return self.width if self.shows_encoder else 0
-
-    @property
-    def graphs(self) -> tuple[str, ...]:
-        return (graph_io.ENCODER, graph_io.DECODER)
 
     @classmethod
     def from_config(cls, values: dict[str, object], label: str) -> Self:
@@ -127,61 +115,40 @@ class T5(Family):
         config.refuse_the_rest(harmless={"d_ff", "n_positions"})
         return shape
 
-    def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
-        """Emits the graph named `g.name`."""
-        {graph_io.ENCODER: self._encoder, graph_io.DECODER: self._decoder}[g.name](
-            g, number_format, attention
-        )
+    def view(self, weights: Weights) -> Weights:
+        return _WithTable(weights, self.table, self.copies)
 
-    def _encoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
-        tokens = g.input(graph_io.TOKENS, np.int64, ["source"])
-        bias = self._bias("encoder").of_encoder(g, tokens)
-        x = number_format.table(g, tokens, self.table)
-        call = Call(number_format, attention, positions=None, encoding=bias)
-        for block in self._encoder_blocks():
-            x = block.emit(g, x, call)
-        norm = self._norm("encoder.final_layer_norm")
-        linears = [self._cross_projections(layer) for layer in range(self.layers)]
-        for layer, parts in enumerate(number_format.normed_linears(g, x, norm, linears)):
-            self._emit_cross(g, layer, parts)
+    def emit_encoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
+        x = self.emit_source(g, number_format, attention)
         if self.shows_encoder:
             states = number_format.unrotated(g, x, self.width) if self.is_rotatable else x
             g.output(graph_io.FEATURES, g.op.Identity(states), np.float32, ["source", self.width])
 
-    def _emit_cross(self, g: Graph, layer: int, parts: Sequence[ir.Value]) -> None:
-        """Emits the outputs of one layer's cross-attention keys and values."""
-        for name, rows in zip(graph_io.cross_names(layer), parts, strict=True):
-            rows = g.op.Reshape(rows, g.ints(1, -1, self.heads.count, self.heads.size))
-            rows = g.op.Transpose(rows, perm=[0, 2, 1, 3])
-            g.output(name, rows, np.float32, source_shape(self.heads))
+    def encoder_bias(self, g: Graph, tokens: ir.Value) -> ir.Value:
+        return self._bias("encoder").of_encoder(g, tokens)
 
-    def _decoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
-        tokens, positions = decoder_positions(
-            g, layouts=attention.supports_layouts, sources=attention.supports_sources
-        )
-        bias = self._bias("decoder").of_decoder(g, positions)
-        x = number_format.table(g, tokens, self.table)
-        call = Call(number_format, attention, positions, encoding=bias)
-        for block in self._decoder_blocks():
-            x = block.emit(g, x, call)
+    def decoder_encoding(self, g: Graph, positions: Positions) -> ir.Value:
+        return self._bias("decoder").of_decoder(g, positions)
+
+    def logits(
+        self, g: Graph, rows: ir.Value, positions: Positions, number_format: NumberFormat
+    ) -> ir.Value:
         factor = self.width**-0.5 if self.scale_outputs else 1.0
         norm = self._norm("decoder.final_layer_norm")
-        rows = requested_rows(g, x)
-        logits = number_format.head(g, rows, self.tables[-1], norm, factor)
-        g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
+        return number_format.head(g, rows, self.tables[-1], norm, factor)
 
-    def blocks(self) -> Iterator[Block]:
-        yield from self._encoder_blocks()
-        yield from self._decoder_blocks()
+    @property
+    def encoder_norm(self) -> RmsNorm:
+        return self._norm("encoder.final_layer_norm")
 
-    def _encoder_blocks(self) -> Iterator[Block]:
+    def encoder_blocks(self) -> Iterator[Block]:
         attention = EncoderAttention(self.heads)
         for layer in range(self.encoder_layers):
             at = f"encoder.block.{layer}.layer"
             yield self._attention_block(f"{at}.0", "SelfAttention", "qkv", attention)
             yield self._feed_forward_block(f"{at}.1")
 
-    def _decoder_blocks(self) -> Iterator[Block]:
+    def decoder_blocks(self) -> Iterator[Block]:
         for layer in range(self.layers):
             at = f"decoder.block.{layer}.layer"
             attention = SelfAttention(layer, self.heads)
@@ -213,7 +180,7 @@ class T5(Family):
             writes=Linear.named(f"{name}.wo"),
         )
 
-    def _cross_projections(self, layer: int) -> Linear:
+    def cross_projections(self, layer: int) -> Linear:
         """The matrices of a decoder layer that read the encoder's result."""
         at = f"decoder.block.{layer}.layer.1.EncDecAttention"
         return Linear.named(f"{at}.k", f"{at}.v")
@@ -229,19 +196,38 @@ class T5(Family):
         for stack in ("encoder", "decoder"):
             yield self._bias(stack).table, (self.buckets, self.heads.count)
         yield from super().shapes()
-        for layer in range(self.layers):
-            for name in self._cross_projections(layer).weights:
-                yield name, (self.heads.count * self.heads.size, self.width)
 
     def residual_stream(self) -> ResidualStream:
         """Both streams start from the same table; cross-attention reads the encoder's."""
         stream = super().residual_stream()
-        norm = self._norm("encoder.final_layer_norm").weight
+        norm = self.encoder_norm.weight
         cross = {
             name: norm
             for layer in range(self.layers)
-            for name in self._cross_projections(layer).weights
+            for name in self.cross_projections(layer).weights
         }
         return ResidualStream(
             stream.tables, {**stream.readers, **cross}, stream.writers, stream.down_projs
         )
+
+
+class _WithTable:
+    """The checkpoint with its embedding's name, where it holds the embedding by a copy's name only.
+
+    transformers finds it there, too.
+    """
+
+    def __init__(self, weights: Weights, table: str, copies: Sequence[str]) -> None:
+        self._weights = weights
+        names = list(weights.names())
+        holders = [name for name in (table, *copies) if name in names]
+        self._stored = {table: holders[0]} if holders else {}
+
+    def names(self) -> list[str]:
+        return sorted({*self._weights.names(), *self._stored})
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._weights.shape(self._stored.get(name, name))
+
+    def read(self, name: str) -> npt.NDArray[np.generic]:
+        return self._weights.read(self._stored.get(name, name))

@@ -26,6 +26,7 @@ def fitted(checkpoint: Checkpoint) -> Family:
             the embedding differs from it; no family here has such a model.
     """
     family = family_of(checkpoint.config, checkpoint.label)
+    family = family.with_generation_settings(checkpoint.generation)
     weights = family.view(checkpoint.weights)
     heads = {family.head} if family.tied_head else set()
     differing = _differing(weights, family.table, heads.union(family.copies))

@@ -82,8 +82,10 @@ class Int8(NumberFormat):
                 split_outputs(g, self._rotated_product(g, normed, linear), linear)
                 for linear in linears
             ]
+        if not isinstance(norm, RmsNorm):
+            return super().normed_linears(g, x, norm, linears)
         (width,) = g.weights.shape(norm.weight)
-        if not isinstance(norm, RmsNorm) or width > self.RANGE**2 * block_size(width, STREAM_BLOCK):
+        if width > self.RANGE**2 * block_size(width, STREAM_BLOCK):
             return super().normed_linears(g, x, norm, linears)
         return [self._normed_linear(g, x, norm, linear) for linear in linears]
 

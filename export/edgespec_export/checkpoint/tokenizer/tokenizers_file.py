@@ -14,6 +14,9 @@ from edgespec_export.checkpoint.tokenizer.spiece_file import read_spiece
 
 __all__ = ["load_tokenizer", "read_tokenizer_json"]
 
+# Tokenizers of Marian and mBART, whose token ids are not those of their pieces.
+_NOT_READ = ("source.spm", "sentencepiece.bpe.model")
+
 
 def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
     """The tokenizer of a checkpoint, with truncation and padding off.
@@ -35,6 +38,11 @@ def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
         return read_spiece(folder / "spiece.model", _extra_ids(settings_file, settings, 100))
     if "ByT5Tokenizer" in (settings.get("tokenizer_class"), config.get("tokenizer_class")):
         return byt5_tokenizer(_extra_ids(settings_file, settings, 125))
+    for name in _NOT_READ:
+        if (folder / name).is_file():
+            raise EdgespecError(
+                f"{folder}: {name} is not read; put the model's tokenizer.json into the folder"
+            )
     raise EdgespecError(
         f"{folder}: has no tokenizer; looked for tokenizer.json, spiece.model and a "
         "tokenizer_class ByT5Tokenizer"

@@ -1,0 +1,1 @@
+"""BART and its relatives mBART and Marian."""

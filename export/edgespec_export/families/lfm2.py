@@ -1,0 +1,190 @@
+"""LFM2 and LFM2.5: gated convolutions over three positions, and attention in every third layer.
+
+Liquid AI (2025, arXiv 2511.23404). A convolution keeps its inputs in the cache, position by
+position (components/short_convolution.py), so the cache has more layers than the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from edgespec_export.components.attention import Heads
+from edgespec_export.components.blocks import (
+    AttentionBlock,
+    Block,
+    FeedForwardBlock,
+)
+from edgespec_export.components.feed_forward import Gate
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.positions import Angles, Positions, Rotary
+from edgespec_export.components.self_attention import SelfAttention
+from edgespec_export.components.short_convolution import ShortConvolution, cache_layers_for
+from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
+from edgespec_export.families.model_config import Config
+from edgespec_export.families.rope import inverse_frequencies
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["Lfm2"]
+
+CONVOLUTION, ATTENTION = "conv", "full_attention"
+DEFAULT_BASE = 1e6
+HARMLESS = {
+    "block_auto_adjust_ff_dim",  # the matrices themselves have their widths
+    "block_ff_dim",
+    "block_ffn_dim_multiplier",
+    "block_multiple_of",
+    "intermediate_size",
+    "block_mlp_init_scale",
+    "block_out_init_scale",
+    "block_use_xavier_init",
+    "conv_use_xavier_init",
+    "theta",  # repeats rope_theta
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lfm2(DecoderOnly):
+    """The shape of an LFM2.
+
+    Attributes:
+        kinds: of each layer, `CONVOLUTION` or `ATTENTION`.
+        taps: how many positions a convolution reads.
+        conv_bias: convolutions and their projections have biases.
+        frequencies: of the rotary positions, [head size / 2].
+    """
+
+    family = "lfm2"
+    model_types = ("lfm2",)
+    table, head = "model.embed_tokens.weight", "lm_head.weight"
+    redundant = re.compile(r"lm_head\.weight")
+    knows_layouts = False  # convolutions write the rows of a call next to each other
+
+    kinds: tuple[str, ...]
+    taps: int
+    conv_bias: bool
+    frequencies: npt.NDArray[np.float32]
+
+    @classmethod
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
+        config = Config({"rope_theta": DEFAULT_BASE, **values}, label)
+        heads, width = config.count("num_attention_heads", 32), config.count("hidden_size", 2560)
+        size = config.count("head_dim", width // heads)
+        layers = config.count("num_hidden_layers", 32)
+        epsilon = config.number("norm_eps", 1e-5)
+        tied = config.flag("tie_embedding", config.flag("tie_word_embeddings", True))
+        shape = cls(
+            label=label,
+            vocab_size=config.count("vocab_size", 65536),
+            width=width,
+            layers=layers,
+            heads=Heads(heads, config.count("num_key_value_heads", 8), size, scale=size**-0.5),
+            epsilon=epsilon,
+            tied_head=tied,
+            positions=min(config.count("max_position_embeddings", 128_000), MAX_POSITIONS),
+            kinds=_kinds(config, layers),
+            taps=config.count("conv_L_cache", 3),
+            conv_bias=config.flag("conv_bias", False),
+            frequencies=inverse_frequencies(config, size, label),
+        )
+        if shape.taps < 2:
+            raise ValueError(f"conv_L_cache is {shape.taps}")
+        for key in ("block_dim", "conv_dim", "conv_dim_out"):
+            config.must_be(key, width)
+        config.must_be("num_heads", heads)
+        config.must_be("block_norm_eps", epsilon)
+        config.must_be("use_pos_enc", True)
+        config.must_be("block_use_swiglu", True)
+        config.refuse_the_rest(harmless=HARMLESS)
+        return shape
+
+    def layer(self, index: int) -> tuple[Block, ...]:
+        at = f"model.layers.{index}"
+        name = f"{at}.feed_forward"
+        return (
+            self._mixing_block(index, at),
+            FeedForwardBlock(
+                name=name,
+                norm=self._norm(f"{at}.ffn_norm"),
+                reads=Linear.named(f"{name}.w1", f"{name}.w3"),
+                middle=Gate("silu"),
+                writes=Linear.named(f"{name}.w2"),
+            ),
+        )
+
+    def _mixing_block(self, index: int, at: str) -> AttentionBlock:
+        norm = self._norm(f"{at}.operator_norm")
+        if self.kinds[index] == CONVOLUTION:
+            convolution = self._convolution(index)
+            return AttentionBlock(
+                name=f"{at}.conv",
+                norm=norm,
+                reads=Linear.named(
+                    f"{at}.conv.in_proj", bias=self.conv_bias, widths=convolution.widths
+                ),
+                middle=convolution,
+                writes=Linear.named(f"{at}.conv.out_proj", bias=self.conv_bias),
+            )
+        name = f"{at}.self_attn"
+        norms = [self._norm(f"{name}.{part}_layernorm") for part in "qk"]
+        return AttentionBlock(
+            name=name,
+            norm=norm,
+            reads=Linear.named(*(f"{name}.{part}_proj" for part in "qkv")),
+            middle=SelfAttention(self._first_cache_layer(index), self.heads, *norms),
+            writes=Linear.named(f"{name}.out_proj"),
+        )
+
+    def _convolution(self, index: int) -> ShortConvolution:
+        name = f"model.layers.{index}.conv.conv"
+        return ShortConvolution(
+            layer=self._first_cache_layer(index),
+            heads=self.heads,
+            width=self.width,
+            taps=self.taps,
+            weight=f"{name}.weight",
+            bias=f"{name}.bias" if self.conv_bias else None,
+        )
+
+    # --- the cache ---
+
+    @property
+    def cache_layers(self) -> int:
+        return self._first_cache_layer(self.layers)
+
+    def _first_cache_layer(self, index: int) -> int:
+        """The first layer of the cache that a layer of the model uses."""
+        each = cache_layers_for(self.width, self.heads)
+        return sum(each if kind == CONVOLUTION else 1 for kind in self.kinds[:index])
+
+    @property
+    def last_norm(self) -> RmsNorm:
+        return self._norm("model.embedding_norm")
+
+    def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
+        return [Rotary(self.frequencies, self.positions).emit(g, positions)] * self.layers
+
+    def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield from super().shapes()
+        for index, kind in enumerate(self.kinds):
+            if kind == CONVOLUTION:
+                yield self._convolution(index).weight, (self.width, 1, self.taps)
+
+    def _norm(self, name: str) -> RmsNorm:
+        return RmsNorm(f"{name}.weight", self.epsilon)
+
+
+def _kinds(config: Config, layers: int) -> tuple[str, ...]:
+    """The kind of each layer: a list of them, or of the layers with attention."""
+    attending = config.get("full_attn_idxs", list(range(layers)))
+    by_index = [ATTENTION if index in attending else CONVOLUTION for index in range(layers)]
+    kinds = tuple(config.get("layer_types", by_index))
+    if len(kinds) != layers or not set(kinds) <= {CONVOLUTION, ATTENTION}:
+        raise ValueError(f"layer_types has {len(kinds)} of {layers} layers: {sorted(set(kinds))}")
+    return kinds

@@ -1,0 +1,1 @@
+"""Relatives of Llama that need more than a config to be one."""

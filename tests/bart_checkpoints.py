@@ -1,0 +1,59 @@
+"""Random checkpoints of BART, mBART and Marian, as transformers writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpoints import byte_tokenizer
+
+CLASSES = {
+    "bart": ("BartConfig", "BartForConditionalGeneration"),
+    "mbart": ("MBartConfig", "MBartForConditionalGeneration"),
+    "marian": ("MarianConfig", "MarianMTModel"),
+}
+SIZES = {
+    "vocab_size": 272,
+    "d_model": 48,
+    "encoder_layers": 1,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 3,
+    "decoder_attention_heads": 3,
+    "encoder_ffn_dim": 51,
+    "decoder_ffn_dim": 37,
+    "max_position_embeddings": 128,
+    "init_std": 0.15,
+    "bos_token_id": 1,
+    "eos_token_id": 1,
+    "pad_token_id": 0,
+    "decoder_start_token_id": 0,
+    "forced_eos_token_id": None,
+}
+
+
+def write_bart(folder: Path, family: str, **changes: Any) -> Path:
+    """Norms and biases of all sizes, those of the logits too.
+
+    Args:
+        changes: keys of the config to add or change; those of generation go to its own file.
+    """
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config, model = (getattr(transformers, name) for name in CLASSES[family])
+    settings = {"forced_bos_token_id": None, "bad_words_ids": None}
+    generation = {name: changes.pop(name, value) for name, value in settings.items()}
+    model = model(config(**{**SIZES, **changes}))
+    model.generation_config.update(**generation)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 1:
+                parameter += 0.2 * torch.randn(parameter.shape)
+            elif "q_proj" in name or "k_proj" in name:
+                parameter.normal_(0, 0.25)
+        model.final_logits_bias.normal_()
+    model.save_pretrained(folder)
+    byte_tokenizer(272, append_eos=True).save(str(folder / "tokenizer.json"))
+    return folder
