@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
+from edgespec.core.legal_tokens import LegalTokens
 from edgespec.core.model import BlockModel, Model, candidate_model_of
 from edgespec.costs.controller import Adaptive, Confident, Controller, Fixed, controller
 from edgespec.costs.cost_model import Costs, CostSource
@@ -56,6 +57,7 @@ class DrafterSetup:
         last_tokens: token ids that end the text.
         answers: of a prompt that is a conversation, see `Model.prefill`.
         stores: texts in which lookup searches, in addition to the prompt and the text so far.
+        legal: which tokens may come next; None if all may.
     """
 
     target: Model
@@ -67,6 +69,7 @@ class DrafterSetup:
     last_tokens: Collection[int] = ()
     answers: Sequence[range] | None = None
     stores: Sequence[Store] = ()
+    legal: LegalTokens | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ def _model(setup: DrafterSetup) -> tuple[ModelDrafter, Fixed | Adaptive]:
         should_continue=_should_continue(setup.draft, confident) if confident else None,
         worth_candidate=confident.worth_candidate if confident and candidates else None,
         answers=setup.answers,
+        legal=setup.legal,
     )
     return drafter, gammas
 

@@ -17,6 +17,7 @@ from edgespec.core.logit_edits import LogitEditOptions
 from edgespec.core.sampling import Sampling, SamplingOptions
 from edgespec.core.stats import Stats, counted
 from edgespec.errors import UsageError, shortened
+from edgespec.grammar.grammar import Grammar
 from edgespec.pair.tokenizer import GrowingText
 
 __all__ = [
@@ -52,6 +53,7 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
     logprobs: bool
     top_logprobs: int
     chat: bool
+    grammar: Grammar | None
 
 
 def check_max_new_tokens(number: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Unpack
 
@@ -13,18 +13,23 @@ from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.device import Device
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
+from edgespec.core.legal_tokens import LegalTokens, only_legal
 from edgespec.core.logit_edits import LogitEdits
 from edgespec.core.model import Model
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
-from edgespec.costs.controller import Controller, controller
+from edgespec.costs.controller import Controller, controller, gamma_number
 from edgespec.costs.cost_model import Costs, CostSource
+from edgespec.drafters.grammar_drafter import GrammarDrafter
 from edgespec.drafters.matcher import Store
 from edgespec.drafters.registry import DRAFTER_NAMES, DRAFTERS, DrafterSetup, own_costs
 from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.grammar.grammar import Grammar
+from edgespec.grammar.grammar_matcher import GrammarMatcher
+from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
 from edgespec.pair.generation import (
     Generation,
     GenerationOptions,
@@ -138,6 +143,7 @@ class Pair:
         logprobs: bool = False,
         top_logprobs: int = 0,
         chat: bool = False,
+        grammar: Grammar | None = None,
     ) -> Stream:
         """Starts a generation and returns an iterator over its tokens.
 
@@ -177,6 +183,11 @@ class Pair:
                 stead; at most 20.
             chat: put the model's own chat format around the prompt (the command line does so for
                 every model that has one).
+            grammar: what the text must look like: `edgespec.json_schema(…)`, `edgespec.regex(…)` or
+                `edgespec.lark(…)`. Tokens that do not fit it have no probability, in the target's
+                distribution and in the draft's; temperature and truncation come after that. The
+                text ends where the grammar does. One that ends for another reason, such as
+                max_new_tokens, may not fit it.
 
         Raises:
             UsageError: an argument is out of range. A prompt that is too long, or another stream
@@ -202,9 +213,11 @@ class Pair:
         )
         repeated = () if self.manifest.target.is_encoder_decoder else given.tokens
         condition = StopCondition(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
+        legal = self._legal_tokens(grammar, ignore_eos)
+        edit = edits.edit(repeated, last_tokens, self.target.vocab_size)
         same_text = self._exact and (sampling.greedy or coupled)  # whatever γ is
         clock = self.clock if same_text and gamma == "auto" else None
-        drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers, clock)
+        drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers, clock, legal)
         rounds = _decoder(drafter, gammas, rule)(
             self.target,
             prompt=given.tokens,
@@ -214,7 +227,7 @@ class Pair:
             ends=condition,
             answers=answers,
             logits=logprobs,
-            edit=edits.edit(repeated, last_tokens, self.target.vocab_size),
+            edit=edit if legal is None else only_legal(legal, edit),
         )
         if self._remembered is not None:
             rounds = self._remembered.watched(rounds)
@@ -249,11 +262,13 @@ class Pair:
         last_tokens: Sequence[int] = (),
         answers: Sequence[range] | None = None,
         clock: RoundClock | None = None,
+        legal: LegalTokens | None = None,
     ) -> tuple[Drafter, Controller]:
         """A named drafter for one text, and the controller of its γ.
 
         Args:
             clock: times rounds, for γ "auto"; the text must not depend on γ then.
+            legal: which tokens may come next.
 
         Raises:
             UsageError: γ is out of range, or the pair has no draft model and the drafter needs one.
@@ -269,6 +284,7 @@ class Pair:
             last_tokens,
             answers,
             self._stores,
+            legal,
         )
         drafter, chooser = DRAFTERS[name].build(setup)
         return drafter, clock.timed(name, chooser, self.target) if clock else chooser
@@ -302,16 +318,43 @@ class Pair:
         last_tokens: Sequence[int],
         answers: Sequence[range] | None,
         clock: RoundClock | None,
+        legal: LegalTokens | None,
     ) -> tuple[Drafter | None, Controller]:
         """The drafter of a text, None without one, and the controller of its γ."""
-        if isinstance(kind, str):
-            return self.drafter(kind, gamma, process, last_tokens, answers, clock)
         costs = self.costs["lookup"]  # of rounds whose drafter runs no model
         if kind is None:
             return None, controller(gamma, costs)  # for its check of γ
-        if clock:
-            return kind, clock.timed_own(kind, self.target)
-        return kind, controller(gamma, own_costs(kind, costs))
+        if isinstance(kind, str):
+            drafter, gammas = self.drafter(
+                kind, gamma, process, last_tokens, answers, clock, legal
+            )
+        elif clock:
+            drafter, gammas = kind, clock.timed_own(kind, self.target)
+        else:
+            drafter, gammas = kind, controller(gamma, own_costs(kind, costs))
+        if legal is None:
+            return drafter, gammas
+        longest = costs.longest if gamma == "auto" else gamma_number(gamma)
+        both = GrammarDrafter(legal, drafter, gammas, longest)
+        return both, both
+
+    def _legal_tokens(self, grammar: Grammar | None, ignore_eos: bool) -> LegalTokens | None:
+        """Which tokens a text may have; None if it may have all."""
+        if grammar is None:
+            return None
+        if not isinstance(grammar, Grammar):
+            raise UsageError(
+                f"grammar is {shortened(grammar)}; give edgespec.json_schema(…), "
+                "edgespec.regex(…) or edgespec.lark(…)"
+            )
+        if ignore_eos:
+            raise UsageError("ignore_eos goes on after a grammar's end; give one of the two")
+        return GrammarMatcher(grammar, self._grammar_vocabulary)
+
+    @cached_property
+    def _grammar_vocabulary(self) -> GrammarVocabulary:
+        size = self.target.vocab_size
+        return GrammarVocabulary(self.tokenizer, size, self.manifest.eos_token_ids)
 
     def _settings(self, kind: str | Drafter | None, gamma: int | str, rule: str | None) -> Settings:
         target_format, draft_format = self.formats
