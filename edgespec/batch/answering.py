@@ -13,6 +13,7 @@ from edgespec.batch.result_lines import ResultLines
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Answer, error_object
+from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.pair import Pair
@@ -124,7 +125,8 @@ def _answer(
     request = line.request(pair.manifest.generation, instead)
     options = cast(GenerationOptions, {**request.options, **drafting})
     result = pair.generate(request.prompt, **options)
-    answer = Answer(model, line.is_chat, TokenTexts(pair.tokenizer))
+    calls = AnswerCalls(pair.tool_use.form) if request.may_call else None
+    answer = Answer(model, line.is_chat, TokenTexts(pair.tokenizer), calls)
     return answer.whole(result), len(result.token_ids)
 
 

@@ -36,9 +36,7 @@ class GrammarVocabulary:
             has no end-of-text token.
     """
 
-    def __init__(
-        self, tokenizer: Tokenizer, size: int, last_tokens: Collection[int]
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, size: int, last_tokens: Collection[int]) -> None:
         with needs_extra("grammar"):
             from llguidance import LLTokenizer
         self.size = size

@@ -102,9 +102,7 @@ def _replaced(text: str, decoder: Mapping[str, Any]) -> str:
 def _drops_first_space(decoder: Mapping[str, Any]) -> bool:
     if decoder["type"] == "Metaspace":
         return bool(decoder.get("prepend_scheme", "always") != "never")
-    return bool(
-        decoder["type"] == "Strip" and decoder["content"] == " " and decoder["start"] == 1
-    )
+    return bool(decoder["type"] == "Strip" and decoder["content"] == " " and decoder["start"] == 1)
 
 
 def _from_byte_level(name: str) -> bytes:
@@ -127,9 +125,7 @@ def _byte_characters() -> dict[str, int]:
 BYTE_OF = _byte_characters()
 
 
-def _as_decoded(
-    tokenizer: Tokenizer, tokens: list[bytes], special: frozenset[int]
-) -> list[bytes]:
+def _as_decoded(tokenizer: Tokenizer, tokens: list[bytes], special: frozenset[int]) -> list[bytes]:
     """The bytes of those tokens for which the tokenizer's decoder agrees, where it can be asked.
 
     After a first one, since a text's first space may be dropped. Parts of characters have no text

@@ -23,6 +23,7 @@ from edgespec.pair.pair import Pair
 from edgespec.pair.runtime import open_model
 from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
 from edgespec.pair.tokenizer import load_tokenizer
+from edgespec.tools.chat_template import read_chat_template
 
 __all__ = ["LoadOptions", "default_capacity", "load"]
 
@@ -103,6 +104,7 @@ def load(
         allow_inexact=allow_inexact,
         corpus=known,
         remembered=remembered,
+        template=read_chat_template(folder),
     )
 
 

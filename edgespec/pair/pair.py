@@ -44,6 +44,9 @@ from edgespec.pair.profile import Profile
 from edgespec.pair.prompt import PromptEncoder, PromptInput
 from edgespec.pair.round_clock import RoundClock
 from edgespec.pair.tokenizer import GrowingText
+from edgespec.tools.chat_template import ChatTemplate
+from edgespec.tools.tool_list import read_tools
+from edgespec.tools.tool_use import ToolChoice, ToolUse, chosen_tools
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -68,6 +71,7 @@ class Pair:
         clock: times rounds for γ "auto"; None where costs alone decide.
         formats: which variants of the target and of the draft were loaded.
         devices: where the target and the draft run.
+        tool_use: how the target uses tools.
 
     Args:
         tuned: what `edgespec tune` found for these variants on this machine.
@@ -75,6 +79,7 @@ class Pair:
         allow_inexact: let it verify even if it is not.
         corpus: texts in which lookup searches.
         remembered: earlier outputs, in which it searches too, and where each text is added.
+        template: the target's chat template, if that knows tools.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class Pair:
         allow_inexact: bool,
         corpus: Store | None = None,
         remembered: RememberedTexts | None = None,
+        template: ChatTemplate | None = None,
     ) -> None:
         self.manifest = manifest
         self.tokenizer = tokenizer
@@ -103,7 +109,8 @@ class Pair:
         self.clock: RoundClock | None = RoundClock(costs, draft)
         self.formats = formats
         self.devices = devices
-        self._encoder = PromptEncoder(tokenizer, manifest.chat)
+        self.tool_use = ToolUse(template, tokenizer, manifest.eos_token_ids)
+        self._encoder = PromptEncoder(tokenizer, manifest.chat, self.tool_use)
         self._untuned_draft = "both" if draft is not None else "lookup"
         self._default_draft = tuned.draft if tuned else self._untuned_draft
         self._default_gamma = tuned.gamma if tuned else "auto"
@@ -144,6 +151,9 @@ class Pair:
         top_logprobs: int = 0,
         chat: bool = False,
         grammar: Grammar | None = None,
+        tools: Sequence[Mapping[str, object]] = (),
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
     ) -> Stream:
         """Starts a generation and returns an iterator over its tokens.
 
@@ -188,6 +198,12 @@ class Pair:
                 distribution and in the draft's; temperature and truncation come after that. The
                 text ends where the grammar does. One that ends for another reason, such as
                 max_new_tokens, may not fit it.
+            tools: functions that the model may call, as OpenAI's `tools`; its chat template must
+                know tools. Calls are in the text as the template writes them, and their arguments
+                fit the functions' JSON schemas; `tool_use.form` says where they are.
+            tool_choice: "auto"; "required" for a call instead of a text; "none", as without tools;
+                or {"type": "function", "function": {"name": …}}, to call that one.
+            parallel_tool_calls: an answer may make several calls.
 
         Raises:
             UsageError: an argument is out of range. A prompt that is too long, or another stream
@@ -202,7 +218,13 @@ class Pair:
             gamma = self._default_gamma if draft is True else "auto"
         sampling = Sampling(temperature, top_k, top_p, min_p)
         process = sampling.processor()
-        given = self._encoder(prompt, chat)
+        offered = read_tools(tools) if tools else ()
+        callable_tools = chosen_tools(offered, tool_choice)
+        given = self._encoder(prompt, chat, offered if callable_tools else ())
+        if callable_tools:
+            if grammar is not None:
+                raise UsageError("an answer cannot have both tools and a grammar; give one of them")
+            grammar = self.tool_use.grammar(callable_tools, tool_choice, parallel_tool_calls)
         answers = given.answers if self._exact else None
         rule = _rule_name(rule, kind, sampling.greedy)
         coupled = rule == "coupled"
@@ -212,7 +234,8 @@ class Pair:
             repetition_penalty, presence_penalty, frequency_penalty, logit_bias or {}, min_tokens
         )
         repeated = () if self.manifest.target.is_encoder_decoder else given.tokens
-        condition = StopCondition(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
+        marks = self.tool_use.marks if callable_tools else ()
+        condition = StopCondition(GrowingText(self.tokenizer, _stops(stop), marks), last_tokens)
         legal = self._legal_tokens(grammar, ignore_eos)
         edit = edits.edit(repeated, last_tokens, self.target.vocab_size)
         same_text = self._exact and (sampling.greedy or coupled)  # whatever γ is
@@ -325,9 +348,7 @@ class Pair:
         if kind is None:
             return None, controller(gamma, costs)  # for its check of γ
         if isinstance(kind, str):
-            drafter, gammas = self.drafter(
-                kind, gamma, process, last_tokens, answers, clock, legal
-            )
+            drafter, gammas = self.drafter(kind, gamma, process, last_tokens, answers, clock, legal)
         elif clock:
             drafter, gammas = kind, clock.timed_own(kind, self.target)
         else:

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Answer, Request, chat_request, error_object, text_request
+from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.pair.generation import Chunk, Generation, GenerationOptions
 from edgespec.pair.pair import Pair
@@ -169,7 +170,8 @@ class _Completions:
 
     async def _answer(self, request: Request, events: EventStream) -> JsonObject | None:
         served, queue = self._served, self._served.queue
-        answer = Answer(served.name, self._is_chat, served.texts)
+        calls = AnswerCalls(served.pair.tool_use.form) if request.may_call else None
+        answer = Answer(served.name, self._is_chat, served.texts, calls)
         async with queue.turn():
             chunks = served.chunks(request)
             step = partial(queue.run, partial(next, chunks))
@@ -195,9 +197,9 @@ async def _send_events(
     chunk, result = await step()
     await events.event(answer.begin())
     while chunk is not None:
-        # Its text is empty while a character may be unfinished.
-        if chunk.text or chunk.logprob is not None:
-            await events.event(answer.piece(chunk))
+        piece = answer.piece(chunk)
+        if piece is not None:
+            await events.event(piece)
         chunk, result = await step()
     await events.event(answer.end(result))
     if request.counts:
