@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from edgespec.errors import UsageError, shortened
 
-__all__ = ["ANNOTATIONS", "CONSTRAINTS", "check_keywords"]
+__all__ = ["ANNOTATIONS", "CONSTRAINTS", "DEEPEST", "check_keywords", "inner_schemas"]
 
 # What llguidance applies.
 CONSTRAINTS = frozenset(
@@ -18,7 +18,7 @@ CONSTRAINTS = frozenset(
         *("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "$defs", "definitions"),
         *("minLength", "maxLength", "pattern", "format"),
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-        *("items", "prefixItems", "additionalItems", "minItems", "maxItems"),
+        *("items", "prefixItems", "minItems", "maxItems"),
         *("properties", "required", "additionalProperties", "patternProperties"),
         *("minProperties", "maxProperties"),
     }
@@ -32,7 +32,7 @@ ANNOTATIONS = frozenset(
 )
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
 SCHEMAS = (
-    *("items", "prefixItems", "additionalItems", "additionalProperties"),
+    *("items", "prefixItems", "additionalProperties"),
     *("anyOf", "oneOf", "allOf"),
 )
 DEEPEST = 60  # levels of schemas in schemas
