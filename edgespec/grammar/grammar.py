@@ -46,10 +46,7 @@ class Grammar:
             raise UsageError(
                 f"the {self.kind} has {len(self.rules)} characters; the limit is {MAX_CHARACTERS}"
             )
-        try:
-            self.rules.encode()
-        except UnicodeEncodeError:
-            raise UsageError(f"the {self.kind} is not Unicode text") from None
+        _check_unicode(self.kind, self.rules)
         with needs_extra("grammar"):
             from llguidance import LLMatcher
         if self.special_tokens:  # only a tokenizer knows them
@@ -100,6 +97,7 @@ def regex(pattern: str) -> Grammar:
     """
     if not isinstance(pattern, str):
         raise UsageError(f"the regular expression is {shortened(pattern)}; give a text")
+    _check_unicode("regular expression", pattern)
     with needs_extra("grammar"):
         from llguidance import regex_to_lark
     return Grammar("regular expression", f"start: /{regex_to_lark(pattern, '')}/")
@@ -127,6 +125,15 @@ def refusal_line(kind: str, refusal: str) -> str:
     if kind != "Lark grammar":  # the position counts in rules that the user has not written
         reason = reason.partition("): ")[2] or reason
     return f"the {kind} cannot be used: {' '.join(reason.split())[:LONGEST_REASON]}; change it"
+
+
+def _check_unicode(kind: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the {kind} is not Unicode text at character {error.start}; give it as UTF-8"
+        ) from None
 
 
 def _parsed(text: str) -> Mapping[str, object]:

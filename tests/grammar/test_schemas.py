@@ -91,7 +91,9 @@ def test_a_property_or_a_value_may_have_any_name():
 @pytest.mark.parametrize("keyword", sorted(ANNOTATIONS))
 def test_an_annotation_changes_nothing(random_pair, keyword):
     usual = edgespec.json_schema({"type": "boolean"})
-    noted = edgespec.json_schema({"type": "boolean", keyword: "http://json-schema.org/draft-07/schema"})
+    noted = edgespec.json_schema(
+        {"type": "boolean", keyword: "http://json-schema.org/draft-07/schema"}
+    )
     texts = [random_pair.generate("a", grammar=g, max_new_tokens=20).text for g in (usual, noted)]
     assert texts[0] == texts[1]
 
