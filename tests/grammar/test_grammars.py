@@ -137,7 +137,7 @@ def test_a_forced_text_is_spelled_as_the_tokenizer_does():
 
 
 def test_forced_tokens_are_legal(vocabulary):
-    tokenizer, tokens, _ = vocabulary
+    _, tokens, _ = vocabulary
     matcher = GrammarMatcher(choice("Die Datei wurde umbenannt."), tokens)
     for text in ([], [int(np.flatnonzero(matcher.legal([]))[0])]):
         for count, token in enumerate(matcher.forced(text, 9)):
@@ -350,7 +350,7 @@ def test_options_that_contradict_a_grammar_are_refused(tiny):
     grammar = edgespec.regex("a")
     with pytest.raises(UsageError, match="ignore_eos goes on after a grammar's end"):
         tiny.stream("x", grammar=grammar, ignore_eos=True)
-    with pytest.raises(UsageError, match="grammar is 'a'; give edgespec.json_schema"):
+    with pytest.raises(UsageError, match="grammar is 'a'; give "):
         tiny.stream("x", grammar="a")
     with pytest.raises(EdgespecError, match="min_tokens"):
         tiny.generate("x", grammar=grammar, min_tokens=5)

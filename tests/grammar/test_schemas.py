@@ -62,8 +62,8 @@ def test_json_is_written_as_python_writes_it(random_pair):
 # --- what is refused ------------------------------------------------------------------------------
 
 # Of JSON Schema 2020-12, and words that are none.
-UNKNOWN = """uniqueItems additionalItems contains minContains maxContains propertyNames not if then else
-dependentRequired dependentSchemas unevaluatedItems unevaluatedProperties $dynamicRef $anchor
+UNKNOWN = """uniqueItems additionalItems contains minContains maxContains propertyNames not if then
+else dependentRequired dependentSchemas unevaluatedItems unevaluatedProperties $dynamicRef $anchor
 contentEncoding nullable maxLenght x-guidance""".split()
 
 
