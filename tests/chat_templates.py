@@ -78,7 +78,7 @@ JSON_CALLS = (
     "{% if message.tool_calls %}{% if message.tool_calls | length > 1 %}"
     "{{ raise_exception('one call only') }}{% endif %}"
     "{% set call = message.tool_calls[0].function %}"
-    '{{ \'{"name": "\' + call.name + \'", "parameters": \' + (call.arguments | tojson) + \'}\' }}'
+    "{{ '{\"name\": \"' + call.name + '\", \"parameters\": ' + (call.arguments | tojson) + '}' }}"
     "{% else %}{{ message.content }}{% endif %}{{ eos_token }}{% endfor %}"
     "{% if add_generation_prompt %}[assistant]{% endif %}"
 )

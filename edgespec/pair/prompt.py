@@ -85,9 +85,8 @@ class PromptEncoder:
         Raises:
             UsageError: it is something else, empty or no Unicode, or the model does not chat.
         """
-        if tools and (not isinstance(given, Sequence) or isinstance(given, (str, bytes))):
-            raise UsageError("tools come with messages, not with a plain prompt; give messages")
         if isinstance(given, str):
+            _check_no_tools(tools)
             check_text(given, "the prompt")
             if not chat:
                 return Prompt(list(_encoding(given, self._tokenizer, True).ids))
@@ -102,6 +101,7 @@ class PromptEncoder:
         if any(isinstance(part, Mapping) for part in parts):
             messages = cast(list[Message], parts)  # the chat format checks them
             return self._with_tools(messages, tools) if tools else self._conversation(messages)
+        _check_no_tools(tools)
         return Prompt(_token_ids(parts))
 
     def _with_tools(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Prompt:
@@ -189,6 +189,11 @@ class PromptEncoder:
         plain: Tokenizer = type(self._tokenizer).from_str(self._tokenizer.to_str())
         plain.encode_special_tokens = True
         return plain
+
+
+def _check_no_tools(tools: Sequence[Tool]) -> None:
+    if tools:
+        raise UsageError("tools come with messages, and the prompt has none; give messages")
 
 
 def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding:
