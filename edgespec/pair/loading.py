@@ -23,7 +23,7 @@ from edgespec.pair.pair import Pair
 from edgespec.pair.runtime import open_model
 from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
 from edgespec.pair.tokenizer import load_tokenizer
-from edgespec.tools.chat_template import read_chat_template
+from edgespec.tools.jinja_template import read_chat_template
 
 __all__ = ["LoadOptions", "default_capacity", "load"]
 

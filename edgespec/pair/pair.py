@@ -44,7 +44,7 @@ from edgespec.pair.profile import Profile
 from edgespec.pair.prompt import PromptEncoder, PromptInput
 from edgespec.pair.round_clock import RoundClock
 from edgespec.pair.tokenizer import GrowingText
-from edgespec.tools.chat_template import ChatTemplate
+from edgespec.tools.jinja_template import ChatTemplate
 from edgespec.tools.tool_list import read_tools
 from edgespec.tools.tool_use import ToolChoice, ToolUse, chosen_tools
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgespec.errors import UsageError
-from edgespec.tools.chat_template import ChatTemplate
+from edgespec.tools.jinja_template import ChatTemplate
 
 __all__ = ["CallFormat", "call_format"]
 

@@ -11,7 +11,7 @@ from edgespec.errors import UsageError, shortened
 from edgespec.grammar.grammar import Grammar
 from edgespec.tools.call_format import CallFormat, call_format
 from edgespec.tools.call_grammar import call_grammar
-from edgespec.tools.chat_template import ChatTemplate
+from edgespec.tools.jinja_template import ChatTemplate
 from edgespec.tools.tool_list import Tool, template_messages
 
 if TYPE_CHECKING:

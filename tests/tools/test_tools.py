@@ -16,7 +16,7 @@ from edgespec.grammar.grammar_matcher import GrammarMatcher
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
 from edgespec.tools.call_format import CallFormat
 from edgespec.tools.call_reader import CallReader
-from edgespec.tools.chat_template import ChatTemplate, read_chat_template
+from edgespec.tools.jinja_template import ChatTemplate, read_chat_template
 from edgespec.tools.tool_list import read_tools
 from edgespec.tools.tool_use import ToolUse, chosen_tools
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.tools.chat_template import ChatTemplate
+from edgespec.tools.jinja_template import ChatTemplate
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
 
 __all__ = ["chat_format", "folder_chat", "folder_template"]

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.manifest import VOCABULARY
 from edgespec.errors import EdgespecError, shortened
-from edgespec.tools.chat_template import ChatTemplate
+from edgespec.tools.jinja_template import ChatTemplate
 from edgespec_export.checkpoint.chat_template import chat_format, folder_chat, folder_template
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
