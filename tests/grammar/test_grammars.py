@@ -314,7 +314,7 @@ def test_a_text_that_is_cut_off_says_so(tiny):
         (edgespec.lark, '%llguidance {}\nstart: "a"', "sets options by %llguidance"),
         (edgespec.lark, b"start", "the Lark grammar is b'start'; give a text"),
     ],
-    ids=lambda value: str(value)[:30],
+    ids=lambda value: getattr(value, "__name__", str(value)[:30]),
 )
 def test_a_grammar_that_cannot_be_used_is_one_line(make, rules, reason):
     with pytest.raises(UsageError, match=re.escape(reason)) as raised:
