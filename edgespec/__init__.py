@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from edgespec.core.stats import Stats as Stats
     from edgespec.errors import EdgespecError as EdgespecError
     from edgespec.errors import UsageError as UsageError
+    from edgespec.grammar.grammar import Grammar as Grammar
+    from edgespec.grammar.grammar import json_schema as json_schema
+    from edgespec.grammar.grammar import lark as lark
+    from edgespec.grammar.grammar import regex as regex
     from edgespec.pair.generation import Chunk as Chunk
     from edgespec.pair.generation import Generation as Generation
     from edgespec.pair.generation import GenerationOptions as GenerationOptions
@@ -33,6 +37,7 @@ __all__ = [
     "EdgespecError",
     "Generation",
     "GenerationOptions",
+    "Grammar",
     "Model",
     "Pair",
     "Proposal",
@@ -41,7 +46,10 @@ __all__ = [
     "Stats",
     "Stream",
     "UsageError",
+    "json_schema",
+    "lark",
     "load",
+    "regex",
 ]
 __version__ = "0.2.0"
 
@@ -53,6 +61,7 @@ _MODULES = {
     "EdgespecError": "edgespec.errors",
     "Generation": "edgespec.pair.generation",
     "GenerationOptions": "edgespec.pair.generation",
+    "Grammar": "edgespec.grammar.grammar",
     "Model": "edgespec.core.model",
     "Pair": "edgespec.pair.pair",
     "Proposal": "edgespec.core.draft",
@@ -61,7 +70,10 @@ _MODULES = {
     "Stats": "edgespec.core.stats",
     "Stream": "edgespec.pair.generation",
     "UsageError": "edgespec.errors",
+    "json_schema": "edgespec.grammar.grammar",
+    "lark": "edgespec.grammar.grammar",
     "load": "edgespec.pair.loading",
+    "regex": "edgespec.grammar.grammar",
 }
 
 

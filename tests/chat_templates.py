@@ -59,3 +59,44 @@ BEGINS_THINKING = (
     "{{ '<|Assistant|>' + message.content.split('</think>')[-1] + eos_token }}"
     "{% else %}{{ message.content }}{% endif %}{% endfor %}<|Assistant|><think>\n"
 )
+# Knows tools: describes them in the system prompt, and marks calls by a word.
+MARKED_CALLS = (
+    "{% if tools %}<|im_start|>system\nTools:\n"
+    "{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}<|im_end|>\n{% endif %}"
+    "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content }}"
+    "{% for call in message.tool_calls %}"
+    "{{ '\\n' if message.content or not loop.first }}"
+    '{{ \'<call>\\n{"name": "\' + call.function.name + \'", "arguments": \' }}'
+    "{{ (call.function.arguments | tojson) + '}\\n</call>' }}"
+    "{% endfor %}{{ '</s>\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# Knows tools, too: an answer is either a text or one call, which is JSON alone.
+JSON_CALLS = (
+    "{% for tool in tools or [] %}{{ tool | tojson(indent=2) }}\n{% endfor %}"
+    "{% for message in messages %}{{ '[' + message.role + ']' }}"
+    "{% if message.tool_calls %}{% if message.tool_calls | length > 1 %}"
+    "{{ raise_exception('one call only') }}{% endif %}"
+    "{% set call = message.tool_calls[0].function %}"
+    "{{ '{\"name\": \"' + call.name + '\", \"parameters\": ' + (call.arguments | tojson) + '}' }}"
+    "{% else %}{{ message.content }}{% endif %}{{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+# Marks a list of calls by a special token.
+LISTED_CALLS = (
+    "{% if tools %}{{ tools | tojson }}{% endif %}"
+    "{% for message in messages %}{{ '[' + message.role + ']' }}"
+    "{% if message.tool_calls %}{{ '<unk>[' }}{% for call in message.tool_calls %}"
+    "{{ ', ' if not loop.first }}"
+    '{{ \'{"name": "\' + call.function.name + \'", "arguments": \' }}'
+    "{{ (call.function.arguments | tojson) + '}' }}{% endfor %}{{ ']' }}"
+    "{% else %}{{ message.content }}{% endif %}{{ '</s>' }}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+# Writes each argument between marks of its own.
+XML_CALLS = (
+    "{{ tools | tojson if tools }}{% for message in messages %}{{ message.content }}"
+    "{% for call in message.tool_calls %}{% for key, value in call.function.arguments | items %}"
+    "{{ '<' + call.function.name + '><' + key + '>' + value }}{% endfor %}{% endfor %}</s>"
+    "{% endfor %}"
+)

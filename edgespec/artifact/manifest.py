@@ -21,6 +21,7 @@ from edgespec.artifact.typed_json import parsed, write_json
 from edgespec.errors import EdgespecError, shortened
 
 __all__ = [
+    "CHAT_TEMPLATE",
     "FORMAT_VERSION",
     "MANIFEST",
     "TOKENIZER",
@@ -41,6 +42,8 @@ __all__ = [
 FORMAT_VERSION = 4
 MANIFEST = "edgespec.json"
 TOKENIZER = "tokenizer.json"
+# Of a target whose chat template knows tools: {"template": Jinja, "special_tokens": {…}}.
+CHAT_TEMPLATE = "chat_template.json"
 # Of a draft that has only some of its target's tokens: {"outputs": […], "inputs": […]}.
 VOCABULARY = "draft_vocabulary.json"
 # In the folder of the graphs that read it. Where files are limited in size, what does not fit it is

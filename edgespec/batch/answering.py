@@ -14,6 +14,7 @@ from edgespec.batch.result_lines import ResultLines
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Answer, Request, error_object
+from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.many_texts import ManyTexts, TextStream
@@ -178,9 +179,9 @@ class _Answers:
             yield line
 
     def _begin(self, line: _Line, read: RequestLine) -> None:
-        instead = self.instead
+        instead: GenerationOptions = {**self.instead}
         if (seed := instead.get("seed")) is not None:
-            instead = {**instead, "seed": seed + read.number - 1}
+            instead["seed"] = seed + read.number - 1
         line.request = read.request(self.many.pair.manifest.generation, instead)
         options = cast(GenerationOptions, {**line.request.options, **self.drafting})
         line.stream = self.many.stream(line.request.prompt, **options)
@@ -194,7 +195,10 @@ class _Answers:
             status = 400 if isinstance(line.error, UsageError) else 500
             body = error_object(line.error)
         elif line.stream is not None:
-            answer = Answer(self.model, line.is_chat, TokenTexts(self.many.pair.tokenizer))
+            pair = self.many.pair
+            may_call = line.request is not None and line.request.may_call
+            calls = AnswerCalls(pair.tool_use.form) if may_call else None
+            answer = Answer(self.model, line.is_chat, TokenTexts(pair.tokenizer), calls)
             body = answer.whole(line.stream.result)
         response: JsonObject = {"status_code": status, "request_id": name, "body": body}
         return {"id": name, "custom_id": line.custom_id, "response": response, "error": None}

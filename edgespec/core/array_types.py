@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 __all__ = [
     "AnyArray",
+    "LegalRow",
     "LogitRows",
     "Logits",
     "Number",
@@ -43,9 +44,10 @@ if TYPE_CHECKING:
     QProbabilities = AnyArray
     QIndices = npt.NDArray[np.int64]
     VocabRow = AnyArray
+    LegalRow = npt.NDArray[np.bool_]
     Number = float | Fraction
 elif "jaxtyping" in sys.modules:  # loaded by the tests that check shapes, before this package
-    from jaxtyping import Float32, Int, Int64, Shaped
+    from jaxtyping import Bool, Float32, Int, Int64, Shaped
 
     Logits = Float32[np.ndarray, "vocab"]
     LogitRows = Shaped[np.ndarray, "rows vocab"]  # float32, or a test's fractions
@@ -56,6 +58,7 @@ elif "jaxtyping" in sys.modules:  # loaded by the tests that check shapes, befor
     VocabIndices = Int64[np.ndarray, "vocab"]
     QProbabilities = Shaped[np.ndarray, "n"]
     QIndices = Int[np.ndarray, "n"]
+    LegalRow = Bool[np.ndarray, "vocab"]
     VocabRow = Shaped[np.ndarray, "vocab"]  # logits, or what a test uses instead of them
     AnyArray = Shaped[np.ndarray, "..."]
     Number = object  # a float of Python or numpy, or a test's `Fraction`
@@ -64,4 +67,5 @@ else:
     TopTokenIds = TopRows = VocabIndices = QProbabilities = QIndices = AnyArray = VocabRow = (
         np.ndarray
     )
+    LegalRow = np.ndarray
     Number = object

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from edgespec.artifact.graph_io import TOP_K
-from edgespec.core.array_types import Logits
+from edgespec.core.array_types import LegalRow, Logits
 from edgespec.core.asks import Asking, prefilled, scored, top_scored
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
 from edgespec.core.draft import Proposal
@@ -18,6 +18,7 @@ from edgespec.core.randomness import Coupled, Randomness
 from edgespec.core.scoring import top_tokens_model_of
 from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.drafters.vocabulary_map import Vocabulary
+from edgespec.grammar.legal_tokens import LegalTokens
 
 __all__ = ["Decision", "ModelDrafter"]
 
@@ -45,6 +46,7 @@ class ModelDrafter:
             will be the correction, and the same number, says whether to propose it. None: no
             candidates.
         answers: a conversation's earlier answers, as in `Model.prefill`.
+        legal: which tokens may come next; q is masked as p is.
     """
 
     def __init__(
@@ -56,11 +58,15 @@ class ModelDrafter:
         should_continue: Decision | None = None,
         worth_candidate: Decision | None = None,
         answers: Sequence[range] | None = None,
+        legal: LegalTokens | None = None,
     ) -> None:
         self._model = model
         self._longest = model.block if isinstance(model, BlockModel) else sys.maxsize
         self._needs_probability = should_continue is not None or worth_candidate is not None
-        self._predict = _predictor(model, process, vocabulary, self._needs_probability)
+        self._predict = _predictor(
+            model, process, vocabulary, self._needs_probability, masked=legal is not None
+        )
+        self._legal = legal
         self._vocabulary = vocabulary
         self._last_tokens = frozenset(last_tokens)
         self._should_continue = should_continue
@@ -100,7 +106,10 @@ class ModelDrafter:
         candidates: list[Candidate] = []
         probability = 1.0  # that all of `tokens` are accepted, as the draft sees it
         while len(tokens) < most:
-            prediction = yield from self._predict(unread)
+            allowed = self._allowed([*text[1:], *tokens])
+            if allowed is not None and not allowed.any():
+                break  # the draft has none of the legal tokens, whatever it would predict
+            prediction = yield from self._predict(unread, allowed)
             self._cached += unread
             (token, chosen), *others = self._guesses(prediction, randomness, len(tokens))
             tokens.append(token)
@@ -119,6 +128,12 @@ class ModelDrafter:
                 break
             unread = self._vocabulary.to_draft_ids([token])
         return Proposal(tokens, q, candidates)
+
+    def _allowed(self, generated: Sequence[int]) -> LegalRow | None:
+        """Which of the draft's tokens ([draft vocabulary]) may follow these of the target; None if
+        all may."""
+        allowed = self._legal.legal(generated) if self._legal else None
+        return None if allowed is None else self._vocabulary.legal(allowed, self._model.vocab_size)
 
     def _guesses(self, prediction: _Prediction, randomness: Randomness, ahead: int) -> Guesses:
         """The drafted token, drawn from q, then alternatives to it, the most probable first."""
@@ -163,14 +178,21 @@ class _Prediction(NamedTuple):
 
 
 def _predictor(
-    model: Model, process: Processor, vocabulary: Vocabulary, needs_probability: bool
-) -> Callable[[Sequence[int]], Asking[_Prediction]]:
-    """A function that asks for tokens of the draft to be scored, and predicts what follows."""
+    model: Model,
+    process: Processor,
+    vocabulary: Vocabulary,
+    needs_probability: bool,
+    masked: bool,
+) -> Callable[[Sequence[int], LegalRow | None], Asking[_Prediction]]:
+    """A function that asks for tokens of the draft to be scored, and predicts what follows, under a
+    mask."""
     covers = vocabulary.covers(model.vocab_size)
-    top_model = top_tokens_model_of(model, process)
+    top_model = None if masked else top_tokens_model_of(model, process)
 
-    def from_logits(ids: Sequence[int]) -> Asking[_Prediction]:
+    def from_logits(ids: Sequence[int], allowed: LegalRow | None) -> Asking[_Prediction]:
         logits = (yield from scored(model, ids))[-1]
+        if allowed is not None:
+            logits = np.where(allowed, logits, logits.dtype.type(-np.inf))
         q = vocabulary.distribution(process, logits)
 
         def best() -> Guesses:
@@ -184,7 +206,7 @@ def _predictor(
     if top_model is None or not covers:
         return from_logits
 
-    def from_top_tokens(ids: Sequence[int]) -> Asking[_Prediction]:
+    def from_top_tokens(ids: Sequence[int], _: LegalRow | None) -> Asking[_Prediction]:
         top = yield from top_scored(
             top_model, ids, skip=len(ids) - 1, probabilities=needs_probability
         )

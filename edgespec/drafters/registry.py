@@ -21,6 +21,7 @@ from edgespec.drafters.model_drafter import Decision, ModelDrafter
 from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import UsageError, shortened
+from edgespec.grammar.legal_tokens import LegalTokens
 
 __all__ = [
     "DRAFTERS",
@@ -56,6 +57,7 @@ class DrafterSetup:
         last_tokens: token ids that end the text.
         answers: of a prompt that is a conversation, see `Model.prefill`.
         stores: texts in which lookup searches, in addition to the prompt and the text so far.
+        legal: which tokens may come next; None if all may.
     """
 
     target: Model
@@ -67,6 +69,7 @@ class DrafterSetup:
     last_tokens: Collection[int] = ()
     answers: Sequence[range] | None = None
     stores: Sequence[Store] = ()
+    legal: LegalTokens | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ def _model(setup: DrafterSetup) -> tuple[ModelDrafter, Fixed | Adaptive]:
         should_continue=_should_continue(setup.draft, confident) if confident else None,
         worth_candidate=confident.worth_candidate if confident and candidates else None,
         answers=setup.answers,
+        legal=setup.legal,
     )
     return drafter, gammas
 

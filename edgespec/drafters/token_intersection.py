@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.core.array_types import VocabRow
+from edgespec.core.array_types import LegalRow, VocabRow
 from edgespec.core.distribution import Distribution, Processor
 
 __all__ = ["TokenIntersection"]
@@ -103,6 +103,13 @@ class TokenIntersection:
     def covers(self, size: int) -> bool:
         """Whether every token of the draft is common, so that its best tokens are q's."""
         return size == len(self._targets) == self._draft_size
+
+    def legal(self, allowed: LegalRow, size: int) -> LegalRow:
+        """Which of the draft's tokens are common and allowed ([size]), by those of the target's
+        that are ([target vocabulary])."""
+        row = np.zeros(size, np.bool_)
+        row[self._drafts] = allowed[self._targets]
+        return row
 
     def _start(self, token: int) -> int:
         return int(self._ends[token - 1]) if token else 0

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.artifact.manifest import Manifest
-from edgespec.core.array_types import VocabRow
+from edgespec.core.array_types import LegalRow, VocabRow
 from edgespec.core.distribution import Distribution, Processor
 from edgespec.drafters.token_intersection import TokenIntersection
 from edgespec.errors import EdgespecError
@@ -55,6 +55,11 @@ class Vocabulary(Protocol):
         """Whether all `size` tokens of the draft are tokens of the target."""
         ...
 
+    def legal(self, allowed: LegalRow, size: int) -> LegalRow:
+        """Which of the draft's `size` tokens the draft may propose ([size]), where these of the
+        target's are allowed ([target vocabulary])."""
+        ...
+
 
 class SharedTokens:
     """Both models use the same token ids; one of them may have more.
@@ -82,6 +87,11 @@ class SharedTokens:
 
     def covers(self, size: int) -> bool:
         return size <= self._width
+
+    def legal(self, allowed: LegalRow, size: int) -> LegalRow:
+        row = np.zeros(size, np.bool_)
+        row[: self._width] = allowed[: self._width]
+        return row
 
 
 class SomeTokens:
@@ -126,6 +136,9 @@ class SomeTokens:
 
     def covers(self, size: int) -> bool:
         return size == len(self.outputs)
+
+    def legal(self, allowed: LegalRow, size: int) -> LegalRow:
+        return allowed[self.outputs]
 
 
 def open_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:

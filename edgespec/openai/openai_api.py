@@ -12,7 +12,9 @@ from edgespec.artifact.chat_format import Message
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
+from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_fields import OPTIONS, check_fields
+from edgespec.openai.openai_grammar import response_grammar
 from edgespec.openai.openai_logprobs import (
     TokenLogprobs,
     TokenTexts,
@@ -44,6 +46,11 @@ class Request:
     options: GenerationOptions
     streams: bool
     counts: bool
+
+    @property
+    def may_call(self) -> bool:
+        """Whether the answer may call tools."""
+        return bool(self.options.get("tools")) and self.options.get("tool_choice") != "none"
 
 
 def chat_request(
@@ -96,6 +103,8 @@ def _request(
     given = {OPTIONS[name]: value for name, value in fields.items() if name in OPTIONS}
     if isinstance(biases := given.get("logit_bias"), Mapping):
         given["logit_bias"] = {int(token): bias for token, bias in biases.items()}  # type: ignore[misc]
+    if (grammar := response_grammar(fields.get("response_format", {"type": "text"}))) is not None:
+        given["grammar"] = grammar  # type: ignore[assignment]
     if "logprobs" in fields and prompt_field == "prompt":
         given.update(logprobs=True, top_logprobs=fields["logprobs"])
     stream_options = fields.get("stream_options", {})
@@ -110,7 +119,8 @@ def _request(
 def _message(message: JsonValue) -> Message:
     """A message with one text as its content, and with "system" for OpenAI's "developer".
 
-    Clients send earlier answers back with empty fields (`refusal`, `tool_calls`); they are dropped.
+    Clients send earlier answers back with empty fields (`refusal`, `annotations`); they are
+    dropped. One with calls may have no content.
     """
     if not isinstance(message, Mapping):
         raise UsageError(f"a message is {shortened(message)}; give a role and a content")
@@ -143,10 +153,14 @@ class Answer:
         model: the model's name.
         is_chat: the objects are those of chat completions.
         texts: of single tokens, for their log-probabilities.
+        calls: finds the calls in the text; None if it can have none.
     """
 
-    def __init__(self, model: str, is_chat: bool, texts: TokenTexts) -> None:
+    def __init__(
+        self, model: str, is_chat: bool, texts: TokenTexts, calls: AnswerCalls | None = None
+    ) -> None:
         self._texts = texts
+        self._calls = calls
         self._offset = 0  # characters of the tokens whose log-probabilities were sent
         self._kind = "chat.completion" if is_chat else "text_completion"
         self._is_chat = is_chat
@@ -158,11 +172,12 @@ class Answer:
 
     def whole(self, result: Generation) -> JsonObject:
         """The answer in one object."""
-        message = {"role": "assistant", "content": result.text}
+        fields = self._calls.message(result.text) if self._calls else {"content": result.text}
+        message: JsonObject = {"role": "assistant", **fields}
         content: JsonObject = {"message": message} if self._is_chat else {"text": result.text}
         tokens = zip(result.token_ids, result.logprobs, result.top_logprobs, strict=False)
         logprobs = self._logprobs(list(tokens)) if result.logprobs else None
-        choice = _choice(content, _finish_reason(result), logprobs)
+        choice = _choice(content, self._finish_reason(result), logprobs)
         return {
             "object": self._kind,
             **self._common,
@@ -174,21 +189,30 @@ class Answer:
         """The first event of a stream, before any text."""
         return self._event({"role": "assistant", "content": ""} if self._is_chat else "", None)
 
-    def piece(self, chunk: Chunk) -> JsonObject:
-        """An event with more of the text."""
+    def piece(self, chunk: Chunk) -> JsonObject | None:
+        """An event with more of the text; None if there is nothing to report yet, as while a
+        character or the beginning of a call may be unfinished."""
         content: JsonValue = {"content": chunk.text} if self._is_chat else chunk.text
+        if self._calls is not None:
+            content = self._calls.delta(chunk.text)
         if chunk.token is None or chunk.logprob is None:
-            return self._event(content, None)
+            return self._event(content, None) if chunk.text and content else None
         logprobs = self._logprobs([(chunk.token, chunk.logprob, chunk.top_logprobs)])
         return self._event(content, None, logprobs)
 
     def end(self, result: Generation) -> JsonObject:
         """The event after the text, with the reason for its end."""
-        return self._event({} if self._is_chat else "", _finish_reason(result))
+        rest: JsonValue = self._calls.delta("", last=True) if self._calls else {}
+        return self._event(rest if self._is_chat else "", self._finish_reason(result))
 
     def counts(self, result: Generation) -> JsonObject:
         """The event after the end, if the request asks for the number of tokens."""
         return {"object": self._event_kind, **self._common, "choices": [], "usage": _usage(result)}
+
+    def _finish_reason(self, result: Generation) -> str:
+        if result.finish_reason not in ("eos", "stop"):
+            return "length"
+        return "tool_calls" if self._calls is not None and self._calls.found else "stop"
 
     @property
     def _event_kind(self) -> str:
@@ -210,10 +234,6 @@ class Answer:
 
 def _choice(content: JsonObject, reason: str | None, logprobs: JsonObject | None) -> JsonObject:
     return {"index": 0, **content, "logprobs": logprobs, "finish_reason": reason}
-
-
-def _finish_reason(result: Generation) -> str:
-    return "stop" if result.finish_reason in ("eos", "stop") else "length"
 
 
 def _usage(result: Generation) -> JsonObject:

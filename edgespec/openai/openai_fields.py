@@ -46,9 +46,15 @@ def _is_stream_options(value: JsonValue) -> bool:
     return isinstance(value, Mapping) and value.get("include_usage") in (None, True, False)
 
 
+def _is_tools(value: JsonValue) -> bool:
+    return isinstance(value, list) and all(isinstance(tool, Mapping) for tool in value)
+
+
 BOOLEAN = Type("true or false", lambda value: isinstance(value, bool))
 TEXT = Type("a text", lambda value: isinstance(value, str))
 BIASES = Type("an object that gives numbers to token ids", _is_biases)
+TOOLS = Type("a list of tools", _is_tools)
+CHOICE = Type("a text, or an object", lambda value: isinstance(value, str | Mapping))
 OBJECT = Type("an object", lambda value: isinstance(value, Mapping))
 NUMBER = Type("a finite number", _is_number)
 COUNT = Type("a whole number from 1", lambda value: _is_whole(value) and _at_least(value, 1))
@@ -83,6 +89,9 @@ OPTIONS = {
     "ignore_eos": "ignore_eos",
     "logprobs": "logprobs",
     "top_logprobs": "top_logprobs",
+    "tools": "tools",
+    "tool_choice": "tool_choice",
+    "parallel_tool_calls": "parallel_tool_calls",
 }
 TYPES = {
     # Options of `Pair.stream`.
@@ -90,21 +99,23 @@ TYPES = {
     **{"temperature": NUMBER, "top_p": NUMBER, "top_k": FROM_0, "min_p": NUMBER},
     **{"repetition_penalty": NUMBER, "presence_penalty": NUMBER, "frequency_penalty": NUMBER},
     **{"logit_bias": BIASES, "min_tokens": FROM_0, "ignore_eos": BOOLEAN},
+    **{"tools": TOOLS, "tool_choice": CHOICE, "parallel_tool_calls": BOOLEAN},
     # About the answer's form.
+    "response_format": OBJECT,
     **{"logprobs": BOOLEAN, "top_logprobs": TO_20},
     **{"model": TEXT, "stream": BOOLEAN, "stream_options": STREAM_OPTIONS},
     # Ignored: about the caller, or about OpenAI's own service. No text depends on them.
     **{"user": TEXT, "metadata": OBJECT, "store": BOOLEAN, "service_tier": TEXT},
     **{"safety_identifier": TEXT, "prompt_cache_key": TEXT, "prompt_cache_retention": TEXT},
-    "parallel_tool_calls": BOOLEAN,
 }
 # Completions, older than chats, have one field for both.
 TEXT_TYPES = {**TYPES, "logprobs": TO_5}
-del TEXT_TYPES["top_logprobs"]
+for name in ("top_logprobs", "tools", "tool_choice", "parallel_tool_calls"):
+    del TEXT_TYPES[name]
 # Fields that ask for more than a text, each with the one value that asks for nothing.
 NEUTRAL: dict[str, JsonValue] = {
-    **{"n": 1, "best_of": 1, "echo": False, "suffix": "", "tools": [], "functions": []},
-    **{"tool_choice": "none", "response_format": {"type": "text"}, "modalities": ["text"]},
+    **{"n": 1, "best_of": 1, "echo": False, "suffix": "", "functions": []},
+    "modalities": ["text"],
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -17,7 +17,9 @@ from edgespec.core.logit_edits import LogitEditOptions
 from edgespec.core.sampling import Sampling, SamplingOptions
 from edgespec.core.stats import Stats, counted
 from edgespec.errors import UsageError, shortened
+from edgespec.grammar.grammar import Grammar
 from edgespec.pair.tokenizer import GrowingText
+from edgespec.tools.tool_use import ToolChoice
 
 __all__ = [
     "Chunk",
@@ -52,6 +54,10 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
     logprobs: bool
     top_logprobs: int
     chat: bool
+    grammar: Grammar | None
+    tools: Sequence[Mapping[str, object]]
+    tool_choice: ToolChoice
+    parallel_tool_calls: bool
 
 
 def check_max_new_tokens(number: object) -> None:

@@ -22,6 +22,7 @@ from edgespec.pair.pair import Pair
 from edgespec.pair.runtime import open_model
 from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
 from edgespec.pair.tokenizer import load_tokenizer
+from edgespec.tools.jinja_template import read_chat_template
 
 if TYPE_CHECKING:
     from edgespec.pair.runtime import OrtModel
@@ -106,6 +107,7 @@ def load(
         corpus=known,
         remembered=remembered,
         shares_calls=_shares_calls(manifest, setup, target, invariance),
+        template=read_chat_template(folder),
     )
 
 

@@ -121,7 +121,9 @@ class ManyTexts:
             while True:
                 while self.free and (following := next(numbered, None)) is not None:
                     number, prompt = following
-                    own = options if seed is None else {**options, "seed": seed + number}
+                    own: GenerationOptions = {**options}
+                    if seed is not None:
+                        own["seed"] = seed + number
                     running[number] = self.stream(prompt, **own)
                 if not running:
                     return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Unpack
 
@@ -19,13 +19,18 @@ from edgespec.core.model import Model
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
-from edgespec.costs.controller import Controller, controller
+from edgespec.costs.controller import Controller, controller, gamma_number
 from edgespec.costs.cost_model import Costs, CostSource
+from edgespec.drafters.grammar_drafter import GrammarDrafter
 from edgespec.drafters.matcher import Store
 from edgespec.drafters.registry import DRAFTER_NAMES, DRAFTERS, DrafterSetup, own_costs
 from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.grammar.grammar import Grammar
+from edgespec.grammar.grammar_matcher import GrammarMatcher
+from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
+from edgespec.grammar.legal_tokens import LegalTokens, only_legal
 from edgespec.pair.generation import (
     Generation,
     GenerationOptions,
@@ -40,6 +45,9 @@ from edgespec.pair.profile import Profile
 from edgespec.pair.prompt import PromptEncoder, PromptInput
 from edgespec.pair.round_clock import CostClock, RoundClock
 from edgespec.pair.tokenizer import GrowingText
+from edgespec.tools.jinja_template import ChatTemplate
+from edgespec.tools.tool_list import read_tools
+from edgespec.tools.tool_use import ToolChoice, ToolUse, chosen_tools
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -70,6 +78,7 @@ class Pair:
         shares_calls: several texts can be made at once (`generate_many`).
         drive: turns a text's loop into its rounds.
         devices: where the target and the draft run.
+        tool_use: how the target uses tools.
 
     Args:
         tuned: what `edgespec tune` found for these variants on this machine.
@@ -78,6 +87,7 @@ class Pair:
         corpus: texts in which lookup searches.
         remembered: earlier outputs, in which it searches too, and where each text is added.
         shares_calls: texts that share calls of the target have the bits that they have alone here.
+        template: the target's chat template, if that knows tools.
     """
 
     def __init__(
@@ -97,6 +107,7 @@ class Pair:
         corpus: Store | None = None,
         remembered: RememberedTexts | None = None,
         shares_calls: bool = False,
+        template: ChatTemplate | None = None,
     ) -> None:
         self.manifest = manifest
         self.tokenizer = tokenizer
@@ -107,7 +118,8 @@ class Pair:
         self.clock: CostClock | None = RoundClock(costs, draft)
         self.formats = formats
         self.devices = devices
-        self._encoder = PromptEncoder(tokenizer, manifest.chat)
+        self.tool_use = ToolUse(template, tokenizer, manifest.eos_token_ids)
+        self._encoder = PromptEncoder(tokenizer, manifest.chat, self.tool_use)
         self._untuned_draft = "both" if draft is not None else "lookup"
         self._default_draft = tuned.draft if tuned else self._untuned_draft
         self._default_gamma = tuned.gamma if tuned else "auto"
@@ -149,6 +161,10 @@ class Pair:
         logprobs: bool = False,
         top_logprobs: int = 0,
         chat: bool = False,
+        grammar: Grammar | None = None,
+        tools: Sequence[Mapping[str, object]] = (),
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
     ) -> Stream:
         """Starts a generation and returns an iterator over its tokens.
 
@@ -188,6 +204,17 @@ class Pair:
                 stead; at most 20.
             chat: put the model's own chat format around the prompt (the command line does so for
                 every model that has one).
+            grammar: what the text must look like: `edgespec.json_schema(…)`, `edgespec.regex(…)` or
+                `edgespec.lark(…)`. Tokens that do not fit it have no probability, in the target's
+                distribution and in the draft's; temperature and truncation come after that. The
+                text ends where the grammar does. One that ends for another reason, such as
+                max_new_tokens, may not fit it.
+            tools: functions that the model may call, as OpenAI's `tools`; its chat template must
+                know tools. Calls are in the text as the template writes them, and their arguments
+                fit the functions' JSON schemas; `tool_use.form` says where they are.
+            tool_choice: "auto"; "required" for a call instead of a text; "none", as without tools;
+                or {"type": "function", "function": {"name": …}}, to call that one.
+            parallel_tool_calls: an answer may make several calls.
 
         Raises:
             UsageError: an argument is out of range. A prompt that is too long, or another stream
@@ -202,7 +229,13 @@ class Pair:
             gamma = self._default_gamma if draft is True else "auto"
         sampling = Sampling(temperature, top_k, top_p, min_p)
         process = sampling.processor()
-        given = self._encoder(prompt, chat)
+        offered = read_tools(tools) if tools else ()
+        callable_tools = chosen_tools(offered, tool_choice)
+        given = self._encoder(prompt, chat, offered if callable_tools else ())
+        if callable_tools:
+            if grammar is not None:
+                raise UsageError("an answer cannot have both tools and a grammar; give one of them")
+            grammar = self.tool_use.grammar(callable_tools, tool_choice, parallel_tool_calls)
         answers = given.answers if self._exact else None
         rule = _rule_name(rule, kind, sampling.greedy)
         coupled = rule == "coupled"
@@ -212,10 +245,13 @@ class Pair:
             repetition_penalty, presence_penalty, frequency_penalty, logit_bias or {}, min_tokens
         )
         repeated = () if self.manifest.target.is_encoder_decoder else given.tokens
-        condition = StopCondition(GrowingText(self.tokenizer, _stops(stop)), last_tokens)
+        marks = self.tool_use.marks if callable_tools else ()
+        condition = StopCondition(GrowingText(self.tokenizer, _stops(stop), marks), last_tokens)
+        legal = self._legal_tokens(grammar, ignore_eos)
+        edit = edits.edit(repeated, last_tokens, self.target.vocab_size)
         same_text = self._exact and (sampling.greedy or coupled)  # whatever γ is
         clock = self.clock if same_text and gamma == "auto" else None
-        drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers, clock)
+        drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers, clock, legal)
         loop = _decoder(drafter, gammas, rule)(
             self.target,
             prompt=given.tokens,
@@ -225,7 +261,7 @@ class Pair:
             ends=condition,
             answers=answers,
             logits=logprobs,
-            edit=edits.edit(repeated, last_tokens, self.target.vocab_size),
+            edit=edit if legal is None else only_legal(legal, edit),
         )
         rounds = self.drive(loop)
         if self._remembered is not None:
@@ -322,11 +358,13 @@ class Pair:
         last_tokens: Sequence[int] = (),
         answers: Sequence[range] | None = None,
         clock: CostClock | None = None,
+        legal: LegalTokens | None = None,
     ) -> tuple[Drafter, Controller]:
         """A named drafter for one text, and the controller of its γ.
 
         Args:
             clock: times rounds, for γ "auto"; the text must not depend on γ then.
+            legal: which tokens may come next.
 
         Raises:
             UsageError: γ is out of range, or the pair has no draft model and the drafter needs one.
@@ -342,6 +380,7 @@ class Pair:
             last_tokens,
             answers,
             self._stores,
+            legal,
         )
         drafter, chooser = DRAFTERS[name].build(setup)
         return drafter, clock.timed(name, chooser, self.target) if clock else chooser
@@ -375,16 +414,41 @@ class Pair:
         last_tokens: Sequence[int],
         answers: Sequence[range] | None,
         clock: CostClock | None,
+        legal: LegalTokens | None,
     ) -> tuple[Drafter | None, Controller]:
         """The drafter of a text, None without one, and the controller of its γ."""
-        if isinstance(kind, str):
-            return self.drafter(kind, gamma, process, last_tokens, answers, clock)
         costs = self.costs["lookup"]  # of rounds whose drafter runs no model
         if kind is None:
             return None, controller(gamma, costs)  # for its check of γ
-        if clock:
-            return kind, clock.timed_own(kind, self.target)
-        return kind, controller(gamma, own_costs(kind, costs))
+        if isinstance(kind, str):
+            drafter, gammas = self.drafter(kind, gamma, process, last_tokens, answers, clock, legal)
+        elif clock:
+            drafter, gammas = kind, clock.timed_own(kind, self.target)
+        else:
+            drafter, gammas = kind, controller(gamma, own_costs(kind, costs))
+        if legal is None:
+            return drafter, gammas
+        longest = costs.longest if gamma == "auto" else gamma_number(gamma)
+        both = GrammarDrafter(legal, drafter, gammas, longest)
+        return both, both
+
+    def _legal_tokens(self, grammar: Grammar | None, ignore_eos: bool) -> LegalTokens | None:
+        """Which tokens a text may have; None if it may have all."""
+        if grammar is None:
+            return None
+        if not isinstance(grammar, Grammar):
+            raise UsageError(
+                f"grammar is {shortened(grammar)}; give edgespec.json_schema(…), "
+                "edgespec.regex(…) or edgespec.lark(…)"
+            )
+        if ignore_eos:
+            raise UsageError("ignore_eos goes on after a grammar's end; give one of the two")
+        return GrammarMatcher(grammar, self._grammar_vocabulary)
+
+    @cached_property
+    def _grammar_vocabulary(self) -> GrammarVocabulary:
+        size = self.target.vocab_size
+        return GrammarVocabulary(self.tokenizer, size, self.manifest.eos_token_ids)
 
     def _settings(self, kind: str | Drafter | None, gamma: int | str, rule: str | None) -> Settings:
         target_format, draft_format = self.formats

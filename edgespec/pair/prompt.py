@@ -18,6 +18,8 @@ from edgespec.artifact.chat_format import (
 )
 from edgespec.errors import UsageError, shortened
 from edgespec.pair.tokenizer import tokenizer_errors
+from edgespec.tools.tool_list import Tool
+from edgespec.tools.tool_use import ToolUse
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -59,23 +61,32 @@ class PromptEncoder:
     Args:
         tokenizer: of the pair.
         chat_format: of the model; None if it does not chat.
+        tool_use: writes conversations with tools; None if the model knows none.
     """
 
-    def __init__(self, tokenizer: Tokenizer, chat_format: ChatFormat | None) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        chat_format: ChatFormat | None,
+        tool_use: ToolUse | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._chat_format = chat_format
+        self._tool_use = tool_use or ToolUse(None, tokenizer, ())
 
-    def __call__(self, given: PromptInput, chat: bool) -> Prompt:
+    def __call__(self, given: PromptInput, chat: bool, tools: Sequence[Tool] = ()) -> Prompt:
         """The token ids of a prompt.
 
         Args:
             given: a text, token ids, which are used as they are, or messages.
             chat: put the chat format around a text. Messages always have it, token ids never.
+            tools: functions that an answer to messages may call.
 
         Raises:
             UsageError: it is something else, empty or no Unicode, or the model does not chat.
         """
         if isinstance(given, str):
+            _check_no_tools(tools)
             check_text(given, "the prompt")
             if not chat:
                 return Prompt(list(_encoding(given, self._tokenizer, True).ids))
@@ -88,10 +99,21 @@ class PromptEncoder:
         if not parts:
             raise UsageError("the prompt is empty; give at least one token")
         if any(isinstance(part, Mapping) for part in parts):
-            return self._conversation(cast(list[Message], parts))  # the chat format checks them
+            messages = cast(list[Message], parts)  # the chat format checks them
+            return self._with_tools(messages, tools) if tools else self._conversation(messages)
+        _check_no_tools(tools)
         return Prompt(_token_ids(parts))
 
+    def _with_tools(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Prompt:
+        text = self._tool_use.prompt(messages, tools)
+        return Prompt(list(_encoding(text, self._tokenizer, False).ids))
+
     def _conversation(self, messages: Sequence[Message]) -> Prompt:
+        if any(
+            isinstance(m, Mapping) and ("tool_calls" in m or m.get("role") == "tool")
+            for m in messages
+        ):
+            return self._with_tools(messages, ())
         if self._chat_format is None:
             raise UsageError(
                 "this model has no chat format; give it a plain text (no --chat or --system; no "
@@ -167,6 +189,11 @@ class PromptEncoder:
         plain: Tokenizer = type(self._tokenizer).from_str(self._tokenizer.to_str())
         plain.encode_special_tokens = True
         return plain
+
+
+def _check_no_tools(tools: Sequence[Tool]) -> None:
+    if tools:
+        raise UsageError("tools come with messages, and the prompt has none; give messages")
 
 
 def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding:

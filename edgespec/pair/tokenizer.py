@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,11 +69,15 @@ class GrowingText:
     Args:
         tokenizer: of the pair.
         stop: strings that end the text; they are not part of it.
+        marks: special tokens that are spelled out; others have no text.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, stop: Sequence[str] = (), marks: Collection[int] = ()
+    ) -> None:
         check_stop_strings(stop)
         self._tokenizer = tokenizer
+        self._hidden = _special_tokens(tokenizer).difference(marks) if marks else None
         self._stop = tuple(stop)
         self._tokens: list[int] = []
         self._final = 0  # number of tokens whose text is final
@@ -110,7 +114,10 @@ class GrowingText:
         return whole[len(context) :]
 
     def _text(self, tokens: Sequence[int]) -> str:
-        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+        if self._hidden is None:
+            return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+        shown = [token for token in tokens if token not in self._hidden]
+        return str(self._tokenizer.decode(shown, skip_special_tokens=False))
 
     def _release(self, text: str) -> str:
         text = self._pending + text
@@ -122,6 +129,11 @@ class GrowingText:
         held = max((_overlap(text, stop) for stop in self._stop), default=0)
         self._pending = text[len(text) - held :]
         return text[: len(text) - held]
+
+
+def _special_tokens(tokenizer: Tokenizer) -> frozenset[int]:
+    added = tokenizer.get_added_tokens_decoder()
+    return frozenset(token for token in added if added[token].special)
 
 
 def _overlap(text: str, stop: str) -> int:

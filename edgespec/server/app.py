@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Answer, Request, chat_request, error_object, text_request
+from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.pair import Pair
@@ -166,7 +167,8 @@ class _Completions:
 
     async def _answer(self, request: Request, events: EventStream) -> JsonObject | None:
         served, pool = self._served, self._served.pool
-        answer = Answer(served.name, self._is_chat, served.texts)
+        calls = AnswerCalls(served.pair.tool_use.form) if request.may_call else None
+        answer = Answer(served.name, self._is_chat, served.texts, calls)
         options: GenerationOptions = {**request.options, **served.drafting}
         async with pool.turn(), pool.text(request.prompt, options) as text:
             if request.streams:
@@ -184,9 +186,9 @@ async def _send_events(
     chunk = await anext(text, None)
     await events.event(answer.begin())
     while chunk is not None:
-        # Its text is empty while a character may be unfinished.
-        if chunk.text or chunk.logprob is not None:
-            await events.event(answer.piece(chunk))
+        piece = answer.piece(chunk)
+        if piece is not None:
+            await events.event(piece)
         chunk = await anext(text, None)
     await events.event(answer.end(text.result))
     if request.counts:

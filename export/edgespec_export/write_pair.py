@@ -19,6 +19,7 @@ from edgespec.artifact import manifest
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import WEIGHTS
+from edgespec.artifact.typed_json import write_json
 from edgespec.drafters.vocabulary_map import read_vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec_export.calibration.calibrated import Calibration, calibrated
@@ -97,6 +98,8 @@ def write_pair(
         common = _common_tokens(target, target_family, draft, draft_family)
     tokenizer = target.tokenizer.to_str(pretty=True)
     (folder / manifest.TOKENIZER).write_text(tokenizer, encoding="utf-8")
+    if target.template is not None:
+        write_json(dataclasses.asdict(target.template), folder / manifest.CHAT_TEMPLATE)
     write = partial(
         _write_model,
         folder=folder,

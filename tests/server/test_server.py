@@ -195,10 +195,7 @@ OTHERWISE = {
     "best_of": 3,
     "echo": True,
     "suffix": "x",
-    "tools": [{"type": "function"}],
     "functions": [{}],
-    "tool_choice": "auto",
-    "response_format": {"type": "json_object"},
     "modalities": ["audio"],
 }
 
@@ -263,7 +260,7 @@ def test_fields_that_no_text_depends_on_are_ignored(client):
         ({"messages": []}, "the prompt is empty"),
         ({"messages": ["hello"]}, "a message is 'hello'"),
         ({"messages": [{"role": "user"}]}, "message 1 is"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "message 1 is"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "this model's chat template knows no"),
         ({"messages": [{**user_message("a"), "name": "me"}]}, "message 1 is"),
         ({"messages": [{"role": "user", "content": None}]}, "message 1 is"),
         ({"messages": [user_message("a"), user_message("b")]}, "roles are user, user"),
@@ -305,6 +302,9 @@ WRONG_TYPES = {
     "prompt_cache_key": [1],
     "prompt_cache_retention": [1],
     "parallel_tool_calls": [1],
+    "tools": ["x", {}, ["x"]],
+    "tool_choice": [1, ["auto"]],
+    "response_format": ["json_object", [1]],
     "logprobs": [1, "x"],
     "top_logprobs": [True, -1, 21, 1.5],
 }

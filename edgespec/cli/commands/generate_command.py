@@ -10,6 +10,7 @@ import click
 from edgespec.artifact.chat_format import check_text, system_messages, user_message
 from edgespec.artifact.text_file import read_text
 from edgespec.cli.generation_options import check_greedy, generation_options
+from edgespec.cli.grammar_options import GRAMMAR, grammar_option
 from edgespec.cli.options import (
     CHAT,
     GENERATION,
@@ -43,6 +44,7 @@ __all__ = ["generate"]
     default=0,
     help="With --logprobs: also those of so many of the most probable tokens.",
 )
+@GRAMMAR
 @LOADING
 def generate(
     prompt: str | None,
@@ -54,6 +56,9 @@ def generate(
     as_json: bool,
     chat: bool | None,
     system: str | None,
+    json_schema: Path | None,
+    regex: str | None,
+    lark: Path | None,
     loading: Loading,
     **options: object,
 ) -> None:
@@ -72,6 +77,7 @@ def generate(
         raise UsageError("--logprobs come with --json; give both")
     if system is not None and chat is False:
         raise UsageError("--system is part of the chat format; leave --no-chat out")
+    options["grammar"] = grammar_option(json_schema, regex, lark)
     text = _prompt(prompt, file)
     check_text(text, "the prompt")
     arguments = generation_options(loading.manifest, options)

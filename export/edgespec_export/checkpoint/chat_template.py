@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import jinja2
-from jinja2 import nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from edgespec.artifact.chat_format import ChatFormat
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, UsageError
+from edgespec.tools.jinja_template import ChatTemplate
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
 
-__all__ = ["chat_format", "folder_chat"]
+__all__ = ["chat_format", "folder_chat", "folder_template"]
 
 
 def _conversation(*texts: str) -> list[dict[str, str]]:
@@ -58,10 +50,12 @@ def chat_format(
         message exactly once, as it is or without the white space around it.
     """
 
+    jinja = ChatTemplate(template, dict(special_tokens or {}))
+
     def render(messages: list[dict[str, str]]) -> str | None:
         try:
-            return _rendered(template, special_tokens or {}, messages)
-        except Exception:  # a template is a program and may raise anything
+            return jinja.render(messages)
+        except UsageError:
             return None
 
     single = _around(render(_conversation(_FIRST)), _FIRST)
@@ -150,28 +144,20 @@ def _around(text: str | None, *marks: str) -> list[str] | None:
     return [*parts, text]
 
 
-def _rendered(
-    template: str, special_tokens: Mapping[str, str], messages: list[dict[str, str]]
-) -> str:
-    return (
-        _environment()
-        .from_string(template)
-        .render(
-            {
-                **special_tokens,
-                "messages": messages,
-                "add_generation_prompt": True,
-                "tools": None,  # not left undefined: templates test it with `is none`
-                "documents": None,
-            }
-        )
-    )
-
-
 def folder_chat(folder: Path) -> ChatFormat | None:
     """The chat format of a checkpoint folder; None without a template that `chat_format` accepts.
 
-    The template is in `chat_template.jinja` or in `tokenizer_config.json`.
+    Raises:
+        EdgespecError: a file that may have the template is corrupt.
+    """
+    template = folder_template(folder)
+    return None if template is None else chat_format(template.template, template.special_tokens)
+
+
+def folder_template(folder: Path) -> ChatTemplate | None:
+    """The chat template of a checkpoint folder, if it has one.
+
+    It is in `chat_template.jinja` or in `tokenizer_config.json`.
 
     Raises:
         EdgespecError: one of these files is corrupt.
@@ -179,9 +165,7 @@ def folder_chat(folder: Path) -> ChatFormat | None:
     path = folder / "tokenizer_config.json"
     settings = read_json_object(path) if path.is_file() else {}
     template = _template(folder, settings)
-    if template is None:
-        return None
-    return chat_format(template, _special_tokens(folder, settings))
+    return None if template is None else ChatTemplate(template, _special_tokens(folder, settings))
 
 
 def _special_tokens(folder: Path, settings: JsonObject) -> dict[str, str]:
@@ -219,36 +203,3 @@ def _template(folder: Path, settings: JsonObject) -> str | None:
 def _token(token: JsonValue) -> str | None:
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else None
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    """Jinja set up as transformers does for chat templates."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
-    )
-    environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
-    return environment
-
-
-class _Generation(Extension):
-    """`{% generation %}`, which marks the assistant's part for training, renders its contents."""
-
-    tags = {"generation"}  # noqa: RUF012 (Jinja's own declaration)
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-def _to_json(value: object, ensure_ascii: bool = False, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, **options)  # Jinja's filter escapes HTML
-
-
-def _raise_exception(message: str) -> None:
-    raise jinja2.TemplateError(message)
-
-
-def _strftime_now(pattern: str) -> str:
-    return datetime.datetime.now().strftime(pattern)

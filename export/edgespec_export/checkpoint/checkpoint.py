@@ -11,7 +11,8 @@ from tokenizers import Tokenizer
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.manifest import VOCABULARY
 from edgespec.errors import EdgespecError, shortened
-from edgespec_export.checkpoint.chat_template import chat_format, folder_chat
+from edgespec.tools.jinja_template import ChatTemplate
+from edgespec_export.checkpoint.chat_template import chat_format, folder_chat, folder_template
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
 from edgespec_export.checkpoint.safetensors_file import Safetensors
@@ -37,6 +38,7 @@ class Checkpoint:
         weights: its tensors, read one at a time.
         tokenizer: without truncation and padding.
         chat: the texts around messages; None for a model without a chat format.
+        template: its chat template, if that knows tools.
         eos_token_ids: tokens that end a text, at least one.
         label: the checkpoint's name in messages.
         vocabulary: the file that lists the tokens of a draft with a reduced vocabulary, else None.
@@ -51,6 +53,7 @@ class Checkpoint:
     label: str
     vocabulary: Path | None = None
     generation: JsonObject = field(default_factory=dict)
+    template: ChatTemplate | None = None
 
 
 def open_checkpoint(source: Source) -> Checkpoint:
@@ -108,6 +111,7 @@ def _folder(source: Source) -> Checkpoint:
         label=source.label,
         vocabulary=vocabulary if vocabulary.is_file() else None,
         generation=generation,
+        template=_with_tools(folder_template(folder)),
     )
 
 
@@ -122,7 +126,15 @@ def _gguf(source: Source) -> Checkpoint:
         eos_token_ids=_eos_token_ids(source.path, gguf.config),
         label=source.label,
         generation=gguf.generation,
+        template=None
+        if template is None
+        else _with_tools(ChatTemplate(template, gguf.special_tokens)),
     )
+
+
+def _with_tools(template: ChatTemplate | None) -> ChatTemplate | None:
+    """The template, if it knows tools: without them, the texts around messages say it all."""
+    return template if template is not None and template.shows_tools() else None
 
 
 def _with_start_token(config: JsonObject, generation: JsonObject) -> JsonObject:

@@ -1,0 +1,80 @@
+"""Drafts what a grammar forces, and elsewhere what another drafter proposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgespec.core.asks import Asking
+from edgespec.core.distribution import one_hot
+from edgespec.core.draft import Drafter, Proposal, proposed
+from edgespec.core.randomness import Randomness
+from edgespec.costs.controller import Controller
+from edgespec.grammar.legal_tokens import LegalTokens
+
+__all__ = ["GrammarDrafter"]
+
+
+class GrammarDrafter:
+    """A drafter and a γ controller in one: what the grammar forces costs no draft call.
+
+    Whether it proposes forced tokens depends only on the text so far, and they are determined, so
+    their q is one-hot.
+
+    Args:
+        legal: says what is forced, and what is legal.
+        drafter: asked where nothing is forced.
+        controller: of its γ.
+        longest: the most forced tokens of a round.
+    """
+
+    def __init__(
+        self, legal: LegalTokens, drafter: Drafter, controller: Controller, longest: int
+    ) -> None:
+        self._legal = legal
+        self._drafter = drafter
+        self._controller = controller
+        self._longest = longest
+        self._others = 0  # γ of the other drafter in this round
+        self._has_forced = False
+
+    @property
+    def seconds(self) -> float:
+        return self._drafter.seconds
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self._drafter.begin(prompt)
+
+    def gamma(self) -> int:
+        """The most tokens that either may propose."""
+        self._others = self._controller.gamma()
+        return max(self._others, self._longest)
+
+    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Asking[Proposal]:
+        generated = text[1:]
+        forced = self._legal.forced(generated, min(gamma, self._longest))
+        self._has_forced = bool(forced)
+        if forced:
+            return Proposal(forced, [one_hot(token) for token in forced])
+        most = min(gamma, self._others)
+        if not most:
+            return Proposal()
+        proposal = yield from proposed(self._drafter, text, most, randomness)
+        return proposal.first(self._legal_length(generated, proposal))
+
+    def observe(self, drafted: int, evaluated: int, accepted: int, candidates: int) -> None:
+        """Forced tokens say nothing about the other drafter."""
+        if not self._has_forced:
+            self._controller.observe(drafted, evaluated, accepted, candidates)
+        self._has_forced = False
+
+    def _legal_length(self, generated: Sequence[int], proposal: Proposal) -> int:
+        """How many tokens remain without one that is determined and illegal, as lookup's may be:
+        its rejection is certain. One that was drawn stays, whatever it is: to drop it for what it
+        is would change the text's distribution."""
+        for count, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
+            if len(q.tokens) > 1:
+                continue
+            allowed = self._legal.legal([*generated, *proposal.tokens[:count]])
+            if allowed is not None and not (token < len(allowed) and allowed[token]):
+                return count
+        return len(proposal.tokens)

@@ -1,0 +1,1 @@
+"""Grammars that a text must fit: what they are, and which tokens they allow."""

@@ -1,0 +1,147 @@
+"""What a text must look like: a JSON schema, a regular expression or a Lark grammar."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from edgespec.errors import UsageError, needs_extra, shortened
+from edgespec.grammar.schema_ends import check_ends
+from edgespec.grammar.schema_keywords import check_keywords
+
+__all__ = ["MAX_CHARACTERS", "Grammar", "json_schema", "lark", "regex"]
+
+MAX_CHARACTERS = 100_000  # of a grammar
+LONGEST_REASON = 300
+# JSON as Python's `json.dumps` writes it. With free white space hardly a token would be forced, and
+# a model could go on with spaces for ever.
+JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+OWN_OPTIONS = "%llguidance"
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What a text must look like, from its first to its last character; checked when it is made.
+
+    `json_schema`, `regex` and `lark` make one. Special tokens are never part of the text.
+
+    Attributes:
+        kind: what users call it.
+        rules: in llguidance's dialect of Lark.
+        special_tokens: ids that `rules` may name, as <[id]>: a chat format's marks around calls.
+
+    Raises:
+        UsageError: it is too large, or llguidance refuses it.
+        EdgespecError: llguidance is not installed.
+    """
+
+    kind: str
+    rules: str
+    special_tokens: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        if len(self.rules) > MAX_CHARACTERS:
+            raise UsageError(
+                f"the {self.kind} has {len(self.rules)} characters; the limit is {MAX_CHARACTERS}"
+            )
+        _check_unicode(self.kind, self.rules)
+        with needs_extra("grammar"):
+            from llguidance import LLMatcher
+        if self.special_tokens:  # only a tokenizer knows them
+            return
+        refusal = LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(self.rules))
+        if refusal and not refusal.startswith("WARNING"):
+            raise UsageError(refusal_line(self.kind, refusal))
+
+
+def json_schema(schema: Mapping[str, object] | bool | str) -> Grammar:
+    """A JSON value that fits a schema, written as Python's `json.dumps` writes it.
+
+    Args:
+        schema: an object, or its JSON text. Keywords and formats that are not known are refused:
+            docs/guides/structured-output.md lists those that are.
+
+    Raises:
+        UsageError: it is no schema, has an unknown keyword, or no value that ends fits it.
+    """
+    parsed = _parsed(schema) if isinstance(schema, str) else schema
+    if isinstance(parsed, bool):
+        if not parsed:
+            raise UsageError("the JSON schema is false, and nothing fits that; give another")
+        parsed = {}
+    if not isinstance(parsed, Mapping):
+        raise UsageError(f"the JSON schema is {shortened(parsed)}; give an object")
+    check_keywords(parsed)
+    check_ends(parsed)
+    return Grammar("JSON schema", f"start: {json_rule(parsed)}")
+
+
+def json_rule(schema: Mapping[str, object]) -> str:
+    """The values of a checked schema, for use in the rules of a grammar."""
+    try:
+        return "%json " + json.dumps({**schema, "x-guidance": JSON_STYLE}, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the JSON schema is no JSON ({error}); give plain values") from None
+
+
+def regex(pattern: str) -> Grammar:
+    """A text that matches a regular expression as a whole.
+
+    Args:
+        pattern: in Rust's syntax, which has no look-around and no back-references.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(pattern, str):
+        raise UsageError(f"the regular expression is {shortened(pattern)}; give a text")
+    _check_unicode("regular expression", pattern)
+    with needs_extra("grammar"):
+        from llguidance import regex_to_lark
+    return Grammar("regular expression", f"start: /{regex_to_lark(pattern, '')}/")
+
+
+def lark(rules: str) -> Grammar:
+    """A text of a context-free grammar.
+
+    Args:
+        rules: in llguidance's dialect of Lark; the text is a `start`.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(rules, str):
+        raise UsageError(f"the Lark grammar is {shortened(rules)}; give a text")
+    if OWN_OPTIONS in rules:
+        raise UsageError(f"the Lark grammar sets options by {OWN_OPTIONS}; leave that line out")
+    return Grammar("Lark grammar", rules)
+
+
+def refusal_line(kind: str, refusal: str) -> str:
+    """llguidance's message as one line: its first part, without the excerpt of the rules."""
+    reason = refusal.partition("\n   1 | ")[0].replace("failed to compile JSON schema: ", "")
+    if kind != "Lark grammar":  # the position counts in rules that the user has not written
+        reason = reason.partition("): ")[2] or reason
+    return f"the {kind} cannot be used: {' '.join(reason.split())[:LONGEST_REASON]}; change it"
+
+
+def _check_unicode(kind: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the {kind} is not Unicode text at character {error.start}; give it as UTF-8"
+        ) from None
+
+
+def _parsed(text: str) -> Mapping[str, object]:
+    if len(text) > MAX_CHARACTERS:
+        raise UsageError(
+            f"the JSON schema has {len(text)} characters; the limit is {MAX_CHARACTERS}"
+        )
+    try:
+        return cast("Mapping[str, object]", json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the JSON schema is no JSON ({str(error)[:80]})") from None

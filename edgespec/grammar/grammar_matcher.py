@@ -1,0 +1,166 @@
+"""Which tokens a grammar allows after a text: llguidance's matcher, moved to and fro."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgespec.core.array_types import LegalRow
+from edgespec.errors import UsageError, needs_extra
+from edgespec.grammar.grammar import Grammar, refusal_line
+from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher
+
+__all__ = ["GrammarMatcher"]
+
+# Every token that keeps the text legal is in the mask, also where the text is forced.
+ALL_SPELLINGS = '\n%llguidance {"no_forcing": true}\n'
+KEPT = 64  # rows before the latest one that are kept: a round asks for those of its drafted tokens
+
+
+class GrammarMatcher:
+    """The `LegalTokens` of one text.
+
+    The matcher follows the text that it is asked about: it goes back over tokens that were drafted
+    and rejected, and reads those that are new.
+
+    Args:
+        grammar: what the text must look like.
+        vocabulary: of the model.
+
+    Raises:
+        UsageError: the grammar cannot be used, or this vocabulary has no token to begin with.
+    """
+
+    def __init__(self, grammar: Grammar, vocabulary: GrammarVocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._last_tokens = frozenset(vocabulary.last_tokens.tolist())
+        self._hidden = np.array(
+            [token for token in vocabulary.special.tolist() if token not in grammar.special_tokens],
+            np.int64,
+        )
+        self._place = _Place(grammar, vocabulary, ALL_SPELLINGS)
+        self._forcing: _Place | None = _Place(grammar, vocabulary, "")
+        self._text: list[int] = []  # asked about last
+        self._rows: dict[int, LegalRow | None] = {}  # by the number of tokens of `_text` before it
+        first = self.legal([])
+        if first is None or not first.any():
+            raise UsageError(
+                f"the {grammar.kind} allows no text that this model's tokens can write; change it"
+            )
+
+    def legal(self, generated: Sequence[int]) -> LegalRow | None:
+        """See `LegalTokens`."""
+        count = len(generated)
+        common = _common(self._text, generated)
+        if common < count:
+            self._text = list(generated)
+            kept = range(count - KEPT, common + 1)
+            self._rows = {before: row for before, row in self._rows.items() if before in kept}
+        if count not in self._rows:
+            self._rows[count] = self._row(generated)
+        return self._rows[count]
+
+    def forced(self, generated: Sequence[int], most: int) -> Sequence[int]:
+        """See `LegalTokens`."""
+        if self._forcing is None or most < 1 or not self._can_go_on(generated):
+            return []
+        tokens = self._forcing.forced(self._vocabulary.spelled(generated))
+        if tokens is None:
+            self._forcing = None  # it went over one of its limits; nothing else depends on it
+            return []
+        if not generated and self._vocabulary.spaced:
+            return []  # the model may begin with a space that is dropped
+        return tokens[: self._place.readable(self._vocabulary.spelled(generated), tokens[:most])]
+
+    def _row(self, generated: Sequence[int]) -> LegalRow | None:
+        if not self._can_go_on(generated):
+            return None
+        spelled = self._vocabulary.spelled(generated)
+        place, vocabulary = self._place, self._vocabulary
+        if not place.go(spelled):
+            return None
+        bits, may_end = place.mask()
+        if bits is None:
+            return np.zeros(vocabulary.size, np.bool_)
+        row = vocabulary.row(bits)
+        row[self._hidden] = False
+        row[vocabulary.last_tokens] = may_end
+        if not generated:
+            for token, spelling in vocabulary.spaced.items():
+                row[token] = place.readable(spelled, spelling) == len(spelling)
+        return row
+
+    def _can_go_on(self, generated: Sequence[int]) -> bool:
+        """Whether no token among them ends the text."""
+        return self._last_tokens.isdisjoint(generated)
+
+
+class _Place:
+    """A matcher, and the tokens that it has read.
+
+    Args:
+        options: rules that are added to the grammar's.
+
+    Raises:
+        UsageError: llguidance refuses the grammar.
+    """
+
+    def __init__(self, grammar: Grammar, vocabulary: GrammarVocabulary, options: str) -> None:
+        with needs_extra("grammar"):
+            from llguidance import LLMatcher, LLParserLimits
+        rules = LLMatcher.grammar_from_lark(grammar.rules + options)
+        limits = LLParserLimits(verbose_errors=False)
+        self._start = LLMatcher(vocabulary.tokens, rules, log_level=0, limits=limits)
+        if self._start.is_error():
+            raise UsageError(refusal_line(grammar.kind, self._start.get_error()))
+        self._matcher: LLMatcher = self._start.deep_copy()
+        self._read: list[int] = []
+
+    def go(self, tokens: Sequence[int]) -> bool:
+        """Goes to the place after these tokens; false if no legal text begins with them."""
+        common = _common(self._read, tokens)
+        if common < len(self._read):
+            self._matcher.rollback(len(self._read) - common)
+        new = self._matcher.try_consume_tokens(list(tokens[common:]))
+        self._read = list(tokens[: common + new])
+        return len(self._read) == len(tokens)
+
+    def mask(self) -> tuple[bytes | None, bool]:
+        """The tokens that may follow here, as bits, and whether the text may end; None instead of
+        the bits where the matcher finds no token, or goes over one of its limits."""
+        bits = self._matcher.compute_bitmask()
+        may_end = self._matcher.is_accepting()
+        if self._matcher.is_error():
+            self._begin_again()
+            return None, False
+        return bits, may_end
+
+    def readable(self, before: Sequence[int], tokens: Sequence[int]) -> int:
+        """How many of the tokens can be read after those before."""
+        return self._matcher.validate_tokens(list(tokens)) if self.go(before) else 0
+
+    def forced(self, tokens: Sequence[int]) -> list[int] | None:
+        """Tokens of the only text that can follow; None after an error."""
+        ids: list[int] = self._matcher.compute_ff_tokens() if self.go(tokens) else []
+        if self._matcher.is_error():
+            self._begin_again()
+            return None
+        return ids
+
+    def _begin_again(self) -> None:
+        """A matcher never leaves an error."""
+        self._matcher = self._start.deep_copy()
+        self._read = []
+
+
+def _common(before: Sequence[int], tokens: Sequence[int]) -> int:
+    """With how many equal tokens two texts begin."""
+    shorter = min(len(before), len(tokens))
+    if before[:shorter] == tokens[:shorter]:
+        return shorter
+    return next(index for index in range(shorter) if before[index] != tokens[index])

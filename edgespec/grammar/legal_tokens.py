@@ -1,0 +1,61 @@
+"""Which tokens may come next: a mask on the logits, part of the target's distribution.
+
+It is applied to every verified row before temperature and truncation, by the tokens before the row,
+accepted ones and drafted ones, as plain decoding would apply it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from edgespec.core.array_types import LegalRow, VocabRow
+from edgespec.core.logit_edits import LogitEdit
+from edgespec.errors import EdgespecError
+
+__all__ = ["LegalTokens", "only_legal"]
+
+
+@runtime_checkable
+class LegalTokens(Protocol):
+    """What a text may look like, token by token."""
+
+    def legal(self, generated: Sequence[int]) -> LegalRow | None:
+        """Which tokens may follow these ([vocab]).
+
+        None if no legal text begins with them, or if they end a text. Such a row is computed only
+        after a drafted token that will be rejected, and nothing depends on it.
+
+        Raises:
+            EdgespecError: no token of the vocabulary may follow.
+        """
+        ...
+
+    def forced(self, generated: Sequence[int], most: int) -> Sequence[int]:
+        """At most so many tokens that spell the only text that may follow; often none.
+
+        The text is forced, its tokens are not: others may spell it, too. So they are drafted, and
+        the target decides.
+        """
+        ...
+
+
+def only_legal(legal: LegalTokens, edit: LogitEdit | None = None) -> LogitEdit:
+    """The change of a row that leaves its legal tokens alone, after another change of it."""
+
+    def masked(logits: VocabRow, generated: Sequence[int]) -> VocabRow:
+        edited = logits if edit is None else edit(logits, generated)
+        allowed = legal.legal(generated)
+        if allowed is None:
+            return edited
+        row: VocabRow = np.where(allowed, edited, edited.dtype.type(-np.inf))
+        if np.all(row == -np.inf):
+            raise EdgespecError(
+                f"after {len(generated)} tokens, the grammar and the other options (min_tokens, "
+                "logit_bias) leave no token; relax one of them"
+            )
+        return row
+
+    return masked

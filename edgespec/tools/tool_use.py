@@ -1,0 +1,113 @@
+"""What a pair's model and its tokenizer make of tools: prompts, grammars and marks of calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from edgespec.errors import UsageError, shortened
+from edgespec.grammar.grammar import Grammar
+from edgespec.tools.call_format import CallFormat, call_format
+from edgespec.tools.call_grammar import call_grammar
+from edgespec.tools.jinja_template import ChatTemplate
+from edgespec.tools.tool_list import Tool, template_messages
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["ToolChoice", "ToolUse", "chosen_tools"]
+
+# As OpenAI's: "auto", "none", "required", or {"type": "function", "function": {"name": …}}.
+ToolChoice = str | Mapping[str, object]
+
+
+class ToolUse:
+    """How a model uses tools.
+
+    Args:
+        template: of the pair; None if it knows no tools.
+        tokenizer: of the pair.
+        last_tokens: end-of-text tokens.
+    """
+
+    def __init__(
+        self, template: ChatTemplate | None, tokenizer: Tokenizer, last_tokens: Sequence[int]
+    ) -> None:
+        self._template = template
+        self._tokenizer = tokenizer
+        self._last_tokens = last_tokens
+
+    @cached_property
+    def form(self) -> CallFormat:
+        """How the model writes calls. Raises UsageError if that is not known."""
+        names = (self._tokenizer.id_to_token(token) for token in self._last_tokens)
+        return call_format(self._known_template, [name for name in names if name])
+
+    @cached_property
+    def marks(self) -> frozenset[int]:
+        """Special tokens that are parts of calls; in an answer's text they are spelled out."""
+        form = self.form
+        texts = form.before + form.between + (form.middle or "") + form.after
+        return frozenset(token for name, token in self._special.items() if name in texts)
+
+    def prompt(self, messages: Sequence[Mapping[str, object]], tools: Sequence[Tool]) -> str:
+        """The text of a conversation, as the model's template writes it.
+
+        Raises:
+            UsageError: the template knows no tools or refuses the messages, or a text in them
+                spells out a special token, which would be one.
+        """
+        read = template_messages(messages)
+        shown = [tool.shown for tool in tools]
+        written = json.dumps([read, shown], ensure_ascii=False)
+        spelled = next((name for name in self._special if name in written), None)
+        if spelled is not None:
+            raise UsageError(
+                f"a message or a tool spells out the special token {shortened(spelled)}, which "
+                "conversations with tools cannot have; leave it out"
+            )
+        return self._known_template.render(read, shown or None)
+
+    def grammar(self, tools: Sequence[Tool], choice: ToolChoice, several: bool) -> Grammar:
+        """What an answer with these tools looks like; see `chosen_tools` for which these are."""
+        required = choice != "auto"
+        several = several and not isinstance(choice, Mapping)
+        return call_grammar(self.form, tools, self._special, required=required, several=several)
+
+    @property
+    def _known_template(self) -> ChatTemplate:
+        if self._template is None:
+            raise UsageError(
+                "this model's chat template knows no tools, or the pair was exported before they "
+                "were known; ask without tools, or export it again"
+            )
+        return self._template
+
+    @cached_property
+    def _special(self) -> dict[str, int]:
+        """Ids of the special tokens, by their names."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        return {added[token].content: token for token in added if added[token].special}
+
+
+def chosen_tools(tools: Sequence[Tool], choice: ToolChoice) -> Sequence[Tool]:
+    """Those of the tools that an answer may call.
+
+    Raises:
+        UsageError: `choice` is none, or names another tool.
+    """
+    if choice == "none" or (choice == "auto" and not tools):
+        return ()
+    if choice in ("auto", "required") and tools:
+        return tools
+    function = choice.get("function") if isinstance(choice, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    named = [tool for tool in tools if tool.name == name]
+    if not named:
+        raise UsageError(
+            f"tool_choice is {shortened(choice)}; give auto, none, required or "
+            '{"type": "function", "function": {"name": …}} with the name of a tool'
+        )
+    return named

@@ -1,0 +1,299 @@
+"""Claim: a model whose chat template knows tools calls them as the template writes calls, with
+arguments that fit their schemas; its answers are split into text and calls without a loss."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+import edgespec
+from chat_templates import CHATML, JSON_CALLS, LISTED_CALLS, MARKED_CALLS, XML_CALLS
+from checkpoints import byte_tokenizer
+from edgespec.errors import UsageError
+from edgespec.grammar.grammar_matcher import GrammarMatcher
+from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
+from edgespec.tools.call_format import CallFormat
+from edgespec.tools.call_reader import CallReader
+from edgespec.tools.jinja_template import ChatTemplate, read_chat_template
+from edgespec.tools.tool_list import read_tools
+from edgespec.tools.tool_use import ToolUse, chosen_tools
+
+pytest.importorskip("llguidance")
+
+EOS = 1
+QUESTION = [{"role": "user", "content": "What is it like?"}]
+WEATHER = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 4}, "days": {"enum": [1, 2]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TOOLS = [
+    {"type": "function", "function": {"name": "weather", "parameters": WEATHER}},
+    {"type": "function", "function": {"name": "now", "description": "The time."}},
+]
+TEMPLATES = {"marked": MARKED_CALLS, "json": JSON_CALLS, "listed": LISTED_CALLS}
+FORMS = {
+    "marked": CallFormat(
+        '<call>\n{"name": "',
+        '", "arguments": ',
+        '}\n</call>\n<call>\n{"name": "',
+        "}\n</call>",
+    ),
+    "json": CallFormat('{"name": "', '", "parameters": ', None, "}"),
+    "listed": CallFormat('<unk>[{"name": "', '", "arguments": ', '}, {"name": "', "}]"),
+}
+
+
+def use_of(template):
+    return ToolUse(ChatTemplate(template, {"eos_token": "</s>"}), byte_tokenizer(272), [EOS])
+
+
+def written(form, *calls):
+    """An answer's calls, each a name and arguments."""
+    parts = [name + form.between + json.dumps(arguments) for name, arguments in calls]
+    return form.before + (form.middle or "").join(parts) + form.after
+
+
+# --- the template ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_form_of_calls_is_the_template_s(name):
+    assert use_of(TEMPLATES[name]).form == FORMS[name]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_prompt_is_what_the_template_renders(name):
+    tools = read_tools(TOOLS)
+    calls = [
+        {
+            "id": "1",
+            "type": "function",
+            "function": {"name": "now", "arguments": '{"in": "Köln"}'},
+        }
+    ]
+    result = {"role": "tool", "tool_call_id": "1", "content": "12:30"}
+    answer = {"role": "assistant", "content": None, "tool_calls": calls}
+    text = use_of(TEMPLATES[name]).prompt([*QUESTION, answer, result], tools)
+    template = ChatTemplate(TEMPLATES[name], {"eos_token": "</s>"})
+    calls[0]["function"]["arguments"] = {"in": "Köln"}
+    answer["content"] = ""
+    shown = [tool.shown for tool in tools]
+    assert text == template.render([*QUESTION, answer, result], shown)
+    for part in ('"weather"', '"The time."', '{"in": "Köln"}', "12:30", QUESTION[0]["content"]):
+        assert part in text
+
+
+def test_calls_that_are_no_json_are_refused():
+    with pytest.raises(UsageError, match="writes calls of tools in a way that is not known"):
+        _ = use_of(XML_CALLS).form
+
+
+def test_a_template_without_tools_is_refused():
+    with pytest.raises(UsageError, match="chat template knows no tools"):
+        ToolUse(None, byte_tokenizer(272), [EOS]).prompt(QUESTION, read_tools(TOOLS))
+
+
+@pytest.mark.parametrize("place", ["message", "tool"])
+def test_a_special_token_that_is_spelled_out_is_refused(place):
+    messages, tools = QUESTION, TOOLS
+    if place == "message":
+        messages = [{"role": "user", "content": "What is </s>?"}]
+    else:
+        tools = [{"type": "function", "function": {"name": "a", "description": "</s>"}}]
+    with pytest.raises(UsageError, match="spells out the special token '</s>'"):
+        use_of(MARKED_CALLS).prompt(messages, read_tools(tools))
+
+
+@pytest.mark.parametrize(
+    ("template", "knows"), [*((t, True) for t in TEMPLATES.values()), (CHATML, False), ("{", False)]
+)
+def test_a_template_that_knows_tools_shows_them(template, knows):
+    assert ChatTemplate(template).shows_tools() == knows
+
+
+def test_a_message_that_the_template_refuses_is_one_line():
+    call = {"type": "function", "function": {"name": "now", "arguments": "{}"}}
+    answer = {"role": "assistant", "content": "", "tool_calls": [call, call]}
+    with pytest.raises(UsageError, match=r"refuses the messages \(one call only\)"):
+        use_of(JSON_CALLS).prompt([*QUESTION, answer], ())
+
+
+def test_a_damaged_file_is_one_line(tmp_path):
+    (tmp_path / "chat_template.json").write_text('{"template": 3}')
+    with pytest.raises(edgespec.EdgespecError, match="is damaged"):
+        read_chat_template(tmp_path)
+
+
+# --- the grammar ----------------------------------------------------------------------------------
+
+VOCABULARY = GrammarVocabulary(byte_tokenizer(272), 272, [EOS])
+UNK = 2
+
+
+def tokens_of(text):
+    """Byte tokens, and <unk> as the special token."""
+    tokenizer = byte_tokenizer(272)
+    ids = []
+    for number, part in enumerate(text.split("<unk>")):
+        ids += ([UNK] if number else []) + tokenizer.encode(part).ids
+    return ids
+
+
+def is_answer(name, text, choice="auto", several=True, tools=TOOLS):
+    read = chosen_tools(read_tools(tools), choice)
+    grammar = use_of(TEMPLATES[name]).grammar(read, choice, several)
+    row = GrammarMatcher(grammar, VOCABULARY).legal(tokens_of(text))
+    return row is not None and bool(row[EOS])
+
+
+CALL = ("weather", {"city": "Rom", "days": 2})
+NOW = {"type": "function", "function": {"name": "now"}}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_an_answer_is_a_text_or_calls_that_fit(name):
+    form = FORMS[name]
+    call, other = written(form, CALL), written(form, ("now", {}))
+    wrong = written(form, ("weather", {"city": "too long"}))
+    unknown = written(form, ("absent", {}))
+    for text in ("", "It is fine.", "<cal", "{}", 'a "name"'):
+        assert is_answer(name, text)
+        assert not is_answer(name, text, "required")
+    for choice in ("auto", "required"):
+        assert is_answer(name, call, choice)
+        assert is_answer(name, other, choice)
+        for text in (call[:-1], wrong, unknown, call + "!"):
+            assert not is_answer(name, text, choice)
+    assert is_answer(name, other, NOW)
+    assert not is_answer(name, call, NOW)
+
+
+@pytest.mark.parametrize("name", ["marked", "listed"])
+def test_a_text_may_come_before_calls_and_there_may_be_several(name):
+    form = FORMS[name]
+    calls = written(form, CALL, ("now", {}), CALL)
+    assert is_answer(name, calls)
+    assert is_answer(name, "Let me see.\n" + calls)
+    assert is_answer(name, calls, "required")
+    assert not is_answer(name, "Let me see.\n" + calls, "required")
+    assert not is_answer(name, calls, several=False)
+    assert not is_answer(name, written(form, ("now", {}), ("now", {})), NOW)
+    assert is_answer(name, written(form, CALL), several=False)
+
+
+def test_one_call_is_the_most_where_the_template_writes_no_more():
+    calls = written(FORMS["json"], CALL)
+    assert is_answer("json", calls)
+    assert not is_answer("json", calls + calls, "required")
+
+
+def test_a_special_mark_that_is_spelled_with_other_tokens_is_no_text():
+    read = read_tools(TOOLS)
+    matcher = GrammarMatcher(use_of(LISTED_CALLS).grammar(read, "auto", True), VOCABULARY)
+    spelled = byte_tokenizer(272)
+    spelled.encode_special_tokens = True
+    assert matcher.legal(spelled.encode("<unk").ids) is not None
+    assert matcher.legal(spelled.encode("<unk>").ids) is None
+    assert matcher.legal([UNK]) is not None
+
+
+# --- the reader -----------------------------------------------------------------------------------
+
+ANSWERS = {
+    "a text": ("It is < fine, or {not}.\n ", "It is < fine, or {not}.\n ", []),
+    "nothing": ("", "", []),
+    "a call": ("CALLS", "", [CALL]),
+    "an argument with marks": ("CALLS", "", [("now", {"a": '}"\\</call>{"name": "', "b": [{}]})]),
+}
+SEVERAL = {
+    "calls": ("CALLS", "", [CALL, ("now", {}), CALL]),
+    "text and calls": ("Let me see: <\n\nCALLS", "Let me see: <", [CALL, ("now", {})]),
+}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_an_answer_is_read_in_pieces_of_any_size(name, size):
+    form = FORMS[name]
+    for text, content, calls in {**ANSWERS, **(SEVERAL if form.middle else {})}.values():
+        answer = text.replace("CALLS", written(form, *calls)) if calls else text
+        reader = CallReader(form)
+        pieces = [
+            piece
+            for start in range(0, len(answer), size)
+            for piece in reader.read(answer[start : start + size])
+        ]
+        pieces += reader.read("", last=True)
+        found_text = "".join(piece for piece in pieces if isinstance(piece, str))
+        found = [piece for piece in pieces if not isinstance(piece, str)]
+        names = [piece.name for piece in found if piece.name is not None]
+        arguments = [""] * len(names)
+        for piece in found:
+            arguments[piece.index] += piece.arguments
+        assert found_text == content
+        assert [*zip(names, map(json.loads, arguments), strict=True)] == calls
+        assert reader.has_calls == bool(calls)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def function(**fields):
+    return [{"type": "function", "function": fields}]
+
+
+@pytest.mark.parametrize(
+    ("tools", "reason"),
+    [
+        (["a"], "a tool is 'a'"),
+        ([{"type": "custom", "function": {}}], "a tool has the type 'custom'"),
+        (function(name="a b"), "a function's name is 'a b'"),
+        (function(name="a", description=3), "the description of a is 3"),
+        (function(name="a", parameters={"type": "array"}), "the parameters of a are"),
+        (function(name="a", parameters={"type": "object", "not": {}}), "the keyword 'not'"),
+        (function(name="a", other=1), "the field 'other'"),
+        ([*function(name="a"), *function(name="a")], "the function 'a' twice"),
+        (function(name="a") * 129, "give a list of 1 to 128"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_tools_that_are_none_are_refused(tools, reason):
+    with pytest.raises(UsageError, match=re.escape(reason)):
+        read_tools(tools)
+
+
+@pytest.mark.parametrize("choice", ["some", {"type": "function"}, {"function": {"name": "x"}}, 3])
+def test_a_choice_that_is_none_is_refused(choice):
+    with pytest.raises(UsageError, match="tool_choice is"):
+        chosen_tools(read_tools(TOOLS), choice)
+
+
+def test_a_required_call_without_tools_is_refused():
+    with pytest.raises(UsageError, match="tool_choice is 'required'"):
+        chosen_tools([], "required")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "content": None},
+        {"role": "robot", "content": "a"},
+        {"role": "user", "content": "a", "tool_calls": []},
+        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "a"}}]},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"function": {"name": "a", "arguments": "["}}],
+        },
+        {"role": "assistant", "content": "", "tool_calls": "a"},
+        3,
+    ],
+    ids=str,
+)
+def test_a_message_that_is_none_is_refused(message):
+    with pytest.raises(UsageError, match="message 2 "):
+        use_of(MARKED_CALLS).prompt([*QUESTION, message], read_tools(TOOLS))
