@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -34,6 +35,7 @@ def write(folder, name, value):
     (folder / name).write_text(json.dumps(value), encoding="utf-8")
 
 
+@cache  # each example of a property asks again
 def form_of(template: str) -> ChatFormat:
     form = chat_format(template, TOKENS)
     assert form is not None

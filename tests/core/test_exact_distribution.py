@@ -28,6 +28,9 @@ from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
 from tables import BranchingTable, ReadingTable, TableModel, as_distribution, fractions, varying
 
+# Other tests run these lines too; counting them here would double the time of each pass.
+pytestmark = pytest.mark.no_cover
+
 PROMPT = [0]
 END = 2
 

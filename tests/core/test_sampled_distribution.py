@@ -32,6 +32,9 @@ from edgespec.core.verification import RULES
 from edgespec.pair.runtime import open_model
 from edgespec_export.export_pair import export_pair
 
+# Other tests run these lines too; counting them here would double the time of each pass.
+pytestmark = pytest.mark.no_cover
+
 FALSE_ALARM = 1e-6
 DETECTABLE = 0.06
 SAMPLES = int(os.environ.get("EDGESPEC_SAMPLES", "8000"))

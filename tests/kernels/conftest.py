@@ -12,16 +12,25 @@ from edgespec_runtimes.ort.session import open_session
 from operator_calls import one_call
 
 
+@pytest.fixture(scope="module")
+def opened():
+    """The sessions of graphs without constants, which the tests of a file share."""
+    return {}
+
+
 @pytest.fixture
-def called(tmp_path, monkeypatch):
+def called(opened, tmp_path, monkeypatch):
     """Calls a function on inputs, by its kernel or by its body.
 
     The arrays in `fixed` are constants of the graph; the kernel packs them when it is loaded.
     """
-    sessions = {}
+    own = {}
 
     def call(function, inputs, fixed, *, kernel=True, threads=2, **attributes):
-        key = (function.name, kernel, threads, *(id(value) for value in fixed.values()))
+        sessions = own if fixed else opened
+        kinds = tuple((name, value.dtype, value.ndim) for name, value in inputs.items())
+        constants = tuple((name, id(value)) for name, value in fixed.items())
+        key = (function, kernel, threads, repr(attributes), kinds, constants)
         if key not in sessions:
             path = tmp_path / f"{len(sessions)}.onnx"
             ir.save(one_call(function, inputs, fixed, attributes), path)
