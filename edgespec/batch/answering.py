@@ -17,8 +17,8 @@ from edgespec.openai.openai_api import Answer, Request, error_object
 from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.pair.generation import GenerationOptions
-from edgespec.pair.many_texts import ManyTexts, TextStream
 from edgespec.pair.pair import Pair
+from edgespec.pair.several.many_texts import ManyTexts, TextStream
 
 __all__ = ["BatchInput", "Outcome", "answer_lines", "read_input"]
 

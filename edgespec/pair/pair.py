@@ -45,6 +45,7 @@ from edgespec.pair.profile import Profile
 from edgespec.pair.prompt import PromptEncoder, PromptInput
 from edgespec.pair.round_clock import CostClock, RoundClock
 from edgespec.pair.tokenizer import GrowingText
+from edgespec.scheduler.shared_calls import SharedModel, Texts
 from edgespec.tools.jinja_template import ChatTemplate
 from edgespec.tools.tool_list import read_tools
 from edgespec.tools.tool_use import ToolChoice, ToolUse, chosen_tools
@@ -52,7 +53,9 @@ from edgespec.tools.tool_use import ToolChoice, ToolUse, chosen_tools
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from edgespec.pair.many_texts import ManyTexts
+    from edgespec.pair.several.beams import BeamResult
+    from edgespec.pair.several.many_texts import ManyTexts
+    from edgespec.scheduler.beam_search import EarlyStopping
 
 __all__ = ["Pair"]
 
@@ -128,6 +131,7 @@ class Pair:
         self._running = Lock()
         self.drive: Callable[[Loop], Iterator[Round]] = decoded
         self._remembered = remembered
+        self._beam_texts: Texts | None = None
         self.shares_calls = shares_calls
         self._stores = [store for store in (corpus, remembered) if store is not None]
 
@@ -294,7 +298,7 @@ class Pair:
         Raises:
             UsageError: there is no memory for their caches, or the number is below 1.
         """
-        from edgespec.pair.many_texts import ManyTexts
+        from edgespec.pair.several.many_texts import ManyTexts
 
         return ManyTexts(self, texts, capacity)
 
@@ -326,6 +330,63 @@ class Pair:
             while following in waiting:
                 yield waiting.pop(following)
                 following += 1
+
+    def beam_search(
+        self,
+        prompt: PromptInput,
+        *,
+        num_beams: int = 4,
+        max_new_tokens: int | None = None,
+        length_penalty: float = 1.0,
+        early_stopping: EarlyStopping = False,
+        repetition_penalty: float = 1.0,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
+        logit_bias: Mapping[int, float] | None = None,
+        min_tokens: int = 0,
+        chat: bool = False,
+    ) -> list[BeamResult]:
+        """The texts that beam search over the target finds, the best first; at most `num_beams`.
+
+        Nothing is drafted: all beams are scored in one call.
+
+        Args:
+            prompt, max_new_tokens, chat: as of `stream`.
+            num_beams: how many unended texts are followed.
+            length_penalty: a text's score is its log-probability, divided by its number of tokens
+                to this power.
+            early_stopping: True ends with `num_beams` ended texts; False when the best unended one,
+                as it is, could not come among them; "never" when it could not whatever follows.
+            repetition_penalty, presence_penalty, frequency_penalty, logit_bias, min_tokens: see
+                `LogitEdits`.
+
+        Raises:
+            UsageError: an argument is out of range, or the prompt is too long.
+            EdgespecError: rows of a call cannot be of several texts here: that needs kernels.
+        """
+        from edgespec.pair.several.beams import searched
+
+        edits = LogitEdits(
+            repetition_penalty, presence_penalty, frequency_penalty, logit_bias or {}, min_tokens
+        )
+        check_max_new_tokens(max_new_tokens)
+        with self._occupied():
+            return searched(
+                self,
+                self._encoder(prompt, chat, ()).tokens,
+                edits,
+                num_beams,
+                max_new_tokens,
+                length_penalty,
+                early_stopping,
+            )
+
+    def beam_texts(self, count: int) -> Texts:
+        """Texts of the target for so many beams, kept for the next search."""
+        if self._beam_texts is None or len(self._beam_texts.texts) != count:
+            assert isinstance(self.target, SharedModel)
+            self._beam_texts = self.target.several(count, self.target.capacity)
+        return self._beam_texts
 
     def seat(self, target: Model, draft: Model | None, clock: CostClock) -> Pair:
         """The same pair with other caches, for one of several texts.

@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from edgespec.errors import EdgespecError
 from edgespec.pair.generation import Chunk, Generation, GenerationOptions
-from edgespec.pair.many_texts import ManyTexts, TextStream
 from edgespec.pair.prompt import PromptInput
+from edgespec.pair.several.many_texts import ManyTexts, TextStream
 
 __all__ = ["QueueFullError", "ServedText", "TextPool"]
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from branches import exact_distribution
-from edgespec.core.asks import Read, Score
 from edgespec.core.decode import plain, speculate
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
@@ -22,6 +20,7 @@ from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.scheduler.load_costs import LoadTimes
 from edgespec.scheduler.scheduler import Scheduler
+from table_texts import TableTexts
 from tables import as_distribution, fractions, varying
 
 P = varying([fractions(5, 3, 2), fractions(1, 1, 1), fractions(2, 7, 1)])
@@ -29,69 +28,6 @@ Q = varying([fractions(4, 3, 3), fractions(1, 2, 1)], stride=2)
 PROMPTS = [[0], [2, 1, 0]]
 LENGTHS = [3, 2]
 RULES = {"token": token_rule, "block": block_rule}
-
-
-class TableText:
-    """A text whose tokens lie in a part of its texts' buffer."""
-
-    vocab_size = 3
-    capacity = 8
-    seconds = 0.0
-    scores_candidates = False
-
-    def __init__(self, texts, start):
-        self.texts = texts
-        self.start = start
-        self.length = 0
-
-    @property
-    def valid_length(self):
-        return self.length
-
-    def reading(self, prompt, answers=None):
-        self.length = 0
-        while self.length < len(prompt) - 1:
-            yield Read(self, prompt[self.length : len(prompt) - 1][:1])
-        return prompt[-1]
-
-    def kept(self, prompt):
-        return 0
-
-    def rewind(self, length):
-        self.length = length
-
-
-class TableTexts:
-    """Two texts of a table of distributions; each call's rows read the shared buffer."""
-
-    seconds = 0.0
-
-    def __init__(self, distribution):
-        self.buffer = {}
-        self.calls = self.rows = 0
-        self.together = 0  # calls of several texts
-        self.texts = [TableText(self, start) for start in (0, 100)]
-        self._distribution = distribution
-
-    def context(self, start, position):
-        return tuple(self.buffer[start + index] for index in range(position + 1))
-
-    def compute(self, asks):
-        self.calls += 1
-        self.together += len(asks) > 1
-        answers = []
-        for ask in asks:  # all rows are written before any is read
-            for index, token in enumerate(ask.tokens):
-                self.buffer[ask.model.start + ask.model.length + index] = token
-        for ask in asks:
-            text, count = ask.model, len(ask.tokens)
-            rows = [
-                self._distribution(self.context(text.start, text.length + index))
-                for index in range(count)
-            ]
-            text.length += count
-            answers.append(np.array(rows, dtype=object) if isinstance(ask, Score) else None)
-        return answers
 
 
 class SeesTheOthersTokens(TableTexts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -44,6 +45,7 @@ class OrtText(CachedText):
         self.texts = texts
         self.start = start
         self.source = (start, 0)
+        self._encoded: object = None  # a mark of what the encoder returned of the source
         self.seconds = 0.0
         self._candidates: list[tuple[int, Layout]] = []  # of the latest call, with their tokens
 
@@ -78,6 +80,7 @@ class OrtText(CachedText):
         if start_token is not None:
             self.rewind(0)
             self.source = self.start, self.texts.encode(prompt, self.start)
+            self._encoded = object()
             return start_token
         known = prompt[:-1]
         self.rewind(self.kept(known))
@@ -101,9 +104,19 @@ class OrtText(CachedText):
         """Takes over the first positions of another text of the same model."""
         if not 0 <= length <= other.length:
             raise EdgespecError(f"cannot copy {length} positions of {other.length}")
-        self.texts.copy_positions(other.start, self.start, length)
+        equal = 0
+        if self._encoded is other._encoded:
+            equal = min(length, self._common(other))
+        self.texts.copy_positions(other.start + equal, self.start + equal, length - equal)
         self._cached = other._cached[:length]
-        self.source = other.source
+        self.source, self._encoded = other.source, other._encoded
+
+    def _common(self, other: OrtText) -> int:
+        """How many leading positions both caches have."""
+        equal = takewhile(
+            lambda both: both[0] == both[1], zip(self._cached, other._cached, strict=False)
+        )
+        return sum(1 for _ in equal)
 
     # --- calls ---
 
