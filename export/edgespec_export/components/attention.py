@@ -100,7 +100,7 @@ class Attention(ABC):
         of the graph."""
 
     @abstractmethod
-    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+    def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
         """Every row attends to every other: an encoder."""
 
 
@@ -181,9 +181,14 @@ class Fused(Attention):
         (out,) = g.call(SOURCE_ATTENTION, q, keys, values, **_attributes(heads))
         return out
 
-    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+    def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
+        heads = rows.heads
+        if bias is None:  # the rows are their own source
+            keys, values = (_by_head(g, x, heads.count, heads) for x in (rows.k, rows.v))
+            (out,) = g.call(SOURCE_ATTENTION, rows.q, keys, values, **_attributes(heads))
+            return out
         inputs = [rows.q, rows.k, rows.v, bias]
-        (out,) = g.call(ENCODER_ATTENTION, *inputs, **_attributes(rows.heads))
+        (out,) = g.call(ENCODER_ATTENTION, *inputs, **_attributes(heads))
         return out
 
 
@@ -223,7 +228,7 @@ class Standard(Attention):
         keys, values = (CachedRows(rows) for rows in _cross_inputs(g, heads, layer))
         return _attend(g, _by_head(g, q, heads.count, heads), keys, values, heads, None)
 
-    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+    def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
         heads = rows.heads
         q, k, v = (_by_head(g, x, heads.count, heads) for x in (rows.q, rows.k, rows.v))
         return _attend(g, q, CachedRows(k), CachedRows(v), heads, bias)
@@ -250,7 +255,7 @@ class CompressedCache(Attention):
     def cross(self, g: Graph, q: ir.Value, heads: Heads, layer: int) -> ir.Value:
         return self._others.cross(g, q, heads, layer)
 
-    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+    def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
         return self._others.full(g, rows, bias)
 
 

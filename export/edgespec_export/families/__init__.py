@@ -20,6 +20,7 @@ from edgespec_export.families.phi3 import Phi3
 from edgespec_export.families.shared_encoder import SharedEncoder
 from edgespec_export.families.smollm3 import SmolLM3
 from edgespec_export.families.t5 import T5
+from edgespec_export.families.whisper import Whisper
 
 __all__ = ["FAMILIES", "DecoderOnly", "Family", "family_of", "transformers_class"]
 
@@ -34,6 +35,7 @@ FAMILIES: tuple[type[Family], ...] = (
     Eagle,
     BlockDraft,
     SharedEncoder,
+    Whisper,
 )
 
 
