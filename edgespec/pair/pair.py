@@ -43,6 +43,9 @@ from edgespec.pair.tokenizer import GrowingText
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from edgespec.pair.speech_pair import SoundInput, TranscriptionOptions, TranscriptStream
+    from edgespec.speech.transcript import Transcript
+
 __all__ = ["Pair"]
 
 
@@ -233,6 +236,28 @@ class Pair:
             occupied=self._occupied(),
         )
 
+    def transcribe(
+        self, sound: SoundInput, **options: Unpack[TranscriptionOptions]
+    ) -> Transcript:
+        """Transcribes to the end; takes the options of `stream_transcript`."""
+        stream = self.stream_transcript(sound, **options)
+        for _ in stream:
+            pass
+        return stream.result
+
+    def stream_transcript(
+        self, sound: SoundInput, **options: Unpack[TranscriptionOptions]
+    ) -> TranscriptStream:
+        """See `edgespec.pair.speech_pair.SpeechPair`, which is the pair of a speech model.
+
+        Raises:
+            UsageError: this is none.
+        """
+        raise UsageError(
+            f"{self.manifest.target.source} reads text and transcribes nothing; export a speech "
+            "model, such as a Whisper"
+        )
+
     def encode(self, prompt: PromptInput, chat: bool = False) -> list[int]:
         """The token ids of a prompt, in the model's chat format if asked for."""
         return self._encoder(prompt, chat).tokens
@@ -249,11 +274,13 @@ class Pair:
         last_tokens: Sequence[int] = (),
         answers: Sequence[range] | None = None,
         clock: RoundClock | None = None,
+        draft: Model | None = None,
     ) -> tuple[Drafter, Controller]:
         """A named drafter for one text, and the controller of its γ.
 
         Args:
             clock: times rounds, for γ "auto"; the text must not depend on γ then.
+            draft: the draft model, if it is not the pair's as it is.
 
         Raises:
             UsageError: γ is out of range, or the pair has no draft model and the drafter needs one.
@@ -261,7 +288,7 @@ class Pair:
         costs: Mapping[str, CostSource] = clock.costs if clock else self.costs
         setup = DrafterSetup(
             self.target,
-            self.draft,
+            self.draft if draft is None else draft,
             self.vocabulary,
             process,
             gamma,
