@@ -142,9 +142,7 @@ def _stored(tensors: dict[str, np.ndarray], config: dict[str, object]) -> dict[s
 
     def linear(to: str, *names: str) -> None:
         weights = [tensors[f"model.{name}.weight"] for name in names]
-        biases = [
-            tensors.get(f"model.{name}.bias", np.zeros(width, np.float32)) for name in names
-        ]
+        biases = [tensors.get(f"model.{name}.bias", np.zeros(width, np.float32)) for name in names]
         arrays[f"{to}/weight"], arrays[f"{to}/bias"] = map(np.concatenate, (weights, biases))
 
     def norm(to: str, name: str) -> None:

@@ -52,8 +52,8 @@ TRANSITION = "transition"
 
 # Inputs and outputs. m: positions of a call; V: vocabulary size; k: 1 or TOP_K.
 TOKENS = "tokens"  # int64 [m]: token ids (encoder: the whole source)
-# float32 [mel bins, frames]: what the encoder of a speech model reads instead of tokens, a window of
-# sound as its log-mel spectrogram (edgespec/audio/log_mel.py).
+# float32 [mel bins, frames]: what the encoder of a speech model reads instead of tokens, a window
+# of sound as its log-mel spectrogram (edgespec/audio/log_mel.py).
 LOG_MEL = "log_mel"
 PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before this call
 # int64 [n], optional: the last n rows of a call are candidates, and row parents[i] is the one that

@@ -83,4 +83,6 @@ def mixed(samples: Samples) -> Samples:
 def check_rate(rate: object) -> None:
     """Raises UsageError for a number of samples per second that no sound has."""
     if not isinstance(rate, int) or not 100 <= rate <= MAX_RATE:
-        raise UsageError(f"the sound's rate is {shortened(rate)}; give 100 to {MAX_RATE} per second")
+        raise UsageError(
+            f"the sound's rate is {shortened(rate)}; give 100 to {MAX_RATE} per second"
+        )

@@ -145,7 +145,7 @@ def _format(data: bytes) -> _Format:
 def _as_floats(data: npt.NDArray[np.uint8], stored: _Format) -> Samples:
     """Samples from -1 to 1."""
     if stored.kind == FLOAT:
-        return data.view(f"<f{stored.bits // 8}").astype(np.float32)
+        return np.asarray(data.view(f"<f{stored.bits // 8}"), np.float32)
     if stored.bits == 8:  # the only width without a sign
         return (data.astype(np.float32) - 128) / 128
     if stored.bits == 24:
@@ -153,4 +153,4 @@ def _as_floats(data: npt.NDArray[np.uint8], stored: _Format) -> Samples:
         wide[:, 1:] = data.reshape(-1, 3)  # as the upper bytes of 32 bits
         return wide.reshape(-1).view("<i4").astype(np.float32) / np.float32(2**31)
     scale = np.float32(2 ** (stored.bits - 1))
-    return data.view(f"<i{stored.bits // 8}").astype(np.float32) / scale
+    return np.asarray(data.view(f"<i{stored.bits // 8}").astype(np.float32) / scale, np.float32)

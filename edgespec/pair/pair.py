@@ -236,9 +236,7 @@ class Pair:
             occupied=self._occupied(),
         )
 
-    def transcribe(
-        self, sound: SoundInput, **options: Unpack[TranscriptionOptions]
-    ) -> Transcript:
+    def transcribe(self, sound: SoundInput, **options: Unpack[TranscriptionOptions]) -> Transcript:
         """Transcribes to the end; takes the options of `stream_transcript`."""
         stream = self.stream_transcript(sound, **options)
         for _ in stream:

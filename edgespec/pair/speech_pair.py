@@ -43,6 +43,9 @@ class DecodingOptions(TypedDict, total=False):
     draft: bool | str
 
 
+DECODING = tuple(DecodingOptions.__annotations__)
+
+
 class TranscriptionOptions(SpeechOptions, DecodingOptions, total=False):
     """The keyword arguments of `Pair.transcribe`."""
 
@@ -121,11 +124,10 @@ class SpeechPair(Pair):
                 the first segment.
             EdgespecError: the sound cannot be read.
         """
-        decoding = {
-            name: options.pop(name) for name in DecodingOptions.__annotations__ if name in options
-        }
+        given = cast("dict[str, Any]", options)
+        decoding = {name: given.pop(name) for name in DECODING if name in given}
         result = Transcript()
-        rounds = _WindowRounds(self, result, **cast("Any", decoding))
+        rounds = _WindowRounds(self, result, **decoding)
         transcriber = Transcriber(
             cast("SpeechModel", self.target),
             cast("SpeechModel | None", self.draft) if rounds.uses_draft else None,
@@ -135,7 +137,7 @@ class SpeechPair(Pair):
             decode=self._decoded,
             rounds=rounds,
         )
-        checked = transcriber.options(**cast("SpeechOptions", options))
+        checked = transcriber.options(**given)
         opened = _opened(sound)
 
         def segments() -> Iterator[Segment]:
@@ -198,6 +200,8 @@ class _WindowRounds:
             rule = RULES["token" if self._sampling.greedy else "coupled"]
             drafter, gamma = drafting
             rounds = speculate(pair.target, drafter, rule=rule, gamma=gamma, **shared)
+        if pair._remembered is not None:
+            rounds = pair._remembered.watched(rounds)
         return counted(rounds, self._result.stats, pair.seconds)
 
     def _drafting(self, start: TextStart | None) -> tuple[Drafter, Controller] | None:

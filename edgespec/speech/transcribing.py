@@ -227,8 +227,8 @@ class Transcriber:
     def _segment(self, part: TokenSegment, start: int) -> Segment:
         """A segment of the sound, from one of a window that begins at frame `start`."""
         text = self._decode([token for token in part.tokens if token < self._speech.end])
-        times = ((start + frame) / FRAMES_PER_SECOND for frame in (part.start, part.end))
-        return Segment(*times, text.strip(), part.tokens)
+        begins, ends = ((start + frame) / FRAMES_PER_SECOND for frame in (part.start, part.end))
+        return Segment(begins, ends, text.strip(), part.tokens)
 
 
 def _prompt(

@@ -116,6 +116,7 @@ def export_pair(
         sizes = [float32_bytes(checkpoint) for checkpoint in checkpoints]
         formats = candidate_formats(sizes[0], measure) if target_formats is None else target_formats
         if for_web:
+            web.check_model(checkpoints[0].config.get("model_type"))
             web.check_estimate(list(zip(sizes, [formats[0], draft_formats[0]], strict=False)))
         manifest = write_pair(
             checkpoints[0],

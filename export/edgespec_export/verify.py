@@ -136,9 +136,7 @@ def _reference(source: Path, exported: manifest.Exported) -> Any:
     return reference
 
 
-def _cross_difference(
-    projections: Sequence[tuple[Any, Any]], output: Any, model: Scored
-) -> float:
+def _cross_difference(projections: Sequence[tuple[Any, Any]], output: Any, model: Scored) -> float:
     """Largest |difference| of the cross-attention's keys and values, over all decoder layers.
 
     Args:

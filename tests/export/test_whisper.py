@@ -5,7 +5,6 @@ Every format is a row-invariant target and stays near float32.
 
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
 
@@ -55,7 +54,9 @@ def opened(folder, name="model"):
     return open_checkpoint(Source(folder, name))
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 0), ("float16", 1e-3), ("int8", 0.01)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float32", 0), ("float16", 1e-3), ("int8", 0.01)]
+)
 def test_a_ctranslate2_folder_has_the_tensors_of_its_original(dtype, tolerance, tmp_path):
     original = opened(write_whisper(tmp_path / "checkpoint"))
     converted = opened(write_ctranslate2(tmp_path / "checkpoint", tmp_path / "ct2", dtype))

@@ -84,7 +84,9 @@ class CTranslate2Whisper:
 
     def _named(self) -> Iterator[tuple[str, _Rows]]:
         for stored in self._file.names():
-            found = re.fullmatch(r"(encoder|decoder)/(.+)/(weight|bias|gamma|beta|encodings)", stored)
+            found = re.fullmatch(
+                r"(encoder|decoder)/(.+)/(weight|bias|gamma|beta|encodings)", stored
+            )
             if found is None or stored == "decoder/projection/weight":  # that is the embedding
                 continue
             stack, place, kind = found.groups()
