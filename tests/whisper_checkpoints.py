@@ -84,6 +84,9 @@ def write_whisper(
         for weight in model.parameters():
             if weight.ndim == 1:  # biases and norms that do something
                 weight += 0.2 * torch.randn(weight.shape)
+        # Before a tied head, weights around 1 would repeat what was read.
+        last = model.model.decoder.layer_norm.weight
+        last.copy_(torch.randn(last.shape))
         for name, weight in model.named_parameters():
             if noise and "encoder.embed_positions" not in name:
                 weight += noise * weight.std() * torch.randn(weight.shape)

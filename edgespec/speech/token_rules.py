@@ -27,7 +27,7 @@ class TokenRules:
     have -∞. Segments are a timestamp, text and a timestamp; timestamps do not go back.
 
     Args:
-        timestamps: the text has timestamps.
+        timestamps: the text has timestamps; otherwise none may come.
     """
 
     def __init__(self, speech: SpeechFormat, *, timestamps: bool = True) -> None:
@@ -43,7 +43,9 @@ class TokenRules:
         edited[self._never] = -np.inf
         if not generated:
             edited[self._not_first] = -np.inf
-        if self._timestamps:
+        if not self._timestamps:
+            edited[self._first_timestamp :] = -np.inf
+        else:
             self._order_timestamps(edited, generated)
             self._prefer_timestamp(edited)
         return edited

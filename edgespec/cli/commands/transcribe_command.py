@@ -10,7 +10,6 @@ import click
 
 from edgespec.cli.checks import check_sampling, check_seed
 from edgespec.cli.options import DRAFTER, LOADING, PAIR, Loading, drafting
-from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
     from edgespec.pair.speech_pair import TranscriptionOptions, TranscriptStream
@@ -74,15 +73,16 @@ def transcribe(
     use. A line is written as soon as its 30 seconds of sound are decoded. The text is exactly the
     target's own: greedy it is the same text as with --no-draft.
     """
-    if not file.is_file():
-        raise UsageError(f"{file}: no such file; give a sound file, such as a WAV file")
+    from edgespec.audio.sound_file import open_sound
+
+    sound = open_sound(file)
     options |= {
         "draft": drafting(draft, no_draft),
         "task": "translate" if translate else "transcribe",
         "timestamps": not no_timestamps,
     }
     pair = loading.pair(plainly=no_draft)
-    with pair.stream_transcript(file, **cast("TranscriptionOptions", options)) as stream:
+    with pair.stream_transcript(sound, **cast("TranscriptionOptions", options)) as stream:
         _show(stream, output_format)
     if stats:
         _show_stats(stream.result)
