@@ -1,4 +1,4 @@
-"""Claim: sound files of every usual kind are read as one sound, piece by piece, or refused in a line.
+"""Claim: sound files of every usual kind are read as one sound, piece by piece, or are refused.
 
 Whatever the width, rate and channels, what a model hears is the same sound within its precision.
 """
@@ -98,7 +98,7 @@ def test_pieces_are_the_whole(rate):
     assert not beyond[-50:].any()
 
 
-# --- spectrograms -----------------------------------------------------------------------------------
+# --- spectrograms ---
 
 
 @pytest.mark.parametrize("mel_bins", [80, 128])
@@ -150,13 +150,17 @@ def test_three_hours_take_the_memory_of_a_window():
     assert peak < 60e6
 
 
-# --- what cannot be read ----------------------------------------------------------------------------
+# --- what cannot be read ---
+
+
+def read_whole(path):
+    sound = open_sound(path)
+    return sound.read(0, sound.length)
 
 
 def refused(path, match):
     with pytest.raises(EdgespecError, match=match) as error:
-        sound = open_sound(path)
-        sound.read(0, sound.length)
+        read_whole(path)
     assert "\n" not in str(error.value)
 
 

@@ -231,7 +231,7 @@ def test_a_speech_model_continues_no_prompt_and_others_transcribe_nothing(hearin
         tiny.transcribe(SOUNDS[0])
 
 
-# --- the command ------------------------------------------------------------------------------------
+# --- the command ---
 
 
 @pytest.fixture(scope="module")

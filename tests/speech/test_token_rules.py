@@ -90,7 +90,7 @@ def test_without_timestamps_none_may_come():
     assert np.flatnonzero(row == -np.inf).tolist() == [3, 13, *range(FIRST, LAST + 1)]
 
 
-# --- segments ---------------------------------------------------------------------------------------
+# --- segments ---
 
 
 def at(seconds):
@@ -126,7 +126,7 @@ def test_every_window_advances_and_no_segment_leaves_it(seed, frames):
     assert all(0 <= part.start <= part.end <= frames for part in found.segments)
 
 
-# --- a draft that keeps to the rules ----------------------------------------------------------------
+# --- a draft that keeps to the rules ---
 
 
 class Rows:
