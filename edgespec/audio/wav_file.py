@@ -147,7 +147,7 @@ def _as_floats(data: npt.NDArray[np.uint8], stored: _Format) -> Samples:
     if stored.kind == FLOAT:
         return np.asarray(data.view(f"<f{stored.bits // 8}"), np.float32)
     if stored.bits == 8:  # the only width without a sign
-        return (data.astype(np.float32) - 128) / 128
+        return (data.astype(np.float32) - np.float32(128)) / np.float32(128)
     if stored.bits == 24:
         wide = np.zeros((data.size // 3, 4), np.uint8)
         wide[:, 1:] = data.reshape(-1, 3)  # as the upper bytes of 32 bits

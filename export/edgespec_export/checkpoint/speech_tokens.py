@@ -30,9 +30,8 @@ def with_timestamps(tokenizer: Tokenizer, steps: int) -> Tokenizer:
     """
     if tokenizer.token_to_id(FIRST_TIMESTAMP) is None:
         times = (step / TIMESTAMPS_PER_SECOND for step in range(steps + 1))
-        tokenizer.add_special_tokens(
-            [AddedToken(f"<|{time:.2f}|>", special=True) for time in times]
-        )
+        # No special tokens, as in the files that have them.
+        tokenizer.add_tokens([AddedToken(f"<|{time:.2f}|>") for time in times])
     return tokenizer
 
 
