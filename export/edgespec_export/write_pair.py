@@ -39,9 +39,9 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import DecoderOnly, Family
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.shared_encoder import SharedEncoder
+from edgespec_export.families.speech.whisper import STRIDE, Whisper
 from edgespec_export.families.t5 import T5
 from edgespec_export.families.tensor_check import fitted
-from edgespec_export.families.whisper import STRIDE, Whisper
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.passes.fuse_blocks import Fusion, fuse_blocks

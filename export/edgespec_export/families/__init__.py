@@ -19,8 +19,8 @@ from edgespec_export.families.llama import Llama
 from edgespec_export.families.phi3 import Phi3
 from edgespec_export.families.shared_encoder import SharedEncoder
 from edgespec_export.families.smollm3 import SmolLM3
+from edgespec_export.families.speech.whisper import Whisper
 from edgespec_export.families.t5 import T5
-from edgespec_export.families.whisper import Whisper
 
 __all__ = ["FAMILIES", "DecoderOnly", "Family", "family_of", "transformers_class"]
 
