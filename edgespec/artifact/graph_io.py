@@ -21,6 +21,7 @@ __all__ = [
     "HIDDEN",
     "LAYOUTS",
     "LOGITS",
+    "LOG_MEL",
     "MAX_ROWS",
     "OUTPUT_MODE",
     "PAST_LENGTH",
@@ -52,6 +53,9 @@ TRANSITION = "transition"
 
 # Inputs and outputs. m: positions of a call; V: vocabulary size; k: 1 or TOP_K.
 TOKENS = "tokens"  # int64 [m]: token ids (encoder: the whole source)
+# float32 [mel bins, frames]: what the encoder of a speech model reads instead of tokens, a window
+# of sound as its log-mel spectrogram (edgespec/audio/log_mel.py).
+LOG_MEL = "log_mel"
 PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before this call
 # int64 [n, 3], optional: where the last n rows of a call stand, each as start, position, index. The
 # row sees cache positions start … start + position - 1 and then its own, which is written at index.

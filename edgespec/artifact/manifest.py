@@ -51,6 +51,7 @@ VOCABULARY = "draft_vocabulary.json"
 WEIGHTS = "weights.data"
 BLOCK = "block"  # the family of block drafts
 READING = ("eagle", BLOCK)  # families of drafts that read their target's hidden states
+SPEECH_FAMILY = "whisper"  # its models read sound, and have a speech format
 SHARED_ENCODER = "shared_encoder"  # the family of drafts that read their target's encoder
 
 # The largest numbers of a model that are accepted: what a reader allocates grows with them.
@@ -205,7 +206,12 @@ class Exported:
     @property
     def is_encoder_decoder(self) -> bool:
         """The prompt goes through an encoder, and the decoder begins with `start_token`."""
-        return self.start_token is not None
+        return self.start_token is not None and not self.hears
+
+    @property
+    def hears(self) -> bool:
+        """The encoder reads sound; a prompt is the decoder's."""
+        return self.family == SPEECH_FAMILY
 
     @property
     def is_eagle_head(self) -> bool:

@@ -21,6 +21,7 @@ from edgespec.cli.commands.inspect_command import inspect
 from edgespec.cli.commands.providers_command import providers
 from edgespec.cli.commands.reproduce_command import reproduce
 from edgespec.cli.commands.serve_command import serve
+from edgespec.cli.commands.transcribe_command import transcribe
 from edgespec.cli.commands.tune_command import tune
 from edgespec.cli.logging_lines import logging_lines
 
@@ -39,6 +40,7 @@ COMMANDS = (
     providers,
     reproduce,
     serve,
+    transcribe,
     tune,
 )
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHAT",
+    "DRAFTER",
     "DRAFTING",
     "GENERATION",
     "JSON",
@@ -188,8 +189,8 @@ def _EDITS(command: Command) -> Command:  # noqa: N802
     )(command)
 
 
-def DRAFTING(command: Command) -> Command:  # noqa: N802
-    """How `edgespec.Pair.stream` drafts; for its argument `draft`, see `drafting`."""
+def DRAFTER(command: Command) -> Command:  # noqa: N802
+    """What drafts, and how much; for the argument `draft` of `Pair.stream`, see `drafting`."""
     return _with(
         click.option(
             "--gamma",
@@ -202,6 +203,13 @@ def DRAFTING(command: Command) -> Command:  # noqa: N802
             help="Default: as tuned; else both, or prompt lookup where the pair has no draft.",
         ),
         click.option("--no-draft", is_flag=True, help="Decode plainly, one token a call."),
+    )(command)
+
+
+def DRAFTING(command: Command) -> Command:  # noqa: N802
+    """How `edgespec.Pair.stream` drafts."""
+    return _with(
+        DRAFTER,
         click.option(
             "--rule",
             type=click.Choice(["coupled", "block", "token"]),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import TOKENIZER, Manifest, RowInvariance, read_manifest
+from edgespec.artifact.speech_format import read_speech_format
 from edgespec.core.device import variant_title
 from edgespec.core.kernels import kernels_for
 from edgespec.costs.cost_model import Costs, estimated_costs
@@ -92,7 +93,7 @@ def load(
     find_invariance = known_invariance if allow_inexact else invariance_here
     invariance = find_invariance(folder, manifest, setup.target_format, setup.device)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
-    return Pair(
+    return _pair_of(folder, manifest)(
         manifest,
         tokenizer,
         target,
@@ -122,6 +123,16 @@ def _shares_calls(
     measured = invariance is not None and invariance.texts
     variant = manifest.target.variants[setup.target_format]
     return target.shares_calls and measured and variant.weights_format in RUN_BY_KERNELS
+
+
+def _pair_of(folder: Path, manifest: Manifest) -> Callable[..., Pair]:
+    """What makes a pair of models: speech models need their speech formats."""
+    if not manifest.target.hears:
+        return Pair
+    from edgespec.pair.speech_pair import SpeechPair
+
+    draft = None if manifest.draft is None else read_speech_format(folder / "draft")
+    return partial(SpeechPair, speech=read_speech_format(folder / "target"), draft_speech=draft)
 
 
 def _remembered(folder: Path, manifest: Manifest) -> RememberedTexts:

@@ -55,7 +55,9 @@ if TYPE_CHECKING:
 
     from edgespec.pair.several.beams import BeamResult
     from edgespec.pair.several.many_texts import ManyTexts
+    from edgespec.pair.speech_pair import SoundInput, TranscriptionOptions, TranscriptStream
     from edgespec.scheduler.beam_search import EarlyStopping
+    from edgespec.speech.transcript import Transcript
 
 __all__ = ["Pair"]
 
@@ -403,6 +405,26 @@ class Pair:
             seat._default_draft = "none" if self._default_draft == "none" else "lookup"
         return seat
 
+    def transcribe(self, sound: SoundInput, **options: Unpack[TranscriptionOptions]) -> Transcript:
+        """Transcribes to the end; takes the options of `stream_transcript`."""
+        stream = self.stream_transcript(sound, **options)
+        for _ in stream:
+            pass
+        return stream.result
+
+    def stream_transcript(
+        self, sound: SoundInput, **options: Unpack[TranscriptionOptions]
+    ) -> TranscriptStream:
+        """See `edgespec.pair.speech_pair.SpeechPair`, which is the pair of a speech model.
+
+        Raises:
+            UsageError: this is none.
+        """
+        raise UsageError(
+            f"{self.manifest.target.source} reads text and transcribes nothing; export a speech "
+            "model, such as a Whisper"
+        )
+
     def encode(self, prompt: PromptInput, chat: bool = False) -> list[int]:
         """The token ids of a prompt, in the model's chat format if asked for."""
         return self._encoder(prompt, chat).tokens
@@ -420,12 +442,14 @@ class Pair:
         answers: Sequence[range] | None = None,
         clock: CostClock | None = None,
         legal: LegalTokens | None = None,
+        draft: Model | None = None,
     ) -> tuple[Drafter, Controller]:
         """A named drafter for one text, and the controller of its γ.
 
         Args:
             clock: times rounds, for γ "auto"; the text must not depend on γ then.
             legal: which tokens may come next.
+            draft: the draft model, if it is not the pair's as it is.
 
         Raises:
             UsageError: γ is out of range, or the pair has no draft model and the drafter needs one.
@@ -433,7 +457,7 @@ class Pair:
         costs: Mapping[str, CostSource] = clock.costs if clock else self.costs
         setup = DrafterSetup(
             self.target,
-            self.draft,
+            self.draft if draft is None else draft,
             self.vocabulary,
             process,
             gamma,

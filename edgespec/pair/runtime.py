@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Exported, RowInvariance
+from edgespec.artifact.speech_format import read_speech_format
+from edgespec.audio.sample_sound import sample_log_mel
 from edgespec.core.device import HERE, Device, ProviderInfo
 from edgespec.core.model import Model
 from edgespec.errors import EdgespecError
@@ -14,7 +17,14 @@ if TYPE_CHECKING:
     from edgespec_runtimes.machine import Machine
     from edgespec_runtimes.ort.ort_model import OrtModel as OrtModel
 
-__all__ = ["all_providers", "machine_of", "measure_row_invariance", "open_model", "provider_name"]
+__all__ = [
+    "all_providers",
+    "hear_sample",
+    "machine_of",
+    "measure_row_invariance",
+    "open_model",
+    "provider_name",
+]
 
 
 def open_model(
@@ -37,10 +47,12 @@ def open_model(
     Raises:
         EdgespecError: such a draft without its target, or the model cannot be opened.
     """
-    from edgespec_runtimes.ort.ort_model import OrtModel as OrtModel
+    from edgespec_runtimes.ort.ort_model import OrtModel
+    from edgespec_runtimes.ort.ort_speech import OrtSpeech
 
     if not (exported.is_eagle_head or exported.shares_encoder):
-        return OrtModel(
+        model = OrtSpeech if exported.hears else OrtModel
+        return model(
             folder,
             exported,
             variant,
@@ -97,6 +109,16 @@ def all_providers() -> tuple[list[ProviderInfo], list[str]]:
     return [provider.info for provider in all_providers()], unusable_plugins()
 
 
+def hear_sample(folder: Path, exported: Exported, variant: str, model: Model) -> None:
+    """Gives a speech model the sound that models are measured on; others need none."""
+    from edgespec_runtimes.ort.ort_speech import OrtSpeech
+
+    if isinstance(model, OrtSpeech):
+        graph = folder / exported.variants[variant].graphs[DECODER]
+        speech = read_speech_format(graph.parent.parent)
+        model.hear(sample_log_mel(speech.mel_bins, speech.frames))
+
+
 def measure_row_invariance(
     folder: Path,
     exported: Exported,
@@ -117,4 +139,5 @@ def measure_row_invariance(
     capacity = invariance.MEASURED_CAPACITY
     capacity = min(capacity, exported.positions or capacity)
     model = open_model(folder, exported, variant, capacity=capacity, device=device, candidates=True)
+    hear_sample(folder, exported, variant, model)
     return invariance.measure_row_invariance(model, machine_of(device), plans[calls])

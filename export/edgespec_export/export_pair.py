@@ -18,7 +18,7 @@ from edgespec.core.device import Device
 from edgespec.core.model import Model
 from edgespec.drafters.vocabulary_map import Vocabulary, open_vocabulary
 from edgespec.errors import needs_extra
-from edgespec.pair.runtime import measure_row_invariance, open_model
+from edgespec.pair.runtime import hear_sample, measure_row_invariance, open_model
 from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
 from edgespec.pair.variant_quality import Scorer, TargetReadingScorer, distance, samples_for
@@ -116,6 +116,7 @@ def export_pair(
         sizes = [float32_bytes(checkpoint) for checkpoint in checkpoints]
         formats = candidate_formats(sizes[0], measure) if target_formats is None else target_formats
         if for_web:
+            web.check_model(checkpoints[0].config.get("model_type"))
             web.check_estimate(list(zip(sizes, [formats[0], draft_formats[0]], strict=False)))
         manifest = write_pair(
             checkpoints[0],
@@ -192,13 +193,20 @@ def _with_distances(folder: Path, manifest: Manifest, device: Device) -> Manifes
     def sample_ids(exported: Exported) -> list[list[int]]:
         return [tokenizer.encode(text).ids for text in sample_texts(exported)]
 
-    open_target = partial(open_model, folder, target, device=device, min_rows=2)
+    open_target = partial(_opened, folder, target, device=device)
     target = _with_distances_of(target, sample_ids(target), open_target)
     if draft is not None:
         samples = [vocabulary.to_draft_ids(ids) for ids in sample_ids(draft)]
         open_draft = _draft_opener(folder, draft, open_target, target, vocabulary, device)
         draft = _with_distances_of(draft, samples, open_draft)
     return dataclasses.replace(manifest, target=target, draft=draft)
+
+
+def _opened(folder: Path, exported: Exported, variant: str, device: Device) -> Model:
+    """A model that texts can be scored with; a speech model has heard a sample."""
+    model = open_model(folder, exported, variant, device=device, min_rows=2)
+    hear_sample(folder, exported, variant, model)
+    return model
 
 
 def _draft_opener(
@@ -217,7 +225,7 @@ def _draft_opener(
 
     def opened(variant: str) -> Scorer:
         if not (draft.is_eagle_head or draft.shares_encoder):
-            return open_model(folder, draft, variant, device=device, min_rows=2)
+            return _opened(folder, draft, variant, device)
         model = open_model(folder, draft, variant, device=device, target=opened_target())
         return TargetReadingScorer(model, opened_target(), vocabulary.to_target_ids)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import torch
 import transformers
 
 from edgespec.artifact import graph_io, manifest
+from edgespec.audio.sample_sound import sample_log_mel
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.transformers_config import (
     from_pretrained_arguments,
@@ -36,6 +37,13 @@ class Scored(Protocol):
     def prefill(self, prompt: Sequence[int]) -> int: ...
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]: ...
     def cross_attention(self) -> Mapping[str, npt.NDArray[np.float32]]: ...
+
+
+@runtime_checkable
+class Hearing(Scored, Protocol):
+    """A speech model."""
+
+    def hear(self, log_mel: npt.NDArray[np.float32]) -> None: ...
 
 
 def check_difference(name: str, difference: float) -> None:
@@ -70,12 +78,26 @@ def differences(source: Path, exported: manifest.Exported, model: Scored) -> dic
         [int(token) for token in generator.integers(exported.vocab_size, size=size)]
         for size in (PROMPT_LENGTH, TEXT_LENGTH)
     )
+    sound = None
+    if isinstance(model, Hearing):
+        config = reference.config
+        sound = sample_log_mel(config.num_mel_bins, 2 * config.max_source_positions)
+        model.hear(sound)
     pending = model.prefill(prompt)
     half = len(text) // 2  # two calls, so that the second one reads the cache
     logits = [model.score(part).copy() for part in ([pending, *text[:half]], text[half:])]
     result = {}
     with torch.inference_mode():
-        if not exported.is_encoder_decoder:
+        if sound is not None:
+            output = reference(
+                input_features=torch.tensor(sound[None]),
+                decoder_input_ids=torch.tensor([[*prompt, *text]]),
+                use_cache=False,
+            )
+            expected = output.logits[0, len(prompt) - 1 :]
+            projections = list(_cross_projections(reference.get_decoder()))
+            result[graph_io.ENCODER] = _cross_difference(projections, output, model)
+        elif not exported.is_encoder_decoder:
             output = reference(torch.tensor([[*prompt, *text]]), use_cache=False)
             expected = output.logits[0, len(prompt) - 1 :]
         else:
@@ -85,7 +107,8 @@ def differences(source: Path, exported: manifest.Exported, model: Scored) -> dic
                 use_cache=False,
             )
             expected = _masked(reference, exported, [pending, *text], output.logits[0])
-            result[graph_io.ENCODER] = _cross_difference(reference, output, model)
+            projections = list(_cross_projections(reference.get_decoder()))
+            result[graph_io.ENCODER] = _cross_difference(projections, output, model)
     result[graph_io.DECODER] = _largest_difference(np.concatenate(logits), expected)
     return result
 
@@ -112,13 +135,17 @@ def _reference(source: Path, exported: manifest.Exported) -> Any:
     return reference
 
 
-def _cross_difference(reference: Any, output: Any, model: Scored) -> float:
-    """Largest |difference| of the cross-attention's keys and values, over all decoder layers."""
+def _cross_difference(projections: Sequence[tuple[Any, Any]], output: Any, model: Scored) -> float:
+    """Largest |difference| of the cross-attention's keys and values, over all decoder layers.
+
+    Args:
+        projections: of the keys and of the values of each layer.
+    """
     hidden = output.encoder_last_hidden_state
     ours = model.cross_attention()
     worst = []
-    for layer, projections in enumerate(_cross_projections(reference.get_decoder())):
-        for name, project in zip(graph_io.cross_names(layer), projections, strict=True):
+    for layer, of_layer in enumerate(projections):
+        for name, project in zip(graph_io.cross_names(layer), of_layer, strict=True):
             _, heads, _, size = ours[name].shape
             expected = project(hidden)[0].reshape(-1, heads, size).transpose(0, 1)
             worst.append(_largest_difference(ours[name][0], expected))

@@ -20,6 +20,7 @@ __all__ = [
     "check_estimate",
     "check_formats",
     "check_memory",
+    "check_model",
     "log_sizes",
     "memory",
     "with_limited_capacity",
@@ -76,6 +77,14 @@ def check_formats(
         raise UsageError(
             f"the cache formats are {', '.join(cache_formats)}, and an export for the web has "
             "fp32; leave --cache-format out"
+        )
+
+
+def check_model(model_type: object) -> None:
+    """Raises EdgespecError for a model that no browser runs yet."""
+    if model_type == "whisper":
+        raise EdgespecError(
+            "a Whisper is not known to run in a browser; export it without --for web"
         )
 
 

@@ -19,12 +19,14 @@ from edgespec.artifact import manifest
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import WEIGHTS
+from edgespec.artifact.speech_format import write_speech_format
 from edgespec.artifact.typed_json import write_json
 from edgespec.drafters.vocabulary_map import read_vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec_export.calibration.calibrated import Calibration, calibrated
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.generation_config import generation_defaults
+from edgespec_export.checkpoint.speech_tokens import speech_format
 from edgespec_export.checkpoint.tokenizer.common_tokens import (
     CommonTokens,
     NoCommonTokensError,
@@ -38,6 +40,7 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import DecoderOnly, Family
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.shared_encoder import SharedEncoder
+from edgespec_export.families.speech.whisper import STRIDE, Whisper
 from edgespec_export.families.t5 import T5
 from edgespec_export.families.tensor_check import fitted
 from edgespec_export.onnx_graph.external_data import WeightFile
@@ -137,7 +140,9 @@ def write_pair(
 
 
 def _generation_defaults(target: Checkpoint, family: Family) -> GenerationDefaults:
-    """The settings that are left to the runtime."""
+    """The settings that are left to the runtime; a speech model's are rules on its tokens."""
+    if isinstance(family, Whisper):
+        return GenerationDefaults()
     left = {
         name: value
         for name, value in target.generation.items()
@@ -225,7 +230,19 @@ def _check_pair(
         raise EdgespecError(
             f"{target.label} and {draft.label} cannot be paired: one has an encoder, one has none"
         )
+    if _sound(target_family) != _sound(draft_family):
+        raise EdgespecError(
+            f"{target.label} and {draft.label} cannot be paired: one reads "
+            f"{_sound(target_family)}, one {_sound(draft_family)}"
+        )
     _check_vocabulary(draft, draft_family)
+
+
+def _sound(family: Family) -> str:
+    """What the encoder of a model reads."""
+    if not isinstance(family, Whisper):
+        return "text"
+    return f"{STRIDE * family.source} frames of sound in {family.mel_bins} bands"
 
 
 def _common_tokens(
@@ -286,6 +303,8 @@ def _write_model(
     progress: Progress,
     shard_bytes: int,
 ) -> manifest.Exported:
+    if isinstance(family, Whisper):
+        _write_speech_format(checkpoint, family, folder / role)
     variants = {}
     for format_ in dict.fromkeys(formats):  # without repetitions
         relative = Path(role) / format_
@@ -329,6 +348,19 @@ def _write_model(
         variants=variants,
         features=family.features,
     )
+
+
+def _write_speech_format(checkpoint: Checkpoint, family: Whisper, folder: Path) -> None:
+    speech = speech_format(
+        checkpoint.tokenizer,
+        checkpoint.generation,
+        mel_bins=family.mel_bins,
+        frames=STRIDE * family.source,
+        vocab_size=family.vocab_size,
+        label=checkpoint.label,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_speech_format(speech, folder)
 
 
 def _blocks(fusion: Fusion) -> manifest.FusedBlocks:

@@ -91,6 +91,7 @@ def export(
     flan-t5-large. Without DRAFT a catalogue proposes one for well-known targets; for others the
     pair drafts by prompt lookup.
     """
+    from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.exporting import export_request, run_export
     from edgespec.cli.pair_cache import cached_folder, describe_draft, name_for_commands
 
@@ -113,4 +114,5 @@ def export(
         request, folder, verify=verify, measure=not no_measure, replace=force, threads=threads
     )
     name = folder if output else name_for_commands(request, folder)
-    say(f"{folder}: ready; try: edgespec generate {name} PROMPT")
+    use = "transcribe {} FILE" if read_manifest(folder).target.hears else "generate {} PROMPT"
+    say(f"{folder}: ready; try: edgespec {use.format(name)}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgespec.cli.options import DRAFTING, LOADING, PAIR, TEXTS, Loading, drafting, say
-from edgespec.errors import needs_extra
+from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
     from edgespec.pair.generation import GenerationOptions
@@ -73,6 +73,10 @@ def serve(
         from edgespec.server.listening import in_url, listening
 
     options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
+    if loading.manifest.target.hears:
+        raise UsageError(
+            f"{loading.name} makes text of sound, and requests have none; use: edgespec transcribe"
+        )
     with listening(host, port) as at:
         pair = loading.pair(plainly=no_draft)
         limits = Limits(texts, queue, max_body or usual_max_body(pair.target.capacity), timeout)

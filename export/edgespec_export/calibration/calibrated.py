@@ -17,6 +17,7 @@ from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families.eagle import Eagle
 from edgespec_export.families.family import Family
+from edgespec_export.families.speech.whisper import Whisper
 from edgespec_export.quantization.formats import CALIBRATED, FORMATS
 
 __all__ = ["Calibration", "calibrated"]
@@ -77,6 +78,8 @@ def _obstacle(checkpoint: Checkpoint, family: Family, calibration: Calibration) 
         return "without calibration"
     if isinstance(family, Eagle):
         return "as it reads states of its target and not texts"
+    if isinstance(family, Whisper):
+        return "as it reads sound and not texts"
     if checkpoint.vocabulary is not None:
         return "as its vocabulary is reduced"
     return None

@@ -13,10 +13,15 @@ from edgespec.artifact.manifest import VOCABULARY
 from edgespec.errors import EdgespecError, shortened
 from edgespec.tools.jinja_template import ChatTemplate
 from edgespec_export.checkpoint.chat_template import chat_format, folder_chat, folder_template
+from edgespec_export.checkpoint.ctranslate2.ctranslate2_whisper import (
+    MODEL_BIN,
+    CTranslate2Whisper,
+)
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
 from edgespec_export.checkpoint.safetensors_file import Safetensors
 from edgespec_export.checkpoint.sources import Source
+from edgespec_export.checkpoint.speech_tokens import END, START, with_timestamps
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import load_tokenizer
 from edgespec_export.checkpoint.torch_file import TorchBin
 from edgespec_export.checkpoint.weights import Weights
@@ -24,6 +29,7 @@ from edgespec_export.checkpoint.weights import Weights
 __all__ = ["Checkpoint", "open_checkpoint", "open_weights"]
 
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
+WINDOW_POSITIONS = 1500  # of a Whisper: a window of 30 s in steps of 20 ms
 _TORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 # Config keys that count layers, by the names of all families.
 _LAYER_COUNTS = ("num_hidden_layers", "num_layers", "num_decoder_layers", "n_layer")
@@ -57,12 +63,17 @@ class Checkpoint:
 
 
 def open_checkpoint(source: Source) -> Checkpoint:
-    """Opens a checkpoint folder or a GGUF file. Weights stay on disk.
+    """Opens a checkpoint folder, one of CTranslate2's, or a GGUF file. Weights stay on disk.
 
     Raises:
         EdgespecError: something is missing or corrupt, or of an unknown kind.
     """
-    checkpoint = _gguf(source) if source.path.is_file() else _folder(source)
+    if source.path.is_file():
+        checkpoint = _gguf(source)
+    elif (source.path / MODEL_BIN).is_file():
+        checkpoint = _ctranslate2(source)
+    else:
+        checkpoint = _folder(source)
     _check_layer_counts(checkpoint)
     return checkpoint
 
@@ -105,7 +116,7 @@ def _folder(source: Source) -> Checkpoint:
     return Checkpoint(
         config=_with_start_token(config, generation),
         weights=open_weights(folder),
-        tokenizer=load_tokenizer(folder, config),
+        tokenizer=_with_timestamps(load_tokenizer(folder, config), config),
         chat=folder_chat(folder),
         eos_token_ids=_eos_token_ids(folder, generation, config),
         label=source.label,
@@ -135,6 +146,40 @@ def _gguf(source: Source) -> Checkpoint:
 def _with_tools(template: ChatTemplate | None) -> ChatTemplate | None:
     """The template, if it knows tools: without them, the texts around messages say it all."""
     return template if template is not None and template.shows_tools() else None
+
+
+def _ctranslate2(source: Source) -> Checkpoint:
+    """A Whisper of CTranslate2's: its config.json has only the rules on tokens."""
+    folder = source.path
+    weights = CTranslate2Whisper(folder / MODEL_BIN)
+    rules = read_json_object(folder / "config.json")
+    tokenizer = _with_timestamps(load_tokenizer(folder, weights.config), weights.config)
+    end = tokenizer.token_to_id(END)
+    start = tokenizer.token_to_id(START)
+    if end is None or start is None:
+        raise EdgespecError(f"{folder / 'tokenizer.json'}: is not a Whisper's, it has no {END}")
+    return Checkpoint(
+        config={**weights.config, "decoder_start_token_id": start},
+        weights=weights,
+        tokenizer=tokenizer,
+        chat=None,
+        eos_token_ids=(end,),
+        label=source.label,
+        generation={
+            "suppress_tokens": rules.get("suppress_ids"),
+            "begin_suppress_tokens": rules.get("suppress_ids_begin"),
+        },
+    )
+
+
+def _with_timestamps(tokenizer: Tokenizer, config: JsonObject) -> Tokenizer:
+    """A Whisper's tokenizer with its timestamps; any other as it is."""
+    if config.get("model_type") != "whisper":
+        return tokenizer
+    positions = config.get("max_source_positions", WINDOW_POSITIONS)
+    if type(positions) is not int or not 0 < positions <= 100 * WINDOW_POSITIONS:
+        raise EdgespecError(f"max_source_positions is {shortened(positions)}")
+    return with_timestamps(tokenizer, steps=positions)
 
 
 def _with_start_token(config: JsonObject, generation: JsonObject) -> JsonObject:

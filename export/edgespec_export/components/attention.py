@@ -107,7 +107,7 @@ class Attention(ABC):
         of the graph."""
 
     @abstractmethod
-    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+    def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
         """Every row attends to every other: an encoder."""
 
 
@@ -192,9 +192,15 @@ class Fused(Attention):
         (out,) = g.call(SOURCE_ATTENTION, q, keys, values, parts, **_attributes(heads))
         return out
 
-    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+    def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
+        heads = rows.heads
+        if bias is None:  # the rows are their own source
+            keys, values = (_by_head(g, x, heads.count, heads) for x in (rows.k, rows.v))
+            all_of_it = g.constant(NO_SOURCES, np.int64)
+            (out,) = g.call(SOURCE_ATTENTION, rows.q, keys, values, all_of_it, **_attributes(heads))
+            return out
         inputs = [rows.q, rows.k, rows.v, bias]
-        (out,) = g.call(ENCODER_ATTENTION, *inputs, **_attributes(rows.heads))
+        (out,) = g.call(ENCODER_ATTENTION, *inputs, **_attributes(heads))
         return out
 
 
@@ -236,7 +242,7 @@ class Standard(Attention):
         keys, values = (CachedRows(rows) for rows in _cross_inputs(g, heads, layer))
         return _attend(g, _by_head(g, q, heads.count, heads), keys, values, heads, None)
 
-    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+    def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
         heads = rows.heads
         q, k, v = (_by_head(g, x, heads.count, heads) for x in (rows.q, rows.k, rows.v))
         return _attend(g, q, CachedRows(k), CachedRows(v), heads, bias)
@@ -267,7 +273,7 @@ class CompressedCache(Attention):
     ) -> ir.Value:
         return self._others.cross(g, q, heads, layer, positions)
 
-    def full(self, g: Graph, rows: Projections, bias: ir.Value) -> ir.Value:
+    def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
         return self._others.full(g, rows, bias)
 
 

@@ -34,13 +34,14 @@ class Call:
 
     Attributes:
         positions: of the rows of this call; None in an encoder, which has no cache.
-        encoding: what tells attention the positions: rotary angles or a bias.
+        encoding: what tells attention the positions: rotary angles or a bias; None where the
+            residual stream tells them.
     """
 
     number_format: NumberFormat
     attention: Attention
     positions: Positions | None
-    encoding: PositionEncoding
+    encoding: PositionEncoding | None
 
 
 class Middle(Protocol):

@@ -40,6 +40,7 @@ class SelfAttention:
         if self.k_norm is not None:
             k = _normed_heads(g, k, self.k_norm, self.heads, self.heads.kv_count)
         assert call.positions is not None, "an encoder has no cache"
+        assert call.encoding is not None, "a cache needs positions"
         rows = Projections(q, k, v, self.heads)
         return call.attention.cached(g, rows, self.layer, call.positions, call.encoding)
 
@@ -96,7 +97,7 @@ class CrossAttention:
 
 @dataclass(frozen=True)
 class EncoderAttention:
-    """Every row attends to every other, with a bias for their distance."""
+    """Every row attends to every other, maybe with a bias for their distance."""
 
     heads: Heads
 

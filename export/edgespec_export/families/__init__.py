@@ -24,6 +24,7 @@ from edgespec_export.families.llama_variants.hunyuan import Hunyuan
 from edgespec_export.families.llama_variants.phi3 import Phi3
 from edgespec_export.families.llama_variants.smollm3 import SmolLM3
 from edgespec_export.families.shared_encoder import SharedEncoder
+from edgespec_export.families.speech.whisper import Whisper
 from edgespec_export.families.t5 import T5
 
 __all__ = [
@@ -51,6 +52,7 @@ FAMILIES: tuple[type[Family], ...] = (
     Eagle,
     BlockDraft,
     SharedEncoder,
+    Whisper,
 )
 
 

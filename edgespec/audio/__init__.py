@@ -1,0 +1,1 @@
+"""Sound: files and arrays, resampling, log-mel spectrograms. numpy only."""

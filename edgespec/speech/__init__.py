@@ -1,0 +1,1 @@
+"""From sound to a transcript: the rules on a speech model's tokens, windows, segments."""

@@ -1,0 +1,1 @@
+"""Families whose encoder reads sound."""
