@@ -60,7 +60,7 @@ PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before th
 # int64 [n, 3], optional: where the last n rows of a call stand, each as start, position, index. The
 # row sees cache positions start … start + position - 1 and then its own, which is written at index.
 # So a row may be of another text of the same cache, or an alternative to a row of a line
-# (docs/decisions/0033-rows.md). It needs past_length + m > position. Default: none. Needs kernels.
+# (docs/decisions/0036-rows.md). It needs past_length + m > position. Default: none. Needs kernels.
 LAYOUTS = "layouts"
 # int64 [n, 2], optional: which part of the source the last n rows of a call see, as start, count.
 # Default: none, all rows see all of it. Needs kernels.
