@@ -91,9 +91,12 @@ class Scheduler:
         room = ROWS
         for text in texts:
             ask = text.ask
-            if isinstance(ask, Score | TopScore) and len(ask.tokens) + len(ask.candidates) <= room:
+            if not isinstance(ask, Score | TopScore):
+                continue
+            rows = len(ask.tokens) + len(ask.candidates)
+            if rows <= room or not served:  # one that has more than a call may have gets its own
                 served.append((text, ask))
-                room -= len(ask.tokens) + len(ask.candidates)
+                room = max(0, room - rows)
         if served:
             room = min(room, READ_ROWS)
         for text in texts:

@@ -12,6 +12,7 @@ from fractions import Fraction
 import pytest
 
 from branches import exact_distribution
+from edgespec.core.asks import Score
 from edgespec.core.decode import plain, speculate
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
@@ -111,3 +112,19 @@ def test_two_texts_have_the_product_of_their_distributions(rule):
 def test_a_mistaken_buffer_is_caught(mutant):
     found, _ = joint_distribution(token_rule, mutant)
     assert found != expected()
+
+
+def test_a_text_that_asks_for_more_rows_than_a_call_has_gets_them():
+    """A draft may have to read a long text that was drafted by lookup meanwhile."""
+    texts = TableTexts(P)
+    scheduler = Scheduler(texts, LoadTimes({"lookup": Costs([1.0, 1.1], 0.0)}))
+
+    def long(text):
+        rows = yield Score(text, [0] * 300)
+        assert len(rows) == 300
+
+    live = [scheduler.add(long(text)) for text in texts.texts]
+    for _ in range(3):
+        scheduler.step()
+    assert all(text.ended for text in live)
+    assert texts.calls == 2
