@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import edgespec
-from conftest import MODELS
 from edgespec.core.asks import Score
 from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError
@@ -18,6 +18,7 @@ from table_texts import TableText, TableTexts
 
 needs_kernels = pytest.mark.skipif(installed_kernels() is None, reason="needs kernels")
 
+MODELS = Path(__file__).parents[2] / "models"
 END = 2
 SENTENCES = [
     "The file could not be opened because it was removed.",
