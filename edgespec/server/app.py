@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn, TypeVar
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
@@ -24,6 +25,7 @@ from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.pair import Pair
+from edgespec.server.access import Access
 from edgespec.server.body import BodySizeError, BodyTimeoutError, read_json
 from edgespec.server.event_stream import EventStream, timed
 from edgespec.server.limits import Limits
@@ -60,6 +62,8 @@ def application(
     drafting: GenerationOptions,
     limits: Limits | None = None,
     host: str = "127.0.0.1",
+    api_key: str | None = None,
+    origins: Sequence[str] = (),
 ) -> Starlette:
     """The ASGI application; its `state.stopping` is an event that ends every request.
 
@@ -70,6 +74,8 @@ def application(
         host: the address it listens at. Requests must name this host or a local one (the header
             Host): a web page can reach a local server by a name of its own (DNS rebinding), and
             is refused by this.
+        api_key: what requests must bring; None for no key.
+        origins: of web pages that may use the server.
     """
     served = _Served(pair, name, drafting, limits or Limits())
     own = pair.manifest.generation
@@ -85,7 +91,12 @@ def application(
     ]
     hosts = ["*"] if host in EVERYWHERE else [*LOCAL, in_url(host)]
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
-    starlette = Starlette(routes=routes, middleware=[trusted])
+    access = Middleware(Access, api_key=api_key, origins=origins)
+    browsers = Middleware(
+        CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"]
+    )
+    middleware = [trusted, browsers, access] if origins else [trusted, access]
+    starlette = Starlette(routes=routes, middleware=middleware)
     starlette.state.stopping = served.stopping
     return starlette
 

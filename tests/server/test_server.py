@@ -384,6 +384,42 @@ def test_a_web_page_is_refused(client, pair):
         assert open_to_all.get("/health").json() == {"status": "ok"}
 
 
+@pytest.mark.parametrize("origin", ["https://elsewhere.example", "null", "http://localhost"])
+def test_a_page_of_another_origin_is_refused(client, origin):
+    refusal = client.post(CHAT, json=chat(), headers={"Origin": origin})
+    assert refusal.status_code == 403
+    assert "--allow-origin" in refusal.json()["error"]["message"]
+
+
+def test_a_page_of_an_allowed_origin_may_read_answers(pair):
+    own = "https://own.example"
+    served = application(pair, "small", DRAFTED, origins=[own])
+    with TestClient(served, base_url="http://localhost") as client:
+        asked = {"Origin": own, "Access-Control-Request-Method": "POST"}
+        assert client.options(CHAT, headers=asked).status_code == 200
+        answer = client.post(CHAT, json=chat(), headers={"Origin": own})
+        assert answer.status_code == 200
+        assert answer.headers["access-control-allow-origin"] == own
+        assert client.post(CHAT, json=chat(), headers={"Origin": own + ".x"}).status_code == 403
+
+
+@pytest.mark.parametrize("given", [None, "Bearer wrong", "key-1", "Bearer key-1x", "Bearer ü"])
+def test_without_the_key_nothing_is_answered(pair, given):
+    headers = {} if given is None else {"Authorization": given.encode()}
+    served = application(pair, "small", DRAFTED, api_key="key-1")
+    with TestClient(served, base_url="http://localhost") as client:
+        for refusal in (
+            client.post(CHAT, json=chat(), headers=headers),
+            client.get("/v1/models", headers=headers),
+            client.get("/metrics", headers=headers),
+        ):
+            assert refusal.status_code == 401
+            assert "Authorization: Bearer KEY" in refusal.json()["error"]["message"]
+        assert client.get("/health").status_code == 200
+        right = {"Authorization": "Bearer key-1"}
+        assert client.post(CHAT, json=chat(), headers=right).status_code == 200
+
+
 def test_it_listens_at_an_ipv6_address(pair):
     try:
         served = Served(pair, "::1")

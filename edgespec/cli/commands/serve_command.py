@@ -45,6 +45,19 @@ __all__ = ["serve"]
     show_default=True,
     help="Seconds in which a request has to arrive, and idle connections stay open.",
 )
+@click.option(
+    "--api-key",
+    envvar="EDGESPEC_API_KEY",
+    show_envvar=True,
+    help="Requests must bring this key (Authorization: Bearer KEY).",
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Web pages of this origin may use the server (https://example.org); repeatable.",
+)
 @DRAFTING
 @LOADING
 def serve(
@@ -54,6 +67,8 @@ def serve(
     queue: int,
     max_body: int | None,
     timeout: float,
+    api_key: str | None,
+    origins: tuple[str, ...],
     draft: str | None,
     no_draft: bool,
     gamma: str | None,
@@ -84,4 +99,4 @@ def serve(
         name = loading.folder.resolve().name
         at_once = "one request" if not pair.shares_calls else f"up to {texts} requests"
         say(f"{name} at http://{in_url(host)}:{port}/v1, {at_once} at a time (Ctrl-C ends)")
-        run(application(pair, name, options, limits, host), at, limits)
+        run(application(pair, name, options, limits, host, api_key, origins), at, limits)

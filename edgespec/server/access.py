@@ -1,0 +1,53 @@
+"""Who may use the server: requests with its key, and pages of the origins that were allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from secrets import compare_digest
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from edgespec.errors import UsageError, shortened
+from edgespec.openai.openai_api import error_object
+
+__all__ = ["Access"]
+
+OPEN = ("/health",)  # needs no key
+
+
+class Access:
+    """Refuses requests from pages of other origins, and those without the key.
+
+    A browser names the origin of a page with its request; other programs send none.
+
+    Args:
+        api_key: what requests must bring as "Authorization: Bearer …"; None for no key.
+        origins: of pages that may ask.
+    """
+
+    def __init__(self, app: ASGIApp, api_key: str | None, origins: Collection[str]) -> None:
+        self._app = app
+        self._expected = None if api_key is None else f"Bearer {api_key}".encode()
+        self._origins = frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        if origin is not None and origin not in self._origins:
+            error = UsageError(
+                f"pages of {shortened(origin)} may not use this server; start it with "
+                "--allow-origin if they should"
+            )
+            return JSONResponse(error_object(error), status_code=403)
+        given = headers.get("authorization", "").encode()
+        if self._expected is None or scope["path"] in OPEN or compare_digest(given, self._expected):
+            return None
+        error = UsageError("the API key is missing or wrong; send it as Authorization: Bearer KEY")
+        bearer = {"WWW-Authenticate": "Bearer"}
+        return JSONResponse(error_object(error), status_code=401, headers=bearer)
