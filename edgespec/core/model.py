@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from edgespec.core.array_types import LogitRows, TopRows, TopTokenIds
@@ -16,6 +17,7 @@ __all__ = [
     "TopTokens",
     "TopTokensModel",
     "candidate_model_of",
+    "common_length",
 ]
 
 
@@ -127,6 +129,12 @@ class CandidateModel(Model, Protocol):
         The cache must have been rewound to end with the candidate's parent.
         """
         ...
+
+
+def common_length(first: Iterable[object], second: Iterable[object]) -> int:
+    """How many leading entries two texts have in common: what a cache of one holds of the other."""
+    equal = takewhile(lambda both: both[0] == both[1], zip(first, second, strict=False))
+    return sum(1 for _ in equal)
 
 
 def candidate_model_of(model: Model) -> CandidateModel | None:

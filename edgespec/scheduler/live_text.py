@@ -88,8 +88,9 @@ class LiveText:
         except BaseException as error:
             self._end(error)
 
-    def fail(self, error: BaseException) -> None:
-        """Ends the text: what it asked for cannot be computed."""
+    def fail(self, error: BaseException | None) -> None:
+        """Ends the text before its loop does: what it asked for cannot be computed, if there is an
+        error."""
         self._loop.close()
         self._end(error)
 
@@ -121,8 +122,7 @@ class LiveText:
     def close(self) -> None:
         """Ends the text, if it has not ended yet."""
         if not self.ended:
-            self._loop.close()
-            self._end(None)
+            self.fail(None)
 
 
 def _kept(round_: Round) -> Round:

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from edgespec.costs.cost_model import Costs
 from edgespec.costs.time_curve import TimeCurve
+from edgespec.scheduler.shared_calls import ROWS
 
 __all__ = ["LoadCosts", "LoadTimes"]
 
-ROWS = 256  # of a call, at most
 DRAFT_ROW = 0.02  # guess of what one more row costs a draft's call, in calls of one row
 
 

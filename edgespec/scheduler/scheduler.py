@@ -9,14 +9,14 @@ in pieces beside the rows of texts that are being written, so that no stream sta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 
 from edgespec.core.asks import Prefill, Read, Score, TopScore
 from edgespec.core.decode import Loop
+from edgespec.core.model import common_length
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.live_text import LiveText
-from edgespec.scheduler.load_costs import ROWS, LoadTimes
-from edgespec.scheduler.shared_calls import Texts, text_model_of
+from edgespec.scheduler.load_costs import LoadTimes
+from edgespec.scheduler.shared_calls import ROWS, TextAsk, Texts, text_model_of
 
 __all__ = ["Scheduler"]
 
@@ -77,7 +77,7 @@ class Scheduler:
         for other in self.live:
             if other.prompt is not None and _texts(other) is model.texts:
                 read = max(own, other.prompt.model.length)
-                if _common(other.prompt.prompt, prompt) - read >= SHARED:
+                if common_length(other.prompt.prompt, prompt) - read >= SHARED:
                     return
         donor = max(model.texts.texts, key=lambda other: other.kept(prompt))
         length = donor.kept(prompt)
@@ -87,7 +87,7 @@ class Scheduler:
 
     def _call(self, texts: Sequence[LiveText], is_draft: bool) -> None:
         """One call for as many of the texts as it has rows."""
-        served: list[tuple[LiveText, Score | TopScore | Read]] = []
+        served: list[tuple[LiveText, TextAsk]] = []
         room = ROWS
         for text in texts:
             ask = text.ask
@@ -109,9 +109,7 @@ class Scheduler:
         later = [text for text in self.live if id(text) in moved]
         self.live = [text for text in self.live if id(text) not in moved] + later
 
-    def _compute(
-        self, served: Sequence[tuple[LiveText, Score | TopScore | Read]], is_draft: bool
-    ) -> None:
+    def _compute(self, served: Sequence[tuple[LiveText, TextAsk]], is_draft: bool) -> None:
         texts = _texts(served[0][0])
         asks = [ask for _, ask in served]
         seconds, rows, calls = texts.seconds, texts.rows, texts.calls
@@ -151,9 +149,3 @@ def _texts(text: LiveText) -> Texts:
     model = text_model_of(text.ask)
     assert model is not None
     return model.texts
-
-
-def _common(first: Sequence[int], second: Sequence[int]) -> int:
-    """Length of the common beginning."""
-    equal = takewhile(lambda both: both[0] == both[1], zip(first, second, strict=False))
-    return sum(1 for _ in equal)

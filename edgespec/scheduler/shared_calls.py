@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
-from edgespec.core.asks import Ask, Read
+from edgespec.core.asks import Ask, Read, Score, TopScore
 from edgespec.core.model import Model
 
-__all__ = ["SharedModel", "TextModel", "Texts", "text_model_of"]
+__all__ = ["ROWS", "SharedModel", "TextAsk", "TextModel", "Texts", "text_model_of"]
+
+
+ROWS = 256  # of a call, at most; one text that asks for more gets a call of its own
+
+TextAsk = Read | Score | TopScore  # what several texts may ask for in one call
 
 
 @runtime_checkable
@@ -30,8 +35,8 @@ class Texts(Protocol):
     @property
     def rows(self) -> int: ...
 
-    def compute(self, asks: Sequence[Any]) -> Sequence[Any]:
-        """The answers to asks (`Read`, `Score`, `TopScore`), at most one of each text."""
+    def compute(self, asks: Sequence[TextAsk]) -> Sequence[Any]:
+        """The answers to asks, at most one of each text."""
         ...
 
 

@@ -234,7 +234,6 @@ class _LoadClock:
 
     def __init__(self, times: LoadTimes, costs: Mapping[str, Costs]) -> None:
         self._guesses = costs
-        self._times = times
         self.costs: Mapping[str, CostSource] = {
             name: LoadCosts(times, guess.longest, DRAFTERS[name].uses_model)
             for name, guess in costs.items()

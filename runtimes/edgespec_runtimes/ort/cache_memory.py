@@ -40,10 +40,12 @@ class CacheMemory:
     arrays: dict[Buffer, npt.NDArray[np.generic]]
     blocks: list[npt.NDArray[np.generic]]
 
-    def copy_position(self, source: int, destination: int) -> None:
-        """Copies the keys and values of one position over those of another."""
+    def copy_positions(self, source: int, destination: int, count: int) -> None:
+        """Copies the keys and values of some positions over those of others."""
         for block in self.blocks:
-            block[:, :, :, destination] = block[:, :, :, source]
+            block[:, :, :, destination : destination + count] = block[
+                :, :, :, source : source + count
+            ]
 
 
 def allocate_cache(buffers: Sequence[Buffer], shape: tuple[int, int, int]) -> CacheMemory:

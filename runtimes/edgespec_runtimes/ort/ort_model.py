@@ -225,7 +225,7 @@ class OrtModel(CachedText):
                 f"candidate {number} does not follow position {self.length - 1}, the last one"
             )
         row = index - start
-        self._decoder.cache.copy_position(index, self.length)
+        self._decoder.cache.copy_positions(index, self.length, 1)
         if self.features is not None:
             self.features[self.length] = call.states[graph_io.FEATURES][row]
         self._append([int(call.tokens[row])])

@@ -21,6 +21,7 @@ from edgespec.core.array_types import LogitRows
 from edgespec.core.asks import Read, Score, TopScore
 from edgespec.core.model import Candidate, TopTokens
 from edgespec.core.vocab_ops import vocab_ops_for
+from edgespec.scheduler.shared_calls import ROWS, TextAsk
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.ort_call import LogitsCall, TopTokensCall
@@ -29,11 +30,8 @@ from edgespec_runtimes.ort.ort_encoder import OrtEncoder
 from edgespec_runtimes.ort.ort_text import Layout, OrtText
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
-__all__ = ["MOST_ROWS", "OrtTexts", "TextAsk"]
+__all__ = ["OrtTexts"]
 
-MOST_ROWS = 256  # of a call
-
-TextAsk = Read | Score | TopScore
 Answer = LogitRows | TopTokens | None
 
 
@@ -49,7 +47,7 @@ class OrtTexts:
         candidates: score candidates; measured, as for `OrtModel`.
 
     Attributes:
-        texts: [count] the texts, each an `edgespec.core.model.TextModel`.
+        texts: [count] the texts, each a `TextModel`.
         seconds: of all calls so far.
         calls, rows: numbers of all calls and of their rows.
         start_token: of an encoder-decoder.
@@ -77,7 +75,7 @@ class OrtTexts:
         self.calls = self.rows = 0
         with memory_errors(count * capacity):
             positions = count * capacity + graph_io.SPARE_POSITIONS
-            self._decoder = OrtDecoder(graph, exported, variant, positions, MOST_ROWS)
+            self._decoder = OrtDecoder(graph, exported, variant, positions, ROWS)
             self._cross = {
                 name: lazy_zeros((1, heads, positions, size), np.float32)
                 for name, heads, size in (encoder.cross_shapes() if encoder else ())
@@ -100,10 +98,7 @@ class OrtTexts:
 
     def copy_positions(self, source: int, destination: int, count: int) -> None:
         """Copies the keys and values of positions of the cache over those of others."""
-        for block in self._decoder.cache.blocks:
-            block[:, :, :, destination : destination + count] = block[
-                :, :, :, source : source + count
-            ]
+        self._decoder.cache.copy_positions(source, destination, count)
 
     def compute(self, asks: Sequence[TextAsk]) -> list[Answer]:
         """Computes what texts ask for, in as few calls as possible; at most one ask of each text.
@@ -142,7 +137,7 @@ class OrtTexts:
         for part in joined.parts:
             part.text.computed(part.tokens, part.candidates, part.layouts)
             part.text.seconds += seconds * len(part.layouts) / rows
-            answers[part.number] = _answer(call, part, mode)
+            answers[part.number] = _answer(call, part)
 
 
 # What a call returns of its rows.
@@ -215,7 +210,7 @@ class _Rows:
         self.parts.append(part)
 
 
-def _answer(call: LogitsCall | TopTokensCall, part: _Part, mode: int) -> Answer:
+def _answer(call: LogitsCall | TopTokensCall, part: _Part) -> Answer:
     """What a call returned for one text."""
     if isinstance(part.ask, Read):
         return None

@@ -1,9 +1,8 @@
-"""One of several texts of a model: implements `edgespec.core.model.TextModel`."""
+"""One of several texts of a model: implements `edgespec.scheduler.shared_calls.TextModel`."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
 from edgespec.core.asks import Read, Score, TopScore
-from edgespec.core.model import Candidate, TopTokens
+from edgespec.core.model import Candidate, TopTokens, common_length
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.cached_text import CachedText
 from edgespec_runtimes.ort.prefill import MAX_PREFILL_ROWS
@@ -93,12 +92,7 @@ class OrtText(CachedText):
         the prompt."""
         if self.texts.start_token is not None:
             return 0
-        count = 0
-        for cached, token in zip(self._cached, prompt, strict=False):
-            if cached.key != token:
-                break
-            count += 1
-        return count
+        return common_length((cached.key for cached in self._cached), prompt)
 
     def copy(self, other: OrtText, length: int) -> None:
         """Takes over the first positions of another text of the same model."""
@@ -106,17 +100,10 @@ class OrtText(CachedText):
             raise EdgespecError(f"cannot copy {length} positions of {other.length}")
         equal = 0
         if self._encoded is other._encoded:
-            equal = min(length, self._common(other))
+            equal = min(length, common_length(self._cached, other._cached))
         self.texts.copy_positions(other.start + equal, self.start + equal, length - equal)
         self._cached = other._cached[:length]
         self.source, self._encoded = other.source, other._encoded
-
-    def _common(self, other: OrtText) -> int:
-        """How many leading positions both caches have."""
-        equal = takewhile(
-            lambda both: both[0] == both[1], zip(self._cached, other._cached, strict=False)
-        )
-        return sum(1 for _ in equal)
 
     # --- calls ---
 

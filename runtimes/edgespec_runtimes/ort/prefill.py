@@ -10,6 +10,8 @@ from collections.abc import Hashable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
+from edgespec.core.model import common_length
+
 __all__ = ["CachedPosition", "LongCall", "call_end", "plan_prefill", "reusable_length"]
 
 # A longer prompt is split, which bounds the memory for attention scores. The scores of this many
@@ -65,8 +67,7 @@ def reusable_length(cached: Sequence[CachedPosition], wanted: Sequence[CachedPos
 
     A long call that would hold other tokens is not reused in part.
     """
-    equal = takewhile(lambda both: both[0] == both[1], zip(cached, wanted, strict=False))
-    count = sum(1 for _ in equal)
+    count = common_length(cached, wanted)
     last = wanted[count - 1].call if count else None
     return last.start if last is not None and last.stop > count else count
 
