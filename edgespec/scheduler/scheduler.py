@@ -73,14 +73,15 @@ class Scheduler:
         if model is None or not isinstance(ask, Prefill):
             return
         prompt = ask.prompt
-        own = model.kept(prompt)
+        keys = model.position_keys(prompt)
+        own = model.kept(keys)
         for other in self.live:
             if other.prompt is not None and _texts(other) is model.texts:
                 read = max(own, other.prompt.model.length)
                 if common_length(other.prompt.prompt, prompt) - read >= SHARED:
                     return
-        donor = max(model.texts.texts, key=lambda other: other.kept(prompt))
-        length = donor.kept(prompt)
+        donor = max(model.texts.texts, key=lambda other: other.kept(keys))
+        length = donor.kept(keys)
         if length - own >= SHARED:
             model.copy(donor, length)
         text.begin_reading()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 from edgespec.core.asks import Ask, Read, Score, TopScore
 from edgespec.core.model import Model
 
-__all__ = ["ROWS", "SharedModel", "TextAsk", "TextModel", "Texts", "text_model_of"]
+__all__ = [
+    "ROWS",
+    "ReadingDraft",
+    "SharedModel",
+    "TextAsk",
+    "TextModel",
+    "Texts",
+    "text_model_of",
+]
 
 
 ROWS = 256  # of a call, at most; one text that asks for more gets a call of its own
@@ -61,12 +69,36 @@ class TextModel(Model, Protocol):
         """
         ...
 
-    def kept(self, prompt: Sequence[int]) -> int:
-        """How many leading positions of a prompt the cache holds already."""
+    def position_keys(self, prompt: Sequence[int]) -> Sequence[Hashable]:
+        """What the positions of a prompt are computed from: with equal keys they are equal."""
+        ...
+
+    def kept(self, keys: Sequence[Hashable]) -> int:
+        """How many leading positions with these keys the cache holds already."""
         ...
 
     def copy(self, other: Any, length: int) -> None:
         """Takes over the first positions of another text of the same model."""
+        ...
+
+
+@runtime_checkable
+class ReadingDraft(Model, Protocol):
+    """A draft that reads its target's hidden states, and whose calls several texts can share.
+
+    Attributes:
+        shares_calls: whether they can here.
+    """
+
+    @property
+    def shares_calls(self) -> bool: ...
+
+    def several_beside(self, target: Texts, capacity: int) -> Texts:
+        """A text for each of the target's, which it reads, with caches of so many positions.
+
+        Raises:
+            UsageError: there is no memory for their caches.
+        """
         ...
 
 

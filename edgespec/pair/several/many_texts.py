@@ -15,7 +15,7 @@ from edgespec.errors import UsageError
 from edgespec.scheduler.live_text import LiveText
 from edgespec.scheduler.load_costs import LoadCosts, LoadTimes
 from edgespec.scheduler.scheduler import SHARED, Scheduler
-from edgespec.scheduler.shared_calls import SharedModel, TextModel, Texts
+from edgespec.scheduler.shared_calls import ReadingDraft, SharedModel, TextModel, Texts
 
 if TYPE_CHECKING:
     from edgespec.core.draft import Drafter
@@ -54,7 +54,7 @@ class ManyTexts:
         if self.target is None:
             self._seats = [_Seat(pair, None, None)]
             return
-        draft = _several(pair.draft, texts, capacity)
+        draft = _drafts(pair.draft, self.target, texts, capacity)
         drafts = draft.texts if draft else [None] * texts
         clock = _LoadClock(times, pair.costs)
         self._seats = [
@@ -216,7 +216,7 @@ class _Seat:
 
     def kept(self, prompt: Sequence[int]) -> int:
         """How many leading positions of a prompt the target's cache holds."""
-        return self._target.kept(prompt) if self._target is not None else 0
+        return self._target.kept(self._target.position_keys(prompt)) if self._target else 0
 
     def stream(self, prompt: PromptInput, options: GenerationOptions) -> TextStream:
         stream = self._pair.stream(prompt, **options)
@@ -244,6 +244,13 @@ class _LoadClock:
 
     def timed_own(self, drafter: Drafter, target: Model) -> Controller:
         return Adaptive(own_costs(drafter, self._guesses["lookup"]))
+
+
+def _drafts(model: Model | None, target: Texts, count: int, capacity: int) -> Texts | None:
+    """Texts of a draft; None if they cannot share its calls."""
+    if isinstance(model, ReadingDraft) and model.shares_calls:
+        return model.several_beside(target, capacity)
+    return _several(model, count, capacity)
 
 
 def _several(model: Model | None, count: int, capacity: int) -> Texts | None:

@@ -41,9 +41,10 @@ class CachedText:
         """Leading positions of the cache that are final: all of them."""
         return self.length
 
-    def cached_keys(self, count: int) -> list[Hashable]:
-        """What the first positions of the cache were computed from: the token ids of a target."""
-        return [position.key for position in self._cached[:count]]
+    def cached_keys(self, end: int, start: int = 0) -> list[Hashable]:
+        """What positions start … end - 1 of the cache, or as many as it has of them, were computed
+        from: the token ids of a target."""
+        return [position.key for position in self._cached[start:end]]
 
     def rewind(self, length: int) -> None:
         """Forgets every position from `length` on."""

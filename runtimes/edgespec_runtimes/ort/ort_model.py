@@ -271,4 +271,4 @@ class OrtModel(CachedText):
 def _shares_calls(graph: DecoderGraph, has_source: bool) -> bool:
     """Whether rows of a graph may be of several texts; one that takes hidden states cannot."""
     needed = {graph_io.LAYOUTS, graph_io.SOURCES} if has_source else {graph_io.LAYOUTS}
-    return needed <= graph.optional_inputs and graph_io.FUSED_STATES not in graph.state_widths
+    return needed <= graph.optional_inputs

@@ -24,13 +24,13 @@ from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.scheduler.shared_calls import ROWS, TextAsk
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
-from edgespec_runtimes.ort.ort_call import LogitsCall, TopTokensCall
+from edgespec_runtimes.ort.ort_call import Call, LogitsCall, TopTokensCall
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
 from edgespec_runtimes.ort.ort_text import Layout, OrtText
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
-__all__ = ["OrtTexts"]
+__all__ = ["OrtTexts", "SharedRows"]
 
 Answer = LogitRows | TopTokens | None
 
@@ -51,6 +51,8 @@ class OrtTexts:
         seconds: of all calls so far.
         calls, rows: numbers of all calls and of their rows.
         start_token: of an encoder-decoder.
+        features: float32 [positions, F], what a target returns at each index of its cache for an
+            EAGLE head; None if its graph returns none.
         returns_top_tokens, scores_candidates: see `edgespec.core.model`.
 
     Raises:
@@ -76,13 +78,18 @@ class OrtTexts:
         with memory_errors(count * capacity):
             positions = count * capacity + graph_io.SPARE_POSITIONS
             self._decoder = OrtDecoder(graph, exported, variant, positions, ROWS)
+            self.features = _feature_memory(graph, positions)
             self._cross = {
                 name: lazy_zeros((1, heads, positions, size), np.float32)
                 for name, heads, size in (encoder.cross_shapes() if encoder else ())
             }
         self.texts = [
-            OrtText(self, exported, number * capacity, capacity) for number in range(count)
+            self._text(exported, number, number * capacity, capacity) for number in range(count)
         ]
+
+    def _text(self, exported: Exported, number: int, start: int, capacity: int) -> OrtText:
+        """Text `number`, whose part of the cache begins at index `start`."""
+        return OrtText(self, exported, start, capacity)
 
     def encode(self, source: Sequence[int], start: int) -> int:
         """Runs the encoder, keeps what it returns from position `start` on; the source's length."""
@@ -97,8 +104,11 @@ class OrtTexts:
         return len(source)
 
     def copy_positions(self, source: int, destination: int, count: int) -> None:
-        """Copies the keys and values of positions of the cache over those of others."""
+        """Copies what indices of the cache hold over what others hold."""
         self._decoder.cache.copy_positions(source, destination, count)
+        if self.features is not None:
+            copied = self.features[source : source + count].copy()  # they may overlap
+            self.features[destination : destination + count] = copied
 
     def compute(self, asks: Sequence[TextAsk]) -> list[Answer]:
         """Computes what texts ask for, in as few calls as possible; at most one ask of each text.
@@ -107,13 +117,13 @@ class OrtTexts:
         """
         answers: dict[int, Answer] = {}
         for mode, numbers in _by_mode(asks).items():
-            joined = _Rows()
+            joined = SharedRows()
             for number in numbers:
                 joined.add(number, asks[number])
             self._run(mode, joined, answers)
         return [answers[number] for number in range(len(asks))]
 
-    def _run(self, mode: int, joined: _Rows, answers: dict[int, Answer]) -> None:
+    def _run(self, mode: int, joined: SharedRows, answers: dict[int, Answer]) -> None:
         rows, skip = joined.count, len(joined.skipped)
         call: LogitsCall | TopTokensCall
         if mode == LOGITS:
@@ -128,8 +138,10 @@ class OrtTexts:
         if self._cross:
             call.bind_sources(self._cross)
         began = time.perf_counter()
+        self._set_states(call, joined)
         with as_edgespec_errors():
             self._decoder.run(call)
+        self._store_states(call, joined)
         seconds = time.perf_counter() - began
         self.seconds += seconds
         self.calls += 1
@@ -138,6 +150,14 @@ class OrtTexts:
             part.text.computed(part.tokens, part.candidates, part.layouts)
             part.text.seconds += seconds * len(part.layouts) / rows
             answers[part.number] = _answer(call, part)
+
+    def _set_states(self, call: Call, rows: SharedRows) -> None:
+        """Sets the hidden states that rows take; most models take none."""
+
+    def _store_states(self, call: Call, rows: SharedRows) -> None:
+        """Keeps the hidden states that rows return, where others need them."""
+        if self.features is not None:
+            self.features[call.layouts[:, 2]] = call.states[graph_io.FEATURES]
 
 
 # What a call returns of its rows.
@@ -171,20 +191,23 @@ def _mode(ask: Score | TopScore) -> int:
 
 @dataclass(frozen=True)
 class _Part:
-    """The rows of one text in a call; `first` is the first of them that has an output."""
+    """The rows of one text in a call: `skip` without output, then `outputs`; `first_skipped` and
+    `first` are their numbers among all rows of their kind."""
 
     number: int
     text: OrtText
     tokens: Sequence[int]
     candidates: Sequence[Candidate]
     layouts: Sequence[Layout]
+    first_skipped: int
+    skip: int
     first: int
     outputs: int
     ask: TextAsk
 
 
 @dataclass
-class _Rows:
+class SharedRows:
     """The rows of a call: those without output come first."""
 
     skipped: list[Row] = field(default_factory=list)
@@ -204,10 +227,36 @@ class _Rows:
         rows = [(token, layout, text.source) for token, layout in zip(tokens, layouts, strict=True)]
         skip = 0 if isinstance(ask, Score) else ask.skip if isinstance(ask, TopScore) else len(rows)
         outputs = len(rows) - skip
-        part = _Part(number, text, ask.tokens, candidates, layouts, len(self.kept), outputs, ask)
+        part = _Part(
+            number,
+            text,
+            ask.tokens,
+            candidates,
+            layouts,
+            len(self.skipped),
+            skip,
+            len(self.kept),
+            outputs,
+            ask,
+        )
         self.skipped += rows[:skip]
         self.kept += rows[skip:]
         self.parts.append(part)
+
+    def of_tokens(self, part: _Part) -> list[int]:
+        """The numbers of the rows of a part's tokens; those of its candidates follow."""
+        first = len(self.skipped) + part.first
+        rows = [
+            *range(part.first_skipped, part.first_skipped + part.skip),
+            *range(first, first + part.outputs),
+        ]
+        return rows[: len(part.tokens)]
+
+
+def _feature_memory(graph: DecoderGraph, positions: int) -> npt.NDArray[np.float32] | None:
+    """Memory for what a target returns for an EAGLE head."""
+    width = graph.state_widths.get(graph_io.FEATURES, 0)
+    return lazy_zeros((positions, width), np.float32) if width else None
 
 
 def _answer(call: LogitsCall | TopTokensCall, part: _Part) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -82,17 +82,21 @@ class OrtText(CachedText):
             self._encoded = object()
             return start_token
         known = prompt[:-1]
-        self.rewind(self.kept(known))
+        self.rewind(self.kept(self.position_keys(known)))
         while self.length < len(known):
             yield Read(self, known[self.length : self.length + MAX_PREFILL_ROWS])
         return prompt[-1]
 
-    def kept(self, prompt: Sequence[int]) -> int:
-        """How many leading positions of a prompt the cache holds already; 0 where an encoder takes
-        the prompt."""
+    def position_keys(self, prompt: Sequence[int]) -> Sequence[Hashable]:
+        """What the positions of a prompt are computed from: its tokens."""
+        return prompt
+
+    def kept(self, keys: Sequence[Hashable]) -> int:
+        """How many leading positions with these keys the cache holds already; 0 where an encoder
+        takes the prompt."""
         if self.texts.start_token is not None:
             return 0
-        return common_length((cached.key for cached in self._cached), prompt)
+        return min(self.valid_length, common_length((at.key for at in self._cached), keys))
 
     def copy(self, other: OrtText, length: int) -> None:
         """Takes over the first positions of another text of the same model."""
@@ -100,7 +104,8 @@ class OrtText(CachedText):
             raise EdgespecError(f"cannot copy {length} positions of {other.length}")
         equal = 0
         if self._encoded is other._encoded:
-            equal = min(length, common_length(self._cached, other._cached))
+            same = common_length(self._cached, other._cached)
+            equal = min(length, self.valid_length, same)
         self.texts.copy_positions(other.start + equal, self.start + equal, length - equal)
         self._cached = other._cached[:length]
         self.source, self._encoded = other.source, other._encoded

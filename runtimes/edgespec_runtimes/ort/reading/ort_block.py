@@ -49,6 +49,7 @@ class OrtBlock(OrtEagle):
             folder, exported, variant, target, capacity=capacity, device=device, min_rows=min_rows
         )
         self.block = int(self.graph.metadata[graph_io.BLOCK])
+        self.shares_calls = False  # its rows ahead are of one text
         self.returns_top_tokens = False  # a row is complete only with its transition
         transition = exported.variants[variant].graphs[graph_io.TRANSITION]
         self._transition = _Transition(folder / transition, exported.vocab_size, device)

@@ -13,8 +13,11 @@ from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
 from edgespec.core.device import HERE, Device
 from edgespec.errors import EdgespecError
+from edgespec.scheduler.shared_calls import Texts
 from edgespec_runtimes.ort.ort_call import Call
 from edgespec_runtimes.ort.ort_model import OrtModel
+from edgespec_runtimes.ort.ort_shared_calls import OrtTexts
+from edgespec_runtimes.ort.reading.eagle_texts import EagleTexts
 from edgespec_runtimes.ort.session import open_session
 
 __all__ = ["OrtEagle"]
@@ -58,6 +61,12 @@ class OrtEagle(OrtModel):
     def valid_length(self) -> int:
         """Leading positions of the cache that were computed from the target's features."""
         return min(self._valid_length, self.length)
+
+    def several_beside(self, target: Texts, capacity: int) -> EagleTexts:
+        """See `edgespec.scheduler.shared_calls.ReadingDraft`."""
+        assert isinstance(target, OrtTexts)
+        exported, variant = self._exported, self._variant
+        return EagleTexts(target, self.graph, self._fusion, exported, variant, capacity)
 
     def _position_keys(self, tokens: Sequence[int]) -> list[Hashable]:
         """The head's and the target's token ids.
