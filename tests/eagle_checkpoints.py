@@ -58,7 +58,7 @@ def write_eagle(
     return draft, vocabulary
 
 
-def write_target(folder: Path, kind: str) -> Path:
+def write_target(folder: Path, kind: str, **config: object) -> Path:
     return write_llama(
         folder,
         model_type=kind,
@@ -70,4 +70,5 @@ def write_target(folder: Path, kind: str) -> Path:
         head_size=16,
         spread=1.5,
         tie_word_embeddings=kind != "qwen3",
+        **config,
     )

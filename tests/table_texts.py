@@ -30,7 +30,10 @@ class TableText:
             yield Read(self, prompt[self.length : len(prompt) - 1][:1])
         return prompt[-1]
 
-    def kept(self, prompt):
+    def position_keys(self, prompt):
+        return prompt
+
+    def kept(self, keys):
         return 0
 
     def rewind(self, length):

@@ -8,6 +8,7 @@ in pieces beside the rows of texts that are being written, so that no stream sta
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from edgespec.core.asks import Prefill, Read, Score, TopScore
@@ -113,17 +114,19 @@ class Scheduler:
     def _compute(self, served: Sequence[tuple[LiveText, TextAsk]], is_draft: bool) -> None:
         texts = _texts(served[0][0])
         asks = [ask for _, ask in served]
-        seconds, rows, calls = texts.seconds, texts.rows, texts.calls
+        rows, calls = texts.rows, texts.calls
+        began = time.perf_counter()
         try:
             answers = texts.compute(asks)
         except EdgespecError as error:
             for text, _ in served:
                 text.fail(error)
             return
-        if texts.calls == calls + 1 and not any(isinstance(ask, Read) for ask in asks):
-            self._times.add(texts.rows - rows, texts.seconds - seconds, is_draft)
+        rows, calls = texts.rows - rows, texts.calls - calls
         for (text, _), answer in zip(served, answers, strict=True):
             text.answer(answer)
+        if calls == 1 and not any(isinstance(ask, Read) for ask in asks):
+            self._times.add(rows, time.perf_counter() - began, is_draft)
 
 
 def _compute_alone(text: LiveText) -> None:

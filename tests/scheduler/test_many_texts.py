@@ -1,18 +1,22 @@
 """Claim: a text that is made beside others is, bit by bit, the text that it would be alone.
 
-With kernels, on a random int8 model with a draft: texts, log-probabilities and seeds, whatever the
-others are, whenever they come and go.
+With kernels, on random int8 models, one with a draft model and one with an EAGLE draft, which reads
+its target's hidden states: texts, log-probabilities and seeds, whatever the others are, whenever
+they come and go.
 """
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
 import edgespec
+from eagle_checkpoints import write_eagle, write_target
 from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError
+from edgespec_export.export_pair import export_pair
 
 needs_kernels = pytest.mark.skipif(installed_kernels() is None, reason="needs kernels")
 
@@ -31,8 +35,19 @@ LONG = "Once upon a time there was a small model that read many prompts at once.
 
 
 @pytest.fixture(scope="module")
-def shared(chat_folder) -> edgespec.Pair:
-    pair = edgespec.load(chat_folder, threads=1, target_format="int8")
+def eagle_folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("eagle")
+    target = write_target(folder / "target", "llama", max_position_embeddings=1024)
+    write_eagle(target, folder / "draft")
+    formats = {"target_formats": ["int8"], "draft_formats": ["int8"]}
+    export_pair(str(target), str(folder / "draft"), folder / "pair", **formats)
+    return folder / "pair"
+
+
+@pytest.fixture(scope="module", params=["chat_folder", "eagle_folder"])
+def shared(request) -> edgespec.Pair:
+    folder = request.getfixturevalue(request.param)
+    pair = edgespec.load(folder, threads=1, target_format="int8")
     assert pair.shares_calls == (installed_kernels() is not None)
     return pair
 
@@ -92,10 +107,22 @@ def test_texts_come_and_go_and_others_keep_theirs(shared, texts):
                 stream.close()
                 running.remove(request)
     assert many.free == texts
-    assert len(ended) > 15
+    assert len(ended) > 10
     for prompt, options, result in ended:
         seeded = {**options, "seed": result.seed} if "temperature" in options else options
         assert same(result, shared.generate(prompt, **seeded))
+
+
+@needs_kernels
+def test_drafts_of_several_texts_share_calls(shared):
+    """A round drafts two tokens, with one call each, whatever the number of texts."""
+    many = shared.many(4)
+    options = {"max_new_tokens": 12, "draft": "model", "gamma": 2, "ignore_eos": True}
+    results = [result for _, result in many.results([LONG[:40]] * 4, **options)]
+    rounds = max(result.stats.target_calls for result in results)
+    assert sum(result.stats.drafted for result in results) > 40
+    assert many.drafts.calls <= 2 * rounds + 2
+    assert many.drafts.rows > 2 * many.drafts.calls
 
 
 @needs_kernels

@@ -37,7 +37,8 @@ class ManyTexts:
 
     Attributes:
         pair: whose texts they are.
-        target: the texts of the target, which count its calls; None where they are not shared.
+        target, drafts: the texts of the models, which count their calls; None where they are not
+            shared.
 
     Raises:
         UsageError: there is no memory for their caches, or the number is below 1.
@@ -50,12 +51,13 @@ class ManyTexts:
         times = LoadTimes(pair.costs)
         self.pair = pair
         self.target = _several(pair.target, texts, capacity) if pair.shares_calls else None
+        self.drafts: Texts | None = None
         self._scheduler = Scheduler(self.target, times)
         if self.target is None:
             self._seats = [_Seat(pair, None, None)]
             return
-        draft = _drafts(pair.draft, self.target, texts, capacity)
-        drafts = draft.texts if draft else [None] * texts
+        self.drafts = _drafts(pair.draft, self.target, texts, capacity)
+        drafts = self.drafts.texts if self.drafts else [None] * texts
         clock = _LoadClock(times, pair.costs)
         self._seats = [
             _Seat(pair.seat(*models, clock), models[0], self._scheduler)
