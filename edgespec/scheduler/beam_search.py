@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from edgespec.core.asks import Score
 from edgespec.core.logit_edits import LogitEdit
+from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.scheduler.shared_calls import TextModel, Texts
 
 __all__ = ["Beam", "EarlyStopping", "beam_search"]
@@ -128,13 +129,17 @@ def _best(
 ) -> list[tuple[int, int, float]]:
     """The most probable continuations of all beams: number of the beam, token, log-probability."""
     found = []
+    weights = np.empty_like(rows[0])
     for number, (beam, logits) in enumerate(zip(running, rows, strict=True)):
         row = logits if edit is None else edit(logits, beam.tokens)
-        tokens = np.argpartition(row, -min(count, len(row)))[-min(count, len(row)) :]
-        highest = float(row[tokens].max())
-        total = highest + math.log(float(np.exp(row - np.float32(highest)).sum(dtype=np.float64)))
+        ops = vocab_ops_for(row)
+        highest = float(row[ops.arg_max(row)])
+        total = highest + math.log(ops.exp_weights(row, highest, 1.0, weights))
+        most = min(count, len(row))
+        tokens = np.argpartition(row, -most)[-most:]
         found += [
-            (number, int(token), beam.logprob + float(row[token]) - total) for token in tokens
+            (number, token, beam.logprob + logit - total)
+            for token, logit in zip(tokens.tolist(), row[tokens].tolist(), strict=True)
         ]
     found = [continuation for continuation in found if continuation[2] > -math.inf]
     return sorted(found, key=lambda one: (-one[2], one[0], one[1]))[:count]

@@ -90,7 +90,7 @@ class ManyTexts:
                 "close one first, or ask for more texts"
             )
         seat = free[0]
-        if len(free) > 1:
+        if len(free) > 1 and not self.pair.manifest.target.is_encoder_decoder:
             tokens = self.pair.encode(prompt, options.get("chat", False))
             best = max(free, key=lambda seat: seat.kept(tokens))
             seat = best if best.kept(tokens) >= SHARED else seat
