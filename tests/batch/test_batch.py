@@ -165,7 +165,7 @@ def whole(tiny_folder, tmp_path_factory) -> tuple[bytes, Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "edgespec.batch.result_lines._finish",
-            lambda _, partial: kept.append(partial.read_bytes()),
+            lambda _, partial, __: kept.append(partial.read_bytes()),
         )
         run("batch", tiny_folder, source, "-o", out, *FAST)
     return kept[0], source
@@ -188,13 +188,17 @@ def test_a_batch_that_was_cut_off_anywhere_continues(
 def test_answers_that_are_there_are_not_computed_again(tiny_folder, whole, tmp_path):
     content, source = whole
     out = tmp_path / "out.jsonl"
-    marked = content.replace(b'"id": "batch_req_1"', b'"id": "kept"')
+    marked = content.replace(b'"request_id": "', b'"request_id": "kept_')
     partial_path(out).write_bytes(b"".join(marked.splitlines(keepends=True)[:3]))
+    kept = {answer["custom_id"] for answer in lines_of(partial_path(out))[1:]}
     done = json.loads(run("batch", tiny_folder, source, "-o", out, "--json", *FAST).stdout)
     assert done["earlier"] == 2
-    answers = lines_of(out)
-    assert answers[0]["id"] == "kept"
-    usages = [answer["response"]["body"]["usage"] for answer in answers[2:]]
+    computed = []
+    for answer in lines_of(out):
+        was_kept = answer["response"]["request_id"].startswith("kept_")
+        assert was_kept == (answer["custom_id"] in kept)
+        computed += [] if was_kept else [answer]
+    usages = [answer["response"]["body"]["usage"] for answer in computed]
     assert done["tokens"] == sum(usage["completion_tokens"] for usage in usages)
 
 
