@@ -1,17 +1,58 @@
-"""The cores of a machine, and how several processes share them."""
+"""The cores of a machine, and the share of them that one of several processes takes."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import Literal
 
-__all__ = ["CORES", "Core", "bind_to_cores", "cores_text", "shared_cores", "sockets_here"]
+from edgespec.errors import needs_extra
+
+__all__ = ["Core", "CoreShare", "Shares", "shared_cores", "sockets_here"]
 
 Core = tuple[int, ...]  # its logical processors: two with hyper-threading
-CORES = "EDGESPEC_CORES"  # environment variable: the cores of this process, as `cores_text` writes
+Shares = Literal["socket"] | int  # a share for each socket, or so many of the machine
 TOPOLOGY = Path("/sys/devices/system/cpu")
+
+
+class CoreShare:
+    """A share of this machine's cores, to which this process is bound where the system can.
+
+    It is the first that no other process has; with more processes than shares, the first. It is
+    free again when this object or the process ends, however that ends.
+
+    Args:
+        folder: where the processes of this machine leave locks; None takes one for this user.
+
+    Attributes:
+        cores: of the share.
+    """
+
+    def __init__(self, shares: Shares, folder: Path | None = None) -> None:
+        sockets = sockets_here()
+        cores = list(chain.from_iterable(sockets))
+        choices = sockets if shares == "socket" else shared_cores(cores, shares)
+        index = self._claim(len(choices), folder or _lock_folder())
+        self.cores = choices[index]
+        if len(choices) > 1:
+            _bind_to(self.cores)
+
+    def _claim(self, count: int, folder: Path) -> int:
+        with needs_extra("batch"):
+            from filelock import FileLock, Timeout
+
+        folder.mkdir(parents=True, exist_ok=True)
+        for index in range(count):
+            self._lock = FileLock(folder / f"{index}-of-{count}.lock")
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout:
+                continue
+            return index
+        return 0
 
 
 def sockets_here(topology: Path = TOPOLOGY) -> list[list[Core]]:
@@ -34,23 +75,16 @@ def shared_cores(cores: Sequence[Core], count: int) -> list[list[Core]]:
     return [list(cores[begin:end]) for begin, end in pairwise(ends)]
 
 
-def cores_text(cores: Sequence[Core]) -> str:
-    """Two cores with two logical processors each are "0,2;1,3"."""
-    return ";".join(",".join(map(str, core)) for core in cores)
-
-
-def bind_to_cores() -> int | None:
-    """Moves all threads of this process to the cores that `CORES` names, where the system can, and
-    returns their number; None without `CORES`."""
-    text = os.environ.get(CORES)
-    if text is None:
-        return None
-    cores = [[int(number) for number in core.split(",")] for core in text.split(";")]
+def _bind_to(cores: Sequence[Core]) -> None:
+    """Moves all threads of this process; those that they start stay there, too."""
     if hasattr(os, "sched_setaffinity"):
-        processors = {processor for core in cores for processor in core}
         for thread in Path("/proc/self/task").iterdir():
-            os.sched_setaffinity(int(thread.name), processors)
-    return len(cores)
+            os.sched_setaffinity(int(thread.name), chain.from_iterable(cores))
+
+
+def _lock_folder() -> Path:
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
+    return Path(tempfile.gettempdir()) / f"edgespec-cores{user}"
 
 
 def _allowed() -> list[int]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import cycle, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from edgespec.batch.answering import AnsweringOptions, refusal
-from edgespec.batch.ray_cluster import Place, last_line
+from edgespec.batch.ray_cluster import ActorPool, last_line
 from edgespec.batch.ray_stage import RayAnswers
 from edgespec.batch.request_line import RefusedLine, RequestLine
 from edgespec.errors import EdgespecError
@@ -20,12 +20,11 @@ __all__ = ["answers_on_ray"]
 
 PART = 65_536  # lines that are in memory at once
 ROUNDS = 8  # lines of a batch, for each text at once: few wait for the last of a batch
-RETRIES = 3  # of a batch whose actor died: a line that kills its actor must not do so for ever
 
 
 def answers_on_ray(
     lines: Iterable[RequestLine | RefusedLine],
-    places: Sequence[Place],
+    pool: ActorPool,
     folder: Path,
     sha256: str,
     loading: LoadOptions,
@@ -35,7 +34,7 @@ def answers_on_ray(
     actor died is answered by another.
 
     Args:
-        places: where the actors run.
+        pool: the actors.
         folder, sha256: the pair and its manifest's digest, the same on every node.
         loading: keyword arguments of `edgespec.load`.
 
@@ -45,6 +44,7 @@ def answers_on_ray(
     stage = {
         "folder": str(folder),
         "texts": options.texts,
+        "shares": pool.shares,
         "model": options.model,
         "loading": loading,
         "instead": options.instead,
@@ -60,20 +60,19 @@ def answers_on_ray(
             else:
                 requests.append({"number": line.number, "request": line.text.strip()})
         if requests:
-            yield from _answers(requests, places, stage, ROUNDS * options.texts)
+            yield from _answers(requests, pool, stage, ROUNDS * options.texts)
 
 
 def _answers(
     requests: Sequence[Mapping[str, Any]],
-    places: Sequence[Place],
+    pool: ActorPool,
     stage: Mapping[str, Any],
     longest: int,
 ) -> Iterator[JsonObject]:
-    """Answers in batches of at most `longest` requests, and at least one for each place."""
+    """Answers in batches of at most `longest` requests, and at least one for each actor."""
     import ray
 
-    batches = min(len(requests), max(len(places), -(-len(requests) // longest)))
-    turns = cycle(places)
+    batches = min(len(requests), max(pool.size, -(-len(requests) // longest)))
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.max_consecutive_actor_init_deaths = 0  # what fails once fails again
@@ -81,9 +80,8 @@ def _answers(
         RayAnswers,
         fn_constructor_kwargs=stage,
         batch_size=None,
-        compute=ray.data.ActorPoolStrategy(size=min(len(places), batches)),
-        ray_remote_args_fn=lambda: next(turns).remote_args(),
-        max_task_retries=RETRIES,
+        compute=ray.data.ActorPoolStrategy(size=min(pool.size, batches)),
+        num_cpus=pool.cpus,
     )
     try:
         for table in answers.iter_batches(

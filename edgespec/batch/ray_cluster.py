@@ -1,4 +1,4 @@
-"""A cluster of Ray: reached within a time limit, and where on it the actors run."""
+"""A cluster of Ray: reached within a time limit, and the actors that fit it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from edgespec.batch.cores import CORES, Core, cores_text, shared_cores, sockets_here
+from edgespec.batch.cores import Shares, sockets_here
 from edgespec.batch.ray_stage import check_same_pair
 from edgespec.errors import EdgespecError, UsageError, needs_extra, shortened
 
-__all__ = ["Actors", "Place", "find_places", "last_line", "ray_cluster"]
+__all__ = ["ActorPool", "Actors", "find_pool", "last_line", "ray_cluster"]
 
 Actors = Literal["node", "socket"] | int  # one for each, or so many
 LOCAL, AUTO = "local", "auto"
@@ -85,32 +85,22 @@ def _check_reachable(address: str) -> None:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an actor runs.
+class ActorPool:
+    """The actors.
 
     Attributes:
-        node: Ray's id of the node.
-        cores: of that node, which the actor is bound to.
-        cpus: how many of the node's CPUs, as Ray counts them, it takes.
+        size: how many there are; Ray spreads them over the nodes.
+        cpus: of a node, as Ray counts them, that each takes.
+        shares: of a node's cores; each takes one.
     """
 
-    node: str
-    cores: Sequence[Core]
+    size: int
     cpus: float
-
-    def remote_args(self) -> dict[str, Any]:
-        """Arguments of `ray.remote` for the actor."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        return {
-            "num_cpus": self.cpus,
-            "scheduling_strategy": NodeAffinitySchedulingStrategy(self.node, soft=True),
-            "runtime_env": {"env_vars": {CORES: cores_text(self.cores)}},
-        }
+    shares: Shares
 
 
-def find_places(folder: Path, sha256: str, actors: Actors) -> list[Place]:
-    """Where the actors run, after each node has looked whether it has the pair.
+def find_pool(folder: Path, sha256: str, actors: Actors) -> ActorPool:
+    """The actors for this cluster, after each node has looked whether it has the pair.
 
     Args:
         folder: of the pair, the same on every node.
@@ -124,17 +114,18 @@ def find_places(folder: Path, sha256: str, actors: Actors) -> list[Place]:
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     if not nodes:
         raise EdgespecError("no node of the Ray cluster has CPUs; add one with `ray start`")
-    found = _look(nodes, folder, sha256)
-    places: list[Place] = []
-    for index, node in enumerate(nodes):
-        shares = _shares(found[index], actors, index, len(nodes))
-        cpus = node["Resources"]["CPU"]
-        places += [Place(node["NodeID"], share, cpus / len(shares)) for share in shares]
-    return places
+    sockets = _look(nodes, folder, sha256)
+    cpus = [node["Resources"]["CPU"] for node in nodes]
+    if actors == "socket":
+        shares = zip(cpus, sockets, strict=True)
+        return ActorPool(sum(sockets), min(has / count for has, count in shares), "socket")
+    size = len(nodes) if actors == "node" else actors
+    each = -(-size // len(nodes))  # actors of a node
+    return ActorPool(size, min(cpus) / each, each)
 
 
-def _look(nodes: Sequence[dict[str, Any]], folder: Path, sha256: str) -> list[list[list[Core]]]:
-    """The sockets of each node."""
+def _look(nodes: Sequence[Mapping[str, Any]], folder: Path, sha256: str) -> list[int]:
+    """How many sockets each node has."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -158,25 +149,13 @@ def _look(nodes: Sequence[dict[str, Any]], folder: Path, sha256: str) -> list[li
     return found
 
 
-def _sockets_with_pair(folder: Path, sha256: str) -> list[list[Core]] | str:
-    """Runs on a node: the cores of its sockets, or what is wrong with its pair."""
+def _sockets_with_pair(folder: Path, sha256: str) -> int | str:
+    """Runs on a node: the number of its sockets, or what is wrong with its pair."""
     try:
         check_same_pair(folder, sha256)
     except EdgespecError as error:
         return str(error)
-    return sockets_here()
-
-
-def _shares(
-    sockets: Sequence[Sequence[Core]], actors: Actors, index: int, nodes: int
-) -> Sequence[Sequence[Core]]:
-    """The cores of each actor on the node with this index."""
-    if actors == "socket":
-        return sockets
-    cores = [core for socket in sockets for core in socket]
-    if actors == "node":
-        return [cores]
-    return shared_cores(cores, len(range(index, actors, nodes)))
+    return len(sockets_here())
 
 
 def last_line(error: BaseException) -> str:

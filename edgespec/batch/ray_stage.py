@@ -24,7 +24,7 @@ from typing import Any
 
 from edgespec.artifact.manifest import pair_digest, read_manifest
 from edgespec.batch.answering import Answering, AnsweringOptions
-from edgespec.batch.cores import bind_to_cores
+from edgespec.batch.cores import CoreShare, Shares
 from edgespec.batch.request_line import RefusedLine, RequestLine, read_line
 from edgespec.batch.result_lines import line_number
 from edgespec.errors import EdgespecError, UsageError, shortened
@@ -44,6 +44,8 @@ class RayAnswers:
     Args:
         folder: an exported pair, at this path on every node.
         texts: requests that are answered at once in each actor.
+        shares: of a machine's cores; each of its actors takes one: "socket", or how many. With
+            one, an actor has the whole machine.
         model: the model's name in answers; None takes the folder's.
         loading: keyword arguments of `edgespec.load`.
         instead: options of `Pair.stream` that replace the model's own where a request says
@@ -60,6 +62,7 @@ class RayAnswers:
         folder: str,
         *,
         texts: int = 8,
+        shares: Shares = 1,
         model: str | None = None,
         loading: LoadOptions | None = None,
         instead: GenerationOptions | None = None,
@@ -70,9 +73,9 @@ class RayAnswers:
         if sha256 is not None:
             check_same_pair(path, sha256)
         options: LoadOptions = {**(loading or {})}
-        cores = bind_to_cores()
+        self._share = CoreShare(shares)
         if options.get("threads") is None:
-            options["threads"] = cores
+            options["threads"] = len(self._share.cores)
         name = path.resolve().name if model is None else model
         how = AnsweringOptions(name, texts, instead or {}, drafting or {})
         self._answering = Answering(load(path, **options), how)

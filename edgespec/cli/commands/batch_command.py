@@ -163,7 +163,7 @@ def _answers_on_ray(
 ) -> Generator[JsonObject, None, None]:
     from edgespec.artifact.manifest import pair_digest
     from edgespec.batch.ray_answering import answers_on_ray
-    from edgespec.batch.ray_cluster import find_places, ray_cluster
+    from edgespec.batch.ray_cluster import find_pool, ray_cluster
 
     folder = loading.folder.resolve()
     sha256 = pair_digest(folder)
@@ -172,8 +172,8 @@ def _answers_on_ray(
     if options["remember"] is not None:
         options["remember"] = Path(options["remember"]).resolve()
     with ray_cluster(address):
-        places = find_places(folder, sha256, actors)
-        yield from answers_on_ray(lines, places, folder, sha256, options, how)
+        pool = find_pool(folder, sha256, actors)
+        yield from answers_on_ray(lines, pool, folder, sha256, options, how)
 
 
 class _Tally:
