@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from batch_files import lines_of, messages_of, texts_of, written
 from command import EDGESPEC, run
 from edgespec.batch.result_lines import errors_path, partial_path, result_lines
 
@@ -18,42 +19,9 @@ GREEDY = {"temperature": 0, "max_tokens": 8}
 FAST = ("--threads", 1)
 
 
-def written(path: Path, *lines: object) -> Path:
-    """A file with these lines; bytes are written as they are."""
-    path.write_bytes(
-        b"".join(
-            (line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n"
-            for line in lines
-        )
-    )
-    return path
-
-
 def requests(folder: Path, count: int = len(PROMPTS)) -> Path:
     prompts = [PROMPTS[index % len(PROMPTS)] for index in range(count)]
     return written(folder / "in.jsonl", *({"prompt": prompt, **GREEDY} for prompt in prompts))
-
-
-def lines_of(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def texts_of(path: Path) -> dict[str, str]:
-    """The text of each answer, by the line's name."""
-    answers = lines_of(path)
-    texts = {
-        answer["custom_id"]: answer["response"]["body"]["choices"][0]["text"] for answer in answers
-    }
-    assert len(texts) == len(answers), "a line was answered twice"
-    return texts
-
-
-def messages_of(path: Path) -> dict[str, str]:
-    """The message of each error, by the line's name."""
-    return {
-        answer["custom_id"]: answer["response"]["body"]["error"]["message"]
-        for answer in lines_of(path)
-    }
 
 
 @pytest.fixture(scope="module")
