@@ -129,7 +129,7 @@ def answers_in(out: Path) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_an_actor_that_is_killed_loses_and_repeats_no_line(tiny_folder, tmp_path):
-    count = 3000
+    count = 600
     source, out = requests(tmp_path, count), tmp_path / "out.jsonl"
     texts = without_ray(tiny_folder, source, tmp_path / "here.jsonl")
     process = started("batch", tiny_folder, source, "-o", out, *SEEDED, *ON_RAY, "--texts", 1)
@@ -145,7 +145,7 @@ def test_an_actor_that_is_killed_loses_and_repeats_no_line(tiny_folder, tmp_path
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_batch_on_ray_that_is_killed_continues_without_ray(tiny_folder, tmp_path):
-    count = 3000
+    count = 600
     source, out = requests(tmp_path, count), tmp_path / "out.jsonl"
     process = started("batch", tiny_folder, source, "-o", out, *SEEDED, *ON_RAY, "--texts", 1)
     wait_until(lambda: answers_in(out) > 0, process)
@@ -191,8 +191,8 @@ def test_each_core_is_in_one_share_and_no_share_is_empty(count):
 def test_processes_take_different_shares_and_are_bound_to_them(tmp_path):
     code = (
         "import os, sys; from pathlib import Path; from edgespec.batch.cores import CoreShare\n"
-        "share = CoreShare(2, Path(sys.argv[1])); print(sorted(os.sched_getaffinity(0)), flush=True)"
-        "\nsys.stdin.read()"
+        "share = CoreShare(2, Path(sys.argv[1])); "
+        "print(sorted(os.sched_getaffinity(0)), flush=True)\nsys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     bound = []
