@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from edgespec.batch.answering import AnsweringOptions, refusal
 from edgespec.batch.ray_cluster import ActorPool, last_line
@@ -66,7 +66,7 @@ def answers_on_ray(
 def _answers(
     requests: Sequence[Mapping[str, Any]],
     pool: ActorPool,
-    stage: Mapping[str, Any],
+    stage: dict[str, Any],
     longest: int,
 ) -> Iterator[JsonObject]:
     """Answers in batches of at most `longest` requests, and at least one for each actor."""
@@ -87,7 +87,7 @@ def _answers(
         for table in answers.iter_batches(
             batch_size=None, batch_format="pyarrow", prefetch_batches=0
         ):
-            yield from map(json.loads, table["answer"].to_pylist())
+            yield from map(json.loads, cast(Any, table)["answer"].to_pylist())
     except (ray.exceptions.RayError, RuntimeError) as error:
         raise EdgespecError(
             f"Ray cannot go on: {last_line(error)}; answers so far are kept"
