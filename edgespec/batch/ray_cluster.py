@@ -37,8 +37,6 @@ def ray_cluster(address: str) -> Iterator[None]:
         UsageError: it is no address.
         EdgespecError: Ray is not installed, or there is no cluster at the address.
     """
-    if address not in (LOCAL, AUTO):
-        _check_reachable(address)
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # warnings of C++, on stderr
     if address == LOCAL:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to Ray's makers
@@ -46,6 +44,8 @@ def ray_cluster(address: str) -> Iterator[None]:
         import ray
         import ray.data
 
+    if address not in (LOCAL, AUTO):
+        _check_reachable(address)
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # its errors are raised, too
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
@@ -65,8 +65,6 @@ def _check_reachable(address: str) -> None:
             f"the address of Ray is {shortened(address)}; give local, auto or HOST:PORT of a "
             "cluster that this machine is a node of"
         )
-    with needs_extra("ray"):
-        pass
     where = shortened(address)
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
