@@ -71,6 +71,8 @@ def _answers(
 ) -> Iterator[JsonObject]:
     """Answers in batches of at most `longest` requests, and at least one for each actor."""
     import ray
+    import ray.data
+    import ray.exceptions
 
     batches = min(len(requests), max(pool.size, -(-len(requests) // longest)))
     context = ray.data.DataContext.get_current()

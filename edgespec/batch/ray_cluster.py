@@ -43,6 +43,7 @@ def ray_cluster(address: str) -> Iterator[None]:
     with needs_extra("ray"):
         import ray
         import ray.data
+        import ray.exceptions
 
     if address not in (LOCAL, AUTO):
         _check_reachable(address)
@@ -125,6 +126,7 @@ def find_pool(folder: Path, sha256: str, actors: Actors) -> ActorPool:
 def _look(nodes: Sequence[Mapping[str, Any]], folder: Path, sha256: str) -> list[int]:
     """How many sockets each node has."""
     import ray
+    import ray.exceptions
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     look = ray.remote(num_cpus=0, max_retries=0)(_sockets_with_pair)

@@ -252,10 +252,12 @@ def test_an_address_where_something_else_answers_is_named_in_time(
 
 
 def test_without_a_cluster_here_auto_says_so(tiny_folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    def init(**_):  # other tests have clusters on this machine, which it might find
+        raise ConnectionError("Could not find any running Ray instance.")
+
+    monkeypatch.setattr(ray, "init", init)
     message = refused(tiny_folder, tmp_path, "--ray", "auto")
-    assert "no use of Ray at 'auto': Could not find any running Ray instance" in message
+    assert "no use of Ray at 'auto': Could not find any running Ray instance." in message
 
 
 @pytest.mark.parametrize("address", ["local", "127.0.0.1:6379"])

@@ -150,7 +150,7 @@ def _answers_here(
 ) -> Generator[JsonObject, None, None]:
     from edgespec.batch.answering import Answering
 
-    pair = loading.pair(plainly=how.drafting["draft"] is False)
+    pair = loading.pair(plainly=how.drafting.get("draft") is False)
     return Answering(pair, how).answers(lines)
 
 
@@ -167,10 +167,10 @@ def _answers_on_ray(
 
     folder = loading.folder.resolve()
     sha256 = pair_digest(folder)
-    options = loading.to_decode(plainly=how.drafting["draft"] is False)
-    options["corpus"] = [Path(file).resolve() for file in options["corpus"]]
-    if options["remember"] is not None:
-        options["remember"] = Path(options["remember"]).resolve()
+    options = loading.to_decode(plainly=how.drafting.get("draft") is False)
+    options["corpus"] = [Path(file).resolve() for file in options.get("corpus", ())]
+    if (remember := options.get("remember")) is not None:
+        options["remember"] = Path(remember).resolve()
     with ray_cluster(address):
         pool = find_pool(folder, sha256, actors)
         yield from answers_on_ray(lines, pool, folder, sha256, options, how)
@@ -227,6 +227,6 @@ def _recipe(source: BatchInput, loading: Loading, how: AnsweringOptions) -> Json
         "input": source.sha256,
         "pair": pair_digest(loading.folder),
         "target_format": loading.options.get("target_format"),
-        "rule": how.drafting["rule"],
+        "rule": how.drafting.get("rule"),
         "options": cast("JsonObject", how.instead),
     }
