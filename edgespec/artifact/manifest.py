@@ -35,6 +35,7 @@ __all__ = [
     "Variant",
     "is_weights",
     "manifest_digest",
+    "pair_digest",
     "read_manifest",
     "write_manifest",
 ]
@@ -283,6 +284,11 @@ def manifest_digest(data: Mapping[str, object]) -> str:
     signed = {key: value for key, value in data.items() if key != "digest"}
     text = json.dumps(signed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def pair_digest(folder: Path) -> str:
+    """SHA-256 of a pair's manifest, which tells it from other pairs. Raises OSError."""
+    return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:

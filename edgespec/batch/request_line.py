@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgespec.artifact.generation_defaults import GenerationDefaults
-from edgespec.errors import UsageError, shortened
+from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Request, chat_request, text_request
 from edgespec.pair.generation import GenerationOptions
 
-__all__ = ["RequestLine", "read_request_line"]
+__all__ = ["RefusedLine", "RequestLine", "read_line"]
 
 CHAT_URL, TEXT_URL = "/v1/chat/completions", "/v1/completions"
 FIELDS = ("custom_id", "method", "url", "body")  # of a line in OpenAI's batch format
@@ -27,12 +27,14 @@ class RequestLine:
         custom_id: the line's own name, or "line-<number>".
         is_chat: the body is a chat completion's, not a completion's.
         body: a request as at `edgespec serve`.
+        text: the line as it is in the file.
     """
 
     number: int
     custom_id: str
     is_chat: bool
     body: JsonObject
+    text: bytes
 
     def request(self, own: GenerationDefaults, instead: GenerationOptions) -> Request:
         """The line as a call of `Pair.stream`; the arguments are those of `chat_request`.
@@ -45,22 +47,30 @@ class RequestLine:
         return (chat_request if self.is_chat else text_request)(self.body, own, instead)
 
 
-def read_request_line(number: int, line: bytes) -> RequestLine:
-    """A line in OpenAI's batch format, or the body of a request alone.
+@dataclass(frozen=True)
+class RefusedLine:
+    """A line that is no request.
 
-    Raises:
-        UsageError: it is neither.
+    Attributes:
+        number: of the line in the file, from 1.
+        custom_id: the line's own name if it can be read, or "line-<number>".
+        error: what is wrong with it.
     """
-    value = _json_object(line)
-    custom_id = value.get("custom_id", f"line-{number}")
-    if not isinstance(custom_id, str):
-        raise UsageError(f"custom_id is {shortened(custom_id)}; give a text")
-    if "body" in value or "url" in value:
-        return RequestLine(number, custom_id, _is_chat(value), _body(value))
-    body = {name: field for name, field in value.items() if name != "custom_id"}
-    if "messages" not in body and "prompt" not in body:
-        raise UsageError("the line has neither messages nor a prompt, nor a url and a body")
-    return RequestLine(number, custom_id, "messages" in body, body)
+
+    number: int
+    custom_id: str
+    error: EdgespecError
+
+
+def read_line(number: int, line: bytes) -> RequestLine | RefusedLine:
+    """A line in OpenAI's batch format, or the body of a request alone."""
+    custom_id = f"line-{number}"
+    try:
+        value = _json_object(line)
+        custom_id = _custom_id(value, custom_id)
+        return RequestLine(number, custom_id, *_request(value), line)
+    except UsageError as error:
+        return RefusedLine(number, custom_id, error)
 
 
 def _json_object(line: bytes) -> JsonObject:
@@ -71,6 +81,23 @@ def _json_object(line: bytes) -> JsonObject:
     if not isinstance(value, dict):
         raise UsageError(f"the line is {shortened(value)}; give a JSON object")
     return value
+
+
+def _custom_id(value: JsonObject, usual: str) -> str:
+    custom_id = value.get("custom_id", usual)
+    if not isinstance(custom_id, str):
+        raise UsageError(f"custom_id is {shortened(custom_id)}; give a text")
+    return custom_id
+
+
+def _request(value: JsonObject) -> tuple[bool, JsonObject]:
+    """Whether the line is a chat completion's, and its body."""
+    if "body" in value or "url" in value:
+        return _is_chat(value), _body(value)
+    body = {name: field for name, field in value.items() if name != "custom_id"}
+    if "messages" not in body and "prompt" not in body:
+        raise UsageError("the line has neither messages nor a prompt, nor a url and a body")
+    return "messages" in body, body
 
 
 def _is_chat(value: JsonObject) -> bool:

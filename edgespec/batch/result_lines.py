@@ -1,42 +1,58 @@
 """A batch's answers on disk: line by line while it runs, under their own name when all are there.
 
 While a batch runs, its answers are in OUT.partial: a first line that says what they are answers to,
-then a line for each line of the input, in its order. So a run that was killed continues after the
-last line that is whole.
+then the answers in the order in which they ended, each with the number of its line. So a run that
+was killed has lost only what it had not finished, and continues with the lines that are missing.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from edgespec.artifact.atomic_file import whole_file
 from edgespec.errors import UsageError, needs_extra
 from edgespec.openai.json_value import JsonObject
 
-__all__ = ["ResultLines", "errors_path", "partial_path", "result_lines"]
+__all__ = [
+    "ResultLines",
+    "errors_path",
+    "failed",
+    "line_number",
+    "partial_path",
+    "result_lines",
+    "tokens",
+]
 
 
 class ResultLines:
     """The answers so far.
 
-    Attributes:
-        done: number of input lines that are answered.
+    Args:
+        file: where they are appended.
+        offsets: where the answers of an earlier run begin in the file, by the number of the line.
     """
 
-    def __init__(self, file: BinaryIO, done: int) -> None:
+    def __init__(self, file: BinaryIO, offsets: dict[int, int]) -> None:
         self._file = file
-        self.done = done
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __contains__(self, number: object) -> bool:
+        """Whether the line of this number is answered."""
+        return number in self._offsets
 
     def add(self, answer: JsonObject) -> None:
-        """Writes the answer to the next line; from then on no kill loses it."""
+        """Writes an answer; from then on no kill loses it."""
+        self._offsets[line_number(answer)] = self._file.tell()
         self._file.write(_line(answer))
         self._file.flush()
-        self.done += 1
 
 
 def partial_path(out: Path) -> Path:
@@ -50,7 +66,9 @@ def errors_path(out: Path) -> Path:
 
 
 @contextmanager
-def result_lines(out: Path, recipe: JsonObject, *, replace: bool) -> Iterator[ResultLines]:
+def result_lines(
+    out: Path, recipe: JsonObject, *, replace: bool, any_order: bool = False
+) -> Iterator[ResultLines]:
     """The answers of an earlier run of the same batch, or none, to be continued.
 
     When the block succeeds they move to `out`, and those of lines that failed to `errors_path`.
@@ -59,6 +77,7 @@ def result_lines(out: Path, recipe: JsonObject, *, replace: bool) -> Iterator[Re
     Args:
         recipe: what the answers depend on: the input, the model, the options.
         replace: replace `out`, and the answers of another batch that did not end.
+        any_order: leave them in the order in which they ended, not in the input's.
 
     Raises:
         UsageError: `out` exists, another batch's answers are there, or another process writes.
@@ -66,15 +85,16 @@ def result_lines(out: Path, recipe: JsonObject, *, replace: bool) -> Iterator[Re
     """
     with _locked(out):
         partial = partial_path(out)
-        done = _whole_lines(partial, recipe)
-        if done is None:
+        offsets = _whole_lines(partial, recipe)
+        if offsets is None:
             _check_free(out, partial, replace)
             partial.write_bytes(_line(recipe))
+            offsets = {}
         with partial.open("ab") as file:
-            yield ResultLines(file, done or 0)
+            yield ResultLines(file, offsets)
             file.flush()
             os.fsync(file.fileno())
-        _finish(out, partial)
+        _finish(out, partial, list(offsets.values()) if any_order else _in_order(offsets))
 
 
 @contextmanager
@@ -97,28 +117,36 @@ def _locked(out: Path) -> Iterator[None]:
         lock.release()
 
 
-def _whole_lines(partial: Path, recipe: JsonObject) -> int | None:
-    """How many answers to this batch are there, after what was cut off has been removed; None if
-    the file is absent or belongs to another batch."""
+def _whole_lines(partial: Path, recipe: JsonObject) -> dict[int, int] | None:
+    """Where the answers to this batch begin, by the numbers of their lines, after what was cut off
+    has been removed; None if the file is absent or belongs to another batch."""
     try:
         with partial.open("rb+") as file:
             if file.readline() != _line(recipe):
                 return None
-            count, end = 0, file.tell()
-            while _is_whole(file.readline()):
-                count, end = count + 1, file.tell()
+            offsets: dict[int, int] = {}
+            end = file.tell()
+            while (number := _whole_number(file.readline())) is not None:
+                offsets[number] = end
+                end = file.tell()
             file.truncate(end)
-            return count
+            return offsets
     except FileNotFoundError:
         return None
 
 
-def _is_whole(line: bytes) -> bool:
-    """A line that was cut off has no end; after a power failure it may hold zeros, too."""
+def _whole_number(line: bytes) -> int | None:
+    """The number of an answer's line; None where the answer was cut off. One that was cut off has
+    no end; after a power failure it may hold zeros, too."""
     try:
-        return line.endswith(b"\n") and isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
+        return line_number(json.loads(line)) if line.endswith(b"\n") else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def line_number(answer: JsonObject) -> int:
+    """The number of the input line that an answer belongs to."""
+    return int(cast(str, answer["id"]).removeprefix("batch_req_"))
 
 
 def _check_free(out: Path, partial: Path, replace: bool) -> None:
@@ -133,20 +161,28 @@ def _check_free(out: Path, partial: Path, replace: bool) -> None:
         )
 
 
-def _finish(out: Path, partial: Path) -> None:
+def _in_order(offsets: Mapping[int, int]) -> list[int]:
+    """Where the answers are, in the order of the input's lines."""
+    return [offsets[number] for number in sorted(offsets)]
+
+
+def _finish(out: Path, partial: Path, offsets: Sequence[int]) -> None:
     errors = errors_path(out)
-    if not _copy(partial, errors, failed):
+    if not _copy(partial, offsets, errors, failed):
         errors.unlink()  # also those of an earlier batch
-    _copy(partial, out, lambda answer: not failed(answer))
+    _copy(partial, offsets, out, lambda answer: not failed(answer))
     partial.unlink()
 
 
-def _copy(partial: Path, path: Path, chosen: Callable[[JsonObject], bool]) -> int:
+def _copy(
+    partial: Path, offsets: Sequence[int], path: Path, chosen: Callable[[JsonObject], bool]
+) -> int:
     """Writes the chosen answers and returns their number."""
     count = 0
-    with whole_file(path) as aside, aside.open("wb") as file, partial.open("rb") as lines:
-        next(lines)  # the recipe
-        for line in lines:
+    with whole_file(path) as aside, aside.open("wb") as file, partial.open("rb") as answers:
+        for offset in offsets:
+            answers.seek(offset)
+            line = answers.readline()
             if chosen(json.loads(line)):
                 file.write(line)
                 count += 1
@@ -159,6 +195,14 @@ def failed(answer: JsonObject) -> bool:
     """Whether it answers a line that was refused, or that the model could not answer."""
     response = answer["response"]
     return not isinstance(response, dict) or response["status_code"] != 200
+
+
+def tokens(answer: JsonObject) -> int:
+    """How many tokens of text an answer has."""
+    if failed(answer):
+        return 0
+    body = cast(JsonObject, cast(JsonObject, answer["response"])["body"])
+    return cast(int, cast(JsonObject, body["usage"])["completion_tokens"])
 
 
 def _line(value: JsonObject) -> bytes:

@@ -293,14 +293,18 @@ class Loading:
 
         return read_manifest(self.folder)
 
-    def pair(self, plainly: bool = False) -> Pair:
-        """The pair, loaded. Plain decoding is exact on every target, so `plainly` skips the test
-        of row invariance."""
-        from edgespec import load
-
+    def to_decode(self, plainly: bool) -> LoadOptions:
+        """Arguments of `edgespec.load`. Plain decoding is exact on every target, so `plainly` skips
+        the test of row invariance."""
         options = self.options.copy()
         options["allow_inexact"] = plainly or options.get("allow_inexact", False)
-        return load(self.folder, **options)
+        return options
+
+    def pair(self, plainly: bool = False) -> Pair:
+        """The pair, loaded with `to_decode`."""
+        from edgespec import load
+
+        return load(self.folder, **self.to_decode(plainly))
 
 
 def LOADING(command: Command) -> Command:  # noqa: N802

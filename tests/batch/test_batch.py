@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from batch_files import lines_of, messages_of, texts_of, written
 from command import EDGESPEC, run
 from edgespec.batch.result_lines import errors_path, partial_path, result_lines
 
@@ -18,42 +23,9 @@ GREEDY = {"temperature": 0, "max_tokens": 8}
 FAST = ("--threads", 1)
 
 
-def written(path: Path, *lines: object) -> Path:
-    """A file with these lines; bytes are written as they are."""
-    path.write_bytes(
-        b"".join(
-            (line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n"
-            for line in lines
-        )
-    )
-    return path
-
-
 def requests(folder: Path, count: int = len(PROMPTS)) -> Path:
     prompts = [PROMPTS[index % len(PROMPTS)] for index in range(count)]
     return written(folder / "in.jsonl", *({"prompt": prompt, **GREEDY} for prompt in prompts))
-
-
-def lines_of(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def texts_of(path: Path) -> dict[str, str]:
-    """The text of each answer, by the line's name."""
-    answers = lines_of(path)
-    texts = {
-        answer["custom_id"]: answer["response"]["body"]["choices"][0]["text"] for answer in answers
-    }
-    assert len(texts) == len(answers), "a line was answered twice"
-    return texts
-
-
-def messages_of(path: Path) -> dict[str, str]:
-    """The message of each error, by the line's name."""
-    return {
-        answer["custom_id"]: answer["response"]["body"]["error"]["message"]
-        for answer in lines_of(path)
-    }
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +72,51 @@ def test_openai_s_batch_format_is_accepted_and_returned(tiny_folder, alone, tmp_
     assert body["usage"]["completion_tokens"] == 8
 
 
+def test_a_file_made_for_openai_s_batches_gives_what_its_client_reads(chat_folder, tmp_path):
+    """Two files, as its Batch API gives them: answers, and requests that failed."""
+    from openai.types.chat import ChatCompletion
+
+    hi = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+    common = {"method": "POST", "url": "/v1/chat/completions"}
+    fields = [
+        {"max_completion_tokens": 4},
+        {"max_tokens": 4, "seed": 5, "temperature": 0.7, "top_p": 0.9, "stop": ["zz"]},
+        {"max_tokens": 4, "logprobs": True, "top_logprobs": 2, "user": "someone"},
+        {"max_tokens": -4},
+    ]
+    lines = [
+        {
+            "custom_id": f"request-{number}",
+            **common,
+            "body": {"model": "gpt-4o-mini", "messages": hi, **field},
+        }
+        for number, field in enumerate(fields, start=1)
+    ]
+    out = tmp_path / "out.jsonl"
+    run("batch", chat_folder, written(tmp_path / "in", *lines), "-o", out, *FAST)
+    answers = lines_of(out)
+    assert [answer["custom_id"] for answer in answers] == ["request-1", "request-2", "request-3"]
+    for answer in answers:
+        assert answer["error"] is None
+        response = answer["response"]
+        assert response.keys() == {"status_code", "request_id", "body"}
+        body = ChatCompletion.model_validate(response["body"], strict=True)
+        assert body.choices[0].message.role == "assistant"
+        assert body.usage is not None
+        assert 1 <= body.usage.completion_tokens <= 4
+    (failure,) = lines_of(errors_path(out))
+    assert (failure["custom_id"], failure["error"]) == ("request-4", None)
+    assert failure["response"]["status_code"] == 400
+    assert "-4" in failure["response"]["body"]["error"]["message"]
+
+
+def test_a_refused_line_keeps_its_name(tiny_folder, tmp_path):
+    line = {"custom_id": "mine", "method": "POST", "url": "/v1/embeddings", "body": {}}
+    out = tmp_path / "out.jsonl"
+    run("batch", tiny_folder, written(tmp_path / "in", line), "-o", out, *FAST)
+    assert messages_of(errors_path(out)).keys() == {"mine"}
+
+
 def test_messages_are_answered_in_the_model_s_chat_format(chat_folder, tmp_path):
     import edgespec
 
@@ -110,6 +127,12 @@ def test_messages_are_answered_in_the_model_s_chat_format(chat_folder, tmp_path)
     message = lines_of(out)[0]["response"]["body"]["choices"][0]["message"]
     pair = edgespec.load(chat_folder, threads=1)
     assert message["content"] == pair.generate(messages, max_new_tokens=8, draft=False).text
+
+
+def test_in_any_order_each_answer_is_there_once(tiny_folder, alone, tmp_path):
+    out = tmp_path / "out.jsonl"
+    run("batch", tiny_folder, requests(tmp_path, 20), "-o", out, "--any-order", *FAST)
+    assert texts_of(out) == expected(alone, 20)
 
 
 def test_options_count_where_a_line_says_nothing(tiny_folder, tiny, tmp_path):
@@ -165,7 +188,7 @@ def whole(tiny_folder, tmp_path_factory) -> tuple[bytes, Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "edgespec.batch.result_lines._finish",
-            lambda _, partial: kept.append(partial.read_bytes()),
+            lambda _, partial, __: kept.append(partial.read_bytes()),
         )
         run("batch", tiny_folder, source, "-o", out, *FAST)
     return kept[0], source
@@ -185,16 +208,45 @@ def test_a_batch_that_was_cut_off_anywhere_continues(
     assert texts_of(out) == expected(alone, len(PROMPTS))
 
 
+@given(end=st.integers(min_value=0), tail=st.sampled_from([b"", b"\n", b"\0" * 9, b"{}\n"]))
+@settings(max_examples=200)
+def test_what_is_kept_of_a_file_cut_off_anywhere_are_its_whole_answers(whole, end, tail):
+    """So that what comes after is answered again, and nothing else: 200 places of every kind."""
+    content, _ = whole
+    recipe = json.loads(content.splitlines()[0])
+    after_recipe = len(content.splitlines(keepends=True)[0])
+    cut = content[: after_recipe + end % (len(content) - after_recipe + 1)]
+    kept = cut[: cut.rindex(b"\n") + 1]
+    if tail == b"\n" and (cut + tail) in {content[: at + 1] for at in _ends(content)}:
+        kept = cut + tail  # only the end of the line was missing
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.jsonl"
+        partial_path(out).write_bytes(cut + tail)
+        with suppress(KeyboardInterrupt), result_lines(out, recipe, replace=False) as results:
+            found = len(results)
+            raise KeyboardInterrupt
+        assert found == kept.count(b"\n") - 1
+        assert partial_path(out).read_bytes() == kept
+
+
+def _ends(content: bytes) -> list[int]:
+    return [index for index, byte in enumerate(content) if byte == ord("\n")]
+
+
 def test_answers_that_are_there_are_not_computed_again(tiny_folder, whole, tmp_path):
     content, source = whole
     out = tmp_path / "out.jsonl"
-    marked = content.replace(b'"id": "batch_req_1"', b'"id": "kept"')
+    marked = content.replace(b'"request_id": "', b'"request_id": "kept_')
     partial_path(out).write_bytes(b"".join(marked.splitlines(keepends=True)[:3]))
+    kept = {answer["custom_id"] for answer in lines_of(partial_path(out))[1:]}
     done = json.loads(run("batch", tiny_folder, source, "-o", out, "--json", *FAST).stdout)
     assert done["earlier"] == 2
-    answers = lines_of(out)
-    assert answers[0]["id"] == "kept"
-    usages = [answer["response"]["body"]["usage"] for answer in answers[2:]]
+    computed = []
+    for answer in lines_of(out):
+        was_kept = answer["response"]["request_id"].startswith("kept_")
+        assert was_kept == (answer["custom_id"] in kept)
+        computed += [] if was_kept else [answer]
+    usages = [answer["response"]["body"]["usage"] for answer in computed]
     assert done["tokens"] == sum(usage["completion_tokens"] for usage in usages)
 
 

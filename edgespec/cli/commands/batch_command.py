@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,15 +13,38 @@ import click
 
 from edgespec.cli.generation_options import check_greedy
 from edgespec.cli.options import GENERATION, JSON, LOADING, PAIR, TEXTS, Loading, drafting, say
+from edgespec.errors import UsageError, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
-    from edgespec.batch.answering import BatchInput, Outcome
+    from edgespec.batch.answering import AnsweringOptions
+    from edgespec.batch.batch_input import BatchInput
+    from edgespec.batch.ray_cluster import Actors
+    from edgespec.batch.request_line import RefusedLine, RequestLine
     from edgespec.openai.json_value import JsonObject
     from edgespec.pair.generation import GenerationOptions
 
 __all__ = ["batch"]
+
+
+class ActorCount(click.ParamType):  # type: ignore[type-arg]  # older versions of click have none
+    """One actor for each node or socket, or a number of them."""
+
+    name = "actors"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Actors:
+        if value in ("node", "socket"):
+            return cast("Actors", value)
+        count = str(value)
+        if not (count.isascii() and count.isdecimal() and 1 <= len(count) <= 6 and int(count)):
+            self.fail(f"{shortened(value)} is no number of actors; give node, socket or a number")
+        return int(count)
+
+    def get_metavar(self, *given: object, **named: object) -> str:
+        return "[node|socket|N]"
 
 
 @click.command(short_help="Answer a file of requests; continues after a kill.")
@@ -36,7 +59,19 @@ __all__ = ["batch"]
     help="Where the answers go.",
 )
 @TEXTS
+@click.option("--any-order", is_flag=True, help="Leave answers in the order in which they ended.")
 @click.option("--force", is_flag=True, help="Replace OUT.jsonl, and what is left of other batches.")
+@click.option(
+    "--ray",
+    "address",
+    metavar="ADDRESS",
+    help="Answer on a Ray cluster: HOST:PORT, auto, or local, which starts one here.",
+)
+@click.option(
+    "--actors",
+    type=ActorCount(),
+    help="With --ray: processes that load PAIR, one a node, one a socket or N.  [default: node]",
+)
 @GENERATION
 @JSON
 @LOADING
@@ -44,7 +79,10 @@ def batch(
     requests: Path,
     out: Path,
     texts: int,
+    any_order: bool,
     force: bool,
+    address: str | None,
+    actors: Actors | None,
     draft: str | None,
     no_draft: bool,
     gamma: str | None,
@@ -53,41 +91,49 @@ def batch(
     loading: Loading,
     **options: object,
 ) -> None:
-    """Answer each line of IN.jsonl with PAIR, several at once and in their order.
+    """Answer each line of IN.jsonl with PAIR, several at once.
 
     A line is a request as `edgespec serve` takes it, {"prompt": "…"} or {"messages": […]}, or one
     in OpenAI's batch format; answers have that format. Options count for lines that do not say
     otherwise. Lines that fail are in OUT.errors.jsonl, the others go on. The same command
     continues a batch that was interrupted. With --seed, line n draws with SEED + n - 1.
     """
-    from edgespec.batch.answering import answer_lines, read_input
+    from edgespec.batch.answering import AnsweringOptions
+    from edgespec.batch.batch_input import lines_to_answer, read_input
     from edgespec.batch.result_lines import errors_path, partial_path, result_lines
 
     check_greedy(options)
+    if actors is not None and address is None:
+        raise UsageError("--actors is for Ray; give --ray ADDRESS, too")
     drafts: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
-    instead = _given(options)
+    how = AnsweringOptions(loading.folder.resolve().name, texts, _given(options), drafts)
     source = read_input(requests)
     tally = _Tally(source)
-    with result_lines(out, _recipe(source, loading, instead, rule), replace=force) as results:
-        tally.earlier = results.done
-        if results.done:
-            say(f"{results.done} of {source.lines} lines are answered already")
-        pair = loading.pair(plainly=no_draft)
-        model = loading.folder.resolve().name
-        answers = answer_lines(
-            pair, model, source, results, texts=texts, instead=instead, drafting=drafts
-        )
+    recipe = _recipe(source, loading, how)
+    with result_lines(out, recipe, replace=force, any_order=any_order) as results:
+        tally.earlier = len(results)
+        if results:
+            say(f"{len(results)} of {source.lines} lines are answered already")
+        lines = lines_to_answer(source, results)
+        if address is None:
+            answers = _answers_here(lines, loading, how)
+        else:
+            answers = _answers_on_ray(lines, loading, how, address, actors or "node")
         try:
-            with click.progressbar(
-                length=source.lines, label="lines", file=sys.stderr, show_pos=True
-            ) as bar:
-                bar.update(results.done)
-                for outcome in answers:
-                    tally.add(outcome)
+            with (
+                closing(answers),
+                click.progressbar(
+                    length=source.lines, label="lines", file=sys.stderr, show_pos=True
+                ) as bar,
+            ):
+                bar.update(len(results))
+                for answer in answers:
+                    results.add(answer)
+                    tally.add(answer)
                     bar.update(1)
         except KeyboardInterrupt:
             say(
-                f"\n{partial_path(out)}: {results.done} of {source.lines} lines; go on with the "
+                f"\n{partial_path(out)}: {len(results)} of {source.lines} lines; go on with the "
                 "same command"
             )
             raise
@@ -97,6 +143,37 @@ def batch(
         click.echo(json.dumps(tally.to_dict(out, where)))
     else:
         say(tally.line(out, where))
+
+
+def _answers_here(
+    lines: Iterable[RequestLine | RefusedLine], loading: Loading, how: AnsweringOptions
+) -> Generator[JsonObject, None, None]:
+    from edgespec.batch.answering import Answering
+
+    pair = loading.pair(plainly=how.drafting.get("draft") is False)
+    return Answering(pair, how).answers(lines)
+
+
+def _answers_on_ray(
+    lines: Iterable[RequestLine | RefusedLine],
+    loading: Loading,
+    how: AnsweringOptions,
+    address: str,
+    actors: Actors,
+) -> Generator[JsonObject, None, None]:
+    from edgespec.artifact.manifest import pair_digest
+    from edgespec.batch.ray_answering import answers_on_ray
+    from edgespec.batch.ray_cluster import find_pool, ray_cluster
+
+    folder = loading.folder.resolve()
+    sha256 = pair_digest(folder)
+    options = loading.to_decode(plainly=how.drafting.get("draft") is False)
+    options["corpus"] = [Path(file).resolve() for file in options.get("corpus", ())]
+    if (remember := options.get("remember")) is not None:
+        options["remember"] = Path(remember).resolve()
+    with ray_cluster(address):
+        pool = find_pool(folder, sha256, actors)
+        yield from answers_on_ray(lines, pool, folder, sha256, options, how)
 
 
 class _Tally:
@@ -109,9 +186,11 @@ class _Tally:
         self._tokens = 0
         self._began = time.perf_counter()
 
-    def add(self, outcome: Outcome) -> None:
-        self._failed += outcome.error is not None
-        self._tokens += outcome.tokens
+    def add(self, answer: JsonObject) -> None:
+        from edgespec.batch.result_lines import failed, tokens
+
+        self._failed += failed(answer)
+        self._tokens += tokens(answer)
 
     def line(self, out: Path, errors: str | None) -> str:
         seconds = time.perf_counter() - self._began
@@ -139,18 +218,15 @@ def _given(options: Mapping[str, object]) -> GenerationOptions:
     return cast("GenerationOptions", given)
 
 
-def _recipe(
-    source: BatchInput, loading: Loading, instead: GenerationOptions, rule: str | None
-) -> JsonObject:
+def _recipe(source: BatchInput, loading: Loading, how: AnsweringOptions) -> JsonObject:
     """What the answers depend on; drafting options but the rule are not among it."""
-    from edgespec.artifact.manifest import MANIFEST
+    from edgespec.artifact.manifest import pair_digest
 
-    manifest = hashlib.sha256((loading.folder / MANIFEST).read_bytes()).hexdigest()
     return {
         "edgespec_batch": 1,
         "input": source.sha256,
-        "pair": manifest,
+        "pair": pair_digest(loading.folder),
         "target_format": loading.options.get("target_format"),
-        "rule": rule,
-        "options": cast("JsonObject", instead),
+        "rule": how.drafting.get("rule"),
+        "options": cast("JsonObject", how.instead),
     }
