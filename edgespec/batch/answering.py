@@ -13,8 +13,8 @@ from edgespec.batch.request_line import RequestLine, read_request_line
 from edgespec.batch.result_lines import ResultLines
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
-from edgespec.openai.openai_api import Answer, Request, error_object
-from edgespec.openai.openai_calls import AnswerCalls
+from edgespec.openai.openai_answer import Answer
+from edgespec.openai.openai_api import Request, error_object
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.pair import Pair
@@ -197,9 +197,9 @@ class _Answers:
         elif line.stream is not None:
             pair = self.many.pair
             may_call = line.request is not None and line.request.may_call
-            calls = AnswerCalls(pair.tool_use.form) if may_call else None
-            answer = Answer(self.model, line.is_chat, TokenTexts(pair.tokenizer), calls)
-            body = answer.whole(line.stream.result)
+            form = pair.tool_use.form if may_call else None
+            answer = Answer(self.model, line.is_chat, TokenTexts(pair.tokenizer), form)
+            body = answer.whole([line.stream.result])
         response: JsonObject = {"status_code": status, "request_id": name, "body": body}
         return {"id": name, "custom_id": line.custom_id, "response": response, "error": None}
 
