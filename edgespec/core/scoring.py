@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from edgespec.core.array_types import AnyArray, LogitRows
 from edgespec.core.asks import Asking, scored, top_scored
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
-from edgespec.core.logit_edits import LogitEdit
+from edgespec.core.logit_edits import LogitEdit, Mask
 from edgespec.core.model import Candidate, Model, TopTokens, TopTokensModel
 from edgespec.core.sampling import is_greedy
 from edgespec.core.verification import TargetDistributions
@@ -41,18 +41,6 @@ def score_of(
         logits: whether the caller needs the logits themselves too.
         edit: changes each row by the generated tokens before it; the logits themselves stay.
     """
-    top = None if logits or edit else top_tokens_model_of(target, process)
-    if top is not None:
-        top_model = top
-
-        def top_score(
-            text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
-        ) -> Asking[ScoredCall]:
-            return _FromTopTokens(
-                (yield from top_scored(top_model, [text[-1], *drafted], candidates))
-            )
-
-        return top_score
 
     def score(
         text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
@@ -65,7 +53,45 @@ def score_of(
             rows, lambda row: process(changed(rows[row], _before(row, text, drafted, candidates)))
         )
 
-    return score
+    mask = edit if isinstance(edit, Mask) else None
+    top = top_tokens_model_of(target, process)
+    if top is None or logits or edit is not mask:
+        return score
+    top_model = top
+
+    def top_score(
+        text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
+    ) -> Asking[ScoredCall]:
+        start = target.length
+        found = yield from top_scored(top_model, [text[-1], *drafted], candidates)
+        best: Sequence[int] = found.tokens[:, 0].tolist()
+        if mask is None or _keeps_best(mask, best, text, drafted, candidates):
+            return _FromTopTokens(found)
+        target.rewind(start)
+        return (yield from score(text, drafted, candidates))
+
+    return top_score
+
+
+def _keeps_best(
+    mask: Mask,
+    best: Sequence[int],
+    text: Sequence[int],
+    drafted: Sequence[int],
+    candidates: Sequence[Candidate],
+) -> bool:
+    """Whether a mask leaves the arg-max of each row that decides about the text: those up to the
+    first drafted token that is not the arg-max before it, and that of a candidate in its stead."""
+    row = 0
+    while mask.keeps(best[row], _before(row, text, drafted, candidates)):
+        if row < len(drafted) and drafted[row] == best[row]:
+            row += 1
+            continue
+        correction = Candidate(row, best[row])
+        if row > len(drafted) or correction not in candidates:
+            return True
+        row = 1 + len(drafted) + candidates.index(correction)
+    return False
 
 
 def _before(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from functools import cached_property, partial
+from functools import cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Unpack
 
@@ -125,6 +125,10 @@ class Pair:
         self.formats = formats
         self.devices = devices
         self.tool_use = ToolUse(template, tokenizer, manifest.eos_token_ids)
+        # Made when it is first needed, in some tenths of a second, and shared with all seats.
+        self._grammar_vocabulary = cache(
+            partial(GrammarVocabulary, tokenizer, target.vocab_size, manifest.eos_token_ids)
+        )
         self._encoder = PromptEncoder(tokenizer, manifest.chat, self.tool_use)
         self._untuned_draft = "both" if draft is not None else "lookup"
         self._default_draft = tuned.draft if tuned else self._untuned_draft
@@ -561,12 +565,7 @@ class Pair:
             )
         if ignore_eos:
             raise UsageError("ignore_eos goes on after a grammar's end; give one of the two")
-        return GrammarMatcher(grammar, self._grammar_vocabulary)
-
-    @cached_property
-    def _grammar_vocabulary(self) -> GrammarVocabulary:
-        size = self.target.vocab_size
-        return GrammarVocabulary(self.tokenizer, size, self.manifest.eos_token_ids)
+        return GrammarMatcher(grammar, self._grammar_vocabulary())
 
     def _settings(self, kind: str | Drafter | None, gamma: int | str, rule: str | None) -> Settings:
         target_format, draft_format = self.formats
