@@ -249,10 +249,12 @@ async def leaked(at: Address, streams: int) -> int:
     return running + sum(isinstance(answer, BaseException) for answer in answers)
 
 
-def started(pair: Path, streams: int, threads: int) -> tuple[subprocess.Popen[str], Address]:
+def started(
+    pair: Path, streams: int, threads: int, options: Sequence[str] = ()
+) -> tuple[subprocess.Popen[str], Address]:
     """A server with a cache for each stream and one more."""
     command = [sys.executable, "-m", "edgespec", "serve", str(pair), "--port", "0"]
-    command += ["--texts", str(streams + 1), "--threads", str(threads)]
+    command += ["--texts", str(streams + 1), "--threads", str(threads), *options]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     line = server.stderr.readline()
