@@ -68,8 +68,12 @@ async def lines_of(port: int, request: bytes, buffer: int | None = None) -> Asyn
     if buffer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     connection.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
-    reader, writer = await asyncio.open_connection(sock=connection, limit=buffer or 2**16)
+    try:
+        await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
+        reader, writer = await asyncio.open_connection(sock=connection, limit=buffer or 2**16)
+    except BaseException:  # a client that is cancelled while it connects
+        connection.close()
+        raise
     try:
         writer.write(request)
         while line := await reader.readline():
