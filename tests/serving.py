@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import threading
 
 import pytest
@@ -38,7 +39,7 @@ class Served:
     def __init__(self, pair, host="127.0.0.1", **limits):
         self._at = listening(host, 0)
         arguments = (
-            application(pair, "small", DRAFTED, Limits(**limits)),
+            application({"small": pair}, DRAFTED, Limits(**limits)),
             self._at,
             Limits(**limits),
         )
@@ -61,3 +62,21 @@ def sent(port, path=CHAT, **fields):
     connection = connected(port)
     connection.request("POST", path, json.dumps(chat(**fields)), JSON_TYPE)
     return connection
+
+
+def metrics(port, model="small"):
+    """What /metrics says of a model."""
+    connection = connected(port)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    values = re.findall(rf'^(\w+){{model="{model}"}} (\S+)$', text, re.M)
+    return {name: float(value) for name, value in values}
+
+
+def events(text):
+    """The objects of a stream of events, without the end mark."""
+    lines = [line for line in text.split("\n\n") if line]
+    assert all(line.startswith("data: ") for line in lines)
+    assert lines.pop() == "data: [DONE]"
+    return [json.loads(line.removeprefix("data: ")) for line in lines]

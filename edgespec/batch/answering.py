@@ -9,8 +9,8 @@ from typing import cast
 from edgespec.batch.request_line import RefusedLine, RequestLine
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.openai.json_value import JsonObject
-from edgespec.openai.openai_api import Answer, Request, error_object
-from edgespec.openai.openai_calls import AnswerCalls
+from edgespec.openai.openai_answer import Answer
+from edgespec.openai.openai_api import Request, error_object
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.pair import Pair
@@ -92,9 +92,9 @@ class Answering:
         if ended.error is not None:
             return refusal(RefusedLine(line.number, line.custom_id, ended.error))
         pair = self._many.pair
-        calls = AnswerCalls(pair.tool_use.form) if ended.request.may_call else None
-        answer = Answer(self._options.model, line.is_chat, TokenTexts(pair.tokenizer), calls)
-        return _result_line(line.number, line.custom_id, 200, answer.whole(ended.stream.result))
+        form = pair.tool_use.form if ended.request.may_call else None
+        answer = Answer(self._options.model, line.is_chat, TokenTexts(pair.tokenizer), form)
+        return _result_line(line.number, line.custom_id, 200, answer.whole([ended.stream.result]))
 
 
 @dataclass

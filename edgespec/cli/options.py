@@ -37,6 +37,7 @@ __all__ = [
     "JSON",
     "LENGTH",
     "LOADING",
+    "LOADINGS",
     "PAIR",
     "PROVIDERS",
     "SAMPLING",
@@ -309,16 +310,37 @@ class Loading:
 
 def LOADING(command: Command) -> Command:  # noqa: N802
     """Options of `edgespec.load`; the command is given them as `loading`."""
+
+    @wraps(command)
+    def with_loading(pair: str, **options: object) -> object:
+        for_load = _load_options(options)
+        return command(loading=Loading(pair, for_load), **options)
+
+    return _loading_options(with_loading)
+
+
+def LOADINGS(command: Command) -> Command:  # noqa: N802
+    """`LOADING` for a command of several pairs: they have the same options, and the command is
+    given each as one of `loadings`."""
+
+    @wraps(command)
+    def with_loadings(pairs: tuple[str, ...], **options: object) -> object:
+        for_load = _load_options(options)
+        return command(loadings=[Loading(pair, for_load) for pair in pairs], **options)
+
+    return _loading_options(with_loadings)
+
+
+def _load_options(options: dict[str, object]) -> LoadOptions:
+    """Takes the options of `edgespec.load` out of those of a command."""
     names = (
         *("threads", "capacity", "target_format", "draft_format"),
         *("provider", "draft_provider", "allow_inexact", "remember", "corpus"),
     )
+    return cast("LoadOptions", {name: options.pop(name) for name in names})
 
-    @wraps(command)
-    def with_loading(pair: str, **options: object) -> object:
-        for_load = cast("LoadOptions", {name: options.pop(name) for name in names})
-        return command(loading=Loading(pair, for_load), **options)
 
+def _loading_options(command: Command) -> Command:
     return _with(
         THREADS,
         click.option("--capacity", type=int, help="Positions that a cache holds."),
@@ -339,7 +361,7 @@ def LOADING(command: Command) -> Command:  # noqa: N802
             callback=check_files,
             help="Draft from this text file, too; may be repeated.",
         ),
-    )(with_loading)
+    )(command)
 
 
 def SHOWN(command: Command) -> Command:  # noqa: N802

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TypedDict
+from typing import Protocol, TypedDict, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,23 @@ import numpy.typing as npt
 from edgespec.core.array_types import Logits, VocabRow
 from edgespec.errors import UsageError, shortened
 
-__all__ = ["LogitEdit", "LogitEditOptions", "LogitEdits"]
+__all__ = ["LogitEdit", "LogitEditOptions", "LogitEdits", "Mask"]
 
 # A row of logits ([vocab]) and the tokens generated before it, to the row that is sampled from.
 LogitEdit = Callable[[VocabRow, Sequence[int]], VocabRow]
+
+
+@runtime_checkable
+class Mask(Protocol):
+    """A `LogitEdit` that removes tokens and changes nothing else. So the arg-max of a row stays the
+    arg-max, unless it is removed."""
+
+    def __call__(self, logits: VocabRow, generated: Sequence[int], /) -> VocabRow: ...
+
+    def keeps(self, token: int, generated: Sequence[int]) -> bool:
+        """Whether this token stays after the generated ones."""
+        ...
+
 
 MAX_PENALTY = 2.0  # OpenAI's limits
 MAX_BIAS = 100.0

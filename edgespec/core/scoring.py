@@ -8,10 +8,11 @@ from typing import Protocol, runtime_checkable
 from edgespec.core.array_types import AnyArray, LogitRows
 from edgespec.core.asks import Asking, scored, top_scored
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
-from edgespec.core.logit_edits import LogitEdit
+from edgespec.core.logit_edits import LogitEdit, Mask
 from edgespec.core.model import Candidate, Model, TopTokens, TopTokensModel
 from edgespec.core.sampling import is_greedy
 from edgespec.core.verification import TargetDistributions
+from edgespec.core.vocab_ops import vocab_ops_for
 
 __all__ = ["ScoreCall", "ScoredCall", "score_of", "top_tokens_model_of"]
 
@@ -27,6 +28,8 @@ class ScoredCall(TargetDistributions, Protocol):
     logits: LogitRows | None
 
 
+PATIENCE = 4  # calls whose arg-max a mask must keep before the arg-max alone is asked for again
+
 # The pending token and all emitted after it, the drafted tokens after these, and their candidates.
 ScoreCall = Callable[[Sequence[int], Sequence[int], Sequence[Candidate]], Asking[ScoredCall]]
 
@@ -41,18 +44,6 @@ def score_of(
         logits: whether the caller needs the logits themselves too.
         edit: changes each row by the generated tokens before it; the logits themselves stay.
     """
-    top = None if logits or edit else top_tokens_model_of(target, process)
-    if top is not None:
-        top_model = top
-
-        def top_score(
-            text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
-        ) -> Asking[ScoredCall]:
-            return _FromTopTokens(
-                (yield from top_scored(top_model, [text[-1], *drafted], candidates))
-            )
-
-        return top_score
 
     def score(
         text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
@@ -65,7 +56,80 @@ def score_of(
             rows, lambda row: process(changed(rows[row], _before(row, text, drafted, candidates)))
         )
 
-    return score
+    top = None if logits else top_tokens_model_of(target, process)
+    if top is None or not (edit is None or isinstance(edit, Mask)):
+        return score
+    if edit is not None:
+        return _Masked(target, top, process, edit)
+    top_model = top
+
+    def top_score(
+        text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
+    ) -> Asking[ScoredCall]:
+        return _FromTopTokens((yield from top_scored(top_model, [text[-1], *drafted], candidates)))
+
+    return top_score
+
+
+class _Masked:
+    """A `ScoreCall` for greedy decoding with a mask, of a target that can return the arg-max alone.
+
+    It asks for the arg-max, and again for whole rows where the mask removes it. A text that the
+    mask often changes is asked about once: for whole rows, until the arg-max was legal for a while.
+    The distributions are the same.
+    """
+
+    def __init__(self, target: Model, top: TopTokensModel, process: Processor, mask: Mask) -> None:
+        self._target = target
+        self._top = top
+        self._process = process
+        self._mask = mask
+        self._kept = PATIENCE  # calls since the mask last removed an arg-max
+
+    def __call__(
+        self, text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
+    ) -> Asking[ScoredCall]:
+        tokens = [text[-1], *drafted]
+        if self._kept >= PATIENCE:
+            start = self._target.length
+            found = yield from top_scored(self._top, tokens, candidates)
+            best: Sequence[int] = found.tokens[:, 0].tolist()
+            if _keeps_best(self._mask, best, text, drafted, candidates):
+                return _FromTopTokens(found)
+            self._target.rewind(start)
+        rows = yield from scored(self._target, tokens, candidates)
+        self._kept += 1
+
+        def distribution(row: int) -> Distribution:
+            logits, before = rows[row], _before(row, text, drafted, candidates)
+            best = vocab_ops_for(logits).arg_max(logits)
+            if self._mask.keeps(best, before):
+                return arg_max_distribution(best, float(logits[best]))
+            self._kept = 0
+            return self._process(self._mask(logits, before))
+
+        return _FromLogits(rows, distribution)
+
+
+def _keeps_best(
+    mask: Mask,
+    best: Sequence[int],
+    text: Sequence[int],
+    drafted: Sequence[int],
+    candidates: Sequence[Candidate],
+) -> bool:
+    """Whether a mask leaves the arg-max of each row that decides about the text: those up to the
+    first drafted token that is not the arg-max before it, and that of a candidate in its stead."""
+    row = 0
+    while mask.keeps(best[row], _before(row, text, drafted, candidates)):
+        if row < len(drafted) and drafted[row] == best[row]:
+            row += 1
+            continue
+        correction = Candidate(row, best[row])
+        if row > len(drafted) or correction not in candidates:
+            return True
+        row = 1 + len(drafted) + candidates.index(correction)
+    return False
 
 
 def _before(

@@ -43,14 +43,25 @@ class LegalTokens(Protocol):
 
 
 def only_legal(legal: LegalTokens, edit: LogitEdit | None = None) -> LogitEdit:
-    """The change of a row that leaves its legal tokens alone, after another change of it."""
+    """The change of a row that leaves its legal tokens alone, after another change of it.
 
-    def masked(logits: VocabRow, generated: Sequence[int]) -> VocabRow:
-        edited = logits if edit is None else edit(logits, generated)
-        allowed = legal.legal(generated)
+    Without another one it is a `edgespec.core.logit_edits.Mask`.
+    """
+    mask = _OnlyLegal(legal)
+    if edit is None:
+        return mask
+    return lambda logits, generated: mask(edit(logits, generated), generated)
+
+
+class _OnlyLegal:
+    def __init__(self, legal: LegalTokens) -> None:
+        self._legal = legal
+
+    def __call__(self, logits: VocabRow, generated: Sequence[int]) -> VocabRow:
+        allowed = self._legal.legal(generated)
         if allowed is None:
-            return edited
-        row: VocabRow = np.where(allowed, edited, edited.dtype.type(-np.inf))
+            return logits
+        row: VocabRow = np.where(allowed, logits, logits.dtype.type(-np.inf))
         if np.all(row == -np.inf):
             raise EdgespecError(
                 f"after {len(generated)} tokens, the grammar and the other options (min_tokens, "
@@ -58,4 +69,7 @@ def only_legal(legal: LegalTokens, edit: LogitEdit | None = None) -> LogitEdit:
             )
         return row
 
-    return masked
+    def keeps(self, token: int, generated: Sequence[int]) -> bool:
+        """See `Mask`."""
+        allowed = self._legal.legal(generated)
+        return allowed is None or bool(token < len(allowed) and allowed[token])

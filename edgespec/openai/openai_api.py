@@ -1,10 +1,8 @@
-"""OpenAI's chat completions and completions: requests as calls of the pair, answers as JSON."""
+"""OpenAI's chat completions and completions: requests as calls of the pair."""
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,19 +10,12 @@ from edgespec.artifact.chat_format import Message
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
-from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_fields import OPTIONS, check_fields
 from edgespec.openai.openai_grammar import response_grammar
-from edgespec.openai.openai_logprobs import (
-    TokenLogprobs,
-    TokenTexts,
-    chat_logprobs,
-    text_logprobs,
-)
-from edgespec.pair.generation import Chunk, Generation, GenerationOptions
+from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.prompt import PromptInput
 
-__all__ = ["Answer", "Request", "chat_request", "error_object", "text_request"]
+__all__ = ["Request", "chat_request", "error_object", "text_request"]
 
 # OpenAI's defaults, for what neither the request nor the model says.
 TEMPERATURE = 1.0
@@ -38,12 +29,14 @@ class Request:
     Attributes:
         prompt: the text, token ids or messages to continue.
         options: keyword arguments of `Pair.stream`.
+        n: texts to make; with a seed, text number i is drawn with seed + i.
         streams: the answer is sent in pieces.
         counts: a streamed answer ends with the number of its tokens.
     """
 
     prompt: PromptInput
     options: GenerationOptions
+    n: int
     streams: bool
     counts: bool
 
@@ -111,6 +104,7 @@ def _request(
     return Request(
         prompt,
         cast(GenerationOptions, {**usual, **given}),
+        n=cast(int, fields.get("n", 1)),
         streams=fields.get("stream") is True,
         counts=isinstance(stream_options, Mapping) and stream_options.get("include_usage") is True,
     )
@@ -146,112 +140,14 @@ def _text(content: JsonValue) -> JsonValue:
     return "".join(texts)
 
 
-class Answer:
-    """The JSON objects that answer one request; all have the same id.
+def error_object(
+    error: EdgespecError, param: str | None = None, code: str | None = None
+) -> JsonObject:
+    """OpenAI's object for an error.
 
     Args:
-        model: the model's name.
-        is_chat: the objects are those of chat completions.
-        texts: of single tokens, for their log-probabilities.
-        calls: finds the calls in the text; None if it can have none.
+        param: the field that it is about.
+        code: OpenAI's name for what is wrong.
     """
-
-    def __init__(
-        self, model: str, is_chat: bool, texts: TokenTexts, calls: AnswerCalls | None = None
-    ) -> None:
-        self._texts = texts
-        self._calls = calls
-        self._offset = 0  # characters of the tokens whose log-probabilities were sent
-        self._kind = "chat.completion" if is_chat else "text_completion"
-        self._is_chat = is_chat
-        self._common: JsonObject = {
-            "id": f"{'chatcmpl' if is_chat else 'cmpl'}-{uuid.uuid4().hex}",
-            "created": int(time.time()),
-            "model": model,
-        }
-
-    def whole(self, result: Generation) -> JsonObject:
-        """The answer in one object."""
-        fields = self._calls.message(result.text) if self._calls else {"content": result.text}
-        message: JsonObject = {"role": "assistant", **fields}
-        content: JsonObject = {"message": message} if self._is_chat else {"text": result.text}
-        tokens = zip(result.token_ids, result.logprobs, result.top_logprobs, strict=False)
-        logprobs = self._logprobs(list(tokens)) if result.logprobs else None
-        choice = _choice(content, self._finish_reason(result), logprobs)
-        return {
-            "object": self._kind,
-            **self._common,
-            "choices": [choice],
-            "usage": _usage(result),
-        }
-
-    def begin(self) -> JsonObject:
-        """The first event of a stream, before any text."""
-        return self._event({"role": "assistant", "content": ""} if self._is_chat else "", None)
-
-    def piece(self, chunk: Chunk) -> JsonObject | None:
-        """An event with more of the text; None if there is nothing to report yet, as while a
-        character or the beginning of a call may be unfinished."""
-        content: JsonValue = {"content": chunk.text} if self._is_chat else chunk.text
-        if self._calls is not None:
-            content = self._calls.delta(chunk.text)
-        if chunk.token is None or chunk.logprob is None:
-            return self._event(content, None) if chunk.text and content else None
-        logprobs = self._logprobs([(chunk.token, chunk.logprob, chunk.top_logprobs)])
-        return self._event(content, None, logprobs)
-
-    def end(self, result: Generation) -> JsonObject:
-        """The event after the text, with the reason for its end."""
-        rest: JsonValue = self._calls.delta("", last=True) if self._calls else {}
-        return self._event(rest if self._is_chat else "", self._finish_reason(result))
-
-    def counts(self, result: Generation) -> JsonObject:
-        """The event after the end, if the request asks for the number of tokens."""
-        return {"object": self._event_kind, **self._common, "choices": [], "usage": _usage(result)}
-
-    def _finish_reason(self, result: Generation) -> str:
-        if result.finish_reason not in ("eos", "stop"):
-            return "length"
-        return "tool_calls" if self._calls is not None and self._calls.found else "stop"
-
-    @property
-    def _event_kind(self) -> str:
-        return f"{self._kind}.chunk" if self._is_chat else self._kind
-
-    def _event(
-        self, content: JsonValue, reason: str | None, logprobs: JsonObject | None = None
-    ) -> JsonObject:
-        choice = _choice({"delta" if self._is_chat else "text": content}, reason, logprobs)
-        return {"object": self._event_kind, **self._common, "choices": [choice]}
-
-    def _logprobs(self, tokens: Sequence[TokenLogprobs]) -> JsonObject:
-        if self._is_chat:
-            return chat_logprobs(tokens, self._texts)
-        before = self._offset
-        self._offset += sum(len(self._texts.of(token)) for token, _, _ in tokens)
-        return text_logprobs(tokens, self._texts, before)
-
-
-def _choice(content: JsonObject, reason: str | None, logprobs: JsonObject | None) -> JsonObject:
-    return {"index": 0, **content, "logprobs": logprobs, "finish_reason": reason}
-
-
-def _usage(result: Generation) -> JsonObject:
-    """Numbers of tokens; of those that a draft proposed, how many the target accepted."""
-    made, stats = len(result.token_ids), result.stats
-    accepted = stats.accepted + stats.committed
-    return {
-        "prompt_tokens": result.prompt_tokens,
-        "completion_tokens": made,
-        "total_tokens": result.prompt_tokens + made,
-        "completion_tokens_details": {
-            "accepted_prediction_tokens": accepted,
-            "rejected_prediction_tokens": stats.drafted + stats.candidates - accepted,
-        },
-    }
-
-
-def error_object(error: EdgespecError) -> JsonObject:
-    """OpenAI's object for an error."""
     kind = "invalid_request_error" if isinstance(error, UsageError) else "server_error"
-    return {"error": {"message": str(error), "type": kind, "param": None, "code": None}}
+    return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}

@@ -59,6 +59,9 @@ OBJECT = Type("an object", lambda value: isinstance(value, Mapping))
 NUMBER = Type("a finite number", _is_number)
 COUNT = Type("a whole number from 1", lambda value: _is_whole(value) and _at_least(value, 1))
 FROM_0 = Type("a whole number from 0", lambda value: _is_whole(value) and _at_least(value, 0))
+TO_128 = Type(  # OpenAI's limit
+    "a whole number from 1 to 128", lambda value: _is_whole(value) and value in range(1, 129)
+)
 TO_20 = Type("a whole number from 0 to 20", lambda value: _is_whole(value) and value in range(21))
 TO_5 = Type("a whole number from 0 to 5", lambda value: _is_whole(value) and value in range(6))
 STOP = Type("a text, or a list of texts", _is_stop)
@@ -101,6 +104,7 @@ TYPES = {
     **{"logit_bias": BIASES, "min_tokens": FROM_0, "ignore_eos": BOOLEAN},
     **{"tools": TOOLS, "tool_choice": CHOICE, "parallel_tool_calls": BOOLEAN},
     # About the answer's form.
+    "n": TO_128,
     "response_format": OBJECT,
     **{"logprobs": BOOLEAN, "top_logprobs": TO_20},
     **{"model": TEXT, "stream": BOOLEAN, "stream_options": STREAM_OPTIONS},
@@ -114,7 +118,7 @@ for name in ("top_logprobs", "tools", "tool_choice", "parallel_tool_calls"):
     del TEXT_TYPES[name]
 # Fields that ask for more than a text, each with the one value that asks for nothing.
 NEUTRAL: dict[str, JsonValue] = {
-    **{"n": 1, "best_of": 1, "echo": False, "suffix": "", "functions": []},
+    **{"best_of": 1, "echo": False, "suffix": "", "functions": []},
     "modalities": ["text"],
 }
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from functools import cached_property, partial
+from functools import cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Unpack
 
@@ -53,6 +53,7 @@ from edgespec.tools.tool_use import ToolChoice, ToolUse, chosen_tools
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from edgespec.pair.several.async_texts import AsyncTexts
     from edgespec.pair.several.beams import BeamResult
     from edgespec.pair.several.many_texts import ManyTexts
     from edgespec.pair.speech_pair import SoundInput, TranscriptionOptions, TranscriptStream
@@ -124,6 +125,10 @@ class Pair:
         self.formats = formats
         self.devices = devices
         self.tool_use = ToolUse(template, tokenizer, manifest.eos_token_ids)
+        # Made when it is first needed, in some tenths of a second, and shared with all seats.
+        self._grammar_vocabulary = cache(
+            partial(GrammarVocabulary, tokenizer, target.vocab_size, manifest.eos_token_ids)
+        )
         self._encoder = PromptEncoder(tokenizer, manifest.chat, self.tool_use)
         self._untuned_draft = "both" if draft is not None else "lookup"
         self._default_draft = tuned.draft if tuned else self._untuned_draft
@@ -325,13 +330,45 @@ class Pair:
         Raises:
             UsageError: an argument is out of range, or a prompt is too long.
         """
-        waiting: dict[int, Generation] = {}
-        following = 0
+        from edgespec.pair.several.in_order import InOrder
+
+        ordered = InOrder[Generation]()
         for number, result in self.many(texts).results(prompts, n=n, **options):
-            waiting[number] = result
-            while following in waiting:
-                yield waiting.pop(following)
-                following += 1
+            yield from ordered.add(number, result)
+
+    def amany(self, texts: int = MANY, capacity: int | None = None) -> AsyncTexts:
+        """`many` for coroutines: they wait in the event loop, and a thread computes for all of
+        them. Nothing else may use the pair meanwhile.
+
+            async with pair.amany(8) as many:
+                async for chunk in many.stream("Why is the sky blue?", chat=True):
+                    print(chunk.text, end="")
+
+        The arguments and errors are those of `many`.
+        """
+        from edgespec.pair.several.async_texts import AsyncTexts
+
+        return AsyncTexts(self.many(texts, capacity))
+
+    async def agenerate_many(
+        self,
+        prompts: Iterable[PromptInput],
+        *,
+        texts: int = MANY,
+        n: int = 1,
+        **options: Unpack[GenerationOptions],
+    ) -> AsyncIterator[Generation]:
+        """`generate_many` for coroutines: `async for result in pair.agenerate_many(prompts)`.
+
+        The arguments, results and errors are those of `generate_many`.
+        """
+        from edgespec.pair.several.in_order import InOrder
+
+        ordered = InOrder[Generation]()
+        async with self.amany(texts) as many:
+            async for number, result in many.results(prompts, n=n, **options):
+                for following in ordered.add(number, result):
+                    yield following
 
     def beam_search(
         self,
@@ -528,12 +565,7 @@ class Pair:
             )
         if ignore_eos:
             raise UsageError("ignore_eos goes on after a grammar's end; give one of the two")
-        return GrammarMatcher(grammar, self._grammar_vocabulary)
-
-    @cached_property
-    def _grammar_vocabulary(self) -> GrammarVocabulary:
-        size = self.target.vocab_size
-        return GrammarVocabulary(self.tokenizer, size, self.manifest.eos_token_ids)
+        return GrammarMatcher(grammar, self._grammar_vocabulary())
 
     def _settings(self, kind: str | Drafter | None, gamma: int | str, rule: str | None) -> Settings:
         target_format, draft_format = self.formats

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import NoReturn, TypeVar
 
 from starlette.applications import Starlette
@@ -18,20 +16,25 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.errors import EdgespecError, UsageError
 from edgespec.openai.json_value import JsonObject
-from edgespec.openai.openai_api import Answer, Request, chat_request, error_object, text_request
-from edgespec.openai.openai_calls import AnswerCalls
-from edgespec.openai.openai_logprobs import TokenTexts
+from edgespec.openai.openai_answer import Answer
+from edgespec.openai.openai_api import Request, chat_request, error_object, text_request
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.pair import Pair
+from edgespec.pair.several.async_texts import AsyncSamples
 from edgespec.server.access import Access
 from edgespec.server.body import BodySizeError, BodyTimeoutError, read_json
 from edgespec.server.event_stream import EventStream, timed
 from edgespec.server.limits import Limits
 from edgespec.server.listening import EVERYWHERE, in_url
 from edgespec.server.metrics import METRICS_TYPE, metrics
-from edgespec.server.text_pool import QueueFullError, ServedText, TextPool
+from edgespec.server.served_model import (
+    QueueFullError,
+    ServedModel,
+    ServedModels,
+    UnknownModelError,
+)
 
 __all__ = ["application"]
 
@@ -51,14 +54,14 @@ STATUSES: dict[type[EdgespecError], int] = {
     BodyTimeoutError: 408,
     QueueFullError: 429,
     StoppingError: 503,
+    UnknownModelError: 404,
     UsageError: 400,
     EdgespecError: 500,
 }
 
 
 def application(
-    pair: Pair,
-    name: str,
+    pairs: Mapping[str, Pair],
     drafting: GenerationOptions,
     limits: Limits | None = None,
     host: str = "127.0.0.1",
@@ -68,24 +71,21 @@ def application(
     """The ASGI application; its `state.stopping` is an event that ends every request.
 
     Args:
-        name: the model's name in answers.
+        pairs: by the models' names in requests and answers.
         drafting: options of `Pair.stream` that no request decides: draft, gamma, rule.
-        limits: default: `Limits()`.
+        limits: of each pair; default: `Limits()`.
         host: the address it listens at. Requests must name this host or a local one (the header
             Host): a web page can reach a local server by a name of its own (DNS rebinding), and
             is refused by this.
         api_key: what requests must bring; None for no key.
         origins: of web pages that may use the server.
     """
-    served = _Served(pair, name, drafting, limits or Limits())
-    own = pair.manifest.generation
-    chat = _Completions(served, partial(chat_request, own=own), True)
-    text = _Completions(served, partial(text_request, own=own), False)
+    served = _Served(pairs, drafting, limits or Limits())
     routes = [
         Route("/v1/models", served.models),
         Route("/v1/models/{name:path}", served.model),
-        Route("/v1/chat/completions", chat, methods=["POST"]),
-        Route("/v1/completions", text, methods=["POST"]),
+        Route("/v1/chat/completions", _Completions(served, is_chat=True), methods=["POST"]),
+        Route("/v1/completions", _Completions(served, is_chat=False), methods=["POST"]),
         Route("/health", _health),
         Route("/metrics", served.metrics),
     ]
@@ -105,38 +105,29 @@ async def _health(_: HttpRequest) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-@dataclass
 class _Served:
-    """The pair, and what all routes share."""
+    """The pairs, and what all routes share."""
 
-    pair: Pair
-    name: str
-    drafting: GenerationOptions
-    limits: Limits
-    pool: TextPool = field(init=False)
-    texts: TokenTexts = field(init=False)
-    stopping: asyncio.Event = field(init=False, default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
-        self.pool = TextPool(self.pair.many(self.limits.texts), self.limits.queue)
-        self.texts = TokenTexts(self.pair.tokenizer)
-
-    @property
-    def card(self) -> JsonObject:
-        return {"id": self.name, "object": "model", "created": 0, "owned_by": "edgespec"}
+    def __init__(
+        self, pairs: Mapping[str, Pair], drafting: GenerationOptions, limits: Limits
+    ) -> None:
+        self.drafting = drafting
+        self.limits = limits
+        self.by_name = ServedModels(pairs, limits)
+        self.stopping = asyncio.Event()
 
     async def models(self, _: HttpRequest) -> Response:
-        return JSONResponse({"object": "list", "data": [self.card]})
+        cards = [model.card for model in self.by_name.all]
+        return JSONResponse({"object": "list", "data": cards})
 
     async def model(self, http: HttpRequest) -> Response:
-        name = http.path_params["name"]
-        if name == self.name:
-            return JSONResponse(self.card)
-        missing = UsageError(f"there is no model {shortened(name)} here; there is: {self.name}")
-        return JSONResponse(error_object(missing), status_code=404)
+        try:
+            return JSONResponse(self.by_name.named(http.path_params["name"]).card)
+        except UnknownModelError as error:
+            return _refusal(error)
 
     async def metrics(self, _: HttpRequest) -> Response:
-        return Response(metrics(self.pool), media_type=METRICS_TYPE)
+        return Response(metrics(self.by_name.all), media_type=METRICS_TYPE)
 
     async def until_stopped(self) -> NoReturn:
         await self.stopping.wait()
@@ -146,11 +137,8 @@ class _Served:
 class _Completions:
     """The ASGI application of one route: chat completions or completions."""
 
-    def __init__(
-        self, served: _Served, read: Callable[[JsonObject], Request], is_chat: bool
-    ) -> None:
+    def __init__(self, served: _Served, is_chat: bool) -> None:
         self._served = served
-        self._read = read
         self._is_chat = is_chat
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -172,38 +160,44 @@ class _Completions:
 
     async def _respond(self, http: HttpRequest, events: EventStream) -> JsonObject | None:
         """The answer as one object; None if it was sent as events."""
-        self._served.pool.check()  # before the body takes memory
-        request = self._read(await read_json(http, self._served.limits))
-        return await _first(self._answer(request, events), _until_left(http))
+        self._served.by_name.check()  # before the body takes memory
+        body = await read_json(http, self._served.limits)
+        model = self._served.by_name.wanted(body.get("model"))
+        read = chat_request if self._is_chat else text_request
+        request = read(body, model.pair.manifest.generation)
+        return await _first(self._answer(model, request, events), _until_left(http))
 
-    async def _answer(self, request: Request, events: EventStream) -> JsonObject | None:
-        served, pool = self._served, self._served.pool
-        calls = AnswerCalls(served.pair.tool_use.form) if request.may_call else None
-        answer = Answer(served.name, self._is_chat, served.texts, calls)
-        options: GenerationOptions = {**request.options, **served.drafting}
-        async with pool.turn(), pool.text(request.prompt, options) as text:
+    async def _answer(
+        self, model: ServedModel, request: Request, events: EventStream
+    ) -> JsonObject | None:
+        form = model.pair.tool_use.form if request.may_call else None
+        answer = Answer(model.name, self._is_chat, model.token_texts, form, request.n)
+        options: GenerationOptions = {**request.options, **self._served.drafting}
+        model.check()
+        async with model.texts.samples(request.prompt, request.n, **options) as samples:
             if request.streams:
-                await _send_events(request, answer, text, events)
+                await _send_events(request, answer, samples, events)
                 return None
-            async for _ in text:
+            async for _ in samples:
                 pass
-            return answer.whole(text.result)
+            return answer.whole(samples.results)
 
 
 async def _send_events(
-    request: Request, answer: Answer, text: ServedText, events: EventStream
+    request: Request, answer: Answer, samples: AsyncSamples, events: EventStream
 ) -> None:
     """Sends the chunks as they come. A request that cannot be answered fails before any event."""
-    chunk = await anext(text, None)
-    await events.event(answer.begin())
-    while chunk is not None:
-        piece = answer.piece(chunk)
-        if piece is not None:
+    begun: set[int] = set()
+    async for number, chunk in samples:
+        if number not in begun:
+            begun.add(number)
+            await events.event(answer.begin(number))
+        if chunk is None:
+            await events.event(answer.end(number, samples.results[number]))
+        elif (piece := answer.piece(number, chunk)) is not None:
             await events.event(piece)
-        chunk = await anext(text, None)
-    await events.event(answer.end(text.result))
     if request.counts:
-        await events.event(answer.counts(text.result))
+        await events.event(answer.counts(samples.results))
     await events.done()
 
 
@@ -229,4 +223,5 @@ async def _first(work: Awaitable[T], ends: Awaitable[NoReturn]) -> T:
 def _refusal(error: EdgespecError) -> Response:
     status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
     headers = RETRY_AFTER if status in (429, 503) else None
-    return JSONResponse(error_object(error), status_code=status, headers=headers)
+    of_model = ("model", "model_not_found") if status == 404 else (None, None)
+    return JSONResponse(error_object(error, *of_model), status_code=status, headers=headers)

@@ -2,47 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from edgespec.server.text_pool import TextPool
+from edgespec.server.served_model import ServedModel
 
 __all__ = ["METRICS_TYPE", "metrics"]
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+LABELS = ("model",)
 
 
-def metrics(pool: TextPool) -> bytes:
-    """The counts of a pool as they are now."""
+def metrics(models: Sequence[ServedModel]) -> bytes:
+    """The counts of all models as they are now."""
     registry = CollectorRegistry()
-    registry.register(_Counts(pool))
+    registry.register(_Counts(models))
     return generate_latest(registry)
 
 
 class _Counts:
     """A collector of `prometheus_client`."""
 
-    def __init__(self, pool: TextPool) -> None:
-        self._pool = pool
+    def __init__(self, models: Sequence[ServedModel]) -> None:
+        self._models = models
 
     def collect(self) -> Iterator[Metric]:
-        counts, target = self._pool.counts, self._pool.many.target
-        yield GaugeMetricFamily(
-            "edgespec_requests_running", "Requests being answered.", counts.running
-        )
-        yield GaugeMetricFamily(
-            "edgespec_requests_waiting", "Requests in the queue.", counts.waiting
-        )
-        yield GaugeMetricFamily(
-            "edgespec_texts_at_once", "Texts that can be made at once.", self._pool.many.capacity
-        )
-        yield CounterMetricFamily("edgespec_texts", "Texts begun.", counts.answered)
-        yield CounterMetricFamily("edgespec_tokens", "Tokens emitted.", counts.tokens)
-        if target is not None:
-            yield CounterMetricFamily("edgespec_target_calls", "Calls of the target.", target.calls)
-            yield CounterMetricFamily("edgespec_target_rows", "Rows in these calls.", target.rows)
-            yield CounterMetricFamily(
-                "edgespec_target_seconds", "Seconds in these calls.", target.seconds
-            )
+        def gauge(name: str, words: str) -> GaugeMetricFamily:
+            return GaugeMetricFamily(f"edgespec_{name}", words, labels=LABELS)
+
+        def counter(name: str, words: str) -> CounterMetricFamily:
+            return CounterMetricFamily(f"edgespec_{name}", words, labels=LABELS)
+
+        running = gauge("texts_running", "Texts being made.")
+        waiting = gauge("texts_waiting", "Texts in the queue.")
+        at_once = gauge("texts_at_once", "Texts that can be made at once.")
+        begun = counter("texts", "Texts begun.")
+        tokens = counter("tokens", "Tokens emitted.")
+        calls = counter("target_calls", "Calls of the target.")
+        rows = counter("target_rows", "Rows in these calls.")
+        seconds = counter("target_seconds", "Seconds in these calls.")
+        for model in self._models:
+            name, texts, target = (model.name,), model.texts, model.texts.many.target
+            running.add_metric(name, texts.running)
+            waiting.add_metric(name, texts.waiting)
+            at_once.add_metric(name, texts.many.capacity)
+            begun.add_metric(name, texts.begun)
+            tokens.add_metric(name, texts.tokens)
+            if target is not None:
+                calls.add_metric(name, target.calls)
+                rows.add_metric(name, target.rows)
+                seconds.add_metric(name, target.seconds)
+        yield from (running, waiting, at_once, begun, tokens, calls, rows, seconds)

@@ -19,7 +19,7 @@ import pytest
 
 import edgespec
 from command import EDGESPEC, run
-from serving import CHAT, DRAFTED, GREEDY, QUESTION, TEXT, Served, chat, connected, sent
+from serving import CHAT, DRAFTED, GREEDY, QUESTION, TEXT, Served, chat, connected, events, sent
 
 openai = pytest.importorskip("openai")
 
@@ -40,7 +40,7 @@ def pair(chat_folder) -> edgespec.Pair:
 
 @pytest.fixture
 def client(pair):
-    with TestClient(application(pair, "small", DRAFTED), base_url="http://localhost") as client:
+    with TestClient(application({"small": pair}, DRAFTED), base_url="http://localhost") as client:
         yield client
 
 
@@ -49,14 +49,6 @@ def own(pair, prompt=None, **options):
     renamed = {"max_tokens": "max_new_tokens"}
     options = {renamed.get(name, name): value for name, value in options.items()}
     return pair.generate(prompt or [user_message(QUESTION)], **DRAFTED, **options)
-
-
-def events(response):
-    """The objects of a stream of events, without the end mark."""
-    lines = [line for line in response.text.split("\n\n") if line]
-    assert all(line.startswith("data: ") for line in lines)
-    assert lines.pop() == "data: [DONE]"
-    return [json.loads(line.removeprefix("data: ")) for line in lines]
 
 
 # --- texts ---------------------------------------------------------------------------------------
@@ -99,7 +91,7 @@ def test_a_streamed_answer_is_the_same_in_pieces(client, options, counted):
     wanted = {"stream": True, "stream_options": {"include_usage": counted}}
     response = client.post(CHAT, json=chat(**options, **wanted))
     assert response.headers["content-type"].startswith("text/event-stream")
-    first, *pieces = events(response)
+    first, *pieces = events(response.text)
     usage = pieces.pop() if counted else None
     last = pieces.pop()
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
@@ -117,7 +109,7 @@ def test_a_text_or_token_ids_are_continued_without_a_chat_format(client, pair, p
     answer = client.post(TEXT, json={"prompt": prompt, **GREEDY}).json()
     assert answer["object"] == "text_completion"
     assert answer["choices"][0]["text"] == own(pair, plain, **GREEDY).text
-    pieces = events(client.post(TEXT, json={"prompt": prompt, **GREEDY, "stream": True}))
+    pieces = events(client.post(TEXT, json={"prompt": prompt, **GREEDY, "stream": True}).text)
     text = "".join(piece["choices"][0]["text"] for piece in pieces)
     assert text == answer["choices"][0]["text"]
 
@@ -164,7 +156,7 @@ def test_openais_own_client_is_served(pair):
         client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none")
         assert [model.id for model in client.models.list()] == ["small"]
         assert client.models.retrieve("small").object == "model"
-        with pytest.raises(openai.NotFoundError, match="there is no model 'large' here"):
+        with pytest.raises(openai.NotFoundError, match="The model `large` does not exist here"):
             client.models.retrieve("large")
         options = {"model": "small", "messages": [user_message(QUESTION)], **GREEDY}
         answer = client.chat.completions.create(**options)
@@ -175,8 +167,8 @@ def test_openais_own_client_is_served(pair):
         assert streamed == answer.choices[0].message.content
         text = client.completions.create(model="small", prompt="once", **GREEDY)
         assert text.choices[0].text == own(pair, "once", **GREEDY).text
-        with pytest.raises(openai.BadRequestError, match="n is 2"):
-            client.chat.completions.create(**options, n=2)
+        with pytest.raises(openai.BadRequestError, match="best_of is 2"):
+            client.completions.create(model="small", prompt="once", best_of=2)
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -191,7 +183,6 @@ def refused(client, path, status=400, **request):
 
 
 OTHERWISE = {
-    "n": 2,
     "best_of": 3,
     "echo": True,
     "suffix": "x",
@@ -292,6 +283,7 @@ WRONG_TYPES = {
     "stop": [{"a": 1}, 5, ["a", 5], True],
     "ignore_eos": [1, "true"],
     "model": [5],
+    "n": [True, 0, -1, 129, 1.5, "2"],
     "stream": ["x", 1],
     "stream_options": [True, {"include_usage": 1.5}],
     "user": [5],
@@ -308,7 +300,7 @@ WRONG_TYPES = {
     "logprobs": [1, "x"],
     "top_logprobs": [True, -1, 21, 1.5],
 }
-NEARLY_NEUTRAL = {"n": True, "best_of": True, "echo": 0}
+NEARLY_NEUTRAL = {"best_of": True, "echo": 0}
 
 
 def test_every_field_with_a_type_has_a_case():
@@ -379,7 +371,7 @@ def test_a_web_page_is_refused(client, pair):
     body = json.dumps(chat())
     assert "no JSON" in refused(client, CHAT, content=body, headers={"content-type": "text/plain"})
     assert client.post(CHAT, json=chat(), headers={"host": "evil.example"}).status_code == 400
-    everywhere = application(pair, "small", {}, host="0.0.0.0")
+    everywhere = application({"small": pair}, {}, host="0.0.0.0")
     with TestClient(everywhere, base_url="http://my.machine") as open_to_all:
         assert open_to_all.get("/health").json() == {"status": "ok"}
 
@@ -393,7 +385,7 @@ def test_a_page_of_another_origin_is_refused(client, origin):
 
 def test_a_page_of_an_allowed_origin_may_read_answers(pair):
     own = "https://own.example"
-    served = application(pair, "small", DRAFTED, origins=[own])
+    served = application({"small": pair}, DRAFTED, origins=[own])
     with TestClient(served, base_url="http://localhost") as client:
         asked = {"Origin": own, "Access-Control-Request-Method": "POST"}
         assert client.options(CHAT, headers=asked).status_code == 200
@@ -406,7 +398,7 @@ def test_a_page_of_an_allowed_origin_may_read_answers(pair):
 @pytest.mark.parametrize("given", [None, "Bearer wrong", "key-1", "Bearer key-1x", "Bearer ü"])
 def test_without_the_key_nothing_is_answered(pair, given):
     headers = {} if given is None else {"Authorization": given.encode()}
-    served = application(pair, "small", DRAFTED, api_key="key-1")
+    served = application({"small": pair}, DRAFTED, api_key="key-1")
     with TestClient(served, base_url="http://localhost") as client:
         for refusal in (
             client.post(CHAT, json=chat(), headers=headers),
@@ -433,7 +425,7 @@ def test_it_listens_at_an_ipv6_address(pair):
 
 
 def test_a_model_without_a_chat_format_completes_texts_only(tiny):
-    with TestClient(application(tiny, "tiny", {}), base_url="http://localhost") as client:
+    with TestClient(application({"tiny": tiny}, {}), base_url="http://localhost") as client:
         assert "chat format" in refused(client, CHAT, json=chat())
         assert client.post(TEXT, json={"prompt": "x", **GREEDY}).status_code == 200
 

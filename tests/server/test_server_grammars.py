@@ -129,7 +129,7 @@ def test_a_completion_has_a_grammar_as_well(client):
 )
 def test_a_format_that_cannot_be_used_is_a_bad_request(tool_pair, response_format, reason):
     with TestClient(
-        application(tool_pair, "small", DRAFTED), base_url="http://localhost"
+        application({"small": tool_pair}, DRAFTED), base_url="http://localhost"
     ) as client:
         for path, prompt in ((CHAT, {"messages": MESSAGES}), (TEXT, {"prompt": "a"})):
             answer = client.post(path, json={**prompt, "response_format": response_format})
@@ -218,6 +218,13 @@ def test_no_tool_is_shown_where_none_may_be_called(client, tool_pair):
     assert asked(client, tools=TOOLS, max_tokens=1).usage.prompt_tokens > answer.usage.prompt_tokens
 
 
+def test_each_of_several_texts_has_its_own_calls(client):
+    choices = asked(client, tools=TOOLS, tool_choice="required", n=2).choices
+    first, second = ([call.function for call in choice.message.tool_calls] for choice in choices)
+    assert first == second
+    assert first
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -225,7 +232,7 @@ def test_no_tool_is_shown_where_none_may_be_called(client, tool_pair):
         ({"tool_choice": "required"}, "tool_choice is 'required'"),
         ({"tools": [{"type": "custom"}]}, "a tool is"),
         ({"tools": TOOLS, "response_format": {"type": "json_object"}}, "both tools and a grammar"),
-        ({"tools": TOOLS, "n": 2}, "n is 2"),
+        ({"tools": TOOLS, "n": 129}, "n is 129"),
         ({"functions": [{"name": "now"}]}, "functions is"),
     ],
     ids=str,
@@ -238,7 +245,7 @@ def test_tools_that_cannot_be_used_are_a_bad_request(client, fields, reason):
 def test_a_model_that_knows_no_tools_is_a_bad_request(chat_folder):
     pair = edgespec.load(chat_folder, threads=1)
     body = {"messages": MESSAGES, "tools": TOOLS}
-    with TestClient(application(pair, "small", DRAFTED), base_url="http://localhost") as client:
+    with TestClient(application({"small": pair}, DRAFTED), base_url="http://localhost") as client:
         answer = client.post(CHAT, json=body)
         assert answer.status_code == 400
         assert "chat template knows no tools" in answer.json()["error"]["message"]

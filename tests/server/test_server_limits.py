@@ -20,7 +20,7 @@ from edgespec.artifact.chat_format import user_message
 from edgespec.server.app import application
 from edgespec.server.event_stream import timed
 from edgespec.server.limits import Limits, usual_max_body
-from edgespec.server.text_pool import QueueFullError, TextPool
+from edgespec.server.served_model import QueueFullError, ServedModels
 from serving import CHAT, DRAFTED, JSON_TYPE, Served, chat, connected, sent
 
 
@@ -145,20 +145,17 @@ def test_the_pair_is_used_by_one_thread(pair, monkeypatch):
 
 def test_a_cancelled_waiter_leaves_the_queue(pair):
     async def scenario():
-        queue = TextPool(pair.many(1), 1)
-
-        async def wait():
-            async with queue.turn():
-                pass
-
-        async with queue.turn():
-            waiter = asyncio.create_task(wait())
+        (model,) = ServedModels({"small": pair}, Limits(texts=1, queue=1)).all
+        async with model.texts as texts, texts.stream("once", max_new_tokens=900) as stream:
+            await anext(stream)
+            model.check()
+            waiter = asyncio.create_task(texts.generate("twice"))
             await asyncio.sleep(0)
-            with pytest.raises(QueueFullError):
-                queue.check()
+            with pytest.raises(QueueFullError, match="1 texts are waiting, and the queue holds 1"):
+                model.check()
             waiter.cancel()
             await asyncio.wait([waiter])
-            queue.check()
+            model.check()
 
     asyncio.run(scenario())
 
@@ -225,7 +222,7 @@ def test_the_usual_limit_lets_every_prompt_through_that_fits_the_cache():
 
 def test_a_client_that_leaves_in_its_body_is_no_error(pair):
     """The server's log showed a traceback for each."""
-    starlette, answers = application(pair, "small", DRAFTED, Limits()), []
+    starlette, answers = application({"small": pair}, DRAFTED, Limits()), []
     headers = [(name.encode(), value.encode()) for name, value in JSON_TYPE.items()]
     scope = {"type": "http", "method": "POST", "path": CHAT, "query_string": b"", "root_path": ""}
     messages = [{"type": "http.request", "body": b"{", "more_body": True}]
@@ -303,7 +300,7 @@ def test_ctrl_c_ends_requests_in_flight(chat_folder, times):
 
 
 def test_a_request_in_flight_is_told_that_the_server_stops(pair, gate):
-    starlette = application(pair, "small", DRAFTED, Limits())
+    starlette = application({"small": pair}, DRAFTED, Limits())
 
     async def scenario():
         await asyncio.to_thread(gate.reached.wait)

@@ -28,7 +28,7 @@ def chat_pair(chat_folder):
 
 @pytest.fixture(scope="module")
 def client(chat_pair):
-    served = application(chat_pair, "small", DRAFTED)
+    served = application({"small": chat_pair}, DRAFTED)
     with TestClient(served, base_url="http://localhost") as client:
         yield client
 

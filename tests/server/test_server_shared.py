@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 import edgespec
 from edgespec.artifact.chat_format import user_message
 from edgespec.core.kernels import installed_kernels
-from serving import CHAT, DRAFTED, QUESTION, Served, connected, sent
+from serving import CHAT, DRAFTED, QUESTION, Served, metrics, sent
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="needs kernels")
 
@@ -43,14 +42,6 @@ def answered(port, fields, stream):
     return "".join(part["choices"][0]["delta"].get("content", "") for part in parts)
 
 
-def metrics(port):
-    connection = connected(port)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
-    return {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", text, re.M)}
-
-
 def test_concurrent_answers_are_those_of_the_pair_alone(pair):
     """Also beside clients that leave in the middle; afterwards no cache is occupied."""
     requests = [request(number) for number in range(24)]
@@ -71,9 +62,9 @@ def test_concurrent_answers_are_those_of_the_pair_alone(pair):
         found = list(pool.map(answered, [port] * 24, requests, streams))
         assert found == expected
         counts = metrics(port)
-        while counts["edgespec_requests_running"]:  # of a client that has just left
+        while counts["edgespec_texts_running"]:  # of a client that has just left
             counts = metrics(port)
     assert counts["edgespec_texts_at_once"] == 4
-    assert counts["edgespec_requests_waiting"] == 0
+    assert counts["edgespec_texts_waiting"] == 0
     assert counts["edgespec_texts_total"] >= 24
     assert counts["edgespec_target_rows_total"] > counts["edgespec_target_calls_total"]

@@ -1,13 +1,15 @@
-"""`edgespec serve`: a pair for programs, with OpenAI's interface."""
+"""`edgespec serve`: pairs for programs, with OpenAI's interface."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.options import DRAFTING, LOADING, PAIR, TEXTS, Loading, drafting, say
-from edgespec.errors import UsageError, needs_extra
+from edgespec.cli.options import DRAFTING, LOADINGS, TEXTS, Loading, drafting, say
+from edgespec.errors import UsageError, needs_extra, shortened
 
 if TYPE_CHECKING:
     from edgespec.pair.generation import GenerationOptions
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 
-@click.command(short_help="Serve a pair to programs, with OpenAI's interface.")
-@PAIR
+@click.command(short_help="Serve pairs to programs, with OpenAI's interface.")
+@click.argument("pairs", nargs=-1, required=True, metavar="[NAME=]PAIR...")
 @click.option(
     "--host",
     default="127.0.0.1",
@@ -30,7 +32,7 @@ __all__ = ["serve"]
     type=click.IntRange(min=0),
     default=32,
     show_default=True,
-    help="Requests that may wait for their turn; more are refused (status 429).",
+    help="Texts of a pair that may wait for their turn; more are refused (status 429).",
 )
 @click.option(
     "--max-body",
@@ -59,7 +61,7 @@ __all__ = ["serve"]
     help="Web pages of this origin may use the server (https://example.org); repeatable.",
 )
 @DRAFTING
-@LOADING
+@LOADINGS
 def serve(
     host: str,
     port: int,
@@ -73,13 +75,14 @@ def serve(
     no_draft: bool,
     gamma: str | None,
     rule: str | None,
-    loading: Loading,
+    loadings: list[Loading],
 ) -> None:
-    """Answer OpenAI's chat completions and completions with PAIR, streamed or whole.
+    """Answer OpenAI's chat completions and completions with each PAIR, streamed or whole.
 
-    Each text is exactly the target's own, and the one that it would be alone. The earlier turns of
-    the latest conversations stay in the caches. What a request does not say is as the model's
-    publisher set it, else as at OpenAI.
+    With several pairs a request's field "model" chooses one by its name: that of its folder, unless
+    NAME= gives another. Each text is exactly the target's own, and the one that it would be alone.
+    The earlier turns of the latest conversations stay in the caches. What a request does not say is
+    as the model's publisher set it, else as at OpenAI.
     """
     with needs_extra("server"):
         from edgespec.server.app import application
@@ -88,15 +91,34 @@ def serve(
         from edgespec.server.listening import in_url, listening
 
     options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
-    if loading.manifest.target.hears:
-        raise UsageError(
-            f"{loading.name} makes text of sound, and requests have none; use: edgespec transcribe"
-        )
+    named = _named(loadings)
     with listening(host, port) as at:
-        pair = loading.pair(plainly=no_draft)
-        limits = Limits(texts, queue, max_body or usual_max_body(pair.target.capacity), timeout)
+        pairs = {name: loading.pair(plainly=no_draft) for name, loading in named.items()}
+        most = max(usual_max_body(pair.target.capacity) for pair in pairs.values())
+        limits = Limits(texts, queue, max_body or most, timeout)
         port = at.getsockname()[1]
-        name = loading.folder.resolve().name
-        at_once = "one request" if not pair.shares_calls else f"up to {texts} requests"
-        say(f"{name} at http://{in_url(host)}:{port}/v1, {at_once} at a time (Ctrl-C ends)")
-        run(application(pair, name, options, limits, host, api_key, origins), at, limits)
+        for name, pair in pairs.items():
+            at_once = "one text" if not pair.shares_calls else f"up to {texts} texts"
+            say(f"{name} at http://{in_url(host)}:{port}/v1, {at_once} at a time (Ctrl-C ends)")
+        run(application(pairs, options, limits, host, api_key, origins), at, limits)
+
+
+def _named(loadings: list[Loading]) -> dict[str, Loading]:
+    """The pairs by their models' names."""
+    named: dict[str, Loading] = {}
+    for given in loadings:
+        name, is_named, pair = given.name.partition("=")
+        if not is_named or Path(given.name).exists():
+            name, pair = "", given.name
+        loading = replace(given, name=pair)
+        if loading.manifest.target.hears:
+            raise UsageError(
+                f"{pair} makes text of sound, and requests have none; use: edgespec transcribe"
+            )
+        name = name or loading.folder.resolve().name
+        if name in named:
+            raise UsageError(
+                f"two pairs have the name {shortened(name)}; give one another: NAME={pair}"
+            )
+        named[name] = loading
+    return named

@@ -1,0 +1,109 @@
+"""A pair that is served, and the texts that are made and wait in it; several under their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.openai.json_value import JsonObject, JsonValue
+from edgespec.openai.openai_logprobs import TokenTexts
+from edgespec.pair.pair import Pair
+from edgespec.pair.several.async_texts import AsyncTexts
+from edgespec.server.limits import Limits
+
+__all__ = ["QueueFullError", "ServedModel", "ServedModels", "UnknownModelError"]
+
+
+class QueueFullError(EdgespecError):
+    """As many texts wait as may wait. Status 429."""
+
+
+class UnknownModelError(UsageError):
+    """No model of this name is served. Status 404."""
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """One pair of a server. It has its own thread, so pairs do not wait for each other.
+
+    Attributes:
+        name: the model's name in requests and answers.
+        texts: that are made with it.
+        token_texts: of its single tokens.
+        queue: texts that may wait while others are made.
+    """
+
+    name: str
+    pair: Pair
+    texts: AsyncTexts
+    token_texts: TokenTexts
+    queue: int
+
+    @property
+    def card(self) -> JsonObject:
+        """OpenAI's object for a model."""
+        return {"id": self.name, "object": "model", "created": 0, "owned_by": "edgespec"}
+
+    def check(self) -> None:
+        """Raises QueueFullError if another text cannot wait."""
+        if self.texts.is_full and self.texts.waiting >= self.queue:
+            raise QueueFullError(
+                f"{self.texts.waiting} texts are waiting, and the queue holds {self.queue}; try "
+                "again later, or start the server with a longer --queue"
+            )
+
+
+class ServedModels:
+    """All pairs of a server, by their names.
+
+    Args:
+        pairs: at least one.
+        limits: of each.
+    """
+
+    def __init__(self, pairs: Mapping[str, Pair], limits: Limits) -> None:
+        self._models = {
+            name: ServedModel(
+                name,
+                pair,
+                AsyncTexts(pair.many(limits.texts)),
+                TokenTexts(pair.tokenizer),
+                limits.queue,
+            )
+            for name, pair in pairs.items()
+        }
+
+    @property
+    def all(self) -> list[ServedModel]:
+        return list(self._models.values())
+
+    def named(self, name: str) -> ServedModel:
+        """The model of this name. Raises UnknownModelError if there is none."""
+        if name not in self._models:
+            raise UnknownModelError(
+                f"The model `{shortened(name)[1:-1]}` does not exist here; give one of: "
+                f"{', '.join(self._models)}"
+            )
+        return self._models[name]
+
+    def wanted(self, name: JsonValue) -> ServedModel:
+        """The model that a request's field `model` names. The only one has any name, so that
+        programs which are set to a model of OpenAI need no change.
+
+        Raises:
+            UnknownModelError: it names no model.
+            UsageError: there are several, and it is no text.
+        """
+        if len(self._models) == 1:
+            return self.all[0]
+        if not isinstance(name, str):
+            raise UsageError(f"model is {shortened(name)}; give one of: {', '.join(self._models)}")
+        return self.named(name)
+
+    def check(self) -> None:
+        """Raises QueueFullError if no model has room for another text."""
+        for model in self.all:
+            if not model.texts.is_full or model.texts.waiting < model.queue:
+                return
+        self.all[0].check()
