@@ -39,10 +39,9 @@ class GrammarMatcher:
     def __init__(self, grammar: Grammar, vocabulary: GrammarVocabulary) -> None:
         self._vocabulary = vocabulary
         self._last_tokens = frozenset(vocabulary.last_tokens.tolist())
-        self._hidden = np.array(
-            [token for token in vocabulary.special.tolist() if token not in grammar.special_tokens],
-            np.int64,
-        )
+        special = set(vocabulary.special.tolist())
+        self._hidden = special.difference(grammar.special_tokens)
+        self._hidden_columns = np.array(sorted(self._hidden), np.int64)
         self._place = _Place(grammar, vocabulary, ALL_SPELLINGS)
         self._forcing: _Place | None = _Place(grammar, vocabulary, "")
         self._text: list[int] = []  # asked about last
@@ -64,6 +63,19 @@ class GrammarMatcher:
         if count not in self._rows:
             self._rows[count] = self._row(generated)
         return self._rows[count]
+
+    def allows(self, token: int, generated: Sequence[int]) -> bool:
+        """See `LegalTokens`. One token is read, where a row of all is known by far more work."""
+        first_of_spaced = not generated and token in self._vocabulary.spaced
+        if first_of_spaced or not self._can_go_on(generated):
+            allowed = self.legal(generated)
+            return allowed is None or bool(allowed[token])
+        spelled = self._vocabulary.spelled(generated)
+        if token in self._last_tokens:
+            return not self._place.go(spelled) or self._place.may_end()
+        if token in self._hidden:
+            return False
+        return not self._place.go(spelled) or self._place.readable(spelled, [token]) == 1
 
     def forced(self, generated: Sequence[int], most: int) -> Sequence[int]:
         """See `LegalTokens`."""
@@ -88,7 +100,7 @@ class GrammarMatcher:
         if bits is None:
             return np.zeros(vocabulary.size, np.bool_)
         row = vocabulary.row(bits)
-        row[self._hidden] = False
+        row[self._hidden_columns] = False
         row[vocabulary.last_tokens] = may_end
         if not generated:
             for token, spelling in vocabulary.spaced.items():
@@ -134,11 +146,15 @@ class _Place:
         """The tokens that may follow here, as bits, and whether the text may end; None instead of
         the bits where the matcher finds no token, or goes over one of its limits."""
         bits = self._matcher.compute_bitmask()
-        may_end = self._matcher.is_accepting()
+        may_end = self.may_end()
         if self._matcher.is_error():
             self._begin_again()
             return None, False
         return bits, may_end
+
+    def may_end(self) -> bool:
+        """Whether the text may end here."""
+        return bool(self._matcher.is_accepting())
 
     def readable(self, before: Sequence[int], tokens: Sequence[int]) -> int:
         """How many of the tokens can be read after those before."""

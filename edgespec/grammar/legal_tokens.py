@@ -33,6 +33,10 @@ class LegalTokens(Protocol):
         """
         ...
 
+    def allows(self, token: int, generated: Sequence[int]) -> bool:
+        """Whether one token is in their row; true where they have none."""
+        ...
+
     def forced(self, generated: Sequence[int], most: int) -> Sequence[int]:
         """At most so many tokens that spell the only text that may follow; often none.
 
@@ -71,5 +75,4 @@ class _OnlyLegal:
 
     def keeps(self, token: int, generated: Sequence[int]) -> bool:
         """See `Mask`."""
-        allowed = self._legal.legal(generated)
-        return allowed is None or bool(token < len(allowed) and allowed[token])
+        return self._legal.allows(token, generated)

@@ -62,6 +62,10 @@ class NoRepeats:
             row[2] &= generated[-1] != 1
         return row
 
+    def allows(self, token, generated):
+        row = self.legal(generated)
+        return row is None or bool(row[token])
+
     def forced(self, generated, most):
         return []
 

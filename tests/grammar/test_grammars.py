@@ -106,6 +106,23 @@ def test_what_follows_does_not_depend_on_what_was_asked_before(vocabulary):
         assert (walked.legal(text) == alone).all()
 
 
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_a_token_alone_is_allowed_where_its_row_says_so(vocabulary, name):
+    """Walks legal texts, asking a matcher that makes no rows about every 7th token, all legal ones
+    and the special ones."""
+    _, tokens, end = vocabulary
+    grammar = choice(*LANGUAGES[name])
+    choose = random.Random(3)
+    rows, alone = GrammarMatcher(grammar, tokens), GrammarMatcher(grammar, tokens)
+    text = []
+    while (row := rows.legal(text)) is not None and len(text) < 12:
+        legal = np.flatnonzero(row).tolist()
+        asked = {*legal, *range(len(text) % 7, tokens.size, 7), *tokens.special.tolist()}
+        assert [alone.allows(token, text) for token in asked] == [bool(row[t]) for t in asked]
+        text.append(choose.choice(legal))
+    assert alone.allows(end, [end])  # nothing depends on what follows the end
+
+
 def test_no_row_follows_an_illegal_text_or_one_that_has_ended(vocabulary):
     tokenizer, tokens, end = vocabulary
     matcher = GrammarMatcher(edgespec.regex("[ab]{2}c?"), tokens)
@@ -234,7 +251,8 @@ def test_forced_tokens_save_calls_and_a_masked_draft_is_accepted(tiny):
     for options in ({}, {"temperature": 1.0, "seed": 1}):
         result = tiny.generate("x", grammar=grammar, draft="lookup", max_new_tokens=60, **options)
         assert len(result.stats.rounds) <= 12 < len(result.token_ids)
-        assert result.stats.accepted == result.stats.drafted
+        # Only the two letters are not forced; whether lookup guesses them, the clock decides.
+        assert result.stats.drafted - result.stats.accepted <= 2
     free = tiny.generate("x", draft="model", gamma=3, max_new_tokens=40)
     options = {"draft": "model", "gamma": 3, "max_new_tokens": 40}
     masked = tiny.generate("x", grammar=edgespec.regex("[a-z]{40,}"), **options)

@@ -48,6 +48,10 @@ class Language:
                 return None
         return self._row(generated)
 
+    def allows(self, token, generated):
+        row = self.legal(generated)
+        return row is None or bool(row[token])
+
     def _row(self, generated):
         row = np.array([True, True, len(generated) > 1])
         if len(generated) > 1 and generated[-1] == generated[-2]:
