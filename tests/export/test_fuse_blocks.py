@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
 import onnx
 import pytest
 
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from command import run
 from edgespec.artifact.manifest import FusedBlocks, read_manifest
+from edgespec.core.device import Device
+from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError
+from edgespec.pair.runtime import open_model
+from edgespec_export import write_pair
 from edgespec_export.export_pair import export_pair
+from edgespec_export.passes.fuse_blocks import Fusion, fuse_blocks
 from gemma3_checkpoints import write_gemma3
 from manifests import edit_manifest
 
@@ -122,6 +128,31 @@ def test_whole_families_are_fused_with_every_cache(write, number_format, tmp_pat
     counts = [variant.blocks["decoder"] for variant in manifest.target.variants.values()]
     assert len(counts) == 3
     assert all(blocks.fused == blocks.total > 0 for blocks in counts)
+
+
+@pytest.mark.skipif(installed_kernels() is None, reason="bodies round otherwise")
+@pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups"])
+@pytest.mark.parametrize("write", [write_qwen3, write_phi3, write_even_gemma3])
+def test_a_fused_model_has_the_bits_of_one_that_is_not_fused(
+    write, number_format, tmp_path, monkeypatch
+):
+    source = write(tmp_path / "checkpoint")
+    tokens = [int(token) for token in np.random.default_rng(0).integers(3, 272, size=60)]
+    logits, counts = [], []
+    for name, fuse in (("fused", fuse_blocks), ("not fused", leave_blocks)):
+        monkeypatch.setattr(write_pair, "fuse_blocks", fuse)
+        formats = {"target_formats": [number_format], "calibration": "none"}
+        exported = export_pair(str(source), None, tmp_path / name, measure=False, **formats).target
+        model = open_model(tmp_path / name, exported, number_format, device=Device(2))
+        logits.append([model.score(tokens[at : at + 9]).copy() for at in range(0, 60, 9)])
+        counts.append(exported.variants[number_format].blocks["decoder"].fused)
+    assert counts[0] > counts[1] == 0
+    for ours, theirs in zip(*logits, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def leave_blocks(model, blocks):
+    return Fusion(0, {block.name: "" for block in blocks})
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from types import MappingProxyType
@@ -993,6 +994,20 @@ def test_a_block_whose_keys_have_another_use_is_not_fused(rng, tmp_path):
     assert str(fusion) == (
         "0 of 1 blocks fused; block (1 block) not fused: other operators use the outputs of "
         "RotaryRowAttention"
+    )
+
+
+def test_a_block_that_no_operator_computes_is_not_fused(rng):
+    """No model has this one: a norm after a feed-forward with a SiLU."""
+    fused, inputs, fixed, attributes = block_inputs(rng, "Int4GeluFeedForwardPostNormBlock", 5)
+    g = Graph("not in the table", None)
+    values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
+    values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
+    out, _ = by_parts(g, replace(fused, inner=GATES["silu"]), values, attributes)
+    g.output("y", out, np.float32, [None, None])
+    assert str(fuse_blocks(g.model(), g.blocks)) == (
+        "0 of 1 blocks fused; block (1 block) not fused: no operator computes RMSNormInt4MatMul, "
+        "SiluGate and RMSNorm"
     )
 
 
