@@ -80,8 +80,7 @@ def window_bias(f: Body, q: ir.Value, total: ir.Value) -> ir.Value:
     """[m, total]: 0 for the keys in the window of each of the queries [m, …] or after it, elsewhere
     a number that softmax makes 0.
 
-    `total` is a scalar. Layers with one window have the same nodes, which ONNX Runtime computes
-    once a call.
+    `total` is a scalar.
     """
     zero, one = (f.constant(number, np.int64) for number in (0, 1))
     end = f.op.Cast(total, to=ir.DataType.INT64)
