@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.onnx_graph.operator_schema import OPERATORS
+from edgespec_export.operators.grouped_rows import GROUP
 
 
 def one_call(function, inputs, fixed, attributes) -> ir.Model:
@@ -31,3 +32,20 @@ def rows_of(rng, count, width):
     rows = rng.normal(size=(count, width)) * 10.0 ** rng.integers(-3, 4, (count, 1))
     rows[count // 2] = 0
     return rows.astype(np.float32)
+
+
+def int4_weights_of(rng, width, out):
+    groups = width // GROUP
+    return {
+        "weights": rng.integers(0, 256, (out, groups, GROUP // 2), dtype=np.uint8),
+        "scale": rng.uniform(1e-4, 1e-2, (out, groups)).astype(np.float16),
+        "minimum": rng.normal(0, 0.05, (out, groups)).astype(np.float16),
+    }
+
+
+def int8_group_weights_of(rng, width, out):
+    groups = width // GROUP
+    return {
+        "weights": rng.integers(0, 256, (out, groups, GROUP), dtype=np.uint8),
+        "scale": rng.uniform(1e-4, 1e-2, (out, groups)).astype(np.float16),
+    }

@@ -19,7 +19,7 @@ __all__ = ["OFF", "ON", "SWITCH", "Kernels", "installed_kernels", "kernels_for"]
 
 logger = logging.getLogger("edgespec")
 
-OLDEST = (0, 7)  # older ones know other functions
+OLDEST = (0, 8)  # older ones know other functions
 SWITCH = "EDGESPEC_KERNELS"  # ON, OFF, or the name of an instruction set, which it forces
 ON = "1"
 OFF = "0"

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
 import onnx
 import pytest
 
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from command import run
 from edgespec.artifact.manifest import FusedBlocks, read_manifest
+from edgespec.core.device import Device
+from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError
+from edgespec.pair.runtime import open_model
+from edgespec_export import write_pair
 from edgespec_export.export_pair import export_pair
+from edgespec_export.passes.fuse_blocks import Fusion, fuse_blocks
+from gemma3_checkpoints import write_gemma3
 from manifests import edit_manifest
 
 SIZES = {
@@ -38,7 +45,7 @@ CASES = {
     "qwen3, whose heads are normalised": (
         write_llama,
         {"model_type": "qwen3"},
-        {"decoder": (3, 6)},
+        {"decoder": (6, 6)},
     ),
     "an activation without an operator": (
         write_llama,
@@ -88,15 +95,75 @@ def test_blocks_with_a_narrow_cache_are_fused(number_format, tmp_path):
     assert counts == [FusedBlocks(6, 6)] * 3
 
 
+def write_phi3(folder):
+    """Its heads are rotated by half."""
+    from test_phi3 import write_phi3
+
+    return write_phi3(folder, partial_rotary_factor=0.5)
+
+
+def write_qwen3(folder):
+    return write_llama(folder, **{**SIZES, "model_type": "qwen3", "head_size": 32, "heads": 4})
+
+
+def write_even_gemma3(folder):
+    return write_gemma3(
+        folder, hidden_size=64, num_attention_heads=4, intermediate_size=96, sliding_window=7
+    )
+
+
+@pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups"])
+@pytest.mark.parametrize("write", [write_qwen3, write_phi3, write_even_gemma3])
+def test_whole_families_are_fused_with_every_cache(write, number_format, tmp_path):
+    manifest = export_pair(
+        str(write(tmp_path / "checkpoint")),
+        None,
+        tmp_path / "pair",
+        target_formats=[number_format],
+        cache_formats=["fp32", "fp16", "int8"],
+        calibration="none",
+        measure=False,
+        threads=1,
+    )
+    counts = [variant.blocks["decoder"] for variant in manifest.target.variants.values()]
+    assert len(counts) == 3
+    assert all(blocks.fused == blocks.total > 0 for blocks in counts)
+
+
+@pytest.mark.skipif(installed_kernels() is None, reason="bodies round otherwise")
+@pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups"])
+@pytest.mark.parametrize("write", [write_qwen3, write_phi3, write_even_gemma3])
+def test_a_fused_model_has_the_bits_of_one_that_is_not_fused(
+    write, number_format, tmp_path, monkeypatch
+):
+    source = write(tmp_path / "checkpoint")
+    tokens = [int(token) for token in np.random.default_rng(0).integers(3, 272, size=60)]
+    logits, counts = [], []
+    for name, fuse in (("fused", fuse_blocks), ("not fused", leave_blocks)):
+        monkeypatch.setattr(write_pair, "fuse_blocks", fuse)
+        formats = {"target_formats": [number_format], "calibration": "none"}
+        exported = export_pair(str(source), None, tmp_path / name, measure=False, **formats).target
+        model = open_model(tmp_path / name, exported, number_format, device=Device(2))
+        logits.append([model.score(tokens[at : at + 9]).copy() for at in range(0, 60, 9)])
+        counts.append(exported.variants[number_format].blocks["decoder"].fused)
+    assert counts[0] > counts[1] == 0
+    for ours, theirs in zip(*logits, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def leave_blocks(model, blocks):
+    return Fusion(0, {block.name: "" for block in blocks})
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         ({"inner": 97}, "mlp (3 blocks) not fused: after SiluGate is Int8MatMul, not Hadamard"),
         ({"mlp_bias": True}, "mlp (3 blocks) not fused: before SiluGate is Sum, not RMSNorm"),
         ({"hidden_act": "gelu"}, "mlp (3 blocks) not fused: no operator computes a whole block"),
-        ({"model_type": "qwen3"}, "self_attn (3 blocks) not fused: before RotaryRowAttention is"),
+        ({"model_type": "qwen2"}, "self_attn (3 blocks) not fused: before RotaryRowAttention is"),
     ],
-    ids=["an odd width, which is not rotated", "a bias", "an activation", "normalised heads"],
+    ids=["an odd width, which is not rotated", "a bias", "an activation", "biases of queries"],
 )
 def test_the_export_logs_why_blocks_are_not_fused(options, reason, tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="edgespec"):

@@ -7,6 +7,7 @@ the fused attention operators, heads of 10 the standard ones.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -14,7 +15,6 @@ from safetensors.numpy import load_file, save_file
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
-from edgespec_export.components import attention
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from edgespec_export.families.gemma3 import Gemma3
@@ -103,8 +103,13 @@ _encodings = Gemma3.encodings
 
 
 def _widen(patch):
-    right = attention._in_window
-    patch.setattr(attention, "_in_window", lambda g, p, window: right(g, p, window + 1))
+    right = Gemma3._heads_of
+
+    def wider(self, index):
+        heads = right(self, index)
+        return heads if heads.window is None else replace(heads, window=heads.window + 1)
+
+    patch.setattr(Gemma3, "_heads_of", wider)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -166,11 +166,13 @@ def test_every_number_format_of_hunyuan_is_near_and_keeps_rows_apart(tmp_path):
 
 def test_norms_before_the_rotation_are_another_model(tmp_path, monkeypatch):
     """The mistake that Hunyuan invites: Qwen3 and others normalise first."""
+    from edgespec_export.components.attention import HeadNorms
     from edgespec_export.components.self_attention import NormedAfterRotation, SelfAttention
     from edgespec_export.verify import differences
 
     def normed_first(self, g, inputs, call):
-        return SelfAttention(self.layer, self.heads, self.q_norm, self.k_norm).emit(g, inputs, call)
+        norms = HeadNorms(self.q_norm.weight, self.k_norm.weight, self.q_norm.epsilon)
+        return SelfAttention(self.layer, self.heads, norms).emit(g, inputs, call)
 
     monkeypatch.setattr(NormedAfterRotation, "emit", normed_first)
     source = write(tmp_path / "checkpoint", "HunYuanDenseV1")

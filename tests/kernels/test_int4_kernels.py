@@ -13,20 +13,11 @@ from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec_export.operators.grouped_rows import GROUP
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
-from operator_calls import rows_of
+from operator_calls import int4_weights_of, rows_of
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
 SHAPES = [(64, 48), (576, 200), (1536, 33), (32, 1)]  # in, out
-
-
-def int4_weights_of(rng, width, out):
-    groups = width // GROUP
-    return {
-        "weights": rng.integers(0, 256, (out, groups, GROUP // 2), dtype=np.uint8),
-        "scale": rng.uniform(1e-4, 1e-2, (out, groups)).astype(np.float16),
-        "minimum": rng.normal(0, 0.05, (out, groups)).astype(np.float16),
-    }
 
 
 def defined_product(x, weights, scale, minimum):

@@ -17,19 +17,11 @@ from edgespec_export.operators.int8_group_ops import (
     RMS_NORM_INT8_GROUP_MATMUL,
     ZERO_POINT,
 )
-from operator_calls import rows_of
+from operator_calls import int8_group_weights_of, rows_of
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
 SHAPES = [(64, 48), (576, 200), (1536, 33), (32, 1)]  # in, out
-
-
-def weights_of(rng, width, out):
-    groups = width // GROUP
-    return {
-        "weights": rng.integers(0, 256, (out, groups, GROUP), dtype=np.uint8),
-        "scale": rng.uniform(1e-4, 1e-2, (out, groups)).astype(np.float16),
-    }
 
 
 def defined_product(x, weights, scale):
@@ -50,14 +42,14 @@ def defined_product(x, weights, scale):
 @pytest.mark.parametrize(("width", "out"), SHAPES)
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 7, 13, 40])
 def test_a_product_has_the_bits_of_its_definition(called, rng, width, out, count):
-    x, fixed = rows_of(rng, count, width), weights_of(rng, width, out)
+    x, fixed = rows_of(rng, count, width), int8_group_weights_of(rng, width, out)
     (y,) = called(INT8_GROUP_MATMUL, {"x": x}, fixed, k=width, n=out)
     np.testing.assert_array_equal(y, defined_product(x, **fixed))
 
 
 @pytest.mark.parametrize("name", ["weights", "scale"])
 def test_the_definition_reads_all_of_a_group(called, rng, name):
-    x, fixed = rows_of(rng, 9, 64), weights_of(rng, 64, 48)
+    x, fixed = rows_of(rng, 9, 64), int8_group_weights_of(rng, 64, 48)
     (y,) = called(INT8_GROUP_MATMUL, {"x": x}, fixed, k=64, n=48)
     other = fixed | {name: fixed[name][::-1]}
     assert (y != defined_product(x, **other)).any()
@@ -65,7 +57,7 @@ def test_the_definition_reads_all_of_a_group(called, rng, name):
 
 @pytest.mark.parametrize(("width", "out"), SHAPES)
 def test_a_row_does_not_depend_on_the_others(called, rng, width, out):
-    x, fixed = rows_of(rng, 17, width), weights_of(rng, width, out)
+    x, fixed = rows_of(rng, 17, width), int8_group_weights_of(rng, width, out)
     (all_rows,) = called(INT8_GROUP_MATMUL, {"x": x}, fixed, k=width, n=out)
     for count in range(1, 17):
         (some,) = called(INT8_GROUP_MATMUL, {"x": x[:count]}, fixed, k=width, n=out)
@@ -74,7 +66,7 @@ def test_a_row_does_not_depend_on_the_others(called, rng, width, out):
 
 @pytest.mark.parametrize(("width", "out"), SHAPES)
 def test_a_product_differs_from_its_body_by_rounding(called, rng, width, out):
-    x, fixed = {"x": rows_of(rng, 9, width)}, weights_of(rng, width, out)
+    x, fixed = {"x": rows_of(rng, 9, width)}, int8_group_weights_of(rng, width, out)
     (ours,) = called(INT8_GROUP_MATMUL, x, fixed, k=width, n=out)
     (theirs,) = called(INT8_GROUP_MATMUL, x, fixed, kernel=False, k=width, n=out)
     largest = np.abs(theirs).max(axis=1, keepdims=True)
@@ -83,7 +75,9 @@ def test_a_product_differs_from_its_body_by_rounding(called, rng, width, out):
 
 def test_a_product_of_normed_rows_is_near_its_body(called, rng):
     x = {"x": rows_of(rng, 9, 64)}
-    fixed = {"norm": rng.uniform(0.5, 2, 64).astype(np.float32)} | weights_of(rng, 64, 48)
+    fixed = {"norm": rng.uniform(0.5, 2, 64).astype(np.float32)} | int8_group_weights_of(
+        rng, 64, 48
+    )
     attributes = {"epsilon": 1e-5, "k": 64, "n": 48}
     (ours,) = called(RMS_NORM_INT8_GROUP_MATMUL, x, fixed, **attributes)
     (theirs,) = called(RMS_NORM_INT8_GROUP_MATMUL, x, fixed, kernel=False, **attributes)
@@ -96,14 +90,14 @@ def test_a_product_of_normed_rows_is_near_its_body(called, rng):
 def test_a_row_with_nan_gives_nan(called, rng, place):
     x = rows_of(rng, 5, 64)
     x[3, place] = np.nan
-    (y,) = called(INT8_GROUP_MATMUL, {"x": x}, weights_of(rng, 64, 48), k=64, n=48)
+    (y,) = called(INT8_GROUP_MATMUL, {"x": x}, int8_group_weights_of(rng, 64, 48), k=64, n=48)
     assert np.isnan(y[3]).all()
     assert np.isfinite(np.delete(y, 3, axis=0)).all()
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_scale_that_is_not_finite_is_refused(called, rng, number):
-    fixed = weights_of(rng, 64, 48)
+    fixed = int8_group_weights_of(rng, 64, 48)
     fixed["scale"][5, 1] = number
     with pytest.raises(EdgespecError, match=r"scale\[5, 1\] is NaN or infinite"):
         called(INT8_GROUP_MATMUL, {"x": rows_of(rng, 2, 64)}, fixed, k=64, n=48)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from types import MappingProxyType
 
 import ml_dtypes
 import numpy as np
@@ -37,12 +39,15 @@ from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import machine_of, open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.onnx_graph.operator_schema import CLOSING, POST_NORM
 from edgespec_export.operators.activations import GATES, RELU
 from edgespec_export.operators.attention_ops import (
     BIASED_ATTENTION,
     ENCODER_ATTENTION,
+    NORMED_WINDOWED_ATTENTION,
     ROTARY_ATTENTION,
     SOURCE_ATTENTION,
+    WINDOWED_ATTENTION,
 )
 from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
 from edgespec_export.operators.int8_ops import (
@@ -51,23 +56,22 @@ from edgespec_export.operators.int8_ops import (
     INT8_EMBEDDING,
     INT8_HEAD,
     INT8_MATMUL,
+    RMS_NORM_HADAMARD_INT8_MATMUL,
     RMS_NORM_INT8_MATMUL,
 )
-from edgespec_export.operators.narrow_cache_ops import BIASED_NARROW_CACHE, ROTARY_NARROW_CACHE
+from edgespec_export.operators.narrow_cache_ops import SELF_ATTENTION
 from edgespec_export.operators.norm_ops import RMS_NORM
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
 from edgespec_runtimes.ort import prefill
 from edgespec_runtimes.ort.session import open_session
-from operator_calls import add_outputs, one_call, rows_of
+from operator_calls import add_outputs, int4_weights_of, int8_group_weights_of, one_call, rows_of
 
 SamplingKernels = type(vocab_ops_for(np.zeros(1, np.float32)))
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
-INT8_BLOCKS = {
-    block.inner.name: block for block in FUSED_BLOCKS if block.opening is RMS_NORM_INT8_MATMUL
-}
+BLOCKS = {block.whole.name: block for block in FUSED_BLOCKS}
 MANY = 40  # rows: more than one thread prepares, and not a multiple of a tile
 SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
 
@@ -167,6 +171,20 @@ def test_a_token_id_outside_the_embedding_is_refused(called, rng, token):
     fixed = {name: head_of(rng, 100, 33, 4)[name] for name in ("table", "scale")}
     with pytest.raises(Exception, match=rf"token {token} is not in the table of 33 tokens"):
         called(INT8_EMBEDDING, {"tokens": np.array([token], np.int64)}, fixed)
+
+
+def test_a_product_of_normed_and_rotated_rows_has_the_bits_of_both_operators(called, rng):
+    x = rows_of(rng, 9, 96)
+    x[3, 7] = np.inf
+    norm = {"norm": rng.uniform(0.5, 2, 96).astype(np.float32)}
+    rotation, matrix = {"hadamard": hadamard(32)}, weights_of(rng, 96, 70)
+    shapes = {"blocks": [-1, 32], "rows": [-1, 96]}
+    fixed = norm | rotation | matrix
+    (ours,) = called(RMS_NORM_HADAMARD_INT8_MATMUL, {"x": x}, fixed, epsilon=1e-5, **shapes)
+    (normed,) = called(RMS_NORM, {"x": x} | norm, {}, epsilon=1e-5)
+    (theirs,) = called(HADAMARD_INT8_MATMUL, {"x": normed}, rotation | matrix, **shapes)
+    np.testing.assert_array_equal(ours, theirs)
+    assert np.isnan(ours[3]).all()
 
 
 def test_a_matrix_other_than_hadamards_is_refused(called, rng):
@@ -462,6 +480,7 @@ HEADS = {
 }
 
 
+WINDOW = 37  # positions; it begins and ends inside tiles
 NO_LAYOUTS = np.zeros((0, 3), np.int64)
 NO_SOURCES = np.zeros((0, 2), np.int64)
 
@@ -480,14 +499,26 @@ def cached_inputs(rng, shape, count, past, capacity):
     return inputs | {"layouts": NO_LAYOUTS}
 
 
-def attributes_of(shape):
+def attributes_of(shape, function=SOURCE_ATTENTION):
     heads, kv_heads, size = shape
-    return {"num_heads": heads, "kv_num_heads": kv_heads, "scale": size**-0.5}
+    attributes = {"num_heads": heads, "kv_num_heads": kv_heads, "scale": size**-0.5}
+    attributes |= {"head_epsilon": 1e-5, "window": WINDOW}
+    return {name: attributes[name] for name in function.attributes}
 
 
 def with_angles(rng, inputs, shape):
     angles = rng.uniform(-9, 9, (1, len(inputs["q"]), shape[2] // 2)).astype(np.float32)
     return inputs | {"cos": np.cos(angles), "sin": np.sin(angles)}
+
+
+def with_head_norms(rng, inputs, shape):
+    norms = {f"{part}_norm": rng.uniform(0.5, 2, shape[2]) for part in "qk"}
+    inputs = with_angles(rng, inputs, shape)
+    return inputs | {name: weights.astype(np.float32) for name, weights in norms.items()}
+
+
+def head_norms_of(inputs):
+    return {name: inputs[name] for name in ("q_norm", "k_norm") if name in inputs}
 
 
 def with_bias(rng, inputs, shape):
@@ -513,12 +544,17 @@ def in_int8(inputs):
 PAST = ("past_key", "past_value")
 NARROW = {"fp16": in_fp16, "int8": in_int8}
 FUNCTIONS = {
-    ("rotary", "fp32"): ROTARY_ATTENTION,
-    ("biased", "fp32"): BIASED_ATTENTION,
-    **{("rotary", cache): function for cache, function in ROTARY_NARROW_CACHE.items()},
-    **{("biased", cache): function for cache, function in BIASED_NARROW_CACHE.items()},
+    (encoding, cache): function
+    for encoding, by_cache in SELF_ATTENTION.items()
+    for cache, function in by_cache.items()
 }
-ENCODED = {"rotary": with_angles, "biased": with_bias}
+ENCODED = {
+    "Rotary": with_angles,
+    "Biased": with_bias,
+    "Windowed": with_angles,
+    "NormedRotary": with_head_norms,
+    "NormedWindowed": with_head_norms,
+}
 CACHE_FORMATS = {"fp32": in_fp32, **NARROW}
 
 
@@ -551,8 +587,10 @@ def test_cached_attention_equals_that_of_the_standard_operators(
 ):
     function, complete = KINDS[kind]
     inputs = complete(rng, cached_inputs(rng, shape, count, past, past + count + 3), shape)
-    ours, *our_cache = called(function, inputs, {}, **attributes_of(shape))
-    theirs, *their_cache = called(function, inputs, {}, kernel=False, **attributes_of(shape))
+    ours, *our_cache = called(function, inputs, {}, **attributes_of(shape, function))
+    theirs, *their_cache = called(
+        function, inputs, {}, kernel=False, **attributes_of(shape, function)
+    )
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=TOLERANCES[kind.split()[1]])
     steps = {np.dtype(np.float16): 1e-3, np.dtype(np.int8): 1}  # between two numbers
     for mine, other in zip(our_cache, their_cache, strict=True):
@@ -580,9 +618,9 @@ def test_keys_and_values_are_rounded_exactly_as_the_standard_operators_do(
     inputs["k"][0, :3] = 0, -0.0, 7e4  # beyond float16
     inputs["v"][0] = 0
     inputs["v"][-1] *= 1e-7  # subnormal in float16
-    function = BIASED_NARROW_CACHE[cache]
-    _, *ours = called(function, inputs, {}, **attributes_of(shape))
-    _, *theirs = called(function, inputs, {}, kernel=False, **attributes_of(shape))
+    function = SELF_ATTENTION["Biased"][cache]
+    _, *ours = called(function, inputs, {}, **attributes_of(shape, function))
+    _, *theirs = called(function, inputs, {}, kernel=False, **attributes_of(shape, function))
     for mine, other in zip(ours, theirs, strict=True):
         seen = np.s_[:, :, : past + count]
         np.testing.assert_array_equal(mine[seen], other[seen])
@@ -590,21 +628,22 @@ def test_keys_and_values_are_rounded_exactly_as_the_standard_operators_do(
 
 @pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("cache", NARROW)
-@pytest.mark.parametrize("encoding", ENCODED)
+@pytest.mark.parametrize("encoding", ["Rotary", "Biased", "Windowed"])
 @pytest.mark.parametrize(("count", "past"), [(1, 0), (1, 700), (5, 250), (MANY, 530)])
 def test_attention_to_a_narrow_cache_has_the_bits_of_attention_to_its_numbers_in_float32(
     called, rng, shape, cache, encoding, count, past
 ):
     inputs = ENCODED[encoding](rng, cached_inputs(rng, shape, count, past, past + count), shape)
-    if encoding == "rotary":  # stored keys are not rotated again
+    if encoding != "Biased":  # stored keys are not rotated again
         inputs |= {"cos": np.ones_like(inputs["cos"]), "sin": np.zeros_like(inputs["sin"])}
     narrow = FUNCTIONS[encoding, cache]
-    found, *present = called(narrow, NARROW[cache](inputs), {}, **attributes_of(shape))
+    attributes = attributes_of(shape, narrow)
+    found, *present = called(narrow, NARROW[cache](inputs), {}, **attributes)
     wide = dict(zip(PAST, widened(present), strict=True))
     for name, buffer in zip("kv", PAST, strict=True):
         rows = wide[buffer][0, :, past:].transpose(1, 0, 2)
         inputs[name] = np.ascontiguousarray(rows.reshape(count, -1))
-    expected, *_ = called(FUNCTIONS[encoding, "fp32"], inputs | wide, {}, **attributes_of(shape))
+    expected, *_ = called(FUNCTIONS[encoding, "fp32"], inputs | wide, {}, **attributes)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -613,7 +652,7 @@ def test_a_position_with_nan_gives_nan_to_those_that_see_it(called, rng, cache):
     shape = HEADS["SmolLM2"]
     inputs = NARROW[cache](with_bias(rng, cached_inputs(rng, shape, 5, 20, 25), shape))
     inputs["v"][3] = np.nan
-    y, *_ = called(BIASED_NARROW_CACHE[cache], inputs, {}, **attributes_of(shape))
+    y, *_ = called(SELF_ATTENTION["Biased"][cache], inputs, {}, **attributes_of(shape))
     assert np.isnan(y[3:]).all()
     assert np.isfinite(y[:3]).all()
 
@@ -623,7 +662,7 @@ def test_scales_that_do_not_fit_the_cache_are_refused(called, rng):
     inputs = in_int8(with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape))
     inputs["past_value_scale"] = inputs["past_value_scale"][:, :, :7]
     with pytest.raises(Exception, match=r"past_value_scale \[1, .*capacity=7, .* in capacity"):
-        called(ROTARY_NARROW_CACHE["int8"], inputs, {}, **attributes_of(shape))
+        called(SELF_ATTENTION["Rotary"]["int8"], inputs, {}, **attributes_of(shape))
 
 
 @pytest.mark.parametrize(
@@ -654,6 +693,68 @@ def test_inputs_with_wrong_shapes_are_refused_without_reading_them(called, rng, 
     inputs = with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape) | wrong
     with pytest.raises(Exception, match=said):
         called(ROTARY_ATTENTION, inputs, {}, **attributes_of(shape))
+
+
+@pytest.mark.parametrize("window", [1, 2, 32, 255, 256, 300, 5000])
+@pytest.mark.parametrize(("count", "past"), [(1, 600), (5, 254), (MANY, 0), (MANY, 530)])
+def test_a_window_of_any_size_equals_that_of_the_standard_operators(
+    called, rng, window, count, past
+):
+    shape = HEADS["SmolLM2"]
+    inputs = with_angles(rng, cached_inputs(rng, shape, count, past, past + count + 3), shape)
+    attributes = attributes_of(shape, WINDOWED_ATTENTION) | {"window": window}
+    ours, *_ = called(WINDOWED_ATTENTION, inputs, {}, **attributes)
+    theirs, *_ = called(WINDOWED_ATTENTION, inputs, {}, kernel=False, **attributes)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
+
+
+@pytest.mark.parametrize("encoding", ["Windowed", "NormedWindowed"])
+@pytest.mark.parametrize("cache", CACHE_FORMATS)
+@pytest.mark.parametrize("past", [100, 600])
+def test_a_value_before_the_window_is_not_read(called, rng, encoding, cache, past):
+    """It may be NaN, and then every other sum with it would be."""
+    shape, function = HEADS["SmolLM2"], FUNCTIONS[encoding, cache]
+    inputs = ENCODED[encoding](rng, cached_inputs(rng, shape, MANY, past, past + MANY), shape)
+    for buffer in PAST:
+        inputs[buffer][:, :, : past - WINDOW + 1 + 9] = np.nan
+    inputs = CACHE_FORMATS[cache](inputs)
+    y, *_ = called(function, inputs, {}, **attributes_of(shape, function))
+    assert np.isnan(y[:9]).all()  # their windows begin earlier
+    assert np.isfinite(y[9:]).all()
+
+
+def test_a_window_of_no_positions_is_refused(called, rng):
+    shape = HEADS["SmolLM2"]
+    inputs = with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape)
+    attributes = attributes_of(shape, WINDOWED_ATTENTION) | {"window": 0}
+    with pytest.raises(EdgespecError, match="window is 0; a query sees at least itself"):
+        called(WINDOWED_ATTENTION, inputs, {}, **attributes)
+
+
+@pytest.mark.parametrize("part", "qk")
+def test_norms_of_heads_have_the_bits_of_the_operator_of_norms(called, rng, part):
+    """Attention with norms is attention of normalised heads."""
+    shape = HEADS["odd head"]
+    inputs = with_head_norms(rng, cached_inputs(rng, shape, 5, 70, 80), shape)
+    inputs[part][2, :24] = np.inf
+    function = NORMED_WINDOWED_ATTENTION
+    ours = called(function, inputs, {}, **attributes_of(shape, function))
+    for name in "qk":
+        heads = inputs[name].reshape(-1, shape[2])
+        norm = {"x": heads, "norm": inputs.pop(f"{name}_norm")}
+        inputs[name] = called(RMS_NORM, norm, {}, epsilon=1e-5)[0].reshape(inputs[name].shape)
+    theirs = called(WINDOWED_ATTENTION, inputs, {}, **attributes_of(shape, WINDOWED_ATTENTION))
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    assert np.isnan(ours[0]).any()
+
+
+def test_norms_of_another_size_are_refused(called, rng):
+    shape, function = HEADS["SmolLM2"], FUNCTIONS["NormedRotary", "fp32"]
+    inputs = with_head_norms(rng, cached_inputs(rng, shape, 2, 5, 9), shape)
+    inputs["k_norm"] = np.ones(32, np.float32)
+    with pytest.raises(Exception, match=r"k_norm \[size=32\] and .* differ in size"):
+        called(function, inputs, {}, **attributes_of(shape, function))
 
 
 @pytest.mark.parametrize("shape", [(6, 6, 64), (2, 2, 24)])
@@ -722,63 +823,82 @@ def cached_parts(rng, count, shape, complete):
     return {name: value for name, value in inputs.items() if name not in ("q", "k", "v")}
 
 
-def block_inputs(rng, inner, count):
-    """A fused block, found by its inner operator, with inputs, constants and attributes."""
-    fused = INT8_BLOCKS[inner]
+# By the start of a product's name: weights, and attributes with their sizes.
+PRODUCTS = {
+    "Int8": (weights_of, lambda width, out: {}),
+    "Int4": (int4_weights_of, lambda width, out: {"k": width, "n": out}),
+    "Int8Group": (int8_group_weights_of, lambda width, out: {"k": width, "n": out}),
+}
+
+
+def product_of(rng, function, width, out):
+    """Weights of a product, or of one of normed or rotated rows, and its attributes."""
+    kind = function.name.removeprefix("RMSNorm").removeprefix("Hadamard").removesuffix("MatMul")
+    make, sizes = PRODUCTS[kind]
+    fixed, attributes = make(rng, width, out), sizes(width, out)
+    if "Hadamard" in function.name:
+        block = 32 if width == STREAM else 64
+        fixed |= {"hadamard": hadamard(block)}
+        attributes |= {"blocks": [-1, block], "rows": [-1, width]}
+    return fixed, attributes
+
+
+def block_inputs(rng, name, count):
+    """A fused block with inputs, constants and attributes."""
+    fused = BLOCKS[name]
     inputs = {"x": rows_of(rng, count, STREAM)}
-    attributes = {"epsilon": 1e-5, "step": 4 / 127}
-    if fused.closing is INT8_MATMUL:
-        shape = (4, 2, 16) if inner.startswith("Rotary") else (4, 4, 16)
+    attributes, inner = {"epsilon": 1e-5, "step": 4 / 127}, fused.inner.name
+    if "Attention" in inner:
+        shape = (4, 4, 16) if fused.columns == 1 else (4, 2, 16)
         heads, kv_heads, size = shape
-        attributes |= attributes_of(shape)
+        attributes |= attributes_of(shape, fused.inner)
         widths, middle = [heads * size, kv_heads * size, kv_heads * size], heads * size
-        if inner == "SourceRowAttention":
+        if fused.columns == 1:
             widths = widths[:1]
-            for name in ("key", "value"):
-                inputs[name] = rng.normal(size=(1, heads, 9, size)).astype(np.float32)
+            for source in ("key", "value"):
+                inputs[source] = rng.normal(size=(1, heads, 9, size)).astype(np.float32)
             inputs["sources"] = NO_SOURCES
         else:
-            (complete,) = (c for function, c in KINDS.values() if function.name == inner)
+            (complete,) = (c for function, c in KINDS.values() if function is fused.inner)
             inputs |= cached_parts(rng, count, shape, complete)
     else:
         middle = 192
         widths = [middle] * fused.columns
-        attributes |= {"blocks": [-1, 64], "rows": [-1, middle]}
     if len(widths) > 1:
         attributes["widths"] = widths
-    fixed = {"norm": rng.uniform(0.5, 2, STREAM).astype(np.float32)}
-    fixed |= weights_of(rng, STREAM, sum(widths))
-    closing = weights_of(rng, middle, STREAM)
-    if fused.closing is HADAMARD_INT8_MATMUL:
-        closing = {"hadamard": hadamard(64)} | closing
+    opening, more = product_of(rng, fused.opening, STREAM, sum(widths))
+    closing, closing_more = product_of(rng, fused.closing, middle, STREAM)
+    attributes |= more | {CLOSING[name]: value for name, value in closing_more.items()}
+    fixed = {"norm": rng.uniform(0.5, 2, STREAM).astype(np.float32)} | opening
     fixed |= {f"closing_{name}": value for name, value in closing.items()}
-    return fused, inputs, fixed, attributes
+    if fused.post_norm:
+        fixed["post_norm"] = rng.uniform(0.5, 2, STREAM).astype(np.float32)
+        attributes["post_epsilon"] = 1e-6
+    return fused, inputs, fixed, {name: attributes[name] for name in fused.whole.attributes}
 
 
-INNER = {
-    f.name: f
-    for f in (*FUNCTIONS.values(), SOURCE_ATTENTION, GATES["silu"], GATES["gelu_new"], RELU)
-}
-
-
-def by_parts(g, fused, inner, values, attributes):
+def by_parts(g, fused, values, attributes):
     """Emits a block operator by operator: its outputs, and the inner operator's as the last."""
 
-    def call(function, *given):
-        return g.call(function, *given, **{name: attributes[name] for name in function.attributes})
+    def call(function, *given, renamed=MappingProxyType({})):
+        names = {name: renamed.get(name, name) for name in function.attributes}
+        return g.call(function, *given, **{name: attributes[at] for name, at in names.items()})
 
     ordered = [values[name] for name in fused.whole.inputs]
-    opening, rest = ordered[:4], ordered[4:]
+    first, last = len(fused.opening.inputs), len(fused.closing.inputs) - 1
+    opening, rest = ordered[:first], ordered[first:]
     with g.block("block"):
-        (y,) = call(RMS_NORM_INT8_MATMUL, *opening)
+        (y,) = call(fused.opening, *opening)
         parts = g.split(y, attributes["widths"]) if fused.columns > 1 else [y]
-        split = len(fused.closing.inputs) - 1
-        middle, *others = call(inner, *parts, *rest[:-split])
-        (closed,) = call(fused.closing, middle, *rest[-split:])
+        norm = [rest.pop()] if fused.post_norm else []
+        middle, *others = call(fused.inner, *parts, *rest[:-last])
+        (closed,) = call(fused.closing, middle, *rest[-last:], renamed=CLOSING)
+        if fused.post_norm:
+            (closed,) = call(fused.post_norm, closed, *norm, renamed=POST_NORM)
         return [g.op.Add(opening[0], closed), *others, middle]
 
 
-def run_by_parts(folder, fused, inner, inputs, fixed, attributes, *, seen):
+def run_by_parts(folder, fused, inputs, fixed, attributes, *, seen):
     """Outputs of a block after the pass, and the operators of its graph.
 
     Args:
@@ -787,7 +907,7 @@ def run_by_parts(folder, fused, inner, inputs, fixed, attributes, *, seen):
     g = Graph("by parts", None)
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
-    results = by_parts(g, fused, inner, values, attributes)
+    results = by_parts(g, fused, values, attributes)
     add_outputs(g, fused.whole, results[:-1])
     if seen:
         g.output("seen", results[-1], np.float32, [None, None])
@@ -799,29 +919,26 @@ def run_by_parts(folder, fused, inner, inputs, fixed, attributes, *, seen):
     return outputs[: fused.whole.outputs], operators
 
 
-@pytest.mark.parametrize("inner", INNER)
-@pytest.mark.parametrize("count", [1, 2, 5, 17, MANY])
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize(("count", "threads"), [(1, 1), (2, 3), (5, 2), (17, 3), (MANY, 2)])
 def test_a_fused_block_has_the_bits_of_its_separate_operators(
-    called, rng, tmp_path, inner, count, threads
+    called, rng, tmp_path, name, count, threads
 ):
-    fused, inputs, fixed, attributes = block_inputs(rng, inner, count)
-    parts, operators = run_by_parts(
-        tmp_path, fused, INNER[inner], inputs, fixed, attributes, seen=True
-    )
-    assert inner in operators
+    fused, inputs, fixed, attributes = block_inputs(rng, name, count)
+    parts, operators = run_by_parts(tmp_path, fused, inputs, fixed, attributes, seen=True)
+    assert fused.inner.name in operators
     for _ in range(3):  # threads do not always meet in the same way
         whole = called(fused.whole, inputs, fixed, threads=threads, **attributes)
         for ours, theirs in zip(whole, parts, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("name", BLOCKS)
 def test_a_fused_block_differs_from_the_standard_operators_by_rounding(
-    rng, tmp_path, inner, monkeypatch
+    rng, tmp_path, name, monkeypatch
 ):
-    fused, inputs, fixed, attributes = block_inputs(rng, inner, 5)
-    given = (tmp_path, fused, INNER[inner], inputs, fixed, attributes)
+    fused, inputs, fixed, attributes = block_inputs(rng, name, 5)
+    given = (tmp_path, fused, inputs, fixed, attributes)
     (ours, *_), _ = run_by_parts(*given, seen=False)
     monkeypatch.setenv(SWITCH, "0")
     (theirs, *_), _ = run_by_parts(*given, seen=False)
@@ -830,10 +947,10 @@ def test_a_fused_block_differs_from_the_standard_operators_by_rounding(
     assert np.abs(added - expected).max() < 0.03 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("inner", INNER)
-def test_a_fused_block_without_a_kernel_runs_by_its_body(called, rng, tmp_path, inner):
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_fused_block_without_a_kernel_runs_by_its_body(called, rng, tmp_path, name):
     """Graphs of older exports have other names; operators of the body may still have kernels."""
-    fused, inputs, fixed, attributes = block_inputs(rng, inner, 5)
+    fused, inputs, fixed, attributes = block_inputs(rng, name, 5)
     expected = called(fused.whole, inputs, fixed, **attributes)
     model = one_call(fused.whole, inputs, fixed, attributes)
     (node,) = (node for node in model.graph if node.op_type == fused.whole.name)
@@ -843,7 +960,7 @@ def test_a_fused_block_without_a_kernel_runs_by_its_body(called, rng, tmp_path, 
     )
     del model.functions[identifier]
     function.name = node.op_type
-    middle = INNER[inner].built({name: attributes[name] for name in INNER[inner].attributes})
+    middle = fused.inner.built({name: attributes[name] for name in fused.inner.attributes})
     model.functions.update({f.identifier(): f for f in (function, middle)})
     ir.save(model, tmp_path / "older.onnx")
     found = open_session(tmp_path / "older.onnx", Device(2)).run(None, inputs)
@@ -851,10 +968,10 @@ def test_a_fused_block_without_a_kernel_runs_by_its_body(called, rng, tmp_path, 
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("inner", INNER)
-def test_operators_of_a_declared_block_are_fused(rng, tmp_path, inner):
-    fused, inputs, fixed, attributes = block_inputs(rng, inner, 5)
-    given = (tmp_path, fused, INNER[inner], inputs, fixed, attributes)
+@pytest.mark.parametrize("name", BLOCKS)
+def test_operators_of_a_declared_block_are_fused(rng, tmp_path, name):
+    fused, inputs, fixed, attributes = block_inputs(rng, name, 5)
+    given = (tmp_path, fused, inputs, fixed, attributes)
     joined, operators = run_by_parts(*given, seen=False)
     assert operators == [fused.whole.name]
     parts, _ = run_by_parts(*given, seen=True)
@@ -863,11 +980,11 @@ def test_operators_of_a_declared_block_are_fused(rng, tmp_path, inner):
 
 
 def test_a_block_whose_keys_have_another_use_is_not_fused(rng, tmp_path):
-    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryRowAttention", 5)
+    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryRowAttentionBlock", 5)
     g = Graph("key used", None)
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
-    out, key, value, _ = by_parts(g, fused, INNER["RotaryRowAttention"], values, attributes)
+    out, key, value, _ = by_parts(g, fused, values, attributes)
     results = ((out, 2), (key, 4), (value, 4), (g.op.Identity(key), 4))
     for index, (result, rank) in enumerate(results):
         g.output(f"result {index}", result, np.float32, [None] * rank)
@@ -880,12 +997,26 @@ def test_a_block_whose_keys_have_another_use_is_not_fused(rng, tmp_path):
     )
 
 
+def test_a_block_that_no_operator_computes_is_not_fused(rng):
+    """No model has this one: a norm after a feed-forward with a SiLU."""
+    fused, inputs, fixed, attributes = block_inputs(rng, "Int4GeluFeedForwardPostNormBlock", 5)
+    g = Graph("not in the table", None)
+    values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
+    values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
+    out, _ = by_parts(g, replace(fused, inner=GATES["silu"]), values, attributes)
+    g.output("y", out, np.float32, [None, None])
+    assert str(fuse_blocks(g.model(), g.blocks)) == (
+        "0 of 1 blocks fused; block (1 block) not fused: no operator computes RMSNormInt4MatMul, "
+        "SiluGate and RMSNorm"
+    )
+
+
 def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
-    fused, inputs, fixed, attributes = block_inputs(rng, "SiluGate", 5)
+    fused, inputs, fixed, attributes = block_inputs(rng, "SiluFeedForwardBlock", 5)
     wrong = fixed | weights_of(rng, STREAM, 300)
     with pytest.raises(EdgespecError, match=r"weights make 300 columns; 2 \* 192 fit"):
         called(fused.whole, inputs, wrong, **attributes)
-    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryRowAttention", 5)
+    fused, inputs, fixed, attributes = block_inputs(rng, "RotaryRowAttentionBlock", 5)
     wrong = fixed | weights_of(rng, STREAM, 136)
     with pytest.raises(EdgespecError, match="weights make 136 columns; queries, keys and values"):
         called(fused.whole, inputs, wrong, **attributes)
@@ -895,7 +1026,7 @@ def test_weights_that_do_not_fit_each_other_are_refused(called, rng):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("name", ["plain", "normed", "rotated"])
+@pytest.mark.parametrize("name", ["plain", "normed", "normed and rotated", "rotated"])
 def test_an_int8_product_is_row_invariant(called, rng, name, threads):
     fixed = weights_of(rng, 576, 200)
     function, more, attributes = {
@@ -904,6 +1035,11 @@ def test_an_int8_product_is_row_invariant(called, rng, name, threads):
             RMS_NORM_INT8_MATMUL,
             {"norm": np.ones(576, np.float32)},
             {"epsilon": 1e-5, "step": 4 / 127},
+        ),
+        "normed and rotated": (
+            RMS_NORM_HADAMARD_INT8_MATMUL,
+            {"norm": np.ones(576, np.float32), "hadamard": hadamard(64)},
+            {"epsilon": 1e-5, "blocks": [-1, 64], "rows": [-1, 576]},
         ),
         "rotated": (
             HADAMARD_INT8_MATMUL,
@@ -926,11 +1062,12 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
     """One call, and the same positions in calls of 1, 2, 5, 9 and the remaining ones."""
     function, complete = KINDS[kind]
     whole = complete(rng, cached_inputs(rng, shape, MANY, past, past + MANY), shape)
-    expected, *cache = called(function, whole, {}, **attributes_of(shape))
+    attributes = attributes_of(shape, function)
+    expected, *cache = called(function, whole, {}, **attributes)
     buffers = buffers_of(whole)
     for call, (start, end) in enumerate(pairwise([0, 1, 3, 8, 17, MANY])):
         part = {name: whole[name][start:end] for name in "qkv"}
-        part |= buffers
+        part |= buffers | head_norms_of(whole)
         part |= {"last": np.array([past + end - 1], np.int32)}
         part |= {"total": np.array(past + end, np.int32), "layouts": whole["layouts"]}
         if "cos" in whole:
@@ -938,7 +1075,9 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
         else:
             part["bias"] = np.ascontiguousarray(whole["bias"][:, :, start:end, : past + end])
         threads = 1 + call % 2
-        out, *present = called(function, part, {}, threads=threads, **attributes_of(shape))
+        out, *present = called(
+            function, part, {}, threads=threads, **attributes_of(shape, function)
+        )
         np.testing.assert_array_equal(out, expected[start:end])
         buffers = dict(zip(buffers, present, strict=True))
     for ours, theirs in zip(present, cache, strict=True):
@@ -984,7 +1123,7 @@ def as_drafted(tree, position, row, past):
     """The call that has a candidate, row `row` of `tree`, as a drafted token at `position`."""
     rows = [*range(position), row]
     part = {name: tree[name][rows] for name in "qkv"}
-    part |= buffers_of(tree) | {"layouts": NO_LAYOUTS}
+    part |= buffers_of(tree) | head_norms_of(tree) | {"layouts": NO_LAYOUTS}
     total = past + len(rows)
     part |= {"last": np.array([total - 1], np.int32), "total": np.array(total, np.int32)}
     if "cos" in tree:
@@ -1004,14 +1143,14 @@ def test_a_candidate_has_the_bits_that_it_has_as_a_drafted_token(
     capacity = past + LINE + len(parents)
     line = complete(rng, cached_inputs(rng, shape, LINE, past, capacity), shape)
     tree = with_candidates(rng, line, parents)
-    expected, *_ = called(function, line, {}, **attributes_of(shape))
+    expected, *_ = called(function, line, {}, **attributes_of(shape, function))
     for threads in (1, 2):
-        out, *cache = called(function, tree, {}, threads=threads, **attributes_of(shape))
+        out, *cache = called(function, tree, {}, threads=threads, **attributes_of(shape, function))
         np.testing.assert_array_equal(out[:LINE], expected)
         for candidate, parent in enumerate(parents):
             row, position = LINE + candidate, parent + 1
             part = as_drafted(tree, position, row, past)
-            alone, *its_cache = called(function, part, {}, **attributes_of(shape))
+            alone, *its_cache = called(function, part, {}, **attributes_of(shape, function))
             np.testing.assert_array_equal(out[row], alone[position])
             for ours, theirs in zip(cache, its_cache, strict=True):
                 np.testing.assert_array_equal(ours[:, :, past + row], theirs[:, :, past + position])
@@ -1024,7 +1163,7 @@ def test_without_kernels_candidates_are_an_error(called, rng, kind):
     line = complete(rng, cached_inputs(rng, shape, LINE, 5, 30), shape)
     tree = with_candidates(rng, line, [2, 3])
     with pytest.raises(Exception, match="Reshape"):
-        called(function, tree, {}, kernel=False, **attributes_of(shape))
+        called(function, tree, {}, kernel=False, **attributes_of(shape, function))
 
 
 # --- Several texts -------------------------------------------------------------------------------
@@ -1040,10 +1179,12 @@ def joined(rng, complete, shape, texts):
     alone = [
         complete(rng, cached_inputs(rng, shape, n, past, past + n), shape) for past, n in texts
     ]
+    alone = [inputs | head_norms_of(alone[0]) for inputs in alone]
     starts = np.cumsum([0, *(past + n for past, n in reversed(texts))])[-2::-1]
     rows = [(t, r) for t, (_, n) in enumerate(texts) for r in range(n)]
     rows = [rows[i] for i in rng.permutation(len(rows))]
     call = {name: np.stack([alone[t][name][r] for t, r in rows]) for name in "qkv"}
+    call |= head_norms_of(alone[0])
     for name in buffers_of(alone[0]):
         call[name] = np.concatenate([part[name] for part in reversed(alone)], axis=2)
     positions = [texts[t][0] + r for t, r in rows]
@@ -1071,9 +1212,9 @@ def test_a_row_has_the_bits_that_it_has_in_a_call_of_its_own_text(
 ):
     function, complete = KINDS[kind]
     alone, call, rows, starts = joined(rng, complete, shape, TEXTS)
-    out, *cache = called(function, call, {}, threads=threads, **attributes_of(shape))
+    out, *cache = called(function, call, {}, threads=threads, **attributes_of(shape, function))
     for number, inputs in enumerate(alone):
-        expected, *its_cache = called(function, inputs, {}, **attributes_of(shape))
+        expected, *its_cache = called(function, inputs, {}, **attributes_of(shape, function))
         for row, (text, own) in enumerate(rows):
             if text == number:
                 np.testing.assert_array_equal(out[row], expected[own])
@@ -1085,11 +1226,11 @@ def test_a_row_has_the_bits_that_it_has_in_a_call_of_its_own_text(
 def test_a_row_that_sees_a_key_of_another_text_is_caught(called, rng):
     """The mutant begins one text one position too early."""
     shape = HEADS["SmolLM2"]
-    function, complete = KINDS["rotary fp32"]
+    function, complete = KINDS["Rotary fp32"]
     alone, call, rows, _ = joined(rng, complete, shape, TEXTS)
     call["layouts"][[row for row, (text, _) in enumerate(rows) if text == 1], 0] -= 1
-    out, *_ = called(function, call, {}, **attributes_of(shape))
-    expected, *_ = called(function, alone[1], {}, **attributes_of(shape))
+    out, *_ = called(function, call, {}, **attributes_of(shape, function))
+    expected, *_ = called(function, alone[1], {}, **attributes_of(shape, function))
     wrong = [out[row] for row, (text, own) in enumerate(rows) if (text, own) == (1, 2)]
     assert not np.array_equal(wrong[0], expected[2])
 
@@ -1312,6 +1453,11 @@ BODIES = [
         {"blocks": [-1, 2], "rows": [-1, 4]},
         f"Reshape MatMul Reshape {ROUNDED} {SCALED}",
     ),
+    (
+        RMS_NORM_HADAMARD_INT8_MATMUL,
+        {"epsilon": 1e-5, "blocks": [-1, 2], "rows": [-1, 4]},
+        f"RMSNormalization Reshape MatMul Reshape {ROUNDED} {SCALED}",
+    ),
     (FLOAT16_MATMUL, {}, "Cast Gemm"),
     (BFLOAT16_MATMUL, {}, "Cast Gemm"),
     (INT8_EMBEDDING, {}, "Gather Cast Gather Unsqueeze Mul"),
@@ -1336,10 +1482,10 @@ BODIES = [
         "Pad Pad Pad Add Add Pad GroupQueryAttention Slice Squeeze",
     ),
     *(
-        (functions[cache], attributes_of((2, 1, 16)), body)
+        (functions[cache], attributes_of((2, 1, 16), functions[cache]), body)
         for functions, bodies in (
-            (ROTARY_NARROW_CACHE, narrow_bodies(f"{ROTATED_ROWS} ", "")),
-            (BIASED_NARROW_CACHE, narrow_bodies("", "Add ")),
+            (SELF_ATTENTION["Rotary"], narrow_bodies(f"{ROTATED_ROWS} ", "")),
+            (SELF_ATTENTION["Biased"], narrow_bodies("", "Add ")),
         )
         for cache, body in bodies.items()
     ),
@@ -1361,9 +1507,10 @@ BODIES = [
         (
             fused.whole,
             {n: [1] * fused.columns if n == "widths" else 1.0 for n in fused.whole.attributes},
-            f"RMSNormInt8MatMul {'Split ' * (fused.columns > 1)}{inner} {fused.closing.name} Add",
+            f"{fused.opening.name} {'Split ' * (fused.columns > 1)}{fused.inner.name} "
+            f"{fused.closing.name} {'RMSNorm ' * bool(fused.post_norm)}Add",
         )
-        for inner, fused in INT8_BLOCKS.items()
+        for fused in BLOCKS.values()
     ),
 ]
 

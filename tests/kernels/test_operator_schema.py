@@ -12,7 +12,12 @@ import onnx_ir as ir
 import pytest
 
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.onnx_graph.operator_schema import CLOSING, OPERATORS, check_call
+from edgespec_export.onnx_graph.operator_schema import (
+    CLOSING,
+    OPERATORS,
+    POST_NORM,
+    check_call,
+)
 from edgespec_export.operators.int8_ops import INT8_MATMUL
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS
 
@@ -37,11 +42,14 @@ def test_a_fused_block_takes_what_its_operators_take(fused):
         OPERATORS[function.name]
         for function in (fused.whole, fused.opening, fused.inner, fused.closing)
     )
+    after = OPERATORS[fused.post_norm.name] if fused.post_norm else None
     parts = (*opening.inputs, *middle.inputs[fused.columns :], *closing.inputs[1:])
+    parts += after.inputs[1:] if after else ()
     assert types(block.inputs) == types(parts)
     assert types(block.outputs) == types(middle.outputs)
-    closing_attributes = (replace(a, name=CLOSING.get(a.name, a.name)) for a in closing.attributes)
-    attributes = {*opening.attributes, *middle.attributes, *closing_attributes}
+    attributes = {*opening.attributes, *middle.attributes}
+    attributes |= {replace(a, name=CLOSING[a.name]) for a in closing.attributes}
+    attributes |= {replace(a, name=POST_NORM[a.name]) for a in (after.attributes if after else ())}
     assert {a for a in block.attributes if a.name != "widths"} == attributes
 
 

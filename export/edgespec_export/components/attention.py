@@ -10,32 +10,30 @@ benchmarks/attention.py compares the two; docs/decisions/0002-attention.md recor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.components.kv_cache import CACHES, Buffer, Cache, CachedRows, FullCache
+from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.positions import NO_SOURCES, Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.operators.attention_ops import (
-    BIASED_ATTENTION,
-    ENCODER_ATTENTION,
-    ROTARY_ATTENTION,
-    SOURCE_ATTENTION,
-)
-from edgespec_export.operators.narrow_cache_ops import BIASED_NARROW_CACHE, ROTARY_NARROW_CACHE
+from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
+from edgespec_export.operators.narrow_cache_ops import SELF_ATTENTION
 
 __all__ = [
     "Attention",
     "Fused",
+    "HeadNorms",
     "Heads",
     "PositionEncoding",
     "Projections",
     "Standard",
     "apply_rotary",
     "attention_for",
+    "normed_heads",
     "source_shape",
 ]
 
@@ -65,13 +63,31 @@ class Heads:
 
 
 @dataclass(frozen=True)
+class HeadNorms:
+    """Norms of each head of queries and keys.
+
+    Attributes:
+        q, k: names of their weights [size].
+    """
+
+    q: str
+    k: str
+    epsilon: float
+
+
+@dataclass(frozen=True)
 class Projections:
-    """Queries [m, count · size], keys and values [m, kv_count · size] of a call's rows."""
+    """Queries [m, count · size], keys and values [m, kv_count · size] of a call's rows.
+
+    Attributes:
+        norms: of queries and keys, which come before rotary positions; None if there are none.
+    """
 
     q: ir.Value
     k: ir.Value
     v: ir.Value
     heads: Heads
+    norms: HeadNorms | None = None
 
 
 class Attention(ABC):
@@ -125,10 +141,6 @@ def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
     return CompressedCache(Fused(cache) if with_kernels else Standard(CACHES[cache]()), others)
 
 
-# By the format of the cache.
-ROTARY = {"fp32": ROTARY_ATTENTION, **ROTARY_NARROW_CACHE}
-BIASED = {"fp32": BIASED_ATTENTION, **BIASED_NARROW_CACHE}
-
 HEAD_MULTIPLE = 8  # GroupQueryAttention and our kernels take only head sizes that are multiples
 BLOCK_PER_SIZE = 2  # positions that it computes as one block, for each number of a head
 
@@ -166,14 +178,10 @@ class Fused(Attention):
         total = g.op.Cast(positions.end, to=ir.DataType.INT32)  # scalar
         buffers = self._buffers(heads, layer)
         past = [g.input(b.past, b.dtype, _cache_shape(heads, b.width)) for b in buffers]
-        if heads.window is not None:
-            rows, encoding = _with_window_as_bias(g, rows, positions, encoding)
-        if isinstance(encoding, Angles):
-            function, encoded = ROTARY[self._format], [encoding.cos, encoding.sin]
-        else:
-            function, encoded = BIASED[self._format], [encoding]
+        kind, encoded, attributes = _encoded(g, rows, encoding)
         inputs = [rows.q, rows.k, rows.v, *past, last, total, positions.layouts, *encoded]
-        out, *present = g.call(function, *inputs, **_attributes(heads))
+        function = SELF_ATTENTION[kind][self._format]
+        out, *present = g.call(function, *inputs, **_attributes(heads), **attributes)
         for buffer, value in zip(buffers, present, strict=True):
             g.output(buffer.present, value, buffer.dtype, _cache_shape(heads, buffer.width))
         return out
@@ -220,7 +228,10 @@ class Standard(Attention):
         positions: Positions,
         encoding: PositionEncoding,
     ) -> ir.Value:
-        heads, q, k = rows.heads, rows.q, rows.k
+        heads, norms, q, k = rows.heads, rows.norms, rows.q, rows.k
+        if norms is not None:
+            q = normed_heads(g, q, RmsNorm(norms.q, norms.epsilon), heads.size)
+            k = normed_heads(g, k, RmsNorm(norms.k, norms.epsilon), heads.size)
         bias = _mask(g, _seen(g, positions, heads.window))
         if isinstance(encoding, Angles):
             q = apply_rotary(g, q, heads.count, encoding, heads)
@@ -309,19 +320,22 @@ def _grouped(g: Graph, bias: ir.Value, heads: Heads) -> ir.Value:
     return g.op.Reshape(every, g.op.Concat(g.ints(1, heads.kv_count, -1), keys, axis=0))
 
 
-def _with_window_as_bias(
-    g: Graph, rows: Projections, positions: Positions, encoding: PositionEncoding
-) -> tuple[Projections, ir.Value]:
-    """Rotated projections, and a bias [1, count, m, total] that hides what is before the window.
-
-    An operator with a bias is causal and takes no angles.
-    """
-    assert isinstance(encoding, Angles), "attention with a window and a learned bias"
-    heads = rows.heads
-    q = apply_rotary(g, rows.q, heads.count, encoding, heads)
-    k = apply_rotary(g, rows.k, heads.kv_count, encoding, heads)
-    bias = _mask(g, _in_window(g, positions, heads.window or 0))
-    return replace(rows, q=q, k=k), g.op.Expand(bias, g.ints(1, heads.count, 1, 1))
+def _encoded(
+    g: Graph, rows: Projections, encoding: PositionEncoding
+) -> tuple[str, list[ir.Value], dict[str, int | float]]:
+    """The kind of self-attention, its last inputs and its further attributes."""
+    window, norms = rows.heads.window, rows.norms
+    if not isinstance(encoding, Angles):
+        assert window is None, "attention with a learned bias and a window"
+        assert norms is None, "attention with a learned bias and normed heads"
+        return "Biased", [encoding], {}
+    angles = [encoding.cos, encoding.sin]
+    kind = "Rotary" if window is None else "Windowed"
+    attributes: dict[str, int | float] = {} if window is None else {"window": window}
+    if norms is None:
+        return kind, angles, attributes
+    weights = [g.weight(name) for name in (norms.q, norms.k)]
+    return f"Normed{kind}", [*angles, *weights], {**attributes, "head_epsilon": norms.epsilon}
 
 
 def _seen(g: Graph, positions: Positions, window: int | None) -> ir.Value:
@@ -358,6 +372,12 @@ def apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads
     """Applies rotary positions to [m, count · size]."""
     rows = g.op.RotaryEmbedding(_batched(g, x), angles.cos, angles.sin, num_heads=count)
     return g.op.Reshape(rows, g.ints(-1, count * heads.size))
+
+
+def normed_heads(g: Graph, x: ir.Value, norm: RmsNorm, size: int) -> ir.Value:
+    """The norm of each head of [m, heads · size]."""
+    by_head = g.op.Reshape(x, g.ints(-1, size))
+    return g.op.Reshape(norm.emit(g, by_head), g.op.Shape(x))
 
 
 def _batched(g: Graph, x: ir.Value) -> ir.Value:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from edgespec_export.components.attention import Heads, Projections, apply_rotary
+from edgespec_export.components.attention import (
+    HeadNorms,
+    Heads,
+    Projections,
+    apply_rotary,
+    normed_heads,
+)
 from edgespec_export.components.blocks import Call
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Rotary
@@ -21,13 +27,12 @@ class SelfAttention:
     """Causal self-attention of a decoder layer, from queries, keys and values.
 
     Attributes:
-        q_norm, k_norm: norms of each head of the queries and of the keys, [size].
+        norms: of each head of the queries and of the keys; None if there are none.
     """
 
     layer: int
     heads: Heads
-    q_norm: RmsNorm | None = None
-    k_norm: RmsNorm | None = None
+    norms: HeadNorms | None = None
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -35,13 +40,9 @@ class SelfAttention:
 
     def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
         q, k, v = inputs
-        if self.q_norm is not None:
-            q = _normed_heads(g, q, self.q_norm, self.heads, self.heads.count)
-        if self.k_norm is not None:
-            k = _normed_heads(g, k, self.k_norm, self.heads, self.heads.kv_count)
         assert call.positions is not None, "an encoder has no cache"
         assert call.encoding is not None, "a cache needs positions"
-        rows = Projections(q, k, v, self.heads)
+        rows = Projections(q, k, v, self.heads, self.norms)
         return call.attention.cached(g, rows, self.layer, call.positions, call.encoding)
 
 
@@ -71,8 +72,8 @@ class NormedAfterRotation:
         assert call.positions is not None, "an encoder has no cache"
         q = apply_rotary(g, q, heads.count, angles, heads)
         k = apply_rotary(g, k, heads.kv_count, angles, heads)
-        q = _normed_heads(g, q, self.q_norm, heads, heads.count)
-        k = _normed_heads(g, k, self.k_norm, heads, heads.kv_count)
+        q = normed_heads(g, q, self.q_norm, heads.size)
+        k = normed_heads(g, k, self.k_norm, heads.size)
         still = self.still.emit(g, call.positions)
         rows = Projections(q, k, v, heads)
         return call.attention.cached(g, rows, self.layer, call.positions, still)
@@ -114,9 +115,3 @@ class EncoderAttention:
 def _widths(heads: Heads) -> tuple[int, ...]:
     """Widths of queries, keys and values."""
     return (heads.count * heads.size, heads.kv_count * heads.size, heads.kv_count * heads.size)
-
-
-def _normed_heads(g: Graph, x: ir.Value, norm: RmsNorm, heads: Heads, count: int) -> ir.Value:
-    """The norm of each head of [m, count · size]."""
-    by_head = g.op.Reshape(x, g.ints(-1, heads.size))
-    return g.op.Reshape(norm.emit(g, by_head), g.ints(-1, count * heads.size))

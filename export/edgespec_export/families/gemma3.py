@@ -20,7 +20,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Heads
+from edgespec_export.components.attention import HeadNorms, Heads
 from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.feed_forward import Gate
 from edgespec_export.components.linear import Linear
@@ -103,15 +103,14 @@ class Gemma3(DecoderOnly):
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"model.layers.{index}"
         norm, attention, feed_forward = self._norm, f"{at}.self_attn", f"{at}.mlp"
+        q_norm, k_norm = (f"{attention}.{part}_norm.weight" for part in "qk")
         return (
             AttentionBlock(
                 name=attention,
                 norm=norm(f"{at}.input_layernorm"),
                 reads=Linear.named(*(f"{attention}.{part}_proj" for part in "qkv")),
                 middle=SelfAttention(
-                    index,
-                    self._heads_of(index),
-                    *(norm(f"{attention}.{part}_norm") for part in "qk"),
+                    index, self._heads_of(index), HeadNorms(q_norm, k_norm, self.epsilon)
                 ),
                 writes=Linear.named(f"{attention}.o_proj"),
                 post_norm=norm(f"{at}.post_attention_layernorm"),

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from edgespec_export.components.attention import Heads
+from edgespec_export.components.attention import HeadNorms, Heads
 from edgespec_export.components.blocks import (
     AttentionBlock,
     Block,
@@ -132,12 +132,14 @@ class Lfm2(DecoderOnly):
                 writes=Linear.named(f"{at}.conv.out_proj", bias=self.conv_bias),
             )
         name = f"{at}.self_attn"
-        norms = [self._norm(f"{name}.{part}_layernorm") for part in "qk"]
+        q_norm, k_norm = (f"{name}.{part}_layernorm.weight" for part in "qk")
         return AttentionBlock(
             name=name,
             norm=norm,
             reads=Linear.named(*(f"{name}.{part}_proj" for part in "qkv")),
-            middle=SelfAttention(self._first_cache_layer(index), self.heads, *norms),
+            middle=SelfAttention(
+                self._first_cache_layer(index), self.heads, HeadNorms(q_norm, k_norm, self.epsilon)
+            ),
             writes=Linear.named(f"{name}.out_proj"),
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.errors import EdgespecError
-from edgespec_export.components.attention import Heads
+from edgespec_export.components.attention import HeadNorms, Heads
 from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.feed_forward import Gate
 from edgespec_export.components.linear import Linear
@@ -106,12 +106,12 @@ class Llama(DecoderOnly):
 
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
         name = f"{at}.self_attn"
-        norms = [self._norm(f"{name}.{part}_norm") for part in "qk"] if self.head_norms else []
+        norms = HeadNorms(f"{name}.q_norm.weight", f"{name}.k_norm.weight", self.epsilon)
         return AttentionBlock(
             name=name,
             norm=self._norm(f"{at}.input_layernorm"),
             reads=Linear.named(*(f"{name}.{part}_proj" for part in "qkv"), bias=self.qkv_bias),
-            middle=SelfAttention(index, self.heads, *norms),
+            middle=SelfAttention(index, self.heads, norms if self.head_norms else None),
             writes=Linear.named(f"{name}.o_proj", bias=self.out_bias),
         )
 

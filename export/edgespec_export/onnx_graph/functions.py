@@ -39,6 +39,12 @@ class Body(Nodes):
         """An attribute of the call that is a float, as a tensor."""
         return self.op.Constant(value_float=self.given(name, "value_float"))
 
+    def count(self, name: str) -> ir.Value:
+        """An attribute of the call that is an integer, as a tensor [1]."""
+        return self.op.Reshape(
+            self.op.Constant(value_int=self.given(name, "value_int")), self.ints(1)
+        )
+
     def shape(self, name: str) -> ir.Value:
         """An attribute of the call that is a list of integers, as a tensor."""
         return self.op.Constant(value_ints=self.given(name, "value_ints"))

@@ -20,7 +20,7 @@ size there. The symbols:
     groups: inputs of an int4 or int8-groups product are in groups of 32, k = 32 · groups, each with
     its scale; closing_groups: inner = 32 · closing_groups
     group: 32; group_bytes: 16, as a byte holds two weights of 4 bits
-    block: rows of the Hadamard matrix; vocabulary: token ids
+    block, closing_block: rows of a Hadamard matrix; vocabulary: token ids
     heads, kv_heads: query heads, key/value heads; size: numbers of a head; half_size: size / 2
     q_width, kv_width: heads · size, kv_heads · size
     capacity: positions that the cache holds; keys: positions up to this call's last one
@@ -35,7 +35,17 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-__all__ = ["CLOSING", "DOMAIN", "OPERATORS", "Attribute", "Operator", "Tensor", "check_call"]
+__all__ = [
+    "CLOSING",
+    "DOMAIN",
+    "OPERATORS",
+    "POST_NORM",
+    "WITH_POST_NORM",
+    "Attribute",
+    "Operator",
+    "Tensor",
+    "check_call",
+]
 
 DOMAIN = "edgespec"
 
@@ -85,8 +95,17 @@ def _constant(name: str, dtype: ir.DataType, *shape: int | str) -> Tensor:
     return Tensor(name, dtype, shape, constant=True)
 
 
-# The sizes of a fused block's second product, which is [inner, k] instead of [k, n].
-CLOSING = {"k": "inner", "n": "k", "groups": "closing_groups"}
+# Sizes and attributes of a fused block's second product, which is [inner, k] instead of [k, n].
+CLOSING = {
+    "k": "inner",
+    "n": "k",
+    "groups": "closing_groups",
+    "block": "closing_block",
+    "blocks": "closing_blocks",
+    "rows": "closing_rows",
+}
+# The input and the attribute of the norm of what a fused block adds to the residual stream.
+POST_NORM = {"norm": "post_norm", "epsilon": "post_epsilon"}
 
 
 def _closing(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -127,10 +146,38 @@ SOURCE = (
     *(_floats(name, 1, "kv_heads", "source", "size") for name in ("key", "value")),
     _integers("sources", "described", "part"),
 )
+HEAD_NORMS = (_floats("q_norm", "size"), _floats("k_norm", "size"))
 ATTENDED = _floats("y", "m", "q_width")
 
 KINDS = ("key", "value")  # what a cache holds
-POSITIONS = {"Rotary": ANGLES, "Biased": BIAS}  # by the start of an operator's name
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What queries and keys go through before they meet, and which keys a query sees.
+
+    Attributes:
+        tensors: inputs of self-attention that it needs.
+        attributes: likewise.
+    """
+
+    tensors: tuple[Tensor, ...]
+    attributes: tuple[Attribute, ...] = ()
+
+
+WINDOW = (Attribute("window", ir.AttributeType.INT),)  # positions that a query sees, its own too
+HEAD_EPSILON = (Attribute("head_epsilon", ir.AttributeType.FLOAT),)
+
+# By the start of an operator's name. "Normed": each head of queries and keys, before its rotation.
+ENCODINGS = {
+    "Rotary": Encoding(ANGLES),
+    "Biased": Encoding(BIAS),
+    "Windowed": Encoding(ANGLES, WINDOW),
+    "NormedRotary": Encoding((*ANGLES, *HEAD_NORMS), HEAD_EPSILON),
+    "NormedWindowed": Encoding((*ANGLES, *HEAD_NORMS), (*HEAD_EPSILON, *WINDOW)),
+}
+# Those of models with a norm after each block, which are Gemma's.
+WITH_POST_NORM = ("NormedRotary", "NormedWindowed")
 
 
 @dataclass(frozen=True)
@@ -185,7 +232,8 @@ class Weights:
         blocks: the start of the fused blocks' names.
         tensors: the weights of a product and their scales.
         norm: attributes of a product of normed rows.
-        rotation: the Hadamard matrix of a feed-forward's activations, if they are rotated.
+        rotation: the Hadamard matrix of a feed-forward's activations, if they are rotated; also of
+            the normed rows, where a norm after each block keeps the residual stream unrotated.
         sizes: of the symbols k and n, which the products' bodies need as attributes.
     """
 
@@ -238,58 +286,74 @@ def _gate(name: str) -> Operator:
 
 
 def _self_attention(cache: CacheFormat) -> Iterator[Operator]:
-    for start, positions in POSITIONS.items():
-        inputs = (*QKV, *cache.buffers("past"), *CALL, *positions)
+    for start, encoding in ENCODINGS.items():
+        inputs = (*QKV, *cache.buffers("past"), *CALL, *encoding.tensors)
         outputs = (ATTENDED, *cache.buffers("present"))
-        yield Operator(f"{start}{cache.name}RowAttention", inputs, outputs, HEADS)
+        attributes = (*HEADS, *encoding.attributes)
+        yield Operator(f"{start}{cache.name}RowAttention", inputs, outputs, attributes)
 
 
-def _products(weights: Weights) -> tuple[Operator, ...]:
+def _products(weights: Weights) -> Iterator[Operator]:
     """Products of rows rounded to 8 bits."""
     name, sizes = weights.name, weights.sizes
-    normed = (X, NORM, *weights.tensors)
-    return (
-        Operator(f"{name}MatMul", (X, *weights.tensors), (Y,), sizes),
-        Operator(f"RMSNorm{name}MatMul", normed, (Y,), (*weights.norm, *sizes)),
-    )
+    yield Operator(f"{name}MatMul", (X, *weights.tensors), (Y,), sizes)
+    yield Operator(f"RMSNorm{name}MatMul", *_opening(weights, is_rotated=False))
+    if weights.rotation:
+        yield Operator(f"RMSNormHadamard{name}MatMul", *_opening(weights, is_rotated=True))
 
 
-def _fused_blocks(weights: Weights) -> tuple[Operator, ...]:
-    """Whole blocks of a layer: an opening product of the norm, and a closing one."""
-    opening = (X, NORM, *weights.tensors)
-    attention_closing = _closing(weights.tensors)
-    feed_forward_closing = _closing((*weights.rotation, *weights.tensors))
-    inner = tuple(replace(size, name="inner") for size in weights.sizes[:1])
-    shared = (*weights.norm, *weights.sizes, *inner)
-    rotation = ROTATION if weights.rotation else ()
+def _opening(
+    weights: Weights, *, is_rotated: bool
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Attribute, ...]]:
+    """Inputs, output and attributes of a product of normed rows, which may be rotated before it."""
+    if is_rotated:
+        inputs = (X, NORM, *weights.rotation, *weights.tensors)
+        return inputs, (Y,), (*RMS_NORM, *ROTATION, *weights.sizes)
+    return (X, NORM, *weights.tensors), (Y,), (*weights.norm, *weights.sizes)
 
-    def self_attention(cache: CacheFormat) -> Iterator[Operator]:
-        for start, positions in POSITIONS.items():
-            middle = (*cache.buffers("past"), *CALL, *positions)
-            inputs = (*opening, *middle, *attention_closing)
-            present = cache.buffers("present")
-            yield block(f"{start}{cache.name}RowAttentionBlock", inputs, (*HEADS, *WIDTHS), present)
 
-    def feed_forward(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
-        return block(name, (*opening, *feed_forward_closing), (*rotation, *more))
+def _fused_blocks(weights: Weights, *, post_norm: bool) -> Iterator[Operator]:
+    """Whole blocks of a layer: an opening product of the norm, and a closing one.
+
+    Args:
+        post_norm: a norm follows the closing product.
+    """
+    opening, _, shared = _opening(weights, is_rotated=post_norm and bool(weights.rotation))
+    shared += tuple(replace(size, name="inner") for size in weights.sizes[:1])
+    after = (_floats(POST_NORM["norm"], "k"),) if post_norm else ()
+    if post_norm:
+        shared += tuple(replace(a, name=POST_NORM[a.name]) for a in RMS_NORM)
+    rotation = tuple(replace(a, name=CLOSING[a.name]) for a in ROTATION) if weights.rotation else ()
 
     def block(
         name: str,
-        inputs: tuple[Tensor, ...],
+        middle: tuple[Tensor, ...],
+        closing: tuple[Tensor, ...],
         attributes: tuple[Attribute, ...],
         present: tuple[Tensor, ...] = (),
     ) -> Operator:
-        outputs = (BLOCK_OUTPUT, *present)
-        whole = f"{weights.blocks}{name}"
-        return Operator(whole, inputs, outputs, (*shared, *attributes))
+        whole = f"{weights.blocks}{name}{'PostNorm' if post_norm else ''}Block"
+        inputs = (*opening, *middle, *_closing(closing), *after)
+        return Operator(whole, inputs, (BLOCK_OUTPUT, *present), (*shared, *attributes))
 
-    return (
-        *(operator for cache in CACHE_FORMATS for operator in self_attention(cache)),
-        block("CrossRowAttentionBlock", (*opening, *SOURCE, *attention_closing), HEADS),
-        feed_forward("SiluFeedForwardBlock"),
-        feed_forward("GeluFeedForwardBlock"),
-        feed_forward("ReluFeedForwardBlock", more=()),
-    )
+    def self_attention(start: str, cache: CacheFormat) -> Operator:
+        encoding = ENCODINGS[start]
+        middle = (*cache.buffers("past"), *CALL, *encoding.tensors)
+        attributes = (*HEADS, *encoding.attributes, *WIDTHS)
+        name, present = f"{start}{cache.name}RowAttention", cache.buffers("present")
+        return block(name, middle, weights.tensors, attributes, present)
+
+    def feed_forward(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
+        return block(name, (), (*weights.rotation, *weights.tensors), (*rotation, *more))
+
+    for cache in CACHE_FORMATS:
+        for start in WITH_POST_NORM if post_norm else ENCODINGS:
+            yield self_attention(start, cache)
+    yield feed_forward("GeluFeedForward")
+    if not post_norm:
+        yield block("CrossRowAttention", SOURCE, weights.tensors, HEADS)
+        yield feed_forward("SiluFeedForward")
+        yield feed_forward("ReluFeedForward", more=())
 
 
 OPERATORS = {
@@ -319,11 +383,14 @@ OPERATORS = {
         *(operator for cache in CACHE_FORMATS for operator in _self_attention(cache)),
         Operator("SourceRowAttention", (QKV[0], *SOURCE), (ATTENDED,), HEADS),
         Operator("EncoderAttention", (*QKV, *ENCODER_BIAS), (ATTENDED,), HEADS),
-        *_fused_blocks(INT8_WEIGHTS),
+        *_fused_blocks(INT8_WEIGHTS, post_norm=False),
+        *_fused_blocks(INT8_WEIGHTS, post_norm=True),
         *_products(INT4_WEIGHTS),
-        *_fused_blocks(INT4_WEIGHTS),
+        *_fused_blocks(INT4_WEIGHTS, post_norm=False),
+        *_fused_blocks(INT4_WEIGHTS, post_norm=True),
         *_products(INT8_GROUP_WEIGHTS),
-        *_fused_blocks(INT8_GROUP_WEIGHTS),
+        *_fused_blocks(INT8_GROUP_WEIGHTS, post_norm=False),
+        *_fused_blocks(INT8_GROUP_WEIGHTS, post_norm=True),
         Operator(
             "Int8GroupEmbedding",
             (_integers("tokens", "m"), *GROUP_TABLE),

@@ -16,7 +16,17 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
 
-__all__ = ["BIASED_ATTENTION", "ENCODER_ATTENTION", "ROTARY_ATTENTION", "SOURCE_ATTENTION"]
+__all__ = [
+    "BIASED_ATTENTION",
+    "ENCODER_ATTENTION",
+    "NORMED_ROTARY_ATTENTION",
+    "NORMED_WINDOWED_ATTENTION",
+    "ROTARY_ATTENTION",
+    "SOURCE_ATTENTION",
+    "WINDOWED_ATTENTION",
+    "normed_heads",
+    "window_bias",
+]
 
 
 def _rotary_attention(
@@ -25,10 +35,68 @@ def _rotary_attention(
     """Causal, with rotary positions on queries and keys. Cosines and sines are [1, m, size / 2];
     number i of a head forms a pair with i + size / 2."""
     *cache, layouts, cos, sin = rest
-    q, k, v = (_batched(f, x) for x in (q, k, v))
+    rows = _rotated(f, (q, k, v), cos, sin)
+    return _cached(f, rows, *_of_one_line(f, cache, layouts))
+
+
+def _windowed_attention(
+    f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
+) -> Sequence[ir.Value]:
+    """The same; a query sees the last `window` positions up to its own."""
+    *cache, layouts, cos, sin = rest
+    rows = _rotated(f, (q, k, v), cos, sin)
+    shape = f.op.Concat(f.ints(1), f.count("num_heads"), f.ints(1, 1), axis=0)
+    bias = f.op.Expand(window_bias(f, q, cache[-1]), shape)
+    return _cached(f, rows, *_of_one_line(f, cache, layouts), bias)
+
+
+def _normed_rotary_attention(
+    f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
+) -> Sequence[ir.Value]:
+    """Rotary; heads of queries and keys are normalised first, by weights [size]."""
+    *others, q_norm, k_norm = rest
+    q, k = normed_heads(f, q, q_norm), normed_heads(f, k, k_norm)
+    return _rotary_attention(f, q, k, v, *others)
+
+
+def _normed_windowed_attention(
+    f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
+) -> Sequence[ir.Value]:
+    """Windowed, with the same norms."""
+    *others, q_norm, k_norm = rest
+    q, k = normed_heads(f, q, q_norm), normed_heads(f, k, k_norm)
+    return _windowed_attention(f, q, k, v, *others)
+
+
+def normed_heads(f: Body, x: ir.Value, norm: ir.Value) -> ir.Value:
+    """The norm of each head of [m, heads · size], by its weights [size]."""
+    by_head = f.op.Reshape(x, f.op.Concat(f.ints(-1), f.op.Shape(norm), axis=0))
+    epsilon = f.given("head_epsilon", at="epsilon")
+    y = f.op.RMSNormalization(by_head, norm, axis=-1, epsilon=epsilon)
+    return f.op.Reshape(y, f.op.Shape(x))
+
+
+def window_bias(f: Body, q: ir.Value, total: ir.Value) -> ir.Value:
+    """[m, total]: 0 for the keys in the window of each of the queries [m, …] or after it, elsewhere
+    a number that softmax makes 0.
+
+    `total` is a scalar.
+    """
+    zero, one = (f.constant(number, np.int64) for number in (0, 1))
+    end = f.op.Cast(total, to=ir.DataType.INT64)
+    rows = f.op.Reshape(f.op.Shape(q, end=1), f.constant([], np.int64))
+    queries = f.op.Unsqueeze(f.op.Range(f.op.Sub(end, rows), end, one), f.ints(1))
+    last_hidden = f.op.Sub(queries, f.count("window"))
+    in_window = f.op.Greater(f.op.Range(zero, end, one), last_hidden)
+    return f.op.Where(in_window, f.constant(0, np.float32), f.constant(-1e30, np.float32))
+
+
+def _rotated(f: Body, rows: Sequence[ir.Value], cos: ir.Value, sin: ir.Value) -> Sequence[ir.Value]:
+    """Queries, keys and values [m, width] as [1, m, width], the first two rotated."""
+    q, k, v = (_batched(f, x) for x in rows)
     q = f.op.RotaryEmbedding(q, cos, sin, num_heads=f.given("num_heads"))
     k = f.op.RotaryEmbedding(k, cos, sin, num_heads=f.given("kv_num_heads", at="num_heads"))
-    return _cached(f, [q, k, v], *_of_one_line(f, cache, layouts))
+    return [q, k, v]
 
 
 def _biased_attention(
@@ -135,6 +203,9 @@ def _unbatched(f: Body, x: ir.Value) -> ir.Value:
 
 
 ROTARY_ATTENTION = Function("RotaryRowAttention", _rotary_attention)
+WINDOWED_ATTENTION = Function("WindowedRowAttention", _windowed_attention)
+NORMED_ROTARY_ATTENTION = Function("NormedRotaryRowAttention", _normed_rotary_attention)
+NORMED_WINDOWED_ATTENTION = Function("NormedWindowedRowAttention", _normed_windowed_attention)
 BIASED_ATTENTION = Function("BiasedRowAttention", _biased_attention)
 ENCODER_ATTENTION = Function("EncoderAttention", _encoder_attention)
 SOURCE_ATTENTION = Function("SourceRowAttention", _source_attention)

@@ -20,6 +20,7 @@ __all__ = [
     "INT8_EMBEDDING",
     "INT8_HEAD",
     "INT8_MATMUL",
+    "RMS_NORM_HADAMARD_INT8_MATMUL",
     "RMS_NORM_INT8_MATMUL",
     "normed_rows",
     "rotated",
@@ -118,6 +119,18 @@ def normed_rows(f: Body, x: ir.Value, norm: ir.Value) -> ir.Value:
     return f.op.RMSNormalization(x, norm, axis=-1, epsilon=f.given("epsilon"))
 
 
+def _rms_norm_hadamard_int8_matmul(
+    f: Body,
+    x: ir.Value,
+    norm: ir.Value,
+    hadamard: ir.Value,
+    weights: ir.Value,
+    scale: ir.Value,
+) -> Sequence[ir.Value]:
+    """`_hadamard_int8_matmul` of x / √(mean(x²) + ε) · norm."""
+    return _hadamard_int8_matmul(f, normed_rows(f, x, norm), hadamard, weights, scale)
+
+
 def _hadamard_int8_matmul(
     f: Body, x: ir.Value, hadamard: ir.Value, weights: ir.Value, scale: ir.Value
 ) -> Sequence[ir.Value]:
@@ -147,3 +160,6 @@ RMS_NORM_INT8_MATMUL = Function("RMSNormInt8MatMul", _rms_norm_int8_matmul)
 INT8_EMBEDDING = Function("Int8Embedding", _int8_embedding)
 HADAMARD_ROTATION = Function("HadamardRotation", _hadamard_rotation)
 HADAMARD_INT8_MATMUL = Function("HadamardInt8MatMul", _hadamard_int8_matmul)
+RMS_NORM_HADAMARD_INT8_MATMUL = Function(
+    "RMSNormHadamardInt8MatMul", _rms_norm_hadamard_int8_matmul
+)

@@ -1,5 +1,7 @@
 """Self-attention over a cache in float16 or 8 bits, as ONNX functions of standard operators.
 
+`SELF_ATTENTION` lists these functions and those for a float32 cache.
+
 Inputs and results are those of attention over a float32 cache (`attention_ops`), but for past and
 present: float16, or int8 with float32 scales [1, kv_heads, capacity, 1]. Only valid positions are
 read. A kernel computes with code · scale; a body multiplies scores and weights by the scales, which
@@ -16,8 +18,17 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
 from edgespec_export.onnx_graph.nodes import Nodes
+from edgespec_export.operators.attention_ops import (
+    BIASED_ATTENTION,
+    NORMED_ROTARY_ATTENTION,
+    NORMED_WINDOWED_ATTENTION,
+    ROTARY_ATTENTION,
+    WINDOWED_ATTENTION,
+    normed_heads,
+    window_bias,
+)
 
-__all__ = ["BIASED_NARROW_CACHE", "ROTARY_NARROW_CACHE", "rounded_to_int8"]
+__all__ = ["SELF_ATTENTION", "rounded_to_int8"]
 
 
 def rounded_to_int8(n: Nodes, rows: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -70,9 +81,30 @@ class _Attention:
     ) -> Sequence[ir.Value]:
         """With rotary positions on queries and keys."""
         *cached, cos, sin = rest
-        q = _rotated(f, q, cos, sin, "num_heads")
-        k = _rotated(f, k, cos, sin, "kv_num_heads")
-        return self._attend(f, (q, k, v), cached, None)
+        return self._attend(f, _rotated_rows(f, (q, k, v), cos, sin), cached, None)
+
+    def windowed(
+        self, f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
+    ) -> Sequence[ir.Value]:
+        """The same; a query sees the last `window` positions up to its own."""
+        *cached, cos, sin = rest
+        *_, total, _ = cached
+        bias = window_bias(f, q, total)
+        return self._attend(f, _rotated_rows(f, (q, k, v), cos, sin), cached, bias)
+
+    def normed_rotary(
+        self, f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
+    ) -> Sequence[ir.Value]:
+        """Rotary; heads of queries and keys are normalised first."""
+        *others, q_norm, k_norm = rest
+        return self.rotary(f, normed_heads(f, q, q_norm), normed_heads(f, k, k_norm), v, *others)
+
+    def normed_windowed(
+        self, f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
+    ) -> Sequence[ir.Value]:
+        """Windowed, with the same norms."""
+        *others, q_norm, k_norm = rest
+        return self.windowed(f, normed_heads(f, q, q_norm), normed_heads(f, k, k_norm), v, *others)
 
     def biased(
         self, f: Body, q: ir.Value, k: ir.Value, v: ir.Value, *rest: ir.Value
@@ -142,6 +174,14 @@ def _causal_mask(f: Body, first: ir.Value, total: ir.Value) -> ir.Value:
     return f.op.Where(f.op.LessOrEqual(keys, queries), zero, unseen)
 
 
+def _rotated_rows(
+    f: Body, rows: Sequence[ir.Value], cos: ir.Value, sin: ir.Value
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """Queries, keys and values, the first two rotated."""
+    q, k, v = rows
+    return _rotated(f, q, cos, sin, "num_heads"), _rotated(f, k, cos, sin, "kv_num_heads"), v
+
+
 def _rotated(f: Body, x: ir.Value, cos: ir.Value, sin: ir.Value, heads: str) -> ir.Value:
     """Applies rotary positions to [m, heads · size]."""
     rows = f.op.Unsqueeze(x, f.ints(0))
@@ -160,12 +200,24 @@ _FORMATS = {
     "int8": ("Int8Cache", _Attention(rounded_to_int8)),
 }
 
-# By the name of the cache format.
-ROTARY_NARROW_CACHE = {
-    cache: Function(f"Rotary{name}RowAttention", attention.rotary)
-    for cache, (name, attention) in _FORMATS.items()
-}
-BIASED_NARROW_CACHE = {
-    cache: Function(f"Biased{name}RowAttention", attention.biased)
-    for cache, (name, attention) in _FORMATS.items()
+
+def _by_cache(
+    start: str, wide: Function, body: Callable[[_Attention], Callable[..., Sequence[ir.Value]]]
+) -> dict[str, Function]:
+    narrow = {
+        cache: Function(f"{start}{name}RowAttention", body(attention))
+        for cache, (name, attention) in _FORMATS.items()
+    }
+    return {"fp32": wide, **narrow}
+
+
+# By what happens to queries and keys, and by the format of the cache.
+SELF_ATTENTION = {
+    "Rotary": _by_cache("Rotary", ROTARY_ATTENTION, lambda a: a.rotary),
+    "Biased": _by_cache("Biased", BIASED_ATTENTION, lambda a: a.biased),
+    "Windowed": _by_cache("Windowed", WINDOWED_ATTENTION, lambda a: a.windowed),
+    "NormedRotary": _by_cache("NormedRotary", NORMED_ROTARY_ATTENTION, lambda a: a.normed_rotary),
+    "NormedWindowed": _by_cache(
+        "NormedWindowed", NORMED_WINDOWED_ATTENTION, lambda a: a.normed_windowed
+    ),
 }

@@ -10,6 +10,8 @@ a Llama, as its int8 graph has it before and after the pass:
 
     x ─── SiluFeedForwardBlock ─ y
 
+Where a model has a norm after its blocks, `RMSNorm` stands between `closing` and `add`.
+
 Components declare their blocks when they emit them (`Graph.block`). The pass looks for the operator
 in the middle (`FUSED_BLOCKS` has one entry for each, in each format) and checks the operators
 around it. A block with other operators stays as it is: a bias or an activation that no fused block
@@ -28,13 +30,9 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import DOMAIN, Body, Function
 from edgespec_export.onnx_graph.graph import DeclaredBlock
-from edgespec_export.onnx_graph.operator_schema import CLOSING
+from edgespec_export.onnx_graph.operator_schema import CLOSING, POST_NORM, WITH_POST_NORM
 from edgespec_export.operators.activations import GELU_GATE, RELU, SILU_GATE
-from edgespec_export.operators.attention_ops import (
-    BIASED_ATTENTION,
-    ROTARY_ATTENTION,
-    SOURCE_ATTENTION,
-)
+from edgespec_export.operators.attention_ops import SOURCE_ATTENTION
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
 from edgespec_export.operators.int8_group_ops import (
     INT8_GROUP_MATMUL,
@@ -43,9 +41,11 @@ from edgespec_export.operators.int8_group_ops import (
 from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
     INT8_MATMUL,
+    RMS_NORM_HADAMARD_INT8_MATMUL,
     RMS_NORM_INT8_MATMUL,
 )
-from edgespec_export.operators.narrow_cache_ops import BIASED_NARROW_CACHE, ROTARY_NARROW_CACHE
+from edgespec_export.operators.narrow_cache_ops import SELF_ATTENTION
+from edgespec_export.operators.norm_ops import RMS_NORM
 
 __all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 
@@ -54,11 +54,12 @@ __all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 class FusedBlock:
     """How the blocks of one format with one inner operator are fused.
 
-    A block is x + closing(inner(opening(norm of x))).
+    A block is x + closing(inner(opening(norm of x))), or x + the norm of what closing makes.
 
     Attributes:
         whole: the function that computes the block.
         columns: how many inputs of the inner function are columns of the opening product.
+        post_norm: of what closing makes; None if there is none.
     """
 
     whole: Function
@@ -66,47 +67,99 @@ class FusedBlock:
     opening: Function
     inner: Function
     closing: Function
+    post_norm: Function | None
+
+    @property
+    def added(self) -> Function:
+        """The function whose result is added to the block's input."""
+        return self.post_norm or self.closing
 
 
 def _fused_block(
-    name: str, columns: int, opening: Function, inner: Function, closing: Function
+    name: str,
+    columns: int,
+    opening: Function,
+    inner: Function,
+    closing: Function,
+    post_norm: Function | None,
 ) -> FusedBlock:
     first, last = len(opening.inputs), len(closing.inputs) - 1
 
     def emit(f: Body, *inputs: ir.Value) -> Sequence[ir.Value]:
+        rest = list(inputs[first:])
+        weights_of_norm = [rest.pop()] if post_norm else []
         (y,) = f.call(opening, *inputs[:first])
         parts = f.columns(y, f.shape("widths"), columns) if columns > 1 else [y]
-        y, *others = f.call(inner, *parts, *inputs[first:-last])
-        (y,) = f.call(closing, y, *inputs[-last:], renamed=CLOSING)
+        y, *others = f.call(inner, *parts, *rest[:-last])
+        (y,) = f.call(closing, y, *rest[-last:], renamed=CLOSING)
+        if post_norm:
+            (y,) = f.call(post_norm, y, *weights_of_norm, renamed=POST_NORM)
         return [f.op.Add(inputs[0], y), *others]
 
-    return FusedBlock(Function(name, emit), columns, opening, inner, closing)
+    return FusedBlock(Function(name, emit), columns, opening, inner, closing, post_norm)
 
 
-def _fused_blocks(
-    start: str, opening: Function, after_attention: Function, after_activation: Function
-) -> Iterator[FusedBlock]:
-    """The blocks of one format, whose names have this start."""
-    for name, columns, inner, closing in (
-        ("RotaryRowAttentionBlock", 3, ROTARY_ATTENTION, after_attention),
-        ("BiasedRowAttentionBlock", 3, BIASED_ATTENTION, after_attention),
-        ("RotaryFloat16CacheRowAttentionBlock", 3, ROTARY_NARROW_CACHE["fp16"], after_attention),
-        ("BiasedFloat16CacheRowAttentionBlock", 3, BIASED_NARROW_CACHE["fp16"], after_attention),
-        ("RotaryInt8CacheRowAttentionBlock", 3, ROTARY_NARROW_CACHE["int8"], after_attention),
-        ("BiasedInt8CacheRowAttentionBlock", 3, BIASED_NARROW_CACHE["int8"], after_attention),
-        ("CrossRowAttentionBlock", 1, SOURCE_ATTENTION, after_attention),
-        ("SiluFeedForwardBlock", 2, SILU_GATE, after_activation),
-        ("GeluFeedForwardBlock", 2, GELU_GATE, after_activation),
-        ("ReluFeedForwardBlock", 1, RELU, after_activation),
-    ):
-        yield _fused_block(f"{start}{name}", columns, opening, inner, closing)
+@dataclass(frozen=True)
+class _Format:
+    """The products of one format of weights.
+
+    Attributes:
+        blocks: the start of its blocks' names.
+        opening_before_post_norm: in a block with a norm after it, whose input is not rotated.
+    """
+
+    blocks: str
+    opening: Function
+    opening_before_post_norm: Function
+    after_attention: Function
+    after_activation: Function
+
+    def fused(self) -> Iterator[FusedBlock]:
+        for start, by_cache in SELF_ATTENTION.items():
+            for inner in by_cache.values():
+                yield self._block(f"{inner.name}Block", 3, inner, self.after_attention)
+                if start in WITH_POST_NORM:
+                    name = f"{inner.name}PostNormBlock"
+                    yield self._post_norm_block(name, 3, inner, self.after_attention)
+        yield self._block("CrossRowAttentionBlock", 1, SOURCE_ATTENTION, self.after_attention)
+        for name, columns, inner in (
+            ("SiluFeedForwardBlock", 2, SILU_GATE),
+            ("GeluFeedForwardBlock", 2, GELU_GATE),
+            ("ReluFeedForwardBlock", 1, RELU),
+        ):
+            yield self._block(name, columns, inner, self.after_activation)
+        name = "GeluFeedForwardPostNormBlock"
+        yield self._post_norm_block(name, 2, GELU_GATE, self.after_activation)
+
+    def _block(self, name: str, columns: int, inner: Function, closing: Function) -> FusedBlock:
+        whole = f"{self.blocks}{name}"
+        return _fused_block(whole, columns, self.opening, inner, closing, None)
+
+    def _post_norm_block(
+        self, name: str, columns: int, inner: Function, closing: Function
+    ) -> FusedBlock:
+        whole, opening = f"{self.blocks}{name}", self.opening_before_post_norm
+        return _fused_block(whole, columns, opening, inner, closing, RMS_NORM)
 
 
-FUSED_BLOCKS = (
-    *_fused_blocks("", RMS_NORM_INT8_MATMUL, INT8_MATMUL, HADAMARD_INT8_MATMUL),
-    *_fused_blocks("Int4", RMS_NORM_INT4_MATMUL, INT4_MATMUL, INT4_MATMUL),
-    *_fused_blocks("Int8Group", RMS_NORM_INT8_GROUP_MATMUL, INT8_GROUP_MATMUL, INT8_GROUP_MATMUL),
+_FORMATS = (
+    _Format(
+        "",
+        RMS_NORM_INT8_MATMUL,
+        RMS_NORM_HADAMARD_INT8_MATMUL,
+        INT8_MATMUL,
+        HADAMARD_INT8_MATMUL,
+    ),
+    _Format("Int4", RMS_NORM_INT4_MATMUL, RMS_NORM_INT4_MATMUL, INT4_MATMUL, INT4_MATMUL),
+    _Format(
+        "Int8Group",
+        RMS_NORM_INT8_GROUP_MATMUL,
+        RMS_NORM_INT8_GROUP_MATMUL,
+        INT8_GROUP_MATMUL,
+        INT8_GROUP_MATMUL,
+    ),
 )
+FUSED_BLOCKS = tuple(block for number_format in _FORMATS for block in number_format.fused())
 
 
 def fuse_blocks(model: ir.Model, blocks: Sequence[DeclaredBlock]) -> Fusion:
@@ -154,13 +207,19 @@ def _in_any_layer(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The nodes that one operator replaces; `split` is None if `inner` has one input from them."""
+    """The nodes that one operator replaces.
+
+    Attributes:
+        split: None if `inner` has one input from the opening product.
+        post_norm: None if the block has none.
+    """
 
     fused: FusedBlock
     opening: ir.Node
     split: ir.Node | None
     inner: ir.Node
     closing: ir.Node
+    post_norm: ir.Node | None
     add: ir.Node
 
 
@@ -169,25 +228,29 @@ def _parts(block: DeclaredBlock) -> _Parts | str:
     inner = next((node for node in block.nodes if _blocks_around(node)), None)
     if inner is None:
         return "no operator computes a whole block with this attention or activation"
-    by_opening = {fused.opening.name: fused for fused in _blocks_around(inner)}
-    columns = next(iter(by_opening.values())).columns  # the same in each format
+    candidates = _blocks_around(inner)
+    columns = candidates[0].columns  # the same in each format
     split = _maker(inner.inputs[:columns], ["Split"]) if columns > 1 else None
     opened = [split.inputs[0]] if split else inner.inputs[:columns]
-    opening = _maker(opened, by_opening)
+    openings = dict.fromkeys(fused.opening.name for fused in candidates)
+    opening = _maker(opened, openings)
     if opening is None:
-        return f"before {inner.op_type} is {_producer(opened)}, not {' or '.join(by_opening)}"
-    fused = by_opening[opening.op_type]
-    closing = _user(inner.outputs[0], fused.closing.name)
-    add = closing and _user(closing.outputs[0], "Add")
+        return f"before {inner.op_type} is {_producer(opened)}, not {' or '.join(openings)}"
+    candidates = [fused for fused in candidates if fused.opening.name == opening.op_type]
+    closing = _user(inner.outputs[0], candidates[0].closing.name)
     if closing is None:
-        return f"after {inner.op_type} is {_users(inner)}, not {fused.closing.name}"
+        return f"after {inner.op_type} is {_users(inner)}, not {candidates[0].closing.name}"
+    post_norm = _user(closing.outputs[0], RMS_NORM.name)
+    last = post_norm or closing
+    fused = next((fused for fused in candidates if fused.added.name == last.op_type), None)
+    add = _user(last.outputs[0], "Add")
     if add is None or add.inputs[0] is not opening.inputs[0]:
-        return (
-            f"after {closing.op_type} is {_users(closing)}, not the addition to the block's input"
-        )
+        return f"after {last.op_type} is {_users(last)}, not the addition to the block's input"
+    if fused is None:
+        return f"no operator computes {opening.op_type}, {inner.op_type} and {last.op_type}"
     if any(other.uses() for other in inner.outputs[1:]):  # they would be used before they are made
         return f"other operators use the outputs of {inner.op_type}"
-    return _Parts(fused, opening, split, inner, closing, add)
+    return _Parts(fused, opening, split, inner, closing, post_norm, add)
 
 
 def _blocks_around(node: ir.Node) -> list[FusedBlock]:
@@ -236,10 +299,11 @@ def _replace(model: ir.Model, parts: _Parts) -> None:
         *parts.opening.inputs,
         *inner.inputs[parts.fused.columns :],
         *parts.closing.inputs[1:],
+        *(parts.post_norm.inputs[1:] if parts.post_norm else ()),
     ]
     node = ir.node(whole.name, inputs, attributes, domain=DOMAIN, num_outputs=whole.outputs)
     made = [parts.add.outputs[0], *inner.outputs[1:]]
-    old = [parts.add, parts.closing, inner, parts.split, parts.opening]
+    old = [parts.add, parts.post_norm, parts.closing, inner, parts.split, parts.opening]
     ir.convenience.replace_nodes_and_values(
         model.graph, parts.add, [n for n in old if n], [node], made, node.outputs
     )
@@ -247,11 +311,16 @@ def _replace(model: ir.Model, parts: _Parts) -> None:
 
 def _attributes(parts: _Parts) -> dict[str, Any]:
     """The attributes of all parts, and the widths that `Split` has as an input."""
-    closing = {CLOSING.get(name, name): of for name, of in parts.closing.attributes.items()}
     attributes = {
-        name: attribute.value
-        for part in (closing, parts.inner.attributes, parts.opening.attributes)
-        for name, attribute in part.items()
+        renamed.get(name, name): attribute.value
+        for node, renamed in (
+            (parts.post_norm, POST_NORM),
+            (parts.closing, CLOSING),
+            (parts.inner, {}),
+            (parts.opening, {}),
+        )
+        if node
+        for name, attribute in node.attributes.items()
     }
     if parts.split:
         widths = parts.split.inputs[1]

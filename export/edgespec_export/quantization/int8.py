@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -17,6 +18,7 @@ from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
     INT8_EMBEDDING,
     INT8_MATMUL,
+    RMS_NORM_HADAMARD_INT8_MATMUL,
     RMS_NORM_INT8_MATMUL,
 )
 from edgespec_export.quantization.hadamard import (
@@ -77,11 +79,7 @@ class Int8(NumberFormat):
     ) -> list[Sequence[ir.Value]]:
         """The norm is part of each product, unless an outlier of its rows could exceed `RANGE`."""
         if self.rotates_norms:
-            normed = norm.emit(g, x)
-            return [
-                split_outputs(g, self._rotated_product(g, normed, linear), linear)
-                for linear in linears
-            ]
+            return [self._rotated_normed_linear(g, x, norm, linear) for linear in linears]
         if not isinstance(norm, RmsNorm):
             return super().normed_linears(g, x, norm, linears)
         (width,) = g.weights.shape(norm.weight)
@@ -102,24 +100,36 @@ class Int8(NumberFormat):
         )
         return split_outputs(g, add_biases(g, y, linear), linear)
 
+    def _rotated_normed_linear(
+        self, g: Graph, x: ir.Value, norm: Norm, linear: Linear
+    ) -> Sequence[ir.Value]:
+        """The norm is part of the product, if it is an RMS norm that can be rotated."""
+        rotation = _rotation(g, linear)
+        if not isinstance(norm, RmsNorm) or rotation is None:
+            y = self._rotated_product(g, norm.emit(g, x), linear)
+            return split_outputs(g, y, linear)
+        (y,) = g.call(
+            RMS_NORM_HADAMARD_INT8_MATMUL,
+            x,
+            g.weight(norm.weight),
+            rotation.matrix,
+            *int8_matrix(g, linear.weights),
+            epsilon=norm.epsilon,
+            **rotation.shapes,
+        )
+        return split_outputs(g, add_biases(g, y, linear), linear)
+
     def down_proj(self, g: Graph, x: ir.Value, linear: Linear) -> ir.Value:
         return self._rotated_product(g, x, linear)
 
     def _rotated_product(self, g: Graph, x: ir.Value, linear: Linear) -> ir.Value:
         """The graph rotates x. An odd width has no Hadamard matrix: x is then not rotated."""
-        width = g.weights.shape(linear.weights[0])[1]
-        size = block_size(width, INNER_BLOCK)
-        if size == 1:
+        rotation = _rotation(g, linear)
+        if rotation is None:
             (y,) = g.call(INT8_MATMUL, x, *int8_matrix(g, linear.weights))
             return add_biases(g, y, linear)
-        (y,) = g.call(
-            HADAMARD_INT8_MATMUL,
-            x,
-            g.constant(hadamard(size), np.float32),
-            *int8_matrix(g, linear.weights),
-            blocks=[-1, size],
-            rows=[-1, width],
-        )
+        matrix = int8_matrix(g, linear.weights)
+        (y,) = g.call(HADAMARD_INT8_MATMUL, x, rotation.matrix, *matrix, **rotation.shapes)
         return add_biases(g, y, linear)
 
     def unrotated(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
@@ -132,3 +142,26 @@ class Int8(NumberFormat):
             return head_of_unrotated(g, x, name, norm, factor)
         table = int8_table(g, name, g.weights.checkpoint_tensor)
         return int8_head(g, x, table, norm, factor)
+
+
+@dataclass(frozen=True)
+class _Rotation:
+    """The rotation of a product's rows in the graph.
+
+    Attributes:
+        matrix: Hadamard's, [block, block].
+        shapes: attributes of the operators that rotate.
+    """
+
+    matrix: ir.Value
+    shapes: Mapping[str, list[int]]
+
+
+def _rotation(g: Graph, linear: Linear) -> _Rotation | None:
+    """Of what these matrices read; None for an odd width, which has no Hadamard matrix."""
+    width = g.weights.shape(linear.weights[0])[1]
+    size = block_size(width, INNER_BLOCK)
+    if size == 1:
+        return None
+    matrix = g.constant(hadamard(size), np.float32)
+    return _Rotation(matrix, {"blocks": [-1, size], "rows": [-1, width]})

@@ -411,6 +411,31 @@ void attention() {
   attend_to(causal, {40, 6, 6, 64, 256, 1, 300, 0.125f}, false, 1);
 }
 
+void windowed_attention() {
+  Digest digest("attention with a window");
+  for (const int64_t past : {0, 30, 250, 600, 1500}) {
+    for (const int64_t window : {1, 40, 256, 300}) {
+      const RowLayout after[] = {{0, past + 1, past + 6}, {0, past + 3, past + 7}};
+      attend_to(digest, {8, 4, 1, 24, past + 1, 1, past + 8, 0.2f, after, 2, window}, false, 2);
+      attend_to(digest, {17, 2, 2, 64, past + 1, 1, past + 17, 0.2f, nullptr, 0, window}, false, 2);
+    }
+  }
+}
+
+void norms_or_nan() {
+  Digest digest("norm or NaN, and sum");
+  for (const int64_t width : kWidths) {
+    const auto weight = floats(width, 2), added = floats(width);
+    for (int64_t kind = 0; kind < kKinds; ++kind) {
+      auto x = row_of_kind(kind, width);
+      norm_row_or_nan(x.data(), weight.data(), 1e-5f, width, x.data());
+      digest.add(x);
+      add_row(added.data(), width, x.data());
+      digest.add(x);
+    }
+  }
+}
+
 void sampling() {
   Digest weights_of("softmax"), nuclei("nucleus"), draws("draw"), residuals("excess"),
       maxima("argmax");
@@ -467,4 +492,6 @@ int main() {
   narrow_attention<edgespec::Float16>("attention, float16 cache");
   narrow_attention<int8_t>("attention, int8 cache");
   int8_group_products();
+  windowed_attention();
+  norms_or_nan();
 }

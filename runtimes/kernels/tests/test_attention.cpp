@@ -51,7 +51,8 @@ void compare_with_a_loop(const AttentionShape& shape, const Buffers& with, const
       const float* query = with.queries.data() + (r * shape.heads + head) * shape.size;
       std::vector<double> sums(static_cast<size_t>(shape.size));
       double total = 0;
-      for (int64_t k = 0; k < seen; ++k) {
+      for (int64_t k = shape.window ? std::max<int64_t>(0, seen - shape.window) : 0; k < seen;
+           ++k) {
         double score = bias ? bias[(head * shape.rows + r) * columns + k] : 0;
         for (int64_t i = 0; i < shape.size; ++i) {
           score += double(shape.scale) * query[i] * keys[k * shape.size + i];
@@ -80,6 +81,30 @@ void causal(int64_t heads, int64_t kv_heads, int64_t size, int64_t rows, int64_t
   const int64_t width = heads * size;
   for (int64_t r = 0; r < rows; ++r) {
     const AttentionShape one{1, heads, kv_heads, size, past + r + 1, 1, past + rows + 2, scale};
+    const auto alone = attended(one, with.queries.data() + r * width, with, nullptr, 1);
+    CHECK(same_bits(alone.data(), out.data() + r * width, width));
+  }
+}
+
+// Rows with a window: as a plain loop has them, and with the bits that each has alone. Values
+// before all windows must not be added.
+void windowed(int64_t heads, int64_t kv_heads, int64_t size, int64_t rows, int64_t past,
+              int64_t window) {
+  AttentionShape shape{rows, heads, kv_heads, size, past + 1, 1, past + rows, 0.2f};
+  shape.window = window;
+  Buffers with = buffers_for(shape, past + rows);
+  for (int64_t head = 0; head < kv_heads; ++head) {
+    for (int64_t i = 0; i < (past + 1 - window) * size; ++i) {
+      with.values[head * shape.stride * size + i] = std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+  const auto out = attended(shape, with.queries.data(), with, nullptr, 2);
+  compare_with_a_loop(shape, with, nullptr, past + rows, out);
+  const int64_t width = heads * size;
+  for (int64_t r = 0; r < rows; ++r) {
+    AttentionShape one = shape;
+    one.rows = 1;
+    one.seen += r;
     const auto alone = attended(one, with.queries.data() + r * width, with, nullptr, 1);
     CHECK(same_bits(alone.data(), out.data() + r * width, width));
   }
@@ -201,6 +226,10 @@ int main() {
     causal(9, 3, 64, 5, past);
     causal(1, 1, 8, 3, past);
     causal(4, 2, 24, 17, past);
+    for (const int64_t window : {1, 33, 256, 300}) {
+      windowed(4, 1, 24, 5, past, window);
+      windowed(2, 2, 64, 40, past, window);
+    }
     candidates(past);
     two_texts(past, 35);
     narrow<edgespec::Float16>(24, past);

@@ -176,10 +176,12 @@ EDGESPEC_INLINE F32x16 relative_exp(F32x16 x, float largest) {
   return exp(x - splat(largest == -kInfinity ? 0.0f : largest));
 }
 
-// Combines a query's chunks: out = sum of weighted values / sum of weights.
-void combine(const Partials& parts, int64_t query, int64_t chunks, int64_t size, float* out) {
-  float* largest = parts.largest + query * parts.padded;
-  const float* sums = parts.sums + query * parts.padded;
+// Combines `chunks` of a query's chunks from `first_chunk` on: out = sum of weighted values / sum
+// of weights.
+void combine(const Partials& parts, int64_t query, int64_t first_chunk, int64_t chunks,
+             int64_t size, float* out) {
+  float* largest = parts.largest + query * parts.padded + first_chunk;
+  const float* sums = parts.sums + query * parts.padded + first_chunk;
   F32x16 most = splat(-kInfinity);
   for_each_16(chunks,
               [&](int64_t c, int64_t count) { most = max(most, load(largest + c, count, most)); });
@@ -187,12 +189,12 @@ void combine(const Partials& parts, int64_t query, int64_t chunks, int64_t size,
   F32x16 total = zeros();
   float* weights = largest;  // reuses the memory
   for_each_16(chunks, [&](int64_t c, int64_t count) {
-    const F32x16 weight = relative_exp(load(largest + c), most_of_all);
+    const F32x16 weight = relative_exp(load(largest + c, count), most_of_all);
     total = fma(first(weight, count), load(sums + c, count), total);
-    store(weights + c, weight);
+    store(weights + c, count, weight);
   });
   const F32x16 divisor = splat(sum(total));
-  const float* values = parts.values + query * parts.chunks * parts.width;
+  const float* values = parts.values + (query * parts.chunks + first_chunk) * parts.width;
   for_each_16(size, [&](int64_t i, int64_t count) {
     F32x16 weighted = zeros();
     for (int64_t c = 0; c < chunks; ++c) {
@@ -254,6 +256,12 @@ struct Call {
   int64_t seen(const Span& span) const {
     return layout(row(span.first + span.count - 1)).position + 1;
   }
+  // How many of its keys the first row of a block does not see, and no row after it fewer.
+  int64_t hidden(const Span& span) const { return hidden_of(layout(row(span.first)).position + 1); }
+  // Of the keys that a row could see, those before its window.
+  int64_t hidden_of(int64_t keys) const {
+    return shape.window ? std::max<int64_t>(0, keys - shape.window) : 0;
+  }
   int64_t chunks() const {
     int64_t most = 0;
     for (const Span& span : spans) most = std::max(most, seen(span));
@@ -303,6 +311,8 @@ class Block {
   int64_t count() const { return span_.count * call_.group; }
   int64_t chunks(int64_t query) const { return (seen(query) + kChunk - 1) / kChunk; }
   int64_t chunks() const { return chunks(count() - 1); }
+  int64_t first_chunk(int64_t query) const { return hidden(query) / kChunk; }
+  int64_t first_chunk() const { return first_chunk(0); }
 
   // Copies the queries, scaled.
   void load_queries(float* queries) const {
@@ -321,7 +331,9 @@ class Block {
                     float* scores, const Partials& parts) const {
     const int64_t first = chunk * kChunk;
     const int64_t keys = visible(count() - 1, first, kChunk);
-    for (int64_t tile = 0; tile < keys; tile += kKeyTile) {
+    const int64_t skipped = hidden(0, first, kChunk);  // by all queries
+    if (skipped == keys) return;
+    for (int64_t tile = skipped / kKeyTile * kKeyTile; tile < keys; tile += kKeyTile) {
       const int64_t here = std::min(kKeyTile, keys - tile);
       const float* tile_keys = widened(keys_.from(first + tile, size_), here, size_, wide);
       transpose_keys(tile_keys, here, size_, transposed);
@@ -332,7 +344,7 @@ class Block {
     }
     if (call_.shape.described) score_own_keys(first, queries, transposed, wide, scores);
     for (int64_t q = 0; q < count(); ++q) weigh(q, chunk, scores + q * kChunk, parts);
-    for (int64_t tile = 0; tile < keys; tile += kValueTile) {
+    for (int64_t tile = skipped / kValueTile * kValueTile; tile < keys; tile += kValueTile) {
       const int64_t here = std::min(kValueTile, keys - tile);
       const float* tile_values = widened(values_.from(first + tile, size_), here, size_, wide);
       add_values(chunk, tile, tile_values, scores + tile, parts);
@@ -343,7 +355,7 @@ class Block {
   void finish(const Partials& parts) const {
     for (int64_t q = 0; q < count(); ++q) {
       float* out = call_.out + (row(q) * call_.shape.heads + head(q)) * size_;
-      combine(parts, q, chunks(q), size_, out);
+      combine(parts, q, first_chunk(q), chunks(q) - first_chunk(q), size_, out);
     }
   }
 
@@ -352,8 +364,14 @@ class Block {
   int64_t head(int64_t query) const { return kv_head_ * call_.group + query % call_.group; }
   RowLayout layout(int64_t query) const { return call_.layout(row(query)); }
   int64_t seen(int64_t query) const { return layout(query).position + 1; }
+  int64_t hidden(int64_t query) const { return call_.hidden_of(seen(query)); }
 
-  // How many of the `count` keys from `first` on a query sees.
+  // How many of the `count` keys from `first` on are before a query's window.
+  int64_t hidden(int64_t query, int64_t first, int64_t count) const {
+    return std::clamp<int64_t>(hidden(query) - first, 0, count);
+  }
+
+  // How many of them are up to a query, those before its window included.
   int64_t visible(int64_t query, int64_t first, int64_t count) const {
     return std::clamp<int64_t>(seen(query) - first, 0, count);
   }
@@ -412,10 +430,16 @@ class Block {
     }
   }
 
-  // Replaces the scores of the keys that a query sees by their exponentials.
+  // Replaces the scores of the keys up to a query by their exponentials, which are 0 before its
+  // window. There the sum of its values begins as 0, too.
   void weigh(int64_t query, int64_t chunk, float* scores, const Partials& parts) const {
     const int64_t keys = visible(query, chunk * kChunk, kChunk);
-    if (keys == 0) return;
+    const int64_t before = hidden(query, chunk * kChunk, kChunk);
+    if (keys == before) return;
+    if (before) {
+      std::fill_n(scores, before, -kInfinity);
+      std::fill_n(parts.values + (query * parts.chunks + chunk) * parts.width, parts.width, 0.0f);
+    }
     if (call_.bias != nullptr) add_bias(query, chunk * kChunk, keys, scores);
     F32x16 most = splat(-kInfinity);
     for_each_16(keys,
@@ -439,19 +463,27 @@ class Block {
     });
   }
 
-  // A value that a query does not see must not be added even with weight 0: it may be NaN.
+  // A value that a query does not see must not be added even with weight 0: it may be NaN. So each
+  // query adds the values that only it sees itself, before and after those that all see.
   void add_values(int64_t chunk, int64_t tile, const float* values, const float* weights,
                   const Partials& parts) const {
     const int64_t first_key = chunk * kChunk + tile;
     by_parts([&](int64_t q, int64_t rows, int64_t, int64_t) {
       if (visible(q + rows - 1, first_key, kValueTile) == 0) return;
-      const int64_t shared = in_place(q, first_key, kValueTile);
-      add_values(chunk, tile, q, rows, 0, shared, values, weights, parts);
+      const auto add = [&](int64_t query, int64_t count, int64_t begin, int64_t end) {
+        if (begin >= end) return;
+        const float* from = values + begin * size_;
+        add_values(chunk, tile, query, count, begin, end, from, weights, parts);
+      };
+      const int64_t begin = hidden(q + rows - 1, first_key, kValueTile);
+      const int64_t end = std::max(begin, in_place(q, first_key, kValueTile));
       for (int64_t i = q; i < q + rows; ++i) {
-        const int64_t more = in_place(i, first_key, kValueTile);
-        if (more > shared) {
-          add_values(chunk, tile, i, 1, shared, more, values + shared * size_, weights, parts);
-        }
+        const int64_t own_end = in_place(i, first_key, kValueTile);
+        add(i, 1, hidden(i, first_key, kValueTile), std::min(begin, own_end));
+      }
+      add(q, rows, begin, end);
+      for (int64_t i = q; i < q + rows; ++i) {
+        add(i, 1, end, in_place(i, first_key, kValueTile));
       }
     });
   }
@@ -519,7 +551,7 @@ void attend_block(const Call<Number>& call, int64_t task) {
   const int64_t chunks = block.chunks();
   const Partials parts(scratch.floats(Partials::floats(block.count(), chunks, call.width)),
                        block.count(), chunks, call.width);
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+  for (int64_t chunk = block.first_chunk(); chunk < chunks; ++chunk) {
     block.attend_chunk(chunk, work.queries, work.transposed, work.wide, work.scores, parts);
   }
   block.finish(parts);
@@ -542,7 +574,7 @@ void attend_chunks(const Call<Number>& call, int64_t cycles, const Threads& thre
   threads.each(blocks * chunks, cycles, [&](int64_t task) {
     const int64_t i = task / chunks, chunk = task % chunks;
     const Block<Number> block = block_at(i);
-    if (chunk >= block.chunks()) return;
+    if (chunk < block.first_chunk() || chunk >= block.chunks()) return;
     const Workspace work(call, block);
     block.attend_chunk(chunk, work.queries, work.transposed, work.wide, work.scores,
                        partials_at(i));
@@ -556,7 +588,9 @@ void attend_chunks(const Call<Number>& call, int64_t cycles, const Threads& thre
 template <typename Number>
 int64_t cycles(const Call<Number>& call) {
   int64_t sum = 0;
-  for (const Span& span : call.spans) sum += call.seen(span) * (12 + span.count * call.group);
+  for (const Span& span : call.spans) {
+    sum += (call.seen(span) - call.hidden(span)) * (12 + span.count * call.group);
+  }
   return call.shape.kv_heads * call.shape.size * sum / 8;
 }
 

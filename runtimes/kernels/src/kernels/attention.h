@@ -39,6 +39,7 @@ struct AttentionShape {
   float scale;       // of products of queries and keys
   const RowLayout* layouts = nullptr;  // [described], of the last rows
   int64_t described = 0;
+  int64_t window = 0;  // how many of its keys a row sees, the last ones; 0: all
 };
 
 // out [rows, heads * size] = softmax(scale · queries · keysᵀ + bias) · values for each head.

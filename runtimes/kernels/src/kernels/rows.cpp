@@ -102,6 +102,17 @@ bool norm_row(const float* x, const float* weight, float epsilon, int64_t width,
   return std::isfinite(mean);
 }
 
+void norm_row_or_nan(const float* x, const float* weight, float epsilon, int64_t width, float* y) {
+  const bool finite = norm_row(x, weight, epsilon, width, y);
+  if (!finite) std::fill_n(y, width, std::numeric_limits<float>::quiet_NaN());
+}
+
+void add_row(const float* x, int64_t width, float* y) {
+  for_each_16(width, [&](int64_t i, int64_t count) {
+    store(y + i, count, load(x + i, count) + load(y + i, count));
+  });
+}
+
 void hadamard_row(const float* x, int64_t block, int64_t width, float* y) {
   const int64_t count = std::max<int64_t>(1, block / kLanes);
   const F32x16 factor = splat(1.0f / std::sqrt(static_cast<float>(block)));

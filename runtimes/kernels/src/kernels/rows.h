@@ -42,13 +42,19 @@ float quantize_by_max(const float* x, int64_t width, int8_t* y);
 // y = x / √(mean(x²) + ε) · weight; false if mean(x²) is NaN or infinite.
 bool norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y);
 
+// The same; y is NaN where that is false. y may be x.
+void norm_row_or_nan(const float* x, const float* weight, float epsilon, int64_t width, float* y);
+
+// y = x + y
+void add_row(const float* x, int64_t width, float* y);
+
 // y = x · Q; Q has normalized Hadamard matrices of `block` rows on its diagonal. `block` is a power
 // of two, at most kMaxHadamard.
 constexpr int64_t kMaxHadamard = 512;
 void hadamard_row(const float* x, int64_t block, int64_t width, float* y);
 
 // RoPE on one head of 2 · half numbers: pairs x[i], x[i + half] rotate by the angle of cos[i],
-// sin[i].
+// sin[i]. y may be x.
 void rope_row(const float* x, const float* cos, const float* sin, int64_t half, float* y);
 
 // y = max(x, 0); NaN stays.

@@ -14,16 +14,24 @@
 
 namespace edgespec {
 
-// The attributes that all attention operators have.
+// The attributes of attention operators; only some have the last two.
 struct Heads {
   int64_t count, kv_count;
   float scale;
+  float norm_epsilon = 0;
+  int64_t window = 0;  // positions that a query sees, its own included; 0 if it sees all before it
 
   template <typename Schema>
   static Heads of(const Setup& setup) {
-    const Heads heads{setup.attribute(Schema::attr::num_heads),
-                      setup.attribute(Schema::attr::kv_num_heads),
-                      setup.attribute(Schema::attr::scale)};
+    Heads heads{setup.attribute(Schema::attr::num_heads),
+                setup.attribute(Schema::attr::kv_num_heads), setup.attribute(Schema::attr::scale)};
+    if constexpr (requires { Schema::attr::head_epsilon; }) {
+      heads.norm_epsilon = setup.attribute(Schema::attr::head_epsilon);
+    }
+    if constexpr (requires { Schema::attr::window; }) {
+      heads.window = setup.attribute(Schema::attr::window);
+      if (heads.window < 1) fail("window is ", heads.window, "; a query sees at least itself");
+    }
     if (heads.kv_count < 1 || heads.count < 1 || heads.count % heads.kv_count) {
       fail("num_heads is ", heads.count, ", no multiple of kv_num_heads=", heads.kv_count);
     }
@@ -133,24 +141,30 @@ class CachedCall {
     return self;
   }
 
-  // Applies RoPE to queries and keys, by cos and sin [m, size / 2], and writes the keys.
-  void write_keys_rotated(const float* cos, const float* sin) {
+  // Applies RoPE to queries and keys, by cos and sin [m, size / 2], and writes the keys. Each head
+  // is normalised before that, unless the norms' weights [size] are null.
+  void write_keys_rotated(const float* cos, const float* sin, const float* q_norm,
+                          const float* k_norm, const Threads& threads) {
     struct RotatedQueries;
-    struct RotatedKey;
     float* queries = scratch<RotatedQueries>(rows_ * q_.width);
-    float* key = scratch<RotatedKey>(size_);
-    const int64_t half = size_ / 2;
-    for (int64_t r = 0; r < rows_; ++r) {
-      const float *c = cos + r * half, *s = sin + r * half;
+    const int64_t half = size_ / 2, heads = heads_.count + heads_.kv_count;
+    constexpr int64_t kNumbersPerCycle = 4;  // about
+    threads.each(rows_, rows_ * heads * size_ / kNumbersPerCycle, [&](int64_t r) {
+      struct RotatedKey;
+      float* key = scratch<RotatedKey>(size_);
+      const auto rotate = [&](const float* head, const float* norm, float* y) {
+        if (norm) norm_row_or_nan(head, norm, heads_.norm_epsilon, size_, y);
+        rope_row(norm ? y : head, cos + r * half, sin + r * half, half, y);
+      };
       for (int64_t head = 0; head < heads_.count; ++head) {
         const int64_t column = head * size_;
-        rope_row(q_.at(r) + column, c, s, half, queries + r * q_.width + column);
+        rotate(q_.at(r) + column, q_norm, queries + r * q_.width + column);
       }
       for (int64_t head = 0; head < heads_.kv_count; ++head) {
-        rope_row(k_.at(r) + head * size_, c, s, half, key);
+        rotate(k_.at(r) + head * size_, k_norm, key);
         keys_.write(key, size_, index(head, r));
       }
-    }
+    });
     q_ = {queries, rows_, q_.width, q_.width};
   }
 
@@ -159,8 +173,9 @@ class CachedCall {
   // Writes the values and attends: out [m, heads · size]. `bias` [1, heads, m, keys] may be null.
   void attend(const float* bias, float* out, const Threads& threads) {
     write(v_, values_);
-    const AttentionShape shape{rows_, heads_.count, heads_.kv_count, size_,    past_ + 1,
-                               1,     capacity_,    heads_.scale,    layouts_, described_};
+    const AttentionShape shape{
+        rows_,     heads_.count, heads_.kv_count, size_,      past_ + 1,    1,
+        capacity_, heads_.scale, layouts_,        described_, heads_.window};
     edgespec::attend(shape, q_.data, q_.stride, keys_.rows(), values_.rows(), bias, out, threads);
   }
 
@@ -220,28 +235,34 @@ class CachedCall {
 template <typename Schema>
 using CachedCallOf = CachedCall<typename CachedType<Schema>::type>;
 
-// Positions as RoPE: inputs cos and sin.
+// Positions as RoPE: inputs cos and sin, perhaps norms of heads.
 template <typename Schema>
-class RotaryPositions {
+class PositionsOf {
  public:
-  RotaryPositions(const Call& call, Shapes& shapes)
+  PositionsOf(const Call& call, Shapes& shapes)
       : cos_(call.input(Schema::in::cos, shapes).data),
-        sin_(call.input(Schema::in::sin, shapes).data) {}
+        sin_(call.input(Schema::in::sin, shapes).data) {
+    if constexpr (requires { Schema::in::q_norm; }) {
+      q_norm_ = call.input(Schema::in::q_norm, shapes).data;
+      k_norm_ = call.input(Schema::in::k_norm, shapes).data;
+    }
+  }
 
   void attend(CachedCallOf<Schema>& cached, float* out, const Threads& threads) const {
-    cached.write_keys_rotated(cos_, sin_);
+    cached.write_keys_rotated(cos_, sin_, q_norm_, k_norm_, threads);
     cached.attend(nullptr, out, threads);
   }
 
  private:
-  const float *cos_, *sin_;
+  const float *cos_, *sin_, *q_norm_ = nullptr, *k_norm_ = nullptr;
 };
 
 // Positions as a bias of scores: input bias.
 template <typename Schema>
-class BiasedPositions {
+  requires requires { Schema::in::bias; }
+class PositionsOf<Schema> {
  public:
-  BiasedPositions(const Call& call, Shapes& shapes)
+  PositionsOf(const Call& call, Shapes& shapes)
       : bias_(call.input(Schema::in::bias, shapes).data) {}
 
   void attend(CachedCallOf<Schema>& cached, float* out, const Threads& threads) const {
@@ -253,7 +274,7 @@ class BiasedPositions {
   const float* bias_;
 };
 
-template <typename Table, template <typename> typename Positions>
+template <typename Table>
 class SelfAttention {
  public:
   using Schema = Table;
@@ -268,24 +289,13 @@ class SelfAttention {
     const auto k = call.input(in::k, shapes), v = call.input(in::v, shapes);
     auto cached = CachedCallOf<Schema>::template of<Schema>(call, heads_, Rows::of(q), Rows::of(k),
                                                             Rows::of(v), shapes);
-    const Positions<Schema> positions(call, shapes);
+    const PositionsOf<Schema> positions(call, shapes);
     positions.attend(cached, call.output(Schema::out::y, shapes), call.threads());
   }
 
  private:
   Heads heads_;
 };
-
-using RotaryRowAttention = SelfAttention<schema::RotaryRowAttention, RotaryPositions>;
-using BiasedRowAttention = SelfAttention<schema::BiasedRowAttention, BiasedPositions>;
-using RotaryFloat16CacheRowAttention =
-    SelfAttention<schema::RotaryFloat16CacheRowAttention, RotaryPositions>;
-using BiasedFloat16CacheRowAttention =
-    SelfAttention<schema::BiasedFloat16CacheRowAttention, BiasedPositions>;
-using RotaryInt8CacheRowAttention =
-    SelfAttention<schema::RotaryInt8CacheRowAttention, RotaryPositions>;
-using BiasedInt8CacheRowAttention =
-    SelfAttention<schema::BiasedInt8CacheRowAttention, BiasedPositions>;
 
 // One call of attention to an encoder's keys and values.
 class SourceCall {

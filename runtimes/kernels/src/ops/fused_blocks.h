@@ -13,16 +13,65 @@ namespace edgespec {
 // Uses of scratch memory, shared by all blocks.
 struct BlockOpened;
 struct BlockAttended;
+struct BlockClosed;
 
-// What all blocks share: norm and first product, [m, k] → [m, n]; last product and sum with the
-// stream, [m, inner] → [m, k].
+// What a block does with the rows that its last product makes: their sum with the residual stream,
+// [m, k]. The product adds.
+template <typename Schema>
+class BlockSum {
+ public:
+  explicit BlockSum(const Setup&) {}
+
+  // A call's weights of a norm: none.
+  const float* norm(const Call&, Shapes&) const { return nullptr; }
+
+  // y = x + product; multiply(added, y) makes the product plus `added`.
+  template <typename Multiply>
+  void add(const float*, const float* x, int64_t, int64_t, float* y, const Threads&,
+           Multiply multiply) const {
+    multiply(x, y);
+  }
+};
+
+// The same for a block with a norm after its last product. The norm needs whole rows first.
+template <typename Schema>
+  requires requires { Schema::in::post_norm; }
+class BlockSum<Schema> {
+ public:
+  explicit BlockSum(const Setup& setup) : epsilon_(setup.attribute(Schema::attr::post_epsilon)) {}
+
+  const float* norm(const Call& call, Shapes& shapes) const {
+    return call.input(Schema::in::post_norm, shapes).data;
+  }
+
+  template <typename Multiply>
+  void add(const float* norm, const float* x, int64_t rows, int64_t width, float* y,
+           const Threads& threads, Multiply multiply) const {
+    float* product = scratch<BlockClosed>(rows * width);
+    multiply(nullptr, product);
+    threads.each(rows, rows * width / kNumbersPerCycle, [&](int64_t r) {
+      const int64_t first = r * width;
+      norm_row_or_nan(product + first, norm, epsilon_, width, y + first);
+      add_row(x + first, width, y + first);
+    });
+  }
+
+ private:
+  static constexpr int64_t kNumbersPerCycle = 4;  // about
+
+  float epsilon_;
+};
+
+// What all blocks share: norm and first product, [m, k] → [m, n]; last product, perhaps a norm, and
+// sum with the stream, [m, inner] → [m, k].
 template <typename Schema>
 class BlockEnds {
  public:
   BlockEnds(const Setup& setup, Shapes& shapes)
       : opening(opening_of<typename Schema::in>(setup, shapes)),
         closing(closing_of<typename Schema::in>(setup, shapes)),
-        norm_(setup) {}
+        sum(setup),
+        norm_(setup, shapes) {}
 
   // The normed rows of a call.
   auto normed(const Call& call, Shapes& shapes) const {
@@ -30,6 +79,7 @@ class BlockEnds {
   }
 
   WeightsOf<Schema> opening, closing;
+  BlockSum<Schema> sum;
 
  private:
   NormOf<Schema> norm_;
@@ -45,14 +95,17 @@ class AttentionBlock {
 
   // `attend(threads)` makes `attended` [m, inner] of `opened` [m, n].
   template <typename Normed, typename Attend>
-  void run(Call& call, const float* x, const Shapes& shapes, const Normed& normed, float* opened,
+  void run(Call& call, const float* x, Shapes& shapes, const Normed& normed, float* opened,
            const float* attended, Attend attend) const {
-    const int64_t rows = shapes[Dim::m];
+    const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
+    const float* post_norm = ends_.sum.norm(call, shapes);
     float* y = call.output(Schema::out::y, shapes);
     Team::together(call.threads(), [&](const Threads& threads) {
       ends_.opening.multiply_rows(x, rows, normed, nullptr, opened, threads);
       attend(threads);
-      ends_.closing.multiply_rows(attended, rows, PlainRows{}, x, y, threads);
+      ends_.sum.add(post_norm, x, rows, width, y, threads, [&](const float* added, float* to) {
+        ends_.closing.multiply_rows(attended, rows, PlainRows{}, added, to, threads);
+      });
     });
   }
 
@@ -66,7 +119,7 @@ class AttentionBlock {
 };
 
 // Self-attention; the first product makes queries, keys and values next to each other.
-template <typename Table, template <typename> typename Positions>
+template <typename Table>
 class SelfAttentionBlock : AttentionBlock<Table> {
  public:
   using Schema = Table;
@@ -92,7 +145,7 @@ class SelfAttentionBlock : AttentionBlock<Table> {
     auto cached = CachedCallOf<Schema>::template of<Schema>(
         call, this->heads_, columns(0, q_width), columns(q_width, kv_width),
         columns(q_width + kv_width, kv_width), shapes);
-    const Positions<Schema> positions(call, shapes);
+    const PositionsOf<Schema> positions(call, shapes);
     this->run(call, x.data, shapes, normed, opened, attended,
               [&](const Threads& threads) { positions.attend(cached, attended, threads); });
   }
@@ -100,43 +153,6 @@ class SelfAttentionBlock : AttentionBlock<Table> {
  private:
   using AttentionBlock<Table>::shapes_;
 };
-
-using RotaryRowAttentionBlock =
-    SelfAttentionBlock<schema::RotaryRowAttentionBlock, RotaryPositions>;
-using BiasedRowAttentionBlock =
-    SelfAttentionBlock<schema::BiasedRowAttentionBlock, BiasedPositions>;
-using RotaryFloat16CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::RotaryFloat16CacheRowAttentionBlock, RotaryPositions>;
-using BiasedFloat16CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::BiasedFloat16CacheRowAttentionBlock, BiasedPositions>;
-using RotaryInt8CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::RotaryInt8CacheRowAttentionBlock, RotaryPositions>;
-using BiasedInt8CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::BiasedInt8CacheRowAttentionBlock, BiasedPositions>;
-using Int4RotaryRowAttentionBlock =
-    SelfAttentionBlock<schema::Int4RotaryRowAttentionBlock, RotaryPositions>;
-using Int4BiasedRowAttentionBlock =
-    SelfAttentionBlock<schema::Int4BiasedRowAttentionBlock, BiasedPositions>;
-using Int4RotaryFloat16CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::Int4RotaryFloat16CacheRowAttentionBlock, RotaryPositions>;
-using Int4BiasedFloat16CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::Int4BiasedFloat16CacheRowAttentionBlock, BiasedPositions>;
-using Int4RotaryInt8CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::Int4RotaryInt8CacheRowAttentionBlock, RotaryPositions>;
-using Int4BiasedInt8CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::Int4BiasedInt8CacheRowAttentionBlock, BiasedPositions>;
-using Int8GroupRotaryRowAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupRotaryRowAttentionBlock, RotaryPositions>;
-using Int8GroupBiasedRowAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupBiasedRowAttentionBlock, BiasedPositions>;
-using Int8GroupRotaryFloat16CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupRotaryFloat16CacheRowAttentionBlock, RotaryPositions>;
-using Int8GroupBiasedFloat16CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupBiasedFloat16CacheRowAttentionBlock, BiasedPositions>;
-using Int8GroupRotaryInt8CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupRotaryInt8CacheRowAttentionBlock, RotaryPositions>;
-using Int8GroupBiasedInt8CacheRowAttentionBlock =
-    SelfAttentionBlock<schema::Int8GroupBiasedInt8CacheRowAttentionBlock, BiasedPositions>;
 
 // Attention to an encoder's keys and values; the first product makes queries.
 template <typename Table>
@@ -180,8 +196,7 @@ PlainRows activated_rows(const Setup&, Shapes&) {
 template <typename Schema>
   requires requires { Schema::in::closing_hadamard; }
 HadamardRows activated_rows(const Setup& setup, Shapes& shapes) {
-  const auto rotated =
-      HadamardRows::of(setup.constant(Schema::in::closing_hadamard, shapes), shapes);
+  const auto rotated = HadamardRows::of(setup.constant(Schema::in::closing_hadamard, shapes));
   rotated.check_width(shapes[Dim::inner]);
   return rotated;
 }
@@ -205,7 +220,8 @@ class FeedForwardBlock {
     Shapes shapes = shapes_;
     const auto x = call.input(Schema::in::x, shapes);
     const auto normed = ends_.normed(call, shapes);
-    const int64_t rows = shapes[Dim::m], inner = shapes[Dim::inner];
+    const int64_t rows = shapes[Dim::m], inner = shapes[Dim::inner], width = shapes[Dim::k];
+    const float* post_norm = ends_.sum.norm(call, shapes);
     float* opened = scratch<BlockOpened>(rows * kParts * inner);
     float* y = call.output(Schema::out::y, shapes);
     Team::together(call.threads(), [&](const Threads& threads) {
@@ -216,7 +232,9 @@ class FeedForwardBlock {
         activate(opened + r * kParts * inner, inner, activated);
         quantize_(activated, quantized, r);
       };
-      ends_.closing.multiply(rows, from_opened, x.data, y, threads);
+      ends_.sum.add(post_norm, x.data, rows, width, y, threads, [&](const float* added, float* to) {
+        ends_.closing.multiply(rows, from_opened, added, to, threads);
+      });
     });
   }
 
@@ -236,16 +254,22 @@ using SiluFeedForwardBlock =
     FeedForwardBlock<schema::SiluFeedForwardBlock, gate_columns<silu_gate_row>, 2>;
 using GeluFeedForwardBlock =
     FeedForwardBlock<schema::GeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
+using GeluFeedForwardPostNormBlock =
+    FeedForwardBlock<schema::GeluFeedForwardPostNormBlock, gate_columns<gelu_gate_row>, 2>;
 using ReluFeedForwardBlock = FeedForwardBlock<schema::ReluFeedForwardBlock, relu_row, 1>;
 using Int4SiluFeedForwardBlock =
     FeedForwardBlock<schema::Int4SiluFeedForwardBlock, gate_columns<silu_gate_row>, 2>;
 using Int4GeluFeedForwardBlock =
     FeedForwardBlock<schema::Int4GeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
+using Int4GeluFeedForwardPostNormBlock =
+    FeedForwardBlock<schema::Int4GeluFeedForwardPostNormBlock, gate_columns<gelu_gate_row>, 2>;
 using Int4ReluFeedForwardBlock = FeedForwardBlock<schema::Int4ReluFeedForwardBlock, relu_row, 1>;
 using Int8GroupSiluFeedForwardBlock =
     FeedForwardBlock<schema::Int8GroupSiluFeedForwardBlock, gate_columns<silu_gate_row>, 2>;
 using Int8GroupGeluFeedForwardBlock =
     FeedForwardBlock<schema::Int8GroupGeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
+using Int8GroupGeluFeedForwardPostNormBlock =
+    FeedForwardBlock<schema::Int8GroupGeluFeedForwardPostNormBlock, gate_columns<gelu_gate_row>, 2>;
 using Int8GroupReluFeedForwardBlock =
     FeedForwardBlock<schema::Int8GroupReluFeedForwardBlock, relu_row, 1>;
 

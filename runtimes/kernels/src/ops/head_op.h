@@ -55,7 +55,7 @@ class Int8Head {
   using Schema = schema::Int8Head;
 
   explicit Int8Head(const Setup& setup)
-      : rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_), shapes_)),
+      : rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_))),
         epsilon_(setup.attribute(Schema::attr::epsilon)) {
     setup.constant(Schema::in::table, shapes_);
     setup.constant(Schema::in::scale, shapes_);

@@ -1,9 +1,6 @@
 // Norms of rows of float32.
 #pragma once
 
-#include <algorithm>
-#include <limits>
-
 #include "kernels/rows.h"
 #include "ort/op.h"
 #include "schema/operators.h"
@@ -24,9 +21,7 @@ class RMSNorm {
     float* y = call.output(Schema::out::y, shapes);
     const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
     call.threads().each(rows, rows * width / kLanesPerCycle, [&](int64_t r) {
-      float* row = y + r * width;
-      const bool finite = norm_row(x.data + r * width, norm.data, epsilon_, width, row);
-      if (!finite) std::fill_n(row, width, std::numeric_limits<float>::quiet_NaN());
+      norm_row_or_nan(x.data + r * width, norm.data, epsilon_, width, y + r * width);
     });
   }
 

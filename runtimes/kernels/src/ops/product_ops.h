@@ -31,13 +31,14 @@ class MatMulOf {
   WeightsOf<Schema> weights_;
 };
 
-// RMS norm and product.
+// RMS norm, perhaps Hadamard rotation, and product.
 template <typename Table>
 class RMSNormMatMulOf : MatMulOf<Table> {
  public:
   using Schema = Table;
 
-  explicit RMSNormMatMulOf(const Setup& setup) : MatMulOf<Table>(setup), norm_(setup) {}
+  explicit RMSNormMatMulOf(const Setup& setup)
+      : MatMulOf<Table>(setup), norm_(setup, this->shapes_) {}
 
   void compute(Call& call) {
     Shapes shapes = this->shapes_;
@@ -56,7 +57,7 @@ class HadamardInt8MatMul : MatMulOf<schema::HadamardInt8MatMul> {
 
   explicit HadamardInt8MatMul(const Setup& setup)
       : MatMulOf<Schema>(setup),
-        rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_), shapes_)) {
+        rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_))) {
     rotated_.check_width(shapes_[Dim::k]);
   }
 
@@ -70,6 +71,7 @@ using Int8MatMul = MatMulOf<schema::Int8MatMul>;
 using Int4MatMul = MatMulOf<schema::Int4MatMul>;
 using Int8GroupMatMul = MatMulOf<schema::Int8GroupMatMul>;
 using RMSNormInt8MatMul = RMSNormMatMulOf<schema::RMSNormInt8MatMul>;
+using RMSNormHadamardInt8MatMul = RMSNormMatMulOf<schema::RMSNormHadamardInt8MatMul>;
 using RMSNormInt4MatMul = RMSNormMatMulOf<schema::RMSNormInt4MatMul>;
 using RMSNormInt8GroupMatMul = RMSNormMatMulOf<schema::RMSNormInt8GroupMatMul>;
 

@@ -24,11 +24,28 @@ OrtStatus* add(const OrtApi* api, OrtCustomOpDomain* domain) {
   return api->CustomOpDomain_Add(domain, &op);
 }
 
+// Kernels of the domain.
+template <typename... Kernels>
+struct KernelList {
+  static constexpr size_t count = sizeof...(Kernels);
+
+  static OrtStatus* add_to(OrtCustomOpDomain* domain, const OrtApi* api) {
+    OrtStatus* status = nullptr;
+    ((status = status ? status : add<Kernels>(api, domain)), ...);
+    return status;
+  }
+};
+
+// `Kernel` of each operator of a list.
+template <template <typename> typename Kernel, typename... Operators>
+KernelList<Kernel<Operators>...> each_of(List<Operators...>);
+
 // The domain with all kernels; sessions of one runtime share it. Returns the runtime's error if it
 // refuses one.
-template <typename... Kernels>
+template <typename... Lists>
 OrtStatus* domain_of(const OrtApi* api, OrtCustomOpDomain** domain) {
-  static_assert(sizeof...(Kernels) == schema::kOperators, "an operator of the table has no kernel");
+  static_assert((Lists::count + ...) == schema::kOperators,
+                "an operator of the table has no kernel");
   static std::map<const OrtApi*, OrtCustomOpDomain*> domains;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -37,7 +54,7 @@ OrtStatus* domain_of(const OrtApi* api, OrtCustomOpDomain** domain) {
     return nullptr;
   }
   OrtStatus* status = api->CreateCustomOpDomain(schema::kDomain, domain);
-  ((status = status ? status : add<Kernels>(api, *domain)), ...);
+  ((status = status ? status : Lists::add_to(*domain, api)), ...);
   if (status == nullptr) domains[api] = *domain;
   return status;
 }
@@ -61,24 +78,20 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
   const OrtApi* api = base->GetApi(ORT_API_VERSION);
   if (api == nullptr) return refuse(base);
   OrtCustomOpDomain* domain = nullptr;
-  OrtStatus* status = domain_of<
-      Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, HadamardInt8MatMul, Int4MatMul,
-      RMSNormInt4MatMul, HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate,
-      RotaryRowAttention, BiasedRowAttention, SourceRowAttention, EncoderAttention, RMSNorm,
-      RotaryRowAttentionBlock, BiasedRowAttentionBlock, CrossRowAttentionBlock,
-      SiluFeedForwardBlock, GeluFeedForwardBlock, ReluFeedForwardBlock, Int4RotaryRowAttentionBlock,
-      Int4BiasedRowAttentionBlock, Int4CrossRowAttentionBlock, Int4SiluFeedForwardBlock,
-      Int4GeluFeedForwardBlock, Int4ReluFeedForwardBlock, RotaryFloat16CacheRowAttention,
-      BiasedFloat16CacheRowAttention, RotaryFloat16CacheRowAttentionBlock,
-      BiasedFloat16CacheRowAttentionBlock, RotaryInt8CacheRowAttention, BiasedInt8CacheRowAttention,
-      RotaryInt8CacheRowAttentionBlock, BiasedInt8CacheRowAttentionBlock,
-      Int4RotaryFloat16CacheRowAttentionBlock, Int4BiasedFloat16CacheRowAttentionBlock,
-      Int4RotaryInt8CacheRowAttentionBlock, Int4BiasedInt8CacheRowAttentionBlock, Int8GroupMatMul,
-      RMSNormInt8GroupMatMul, Int8GroupRotaryRowAttentionBlock, Int8GroupBiasedRowAttentionBlock,
-      Int8GroupCrossRowAttentionBlock, Int8GroupSiluFeedForwardBlock, Int8GroupGeluFeedForwardBlock,
-      Int8GroupReluFeedForwardBlock, Int8GroupRotaryFloat16CacheRowAttentionBlock,
-      Int8GroupBiasedFloat16CacheRowAttentionBlock, Int8GroupRotaryInt8CacheRowAttentionBlock,
-      Int8GroupBiasedInt8CacheRowAttentionBlock>(api, &domain);
+  using Others = KernelList<
+      Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, RMSNormHadamardInt8MatMul,
+      HadamardInt8MatMul, Int4MatMul, RMSNormInt4MatMul, Int8GroupMatMul, RMSNormInt8GroupMatMul,
+      HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate, RMSNorm, SourceRowAttention,
+      EncoderAttention, CrossRowAttentionBlock, SiluFeedForwardBlock, GeluFeedForwardBlock,
+      GeluFeedForwardPostNormBlock, ReluFeedForwardBlock, Int4CrossRowAttentionBlock,
+      Int4SiluFeedForwardBlock, Int4GeluFeedForwardBlock, Int4GeluFeedForwardPostNormBlock,
+      Int4ReluFeedForwardBlock, Int8GroupCrossRowAttentionBlock, Int8GroupSiluFeedForwardBlock,
+      Int8GroupGeluFeedForwardBlock, Int8GroupGeluFeedForwardPostNormBlock,
+      Int8GroupReluFeedForwardBlock>;
+  OrtStatus* status =
+      domain_of<decltype(each_of<SelfAttention>(schema::SelfAttentions{})),
+                decltype(each_of<SelfAttentionBlock>(schema::SelfAttentionBlocks{})), Others>(
+          api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 

@@ -13,7 +13,7 @@ class HadamardRotation {
   using Schema = schema::HadamardRotation;
 
   explicit HadamardRotation(const Setup& setup)
-      : rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_), shapes_)) {}
+      : rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_))) {}
 
   void compute(Call& call) {
     Shapes shapes = shapes_;

@@ -39,31 +39,6 @@ struct NormedGroups {
   }
 };
 
-// The norm of an operator before its product: with one step for all rows, or in groups.
-template <typename Schema>
-class NormOf {
- public:
-  explicit NormOf(const Setup& setup) : epsilon_(setup.attribute(Schema::attr::epsilon)) {}
-
-  NormedGroups rows(const float* norm) const { return {norm, epsilon_}; }
-
- private:
-  float epsilon_;
-};
-template <typename Schema>
-  requires requires { Schema::attr::step; }
-class NormOf<Schema> {
- public:
-  explicit NormOf(const Setup& setup)
-      : epsilon_(setup.attribute(Schema::attr::epsilon)),
-        step_(setup.attribute(Schema::attr::step)) {}
-
-  NormedRows rows(const float* norm) const { return {norm, epsilon_, step_}; }
-
- private:
-  float epsilon_, step_;
-};
-
 // Rows as they are, quantized by their maximum or by that of each group.
 struct PlainRows {
   void operator()(const float* row, QuantizedRows& rows, int64_t r) const {
@@ -79,8 +54,8 @@ struct HadamardRows {
   int64_t block;
 
   // The fast transform does not read the matrix [block, block], so any other matrix is refused.
-  static HadamardRows of(const Tensor<const float>& matrix, const Shapes& shapes) {
-    const int64_t size = shapes[Dim::block];
+  static HadamardRows of(const Tensor<const float>& matrix) {
+    const int64_t size = matrix.shape[0];
     if (size < 1 || size > kMaxHadamard || (size & (size - 1)) != 0) {
       fail("a Hadamard matrix of ", size, " rows; the kernel takes powers of two up to ",
            kMaxHadamard);
@@ -107,6 +82,61 @@ struct HadamardRows {
     hadamard_row(row, block, rows.width, rotated);
     quantize_row_by_max(rotated, rows, r);
   }
+};
+
+// RMS norm with weight [k], then rotation and quantization by each row's maximum.
+struct NormedHadamardRows {
+  const float* norm;
+  float epsilon;
+  HadamardRows rotated;
+
+  void operator()(const float* row, QuantizedRows& rows, int64_t r) const {
+    struct Normed;
+    float* normed = scratch<Normed>(rows.width);
+    norm_row_or_nan(row, norm, epsilon, rows.width, normed);
+    rotated(normed, rows, r);
+  }
+};
+
+// The norm of an operator before its product: with one step for all rows, in groups, or rotated.
+template <typename Schema>
+class NormOf {
+ public:
+  NormOf(const Setup& setup, Shapes&) : epsilon_(setup.attribute(Schema::attr::epsilon)) {}
+
+  NormedGroups rows(const float* norm) const { return {norm, epsilon_}; }
+
+ private:
+  float epsilon_;
+};
+template <typename Schema>
+  requires requires { Schema::attr::step; }
+class NormOf<Schema> {
+ public:
+  NormOf(const Setup& setup, Shapes&)
+      : epsilon_(setup.attribute(Schema::attr::epsilon)),
+        step_(setup.attribute(Schema::attr::step)) {}
+
+  NormedRows rows(const float* norm) const { return {norm, epsilon_, step_}; }
+
+ private:
+  float epsilon_, step_;
+};
+template <typename Schema>
+  requires requires { Schema::in::hadamard; }
+class NormOf<Schema> {
+ public:
+  NormOf(const Setup& setup, Shapes& shapes)
+      : epsilon_(setup.attribute(Schema::attr::epsilon)),
+        rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes))) {
+    rotated_.check_width(shapes[Dim::k]);
+  }
+
+  NormedHadamardRows rows(const float* norm) const { return {norm, epsilon_, rotated_}; }
+
+ private:
+  float epsilon_;
+  HadamardRows rotated_;
 };
 
 }  // namespace edgespec

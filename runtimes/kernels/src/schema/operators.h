@@ -11,14 +11,14 @@
 namespace edgespec {
 
 // A size in a shape.
-enum class Dim : int8_t { one, m, k, n, block, vocabulary, logit_rows, token_rows, top, probability_rows, q_width, kv_width, kv_heads, capacity, size, described, layout, half_size, heads, keys, source, part, inner, groups, group_bytes, closing_groups, group };
-constexpr size_t kDims = 27;
-constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", "vocabulary", "logit_rows", "token_rows", "top", "probability_rows", "q_width", "kv_width", "kv_heads", "capacity", "size", "described", "layout", "half_size", "heads", "keys", "source", "part", "inner", "groups", "group_bytes", "closing_groups", "group"};
+enum class Dim : int8_t { one, m, k, n, block, vocabulary, logit_rows, token_rows, top, probability_rows, q_width, kv_width, kv_heads, capacity, size, described, layout, half_size, heads, keys, source, part, inner, closing_block, groups, group_bytes, closing_groups, group };
+constexpr size_t kDims = 28;
+constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", "vocabulary", "logit_rows", "token_rows", "top", "probability_rows", "q_width", "kv_width", "kv_heads", "capacity", "size", "described", "layout", "half_size", "heads", "keys", "source", "part", "inner", "closing_block", "groups", "group_bytes", "closing_groups", "group"};
 
 namespace schema {
 
 constexpr const char* kDomain = "edgespec";
-constexpr size_t kOperators = 53;
+constexpr size_t kOperators = 111;
 
 struct Float16MatMul {
   static constexpr const char* name = "Float16MatMul";
@@ -92,6 +92,25 @@ struct RMSNormInt8MatMul {
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
     static constexpr Attribute<float> step{"step"};
+  };
+};
+
+struct RMSNormHadamardInt8MatMul {
+  static constexpr const char* name = "RMSNormHadamardInt8MatMul";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<float> hadamard{{2, "hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<int8_t> weights{{3, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{4, "scale", 1, {Dim::n}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::n}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
   };
 };
 
@@ -241,6 +260,98 @@ struct BiasedRowAttention {
   };
 };
 
+struct WindowedRowAttention {
+  static constexpr const char* name = "WindowedRowAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{7, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{8, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{9, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct NormedRotaryRowAttention {
+  static constexpr const char* name = "NormedRotaryRowAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{7, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{8, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{9, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{10, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{11, "k_norm", 1, {Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct NormedWindowedRowAttention {
+  static constexpr const char* name = "NormedWindowedRowAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{7, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{8, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{9, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{10, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{11, "k_norm", 1, {Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
 struct RotaryFloat16CacheRowAttention {
   static constexpr const char* name = "RotaryFloat16CacheRowAttention";
   struct in {
@@ -293,6 +404,98 @@ struct BiasedFloat16CacheRowAttention {
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct WindowedFloat16CacheRowAttention {
+  static constexpr const char* name = "WindowedFloat16CacheRowAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<Float16> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{7, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{8, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{9, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct NormedRotaryFloat16CacheRowAttention {
+  static constexpr const char* name = "NormedRotaryFloat16CacheRowAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<Float16> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{7, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{8, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{9, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{10, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{11, "k_norm", 1, {Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct NormedWindowedFloat16CacheRowAttention {
+  static constexpr const char* name = "NormedWindowedFloat16CacheRowAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<Float16> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{5, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{6, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{7, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{8, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{9, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{10, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{11, "k_norm", 1, {Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
   };
 };
 
@@ -356,6 +559,110 @@ struct BiasedInt8CacheRowAttention {
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct WindowedInt8CacheRowAttention {
+  static constexpr const char* name = "WindowedInt8CacheRowAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<int8_t> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{5, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{6, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct NormedRotaryInt8CacheRowAttention {
+  static constexpr const char* name = "NormedRotaryInt8CacheRowAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<int8_t> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{5, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{6, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct NormedWindowedInt8CacheRowAttention {
+  static constexpr const char* name = "NormedWindowedInt8CacheRowAttention";
+  struct in {
+    static constexpr Operand<float> q{{0, "q", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<float> k{{1, "k", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<float> v{{2, "v", 2, {Dim::m, Dim::kv_width}}};
+    static constexpr Operand<int8_t> past_key{{3, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{4, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{5, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{6, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::q_width}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
   };
 };
 
@@ -464,6 +771,113 @@ struct BiasedRowAttentionBlock {
   };
 };
 
+struct WindowedRowAttentionBlock {
+  static constexpr const char* name = "WindowedRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<int8_t> closing_weights{{11, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{12, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct NormedRotaryRowAttentionBlock {
+  static constexpr const char* name = "NormedRotaryRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{13, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{14, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct NormedWindowedRowAttentionBlock {
+  static constexpr const char* name = "NormedWindowedRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{13, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{14, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
 struct RotaryFloat16CacheRowAttentionBlock {
   static constexpr const char* name = "RotaryFloat16CacheRowAttentionBlock";
   struct in {
@@ -526,6 +940,113 @@ struct BiasedFloat16CacheRowAttentionBlock {
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct WindowedFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "WindowedFloat16CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<int8_t> closing_weights{{11, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{12, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct NormedRotaryFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "NormedRotaryFloat16CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{13, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{14, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct NormedWindowedFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "NormedWindowedFloat16CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{13, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{14, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
   };
 };
 
@@ -602,6 +1123,147 @@ struct BiasedInt8CacheRowAttentionBlock {
   };
 };
 
+struct WindowedInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "WindowedInt8CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<int8_t> closing_weights{{13, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{14, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct NormedRotaryInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "NormedRotaryInt8CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{13, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{14, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{15, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{16, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct NormedWindowedInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "NormedWindowedInt8CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{13, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{14, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{15, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{16, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct GeluFeedForwardBlock {
+  static constexpr const char* name = "GeluFeedForwardBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::closing_block, Dim::closing_block}}};
+    static constexpr Constant<int8_t> closing_weights{{5, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{6, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+  };
+};
+
 struct CrossRowAttentionBlock {
   static constexpr const char* name = "CrossRowAttentionBlock";
   struct in {
@@ -636,29 +1298,7 @@ struct SiluFeedForwardBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
     static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
-    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::block, Dim::block}}};
-    static constexpr Constant<int8_t> closing_weights{{5, "closing_weights", 2, {Dim::inner, Dim::k}}};
-    static constexpr Constant<float> closing_scale{{6, "closing_scale", 1, {Dim::k}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
-  };
-  struct out {
-    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
-    static constexpr std::array types{type_of<float>};
-  };
-  struct attr {
-    static constexpr Attribute<float> epsilon{"epsilon"};
-    static constexpr Attribute<float> step{"step"};
-  };
-};
-
-struct GeluFeedForwardBlock {
-  static constexpr const char* name = "GeluFeedForwardBlock";
-  struct in {
-    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
-    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
-    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
-    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
-    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::closing_block, Dim::closing_block}}};
     static constexpr Constant<int8_t> closing_weights{{5, "closing_weights", 2, {Dim::inner, Dim::k}}};
     static constexpr Constant<float> closing_scale{{6, "closing_scale", 1, {Dim::k}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
@@ -680,7 +1320,7 @@ struct ReluFeedForwardBlock {
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
     static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
     static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
-    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<float> closing_hadamard{{4, "closing_hadamard", 2, {Dim::closing_block, Dim::closing_block}}};
     static constexpr Constant<int8_t> closing_weights{{5, "closing_weights", 2, {Dim::inner, Dim::k}}};
     static constexpr Constant<float> closing_scale{{6, "closing_scale", 1, {Dim::k}}};
     static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
@@ -692,6 +1332,269 @@ struct ReluFeedForwardBlock {
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
     static constexpr Attribute<float> step{"step"};
+  };
+};
+
+struct NormedRotaryRowAttentionPostNormBlock {
+  static constexpr const char* name = "NormedRotaryRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<float> hadamard{{2, "hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<int8_t> weights{{3, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{4, "scale", 1, {Dim::n}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{14, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{15, "closing_scale", 1, {Dim::k}}};
+    static constexpr Operand<float> post_norm{{16, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct NormedWindowedRowAttentionPostNormBlock {
+  static constexpr const char* name = "NormedWindowedRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<float> hadamard{{2, "hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<int8_t> weights{{3, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{4, "scale", 1, {Dim::n}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{14, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{15, "closing_scale", 1, {Dim::k}}};
+    static constexpr Operand<float> post_norm{{16, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct NormedRotaryFloat16CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "NormedRotaryFloat16CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<float> hadamard{{2, "hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<int8_t> weights{{3, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{4, "scale", 1, {Dim::n}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{14, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{15, "closing_scale", 1, {Dim::k}}};
+    static constexpr Operand<float> post_norm{{16, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct NormedWindowedFloat16CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "NormedWindowedFloat16CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<float> hadamard{{2, "hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<int8_t> weights{{3, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{4, "scale", 1, {Dim::n}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{14, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{15, "closing_scale", 1, {Dim::k}}};
+    static constexpr Operand<float> post_norm{{16, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct NormedRotaryInt8CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "NormedRotaryInt8CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<float> hadamard{{2, "hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<int8_t> weights{{3, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{4, "scale", 1, {Dim::n}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{14, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{15, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{16, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{17, "closing_scale", 1, {Dim::k}}};
+    static constexpr Operand<float> post_norm{{18, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct NormedWindowedInt8CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "NormedWindowedInt8CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<float> hadamard{{2, "hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<int8_t> weights{{3, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{4, "scale", 1, {Dim::n}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{14, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{15, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<int8_t> closing_weights{{16, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{17, "closing_scale", 1, {Dim::k}}};
+    static constexpr Operand<float> post_norm{{18, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct GeluFeedForwardPostNormBlock {
+  static constexpr const char* name = "GeluFeedForwardPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<float> hadamard{{2, "hadamard", 2, {Dim::block, Dim::block}}};
+    static constexpr Constant<int8_t> weights{{3, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{4, "scale", 1, {Dim::n}}};
+    static constexpr Constant<float> closing_hadamard{{5, "closing_hadamard", 2, {Dim::closing_block, Dim::closing_block}}};
+    static constexpr Constant<int8_t> closing_weights{{6, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{7, "closing_scale", 1, {Dim::k}}};
+    static constexpr Operand<float> post_norm{{8, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
   };
 };
 
@@ -796,6 +1699,116 @@ struct Int4BiasedRowAttentionBlock {
   };
 };
 
+struct Int4WindowedRowAttentionBlock {
+  static constexpr const char* name = "Int4WindowedRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{14, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int4NormedRotaryRowAttentionBlock {
+  static constexpr const char* name = "Int4NormedRotaryRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int4NormedWindowedRowAttentionBlock {
+  static constexpr const char* name = "Int4NormedWindowedRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
 struct Int4RotaryFloat16CacheRowAttentionBlock {
   static constexpr const char* name = "Int4RotaryFloat16CacheRowAttentionBlock";
   struct in {
@@ -860,6 +1873,116 @@ struct Int4BiasedFloat16CacheRowAttentionBlock {
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int4WindowedFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "Int4WindowedFloat16CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{14, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int4NormedRotaryFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "Int4NormedRotaryFloat16CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int4NormedWindowedFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "Int4NormedWindowedFloat16CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
   };
 };
 
@@ -938,6 +2061,150 @@ struct Int4BiasedInt8CacheRowAttentionBlock {
   };
 };
 
+struct Int4WindowedInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "Int4WindowedInt8CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int4NormedRotaryInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "Int4NormedRotaryInt8CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{14, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{15, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{16, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{17, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{18, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int4NormedWindowedInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "Int4NormedWindowedInt8CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{14, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{15, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{16, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{17, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{18, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int4GeluFeedForwardBlock {
+  static constexpr const char* name = "Int4GeluFeedForwardBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<uint8_t> closing_weights{{5, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{6, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{7, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+  };
+};
+
 struct Int4CrossRowAttentionBlock {
   static constexpr const char* name = "Int4CrossRowAttentionBlock";
   struct in {
@@ -988,8 +2255,8 @@ struct Int4SiluFeedForwardBlock {
   };
 };
 
-struct Int4GeluFeedForwardBlock {
-  static constexpr const char* name = "Int4GeluFeedForwardBlock";
+struct Int4ReluFeedForwardBlock {
+  static constexpr const char* name = "Int4ReluFeedForwardBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -1010,8 +2277,253 @@ struct Int4GeluFeedForwardBlock {
   };
 };
 
-struct Int4ReluFeedForwardBlock {
-  static constexpr const char* name = "Int4ReluFeedForwardBlock";
+struct Int4NormedRotaryRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int4NormedRotaryRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{17, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int4NormedWindowedRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int4NormedWindowedRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{17, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int4NormedRotaryFloat16CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int4NormedRotaryFloat16CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{17, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int4NormedWindowedFloat16CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int4NormedWindowedFloat16CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{12, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{13, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{16, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{17, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int4NormedRotaryInt8CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int4NormedRotaryInt8CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{14, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{15, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{16, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{17, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{18, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{19, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int4NormedWindowedInt8CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int4NormedWindowedInt8CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{14, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{15, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{16, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{17, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{18, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{19, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int4GeluFeedForwardPostNormBlock {
+  static constexpr const char* name = "Int4GeluFeedForwardPostNormBlock";
   struct in {
     static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
     static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
@@ -1021,7 +2533,8 @@ struct Int4ReluFeedForwardBlock {
     static constexpr Constant<uint8_t> closing_weights{{5, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
     static constexpr Constant<Float16> closing_scale{{6, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
     static constexpr Constant<Float16> closing_minimum{{7, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+    static constexpr Operand<float> post_norm{{8, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>};
   };
   struct out {
     static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
@@ -1029,6 +2542,7 @@ struct Int4ReluFeedForwardBlock {
   };
   struct attr {
     static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
   };
 };
 
@@ -1127,6 +2641,110 @@ struct Int8GroupBiasedRowAttentionBlock {
   };
 };
 
+struct Int8GroupWindowedRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupWindowedRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int8GroupNormedRotaryRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupNormedRotaryRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int8GroupNormedWindowedRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupNormedWindowedRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
 struct Int8GroupRotaryFloat16CacheRowAttentionBlock {
   static constexpr const char* name = "Int8GroupRotaryFloat16CacheRowAttentionBlock";
   struct in {
@@ -1187,6 +2805,110 @@ struct Int8GroupBiasedFloat16CacheRowAttentionBlock {
     static constexpr Attribute<int64_t> num_heads{"num_heads"};
     static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
     static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int8GroupWindowedFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupWindowedFloat16CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{11, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{12, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int8GroupNormedRotaryFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupNormedRotaryFloat16CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int8GroupNormedWindowedFloat16CacheRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupNormedWindowedFloat16CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
   };
 };
 
@@ -1261,6 +2983,142 @@ struct Int8GroupBiasedInt8CacheRowAttentionBlock {
   };
 };
 
+struct Int8GroupWindowedInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupWindowedInt8CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int8GroupNormedRotaryInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupNormedRotaryInt8CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{13, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{14, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{15, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{16, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int8GroupNormedWindowedInt8CacheRowAttentionBlock {
+  static constexpr const char* name = "Int8GroupNormedWindowedInt8CacheRowAttentionBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{13, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{14, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{15, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{16, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int8GroupGeluFeedForwardBlock {
+  static constexpr const char* name = "Int8GroupGeluFeedForwardBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<uint8_t> closing_weights{{4, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{5, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+  };
+};
+
 struct Int8GroupCrossRowAttentionBlock {
   static constexpr const char* name = "Int8GroupCrossRowAttentionBlock";
   struct in {
@@ -1307,26 +3165,6 @@ struct Int8GroupSiluFeedForwardBlock {
   };
 };
 
-struct Int8GroupGeluFeedForwardBlock {
-  static constexpr const char* name = "Int8GroupGeluFeedForwardBlock";
-  struct in {
-    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
-    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
-    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
-    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
-    static constexpr Constant<uint8_t> closing_weights{{4, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
-    static constexpr Constant<Float16> closing_scale{{5, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
-    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>};
-  };
-  struct out {
-    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
-    static constexpr std::array types{type_of<float>};
-  };
-  struct attr {
-    static constexpr Attribute<float> epsilon{"epsilon"};
-  };
-};
-
 struct Int8GroupReluFeedForwardBlock {
   static constexpr const char* name = "Int8GroupReluFeedForwardBlock";
   struct in {
@@ -1346,6 +3184,343 @@ struct Int8GroupReluFeedForwardBlock {
     static constexpr Attribute<float> epsilon{"epsilon"};
   };
 };
+
+struct Int8GroupNormedRotaryRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int8GroupNormedRotaryRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{15, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int8GroupNormedWindowedRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int8GroupNormedWindowedRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{15, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int8GroupNormedRotaryFloat16CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int8GroupNormedRotaryFloat16CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{15, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int8GroupNormedWindowedFloat16CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int8GroupNormedWindowedFloat16CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<Float16> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{6, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{7, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{8, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{9, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{10, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{11, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{12, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{15, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int8GroupNormedRotaryInt8CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int8GroupNormedRotaryInt8CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{13, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{14, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{15, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{16, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{17, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+  };
+};
+
+struct Int8GroupNormedWindowedInt8CacheRowAttentionPostNormBlock {
+  static constexpr const char* name = "Int8GroupNormedWindowedInt8CacheRowAttentionPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<int8_t> past_key{{4, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{5, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{6, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{7, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> q_norm{{13, "q_norm", 1, {Dim::size}}};
+    static constexpr Operand<float> k_norm{{14, "k_norm", 1, {Dim::size}}};
+    static constexpr Constant<uint8_t> closing_weights{{15, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{16, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{17, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+    static constexpr Attribute<float> head_epsilon{"head_epsilon"};
+    static constexpr Attribute<int64_t> window{"window"};
+  };
+};
+
+struct Int8GroupGeluFeedForwardPostNormBlock {
+  static constexpr const char* name = "Int8GroupGeluFeedForwardPostNormBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<uint8_t> closing_weights{{4, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{5, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Operand<float> post_norm{{6, "post_norm", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<uint8_t>, type_of<Float16>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr std::array types{type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> post_epsilon{"post_epsilon"};
+  };
+};
+
+// Operators that one class template computes.
+using SelfAttentions = List<
+    RotaryRowAttention,
+    BiasedRowAttention,
+    WindowedRowAttention,
+    NormedRotaryRowAttention,
+    NormedWindowedRowAttention,
+    RotaryFloat16CacheRowAttention,
+    BiasedFloat16CacheRowAttention,
+    WindowedFloat16CacheRowAttention,
+    NormedRotaryFloat16CacheRowAttention,
+    NormedWindowedFloat16CacheRowAttention,
+    RotaryInt8CacheRowAttention,
+    BiasedInt8CacheRowAttention,
+    WindowedInt8CacheRowAttention,
+    NormedRotaryInt8CacheRowAttention,
+    NormedWindowedInt8CacheRowAttention>;
+using SelfAttentionBlocks = List<
+    RotaryRowAttentionBlock,
+    BiasedRowAttentionBlock,
+    WindowedRowAttentionBlock,
+    NormedRotaryRowAttentionBlock,
+    NormedWindowedRowAttentionBlock,
+    RotaryFloat16CacheRowAttentionBlock,
+    BiasedFloat16CacheRowAttentionBlock,
+    WindowedFloat16CacheRowAttentionBlock,
+    NormedRotaryFloat16CacheRowAttentionBlock,
+    NormedWindowedFloat16CacheRowAttentionBlock,
+    RotaryInt8CacheRowAttentionBlock,
+    BiasedInt8CacheRowAttentionBlock,
+    WindowedInt8CacheRowAttentionBlock,
+    NormedRotaryInt8CacheRowAttentionBlock,
+    NormedWindowedInt8CacheRowAttentionBlock,
+    NormedRotaryRowAttentionPostNormBlock,
+    NormedWindowedRowAttentionPostNormBlock,
+    NormedRotaryFloat16CacheRowAttentionPostNormBlock,
+    NormedWindowedFloat16CacheRowAttentionPostNormBlock,
+    NormedRotaryInt8CacheRowAttentionPostNormBlock,
+    NormedWindowedInt8CacheRowAttentionPostNormBlock,
+    Int4RotaryRowAttentionBlock,
+    Int4BiasedRowAttentionBlock,
+    Int4WindowedRowAttentionBlock,
+    Int4NormedRotaryRowAttentionBlock,
+    Int4NormedWindowedRowAttentionBlock,
+    Int4RotaryFloat16CacheRowAttentionBlock,
+    Int4BiasedFloat16CacheRowAttentionBlock,
+    Int4WindowedFloat16CacheRowAttentionBlock,
+    Int4NormedRotaryFloat16CacheRowAttentionBlock,
+    Int4NormedWindowedFloat16CacheRowAttentionBlock,
+    Int4RotaryInt8CacheRowAttentionBlock,
+    Int4BiasedInt8CacheRowAttentionBlock,
+    Int4WindowedInt8CacheRowAttentionBlock,
+    Int4NormedRotaryInt8CacheRowAttentionBlock,
+    Int4NormedWindowedInt8CacheRowAttentionBlock,
+    Int4NormedRotaryRowAttentionPostNormBlock,
+    Int4NormedWindowedRowAttentionPostNormBlock,
+    Int4NormedRotaryFloat16CacheRowAttentionPostNormBlock,
+    Int4NormedWindowedFloat16CacheRowAttentionPostNormBlock,
+    Int4NormedRotaryInt8CacheRowAttentionPostNormBlock,
+    Int4NormedWindowedInt8CacheRowAttentionPostNormBlock,
+    Int8GroupRotaryRowAttentionBlock,
+    Int8GroupBiasedRowAttentionBlock,
+    Int8GroupWindowedRowAttentionBlock,
+    Int8GroupNormedRotaryRowAttentionBlock,
+    Int8GroupNormedWindowedRowAttentionBlock,
+    Int8GroupRotaryFloat16CacheRowAttentionBlock,
+    Int8GroupBiasedFloat16CacheRowAttentionBlock,
+    Int8GroupWindowedFloat16CacheRowAttentionBlock,
+    Int8GroupNormedRotaryFloat16CacheRowAttentionBlock,
+    Int8GroupNormedWindowedFloat16CacheRowAttentionBlock,
+    Int8GroupRotaryInt8CacheRowAttentionBlock,
+    Int8GroupBiasedInt8CacheRowAttentionBlock,
+    Int8GroupWindowedInt8CacheRowAttentionBlock,
+    Int8GroupNormedRotaryInt8CacheRowAttentionBlock,
+    Int8GroupNormedWindowedInt8CacheRowAttentionBlock,
+    Int8GroupNormedRotaryRowAttentionPostNormBlock,
+    Int8GroupNormedWindowedRowAttentionPostNormBlock,
+    Int8GroupNormedRotaryFloat16CacheRowAttentionPostNormBlock,
+    Int8GroupNormedWindowedFloat16CacheRowAttentionPostNormBlock,
+    Int8GroupNormedRotaryInt8CacheRowAttentionPostNormBlock,
+    Int8GroupNormedWindowedInt8CacheRowAttentionPostNormBlock>;
 
 }  // namespace schema
 }  // namespace edgespec

@@ -35,6 +35,10 @@ struct Attribute {
   const char* name;
 };
 
+// Operators.
+template <typename... Operators>
+struct List {};
+
 template <typename T>
 constexpr ONNXTensorElementDataType type_of = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
 template <>
