@@ -4,13 +4,14 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { arch, availableParallelism, cpus, version } from "node:os";
-import { Tensor } from "onnxruntime-node";
+import { Tensor } from "onnxruntime-common";
 import { shortened, UsageError } from "../errors.js";
 import type { Host, TensorData, TensorType, VerdictStore } from "../host.js";
 import { openPair } from "../pair/loading.js";
 import type { LoadOptions } from "../pair/options.js";
 import type { Pair } from "../pair/pair.js";
 import { NodeFolder } from "./folder.js";
+import { startRuntime } from "./runtime.js";
 import { VerdictFile } from "./verdict-file.js";
 
 const MAX_THREADS = Math.max(16, 4 * availableParallelism());
@@ -27,8 +28,9 @@ export interface NodeLoadOptions extends LoadOptions {
  * Opens an exported pair.
  *
  * Where this machine has not run the target before, the target's row invariance is measured first, and
- * the result is written into the folder. Each call of a model blocks the event loop; an application with
- * a window loads the pair in a worker.
+ * the result is written into the folder. Where the package koffi is installed, calls of a model run on a thread
+ * of their own; without it each blocks the event loop, and an application with a window loads the pair in a
+ * worker.
  *
  * @param folder written by `edgespec export`.
  * @throws EdgespecError: one of src/errors.ts; see `openPair`.
@@ -40,7 +42,7 @@ export async function load(folder: string, options: NodeLoadOptions = {}): Promi
   }
   if (arch() === "arm64") process.env[SWITCH] ??= "1";
   const host = new NodeHost(threads, new VerdictFile(folder));
-  return openPair(host, new NodeFolder(folder, { threads }), options);
+  return openPair(host, new NodeFolder(folder, await startRuntime(threads)), options);
 }
 
 class NodeHost implements Host {
