@@ -28,9 +28,8 @@ export interface NodeLoadOptions extends LoadOptions {
  * Opens an exported pair.
  *
  * Where this machine has not run the target before, the target's row invariance is measured first, and
- * the result is written into the folder. Where the package koffi is installed, calls of a model run on a thread
- * of their own; without it each blocks the event loop, and an application with a window loads the pair in a
- * worker.
+ * the result is written into the folder. Each call of a model blocks the event loop; an application with
+ * a window loads the pair in a worker. With the package koffi installed, caches are not copied at each call.
  *
  * @param folder written by `edgespec export`.
  * @throws EdgespecError: one of src/errors.ts; see `openPair`.

@@ -1,8 +1,9 @@
 // A session of ONNX Runtime's C interface: outputs are written where they are wanted, and nothing is copied.
 
+import { setImmediate } from "node:timers/promises";
 import { Tensor } from "onnxruntime-common";
 import type { Session, TensorData, TensorType } from "../host.js";
-import { type Address, OrtApi } from "./ort-api.js";
+import { type Address, type OrtApi } from "./ort-api.js";
 
 // ONNXTensorElementDataType, and the arrays of such numbers.
 const TYPES: Readonly<Record<number, { type: TensorType; array: new (bytes: ArrayBuffer) => TensorData }>> = {
@@ -12,6 +13,8 @@ const TYPES: Readonly<Record<number, { type: TensorType; array: new (bytes: Arra
   10: { type: "float16", array: Uint16Array },
 };
 const NUMBERS = new Map(Object.entries(TYPES).map(([number, { type }]) => [type as string, Number(number)]));
+
+const TURN = 10; // milliseconds between two turns of the event loop, which a draft's call would wait a tenth of one for
 
 type Tensors = Readonly<Record<string, Tensor>>;
 type Fetches = Readonly<Record<string, Tensor | null>>;
@@ -23,8 +26,7 @@ export class NativeSession implements Session {
   readonly #session: Address;
   readonly #values: TensorValues;
   readonly #names = new Map<string, readonly [Address, Uint8Array]>();
-  #running: Promise<unknown> = Promise.resolve();
-  readonly #inUse = new Set<unknown>(); // memory that a call reads or writes: it must not be collected meanwhile
+  #lastTurn = -Infinity;
 
   constructor(api: OrtApi, session: Address) {
     this.#api = api;
@@ -35,27 +37,29 @@ export class NativeSession implements Session {
     for (const name of [...this.inputNames, ...this.outputNames]) this.#names.set(name, api.cString(name));
   }
 
+  /** The event loop waits meanwhile, as with onnxruntime-node. */
   async run(feeds: Tensors, fetches: Fetches): Promise<Tensors> {
-    const [given, wanted] = [Object.entries(feeds), Object.entries(fetches)];
-    const inputs = BigUint64Array.from(given, ([, tensor]) => this.#values.of(tensor));
+    await this.#turn();
+    const wanted = Object.entries(fetches);
+    const inputs = BigUint64Array.from(Object.values(feeds), (tensor) => this.#values.of(tensor));
     const outputs = BigUint64Array.from(wanted, ([, tensor]) => (tensor === null ? 0n : this.#values.of(tensor)));
-    const [inputNames, outputNames] = [this.#addresses(given), this.#addresses(wanted)];
-    for (const used of [feeds, fetches, inputNames, inputs, outputNames, outputs]) this.#inUse.add(used);
-    const running = this.#api.run(this.#session, inputNames, inputs, outputNames, outputs);
-    this.#running = running.catch(() => undefined); // whoever waits for it to be released needs no result
-    await running;
-    this.#inUse.clear();
+    this.#api.run(this.#session, this.#addresses(Object.keys(feeds)), inputs, this.#addresses(Object.keys(fetches)), outputs);
     return Object.fromEntries(wanted.map(([name, tensor], index) => [name, tensor ?? this.#taken(outputs[index]!)]));
   }
 
-  /** After the call that runs now. */
   async release(): Promise<void> {
-    await this.#running;
     this.#api.releaseSession(this.#session);
   }
 
-  #addresses(named: readonly (readonly [string, unknown])[]): BigUint64Array {
-    return BigUint64Array.from(named, ([name]) => {
+  /** Lets the event loop hear of signals and timers, if it did not just now. */
+  async #turn(): Promise<void> {
+    if (performance.now() - this.#lastTurn < TURN) return;
+    await setImmediate();
+    this.#lastTurn = performance.now();
+  }
+
+  #addresses(names: readonly string[]): BigUint64Array {
+    return BigUint64Array.from(names, (name) => {
       const found = this.#names.get(name);
       if (found === undefined) throw new Error(`the graph has no input or output ${name}`);
       return found[0];

@@ -1,8 +1,7 @@
 // ONNX Runtime's C interface, called from JavaScript through koffi.
 //
 // onnxruntime-node copies every output of a call into a new array, the whole cache among them, even those
-// that were written in place. Its library is called directly where koffi is installed: then the cache stays
-// where it is, and calls run on another thread.
+// that were written in place. Its library is called directly where koffi is installed: then the cache stays where it is.
 
 import { existsSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -14,9 +13,7 @@ import type { LibraryHandle } from "koffi";
 export type Address = bigint;
 /** A failure; null is success. */
 type Status = Address | null;
-type Native<Result> = ((...given: readonly unknown[]) => Result) & {
-  async(...given: readonly unknown[]): void;
-};
+type Native<Result> = (...given: readonly unknown[]) => Result;
 
 const API_VERSION = 21; // of the table; newer runtimes have all older ones
 const POINTER_BYTES = 8;
@@ -134,7 +131,7 @@ export class OrtApi {
 
   /** A tensor over memory that is not copied and must outlive it. */
   createTensor(data: ArrayBufferView, dims: readonly number[], type: number): Address {
-    return this.#made(this.#createTensor, this.#memory, data, data.byteLength, BigInt64Array.from(dims, BigInt), dims.length, type);
+    return this.#made(this.#createTensor, this.#memory, this.#koffi.address(data), data.byteLength, BigInt64Array.from(dims, BigInt), dims.length, type);
   }
 
   releaseValue(value: Address): void {
@@ -168,17 +165,12 @@ export class OrtApi {
   }
 
   /**
-   * Runs a session on another thread.
+   * Runs a session. Names and tensors are given by their addresses.
    *
-   * @param inputNames, inputs, outputNames: addresses.
    * @param outputs tensors to write into, or 0, which the runtime replaces by a tensor of its own.
    */
-  async run(session: Address, inputNames: BigUint64Array, inputs: BigUint64Array, outputNames: BigUint64Array, outputs: BigUint64Array): Promise<void> {
-    const status = await new Promise<Status>((resolve, reject) => {
-      const done = (error: unknown, result: Status) => (error ? reject(error) : resolve(result));
-      this.#run.async(session, 0n, inputNames, inputs, inputs.length, outputNames, outputs.length, outputs, done);
-    });
-    this.#check(status);
+  run(session: Address, inputNames: BigUint64Array, inputs: BigUint64Array, outputNames: BigUint64Array, outputs: BigUint64Array): void {
+    this.#check(this.#run(session, null, inputNames, inputs, inputs.length, outputNames, outputs.length, outputs));
   }
 
   #names(session: Address, count: "inputCount" | "outputCount", name: "inputName" | "outputName"): string[] {
