@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const PACKAGE = fileURLToPath(new URL("../../", import.meta.url));
-const BYTES = 60_000; // minified, without onnxruntime and the tokenizer library
+const BYTES = 60_000; // minified, without onnxruntime, koffi and the tokenizer library
 
 /** A minified bundle of a module's text. */
 async function bundled(contents: string): Promise<string> {
@@ -20,7 +20,7 @@ async function bundled(contents: string): Promise<string> {
     minify: true,
     format: "esm",
     platform: "node",
-    external: ["onnxruntime-node", "@huggingface/tokenizers"],
+    external: ["koffi", "onnxruntime-common", "onnxruntime-node", "@huggingface/tokenizers"],
     write: false,
   });
   return outputFiles[0]!.text;
