@@ -193,12 +193,14 @@ def test_a_seed_has_edgespecs_text_whatever_drafts(of, request):
         for seed in range(6)
     ]
     options = {"maxNewTokens": 24, "temperature": 1.5, "topP": 0.95}
+    accepted = 0
     for draft in [{"draft": False}, {"draft": "lookup"}, {"draft": "model", "gamma": 3}, {}]:
         tasks = [(prompt, {"seed": seed, **options, **draft}) for seed in range(6)]
         theirs = generated(folder, *tasks)
         assert [text["tokenIds"] for text in theirs] == ours
         assert {text["settings"]["rule"] for text in theirs} == {"coupled"}
-    assert sum(text["stats"]["accepted"] for text in theirs) > 0
+        accepted += sum(text["stats"]["accepted"] for text in theirs)
+    assert accepted > 0
     assert len({tuple(text) for text in ours}) > 1
 
 
@@ -271,7 +273,7 @@ def test_a_call_writes_the_cache_in_place_and_copies_nothing_of_it(chat_folder):
     const {{ Tensor }} = await import("{PACKAGE}/node_modules/onnxruntime-common/dist/esm/index.js");
     """
     script += """
-    const session = await (await startRuntime(1))(`${given[0]}/target/fp32/decoder.onnx`);
+    const session = await (await startRuntime(1)).open(`${given[0]}/target/fp32/decoder.onnx`);
     const int64 = (...numbers) => new Tensor("int64", BigInt64Array.from(numbers, BigInt), [numbers.length]);
     const feeds = { tokens: int64(5, 6, 7), past_length: int64(0), skip: int64(0) };
     const fetches = { logits: null };
@@ -295,7 +297,7 @@ def test_a_call_writes_the_cache_in_place_and_copies_nothing_of_it(chat_folder):
 def test_a_call_that_the_runtime_refuses_is_one_sentence(chat_folder):
     script = f"const {{ startRuntime }} = await import('{PACKAGE}/dist/node/runtime.js');"
     script += """
-    const open = await startRuntime(1);
+    const { open } = await startRuntime(1);
     results.push(await fails(() => open(`${given}/edgespec.json`)));
     const session = await open(`${given}/target/fp32/decoder.onnx`);
     results.push(await fails(() => session.run({}, { logits: null })));

@@ -60,15 +60,6 @@ export interface NativeTensor {
   readonly data: Address;
 }
 
-/** koffi, or null where it is not installed or has no binary for this system. */
-export async function installedKoffi(): Promise<Koffi | null> {
-  try {
-    return await import("koffi");
-  } catch {
-    return null;
-  }
-}
-
 /** The functions of ONNX Runtime that sessions need. Each throws an Error with the runtime's own message. */
 export class OrtApi {
   readonly #koffi: Koffi;

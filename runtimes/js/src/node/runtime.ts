@@ -1,13 +1,18 @@
 // Sessions of onnxruntime-node's library: through its C interface where koffi is installed, else through
 // onnxruntime-node. Both run the same library with the same settings, so the bits are the same.
 
+import { Tensor } from "onnxruntime-common";
 import type { Session } from "../host.js";
-import { onHugePages } from "./huge-pages.js";
-import { NativeSession } from "./native-session.js";
-import { installedKoffi, type Koffi, OrtApi, runtimeLibrary } from "./ort-api.js";
+import type { Koffi } from "./ort-api.js";
 
 /** @param graph its file. */
 export type OpenGraph = (graph: string) => Promise<Session>;
+
+/** A runtime, with the class of the tensors that it takes. */
+export interface NodeRuntime {
+  readonly open: OpenGraph;
+  readonly Tensor: typeof Tensor;
+}
 
 const SETTINGS = {
   // Threads that spin between calls take the time that the rest of a process needs.
@@ -16,32 +21,36 @@ const SETTINGS = {
   "session.x64quantprecision": "1",
 };
 
-/** ONNX Runtime's C interface; null without koffi. */
-let native: Promise<{ readonly koffi: Koffi; readonly api: OrtApi } | null> | undefined;
+/** Opens sessions through the C interface; null without koffi. */
+let inPlace: Promise<((threads: number) => OpenGraph) | null> | undefined;
 
 /** @param threads of each session; 0: the runtime's own choice. */
-export async function startRuntime(threads: number): Promise<OpenGraph> {
-  const found = await (native ??= openNative());
-  if (found === null) return copying(threads);
-  const { koffi, api } = found;
-  return async (graph) => new NativeSession(api, onHugePages(koffi, () => api.createSession(graph, threads, SETTINGS)));
+export async function startRuntime(threads: number): Promise<NodeRuntime> {
+  const open = await (inPlace ??= openWithKoffi());
+  return open === null ? copying(threads) : { open: open(threads), Tensor };
 }
 
-async function openNative() {
+async function openWithKoffi() {
   const koffi = await installedKoffi();
-  const library = koffi && runtimeLibrary();
-  return koffi && library ? { koffi, api: new OrtApi(koffi, library) } : null;
+  if (koffi === null) return null;
+  const { openInPlace } = await import("./in-place.js");
+  return openInPlace(koffi, SETTINGS);
 }
 
-function copying(threads: number): OpenGraph {
-  return async (graph) => {
-    const { InferenceSession } = await import("onnxruntime-node");
-    return InferenceSession.create(graph, {
-      intraOpNumThreads: threads,
-      logSeverityLevel: 3,
-      extra: nested(SETTINGS),
-    });
-  };
+/** koffi, or null where it is not installed or has no binary for this system. */
+async function installedKoffi(): Promise<Koffi | null> {
+  try {
+    return await import("koffi");
+  } catch {
+    return null;
+  }
+}
+
+/** onnxruntime-node writes into tensors of its own class only: of the same package, but loaded as CommonJS. */
+async function copying(threads: number): Promise<NodeRuntime> {
+  const { InferenceSession, Tensor } = await import("onnxruntime-node");
+  const options = { intraOpNumThreads: threads, logSeverityLevel: 3, extra: nested(SETTINGS) } as const;
+  return { open: (graph) => InferenceSession.create(graph, options), Tensor };
 }
 
 /** Settings with dots in their names as the objects in objects that onnxruntime-node takes. */

@@ -1,7 +1,7 @@
 // Opens an exported pair: its models, their row invariance here, and their costs.
 
 import { type Costs, estimatedCosts, type TargetSize } from "../core/cost-model.js";
-import { TokenIntersection, type CommonTokens } from "../drafters/token-intersection.js";
+import type { CommonTokens } from "../drafters/token-intersection.js";
 import { SharedTokens, SomeTokens, type Vocabulary } from "../drafters/vocabulary-map.js";
 import { AbortedError, DamagedError, shortened, SpeechPairError, UsageError } from "../errors.js";
 import type { Folder, Host } from "../host.js";
@@ -163,6 +163,7 @@ async function openVocabulary(folder: Folder, { target, draft }: Manifest, signa
   try {
     const maps = JSON.parse(content) as { outputs: number[]; inputs: number[] } | CommonTokens;
     if ("common" in maps) {
+      const { TokenIntersection } = await import("../drafters/token-intersection.js"); // few pairs need it
       if (maps.spellings.length !== target.vocab_size) throw new RangeError("it is for another target");
       return new TokenIntersection(maps, draft.vocab_size);
     }
