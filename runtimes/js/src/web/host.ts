@@ -11,16 +11,16 @@ import { isRowInvariance, verdictEntries } from "../verdict/verdict.js";
 import type { KeptFiles } from "./kept-files.js";
 import type { Runtime } from "./runtime.js";
 
-export function webHost({ ort, provider, threads, hardware }: Runtime, kept: KeptFiles, folder: Folder): Host {
+export function webHost({ ort, provider, threads, hardware, heap }: Runtime, kept: KeptFiles, folder: Folder): Host {
   return {
     runtime: runtimeName(ort),
     provider,
     threads,
     cores: 0,
     hardware,
-    writesOutputs: false,
+    writesOutputs: heap !== null,
     verdicts: keptVerdicts(kept, folder),
-    tensor: (type: TensorType, data: TensorData, dims: readonly number[]): Tensor => new ort.Tensor(type, data, dims),
+    tensor: (type: TensorType, data: TensorData, dims: readonly number[]): Tensor => heap?.tensor(type, data, dims) ?? new ort.Tensor(type, data, dims),
   };
 }
 
