@@ -1,7 +1,7 @@
 // onnxruntime-web, set up once for a page or a worker.
 
 import type * as Ort from "onnxruntime-web";
-import { NoSimdError, NoThreadsError, NoWebGpuError, UsageError } from "../errors.js";
+import { asRuntimeError, NoSimdError, NoThreadsError, NoWebGpuError, UsageError } from "../errors.js";
 import type { Session } from "../host.js";
 import { Heap } from "./heap.js";
 
@@ -80,7 +80,10 @@ function openHeap(ort: typeof Ort, { provider = "wasm", threads, wasmPaths }: Ru
   }
   if (provider !== "wasm") throw new UsageError(`inPlace was asked for with ${provider}; it works with the provider wasm`);
   if (wasmPaths === undefined) throw new UsageError("inPlace needs wasmPaths; give the URL of the folder with the runtime's files");
-  return Heap.open(new URL("ort-wasm-simd-threaded.mjs", wasmPaths).href, threadsFor(threads));
+  return Heap.open(new URL("ort-wasm-simd-threaded.mjs", wasmPaths).href, threadsFor(threads)).catch((error: unknown) => {
+    started = null; // the next load tries again
+    throw asRuntimeError("starting WebAssembly", error);
+  });
 }
 
 // The runtime compiles its WebAssembly when the first session is opened. With one that does nothing, that
