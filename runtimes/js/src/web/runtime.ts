@@ -2,7 +2,7 @@
 
 import type * as Ort from "onnxruntime-web";
 import { asRuntimeError, NoSimdError, NoThreadsError, NoWebGpuError, UsageError } from "../errors.js";
-import type { Session } from "../host.js";
+import type { Host, Session } from "../host.js";
 import { Heap } from "./heap.js";
 
 export type Provider = "wasm" | "webgpu";
@@ -38,14 +38,16 @@ export interface Runtime {
   /** The GPU, where there is one. */
   readonly hardware: string;
   readonly open: OpenGraph;
-  /** Where tensors lie, if calls work in place; null: onnxruntime-web copies them. */
-  readonly heap: Heap | null;
+  /** Whether calls write outputs into given tensors. */
+  readonly writesOutputs: boolean;
+  /** For calls of sessions that were opened before. */
+  readonly tensor: Host["tensor"];
 }
 
 const IN_PLACE_VERSION = "1.30.0"; // of onnxruntime-web, whose C exports `Heap` calls
 const MAX_THREADS = 4;
 
-let started: { readonly provider: Provider; readonly threads: number; readonly heap: Promise<Heap> | null; readonly warm: Promise<unknown> } | null = null;
+let started: { readonly provider: Provider; readonly threads: number; readonly inPlace: boolean; readonly calls: Calls } | null = null;
 
 /** @throws NoSimdError, NoThreadsError, NoWebGpuError, UsageError. */
 export async function startRuntime(options: RuntimeOptions = {}): Promise<Runtime> {
@@ -55,21 +57,30 @@ export async function startRuntime(options: RuntimeOptions = {}): Promise<Runtim
   const inPlace = options.inPlace ?? false;
   const hardware = provider === "webgpu" ? await gpuName() : "";
   // The settings are the module's own: the runtime reads them at the first session and never again.
-  if (started !== null && (started.provider !== provider || started.threads !== threads || (started.heap !== null) !== inPlace)) {
+  if (started !== null && (started.provider !== provider || started.threads !== threads || started.inPlace !== inPlace)) {
     throw new UsageError(
-      `the runtime was started otherwise (${started.provider}, ${started.threads} threads, ${started.heap === null ? "copying" : "in place"}) than is asked for now; load this pair in another worker`,
+      `the runtime was started otherwise (${started.provider}, ${started.threads} threads, ${started.inPlace ? "in place" : "copying"}) than is asked for now; load this pair in another worker`,
     );
   }
   const ort: typeof Ort = provider === "webgpu" ? await import("onnxruntime-web/webgpu") : await import("onnxruntime-web/wasm");
   ort.env.wasm.numThreads = threads;
   ort.env.logLevel = "error";
   if (options.wasmPaths !== undefined) ort.env.wasm.wasmPaths = options.wasmPaths;
-  started ??= inPlace
-    ? { provider, threads, heap: openHeap(ort, options), warm: Promise.resolve() }
-    : { provider, threads, heap: null, warm: warmUp(ort, provider) };
-  const heap = await started.heap;
-  const open: OpenGraph = heap === null ? openWith(ort, provider, started.warm) : (graph, weights) => heap.openSession(graph, weights);
-  return { ort, provider, threads, hardware, open, heap };
+  started ??= { provider, threads, inPlace, calls: inPlace ? inHeap(openHeap(ort, options)) : copying(ort, provider, warmUp(ort, provider)) };
+  return { ort, provider, threads, hardware, ...started.calls };
+}
+
+type Calls = Pick<Runtime, "open" | "writesOutputs" | "tensor">;
+
+/** @param opening is awaited with the first graph, so that files are read while WebAssembly is compiled. */
+function inHeap(opening: Promise<Heap>): Calls {
+  let heap: Heap | undefined;
+  opening.catch(() => undefined); // it fails with the first graph
+  return {
+    open: async (graph, weights) => (heap = await opening).openSession(graph, weights),
+    writesOutputs: true,
+    tensor: (type, data, dims) => heap!.tensor(type, data, dims),
+  };
 }
 
 /** @throws UsageError: in place, with another version, provider or no address of the files. */
@@ -94,10 +105,14 @@ function warmUp(ort: typeof Ort, provider: Provider): Promise<unknown> {
 }
 
 /** @param warm is awaited: the WebGPU build opens one session at a time. */
-function openWith(ort: typeof Ort, provider: Provider, warm: Promise<unknown>): OpenGraph {
-  return async (graph, weights) => {
-    await warm;
-    return ort.InferenceSession.create(graph, { executionProviders: [provider], externalData: weights, logSeverityLevel: 3 });
+function copying(ort: typeof Ort, provider: Provider, warm: Promise<unknown>): Calls {
+  return {
+    open: async (graph, weights) => {
+      await warm;
+      return ort.InferenceSession.create(graph, { executionProviders: [provider], externalData: weights, logSeverityLevel: 3 });
+    },
+    writesOutputs: false,
+    tensor: (type, data, dims) => new ort.Tensor(type, data, dims),
   };
 }
 
