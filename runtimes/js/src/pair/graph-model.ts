@@ -125,6 +125,7 @@ export class GraphModel implements Model {
   /** Frees the cache; the sessions stay. */
   freeCache(): void {
     this.rewind(0);
+    for (const tensor of this.#logits.values()) tensor.dispose();
     this.#logits.clear();
     this.#cache.dispose();
     this.#disposeCross();
@@ -160,6 +161,7 @@ export class GraphModel implements Model {
     if (this.features === null) return;
     const values = (await outputs.features!.getData(true)) as Float32Array;
     this.features.write(values, this.length, count);
+    outputs.features!.dispose();
   }
 
   /** Runs a graph; its time counts, and its failures become errors of this package. */
@@ -198,17 +200,18 @@ export class GraphModel implements Model {
     const states = await this.states(tokens.length);
     return this.timed(async () => {
       await this.#cache.reserve(this.length, this.length + rows + SPARE_POSITIONS);
-      const feeds: Record<string, Tensor> = {
-        ...this.#cross,
+      const ofCall = {
         ...states,
         tokens: this.#int64(tokens, rows),
         past_length: this.#int64([this.length]),
         skip: this.#int64([prefill ? rows - 1 : 0]),
       };
+      const feeds: Record<string, Tensor> = { ...this.#cross, ...ofCall };
       const fetches: Record<string, Tensor | null> = { logits: this.#logitsOf(prefill ? 1 : rows) };
       for (const name of this.stateNames()) fetches[name] = null;
       this.#cache.bind(feeds, fetches);
       const outputs = await this.sessions.decoder!.run(feeds, fetches);
+      for (const tensor of Object.values(ofCall)) tensor.dispose();
       await this.#cache.take(outputs);
       await this.storeStates(outputs, tokens.length);
       return (await outputs.logits!.getData(true)) as Float32Array;
