@@ -14,11 +14,18 @@ export interface NodeRuntime {
   readonly Tensor: typeof Tensor;
 }
 
-const SETTINGS = {
-  // Threads that spin between calls take the time that the rest of a process needs.
-  "session.intra_op.spin_duration_us": "100",
-  // Processors without VNNI would add pairs of 8-bit products with saturation: another model.
-  "session.x64quantprecision": "1",
+/** Of a session's configuration; the names are in onnxruntime_session_options_config_keys.h, with dots. */
+export interface Settings {
+  readonly [name: string]: string | Settings;
+}
+
+const SETTINGS: Settings = {
+  session: {
+    // Threads that spin between calls take the time that the rest of a process needs.
+    intra_op: { spin_duration_us: "100" },
+    // Processors without VNNI would add pairs of 8-bit products with saturation: another model.
+    x64quantprecision: "1",
+  },
 };
 
 /** Opens sessions through the C interface; null without koffi. */
@@ -49,18 +56,6 @@ async function installedKoffi(): Promise<Koffi | null> {
 /** onnxruntime-node writes into tensors of its own class only: of the same package, but loaded as CommonJS. */
 async function copying(threads: number): Promise<NodeRuntime> {
   const { InferenceSession, Tensor } = await import("onnxruntime-node");
-  const options = { intraOpNumThreads: threads, logSeverityLevel: 3, extra: nested(SETTINGS) } as const;
+  const options = { intraOpNumThreads: threads, logSeverityLevel: 3, extra: SETTINGS } as const;
   return { open: (graph) => InferenceSession.create(graph, options), Tensor };
-}
-
-/** Settings with dots in their names as the objects in objects that onnxruntime-node takes. */
-function nested(settings: Readonly<Record<string, string>>): Record<string, unknown> {
-  const root: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(settings)) {
-    const parts = name.split(".");
-    let place = root;
-    for (const part of parts.slice(0, -1)) place = (place[part] ??= {}) as Record<string, unknown>;
-    place[parts.at(-1)!] = value;
-  }
-  return root;
 }
