@@ -6,7 +6,7 @@ let pair = null;
 
 const actions = {
   async load() {
-    pair = await load("/pair/", { threads: 1, wasmPaths: new URL("/ort-edgespec/", self.location.href).href });
+    pair = await load("/pair/", { threads: 1, inPlace: true, wasmPaths: new URL("/ort-edgespec/", self.location.href).href });
     return { promptFormat: pair.manifest.chat, isRowInvariant: pair.rowInvariance.is_row_invariant, minRows: pair.rowInvariance.min_rows };
   },
   async generate({ prompt, maxNewTokens, draft }) {

@@ -25,7 +25,7 @@ async function open({ where }) {
   pair = chat = null;
   const began = performance.now();
   const onProgress = (progress) => self.postMessage({ type: "progress", ...progress });
-  pair = await load(where, { wasmPaths: WASM, onProgress, signal: stopping.signal });
+  pair = await load(where, { inPlace: true, wasmPaths: WASM, onProgress, signal: stopping.signal });
   const chats = pair.manifest.chat !== null;
   if (chats) chat = pair.chat({ maxNewTokens: 256 });
   const { speculates, rowInvariance } = pair;

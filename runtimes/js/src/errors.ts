@@ -71,7 +71,17 @@ export class FolderVersionError extends EdgespecError {
     readonly version: unknown,
     readonly reads: number,
   ) {
-    super(`${folder} has format version ${shortened(version)} and this edgespec reads ${reads}; update edgespec or export the pair again`);
+    const wayOut = typeof version === "number" && version > reads ? "update edgespec" : "export the pair again";
+    super(`${folder} has format version ${shortened(version)} and this edgespec reads ${reads}; ${wayOut}`);
+  }
+}
+
+/** The pair hears speech, which only Python runs. */
+export class SpeechPairError extends EdgespecError {
+  override readonly name: string = "SpeechPairError";
+
+  constructor(folder: string) {
+    super(`${folder} is a speech model (whisper), which JavaScript does not run; use Python: edgespec transcribe PAIR FILE`);
   }
 }
 

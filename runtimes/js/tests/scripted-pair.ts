@@ -1,16 +1,19 @@
 // A real `Pair` over a model that follows a script: it answers a prompt's text with another text.
 
 import { Costs } from "../src/core/cost-model.js";
+import type { Clock } from "../src/core/measured-costs.js";
 import type { Model, Rows } from "../src/core/model.js";
 import { PromptTooLongError } from "../src/errors.js";
 import { SharedTokens } from "../src/drafters/vocabulary-map.js";
 import type { GraphModel } from "../src/pair/graph-model.js";
 import type { Manifest } from "../src/pair/manifest.js";
 import { Pair } from "../src/pair/pair.js";
+import { RoundClock } from "../src/pair/round-clock.js";
 import type { TextCodec } from "../src/pair/tokenizer.js";
 
 const VOCABULARY = 256; // tokens are bytes
 const END = 0;
+const COSTS = { lookup: new Costs([1, 1.1, 1.2, 1.3], 0), model: new Costs([1, 1.1, 1.2, 1.3], 0.2) };
 const CHAT = { before: "<", after: ">", before_answer: ">", between: "<", system: "[", after_system: "]<" };
 
 const bytes = (text: string): number[] => [...new TextEncoder().encode(text)];
@@ -80,8 +83,15 @@ export interface Scripted {
   readonly prompts: readonly string[];
 }
 
-/** @param chat whether the model has a chat format. */
-export function scriptedPair(answer: (prompt: string) => string, { capacity = 200, chat = true } = {}): Scripted {
+export interface ScriptedOptions {
+  readonly capacity?: number;
+  /** Whether the model has a chat format. */
+  readonly chat?: boolean;
+  /** Rounds are timed by it; without one, costs stay. */
+  readonly clock?: Clock;
+}
+
+export function scriptedPair(answer: (prompt: string) => string, { capacity = 200, chat = true, clock }: ScriptedOptions = {}): Scripted {
   const model = new ScriptedModel(answer, capacity);
   const pair = new Pair({
     manifest: { chat: chat ? CHAT : null, eos_token_ids: [END], target: { source: "scripted" } } as unknown as Manifest,
@@ -89,7 +99,8 @@ export function scriptedPair(answer: (prompt: string) => string, { capacity = 20
     target: model as unknown as GraphModel,
     draft: null,
     vocabulary: new SharedTokens(VOCABULARY),
-    costs: { lookup: new Costs([1, 1.1], 0), model: new Costs([1, 1.1], 0.2) },
+    costs: COSTS,
+    clock: clock === undefined ? null : new RoundClock(COSTS, null, clock),
     formats: { target: "fp32", draft: null },
     rowInvariance: null,
     allowInexact: true,

@@ -1,14 +1,15 @@
 // How many tokens to draft in a round: γ.
 
 import { shortened, UsageError } from "../errors.js";
-import type { Costs } from "./cost-model.js";
+import type { Costs, CostSource } from "./cost-model.js";
 
 /** Chooses γ for each round. */
 export interface Controller {
   /** How many tokens to draft next. */
   gamma(): number;
-  /** Reports a round: how many tokens were drafted, looked at by the rule, and accepted. */
-  observe(drafted: number, evaluated: number, accepted: number): void;
+  /** Reports a round: how many tokens were drafted, looked at by the rule, and accepted, and how many candidates
+   * were scored beside them. */
+  observe(drafted: number, evaluated: number, accepted: number, candidates: number): void;
 }
 
 /** A controller of one of several drafters that alternate. */
@@ -61,25 +62,26 @@ export interface Prior {
  *
  * γ = 0 switches drafting off. The acceptance rate is a running mean over evaluated tokens, and starts
  * at a prior of small weight. While drafting is off, one token is drafted now and then, at growing
- * intervals, to see whether it pays again; never if it could not pay at acceptance 1.
+ * intervals, to see whether it pays again; never if it could not pay at acceptance 1 and the costs do not
+ * change.
  *
- * It reads no clock: the same text, pair and costs give the same γ, so a seed gives the same text.
+ * It reads no clock: where its costs do not either, the same text and pair give the same γ.
  */
 export class Adaptive implements RivalController {
-  protected readonly costs: Costs;
+  protected costs!: Costs;
   protected accepted!: number;
   protected evaluated!: number;
   protected best!: number;
   protected speedup!: number;
-  readonly #canPay: boolean;
+  readonly #source: CostSource;
   readonly #prior: readonly [accepted: number, evaluated: number];
   readonly #memory: number;
   #failedProbes = 0; // in a row
   #idleRounds = 0; // since the last draft
 
-  constructor(costs: Costs, { guess = 0.7, weight = 1.5, memory = 0.96 }: Prior = {}) {
-    this.costs = costs;
-    this.#canPay = costs.best(1)[0] > 0;
+  /** @param costs asked after each round. */
+  constructor(costs: CostSource, { guess = 0.7, weight = 1.5, memory = 0.96 }: Prior = {}) {
+    this.#source = costs;
     this.#prior = [guess * weight, weight];
     this.#memory = memory;
     this.#update(...this.#prior);
@@ -88,12 +90,17 @@ export class Adaptive implements RivalController {
   /** Sets the acceptance counts, and the best γ and speed-up that follow from them. */
   #update(accepted: number, evaluated: number): void {
     [this.accepted, this.evaluated] = [accepted, evaluated];
+    this.costs = this.#source.now();
     [this.best, this.speedup] = this.costs.best(accepted / evaluated);
   }
 
   gamma(): number {
     if (this.best === 0 && this.#idleRounds >= this.#pause && this.#canPay) return 1;
     return this.best;
+  }
+
+  get #canPay(): boolean {
+    return this.#source.mayChange || this.costs.best(1)[0] > 0;
   }
 
   /** Rounds between two probes. */
@@ -105,6 +112,7 @@ export class Adaptive implements RivalController {
   observe(drafted: number, evaluated: number, accepted: number): void {
     if (drafted === 0) {
       this.#idleRounds++;
+      this.#update(this.accepted, this.evaluated);
       return;
     }
     const wasProbe = this.#idleRounds >= this.#pause;
@@ -172,15 +180,16 @@ export class Confident extends Adaptive {
  */
 export function controllerOf<Auto extends Adaptive>(
   gamma: number | "auto",
-  costs: Costs,
-  adaptive: new (costs: Costs) => Auto,
+  costs: CostSource,
+  adaptive: new (costs: CostSource) => Auto,
 ): Fixed | Auto {
   if (gamma === "auto") return new adaptive(costs);
   if (!(Number.isInteger(gamma) && gamma >= 0)) {
     throw new UsageError(`gamma is ${shortened(gamma)}; give a whole number from 0, or "auto"`);
   }
-  if (gamma > costs.longest) {
-    throw new UsageError(`gamma is ${gamma}; this target was found exact for at most ${costs.longest} drafted tokens`);
+  const { longest } = costs.now();
+  if (gamma > longest) {
+    throw new UsageError(`gamma is ${gamma}; this target was found exact for at most ${longest} drafted tokens`);
   }
   return new Fixed(gamma);
 }

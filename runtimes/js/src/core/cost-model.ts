@@ -3,8 +3,16 @@
 // Leviathan et al. (2022), Theorem 3.8, assume that verification is free: speed-up = E[tokens] /
 // (γ c + 1). On a device it is not, so v(γ + 1) replaces 1, and the loop's own time o is added.
 
+/** Where a controller takes the costs from: `Costs`, or what the clock says by now. */
+export interface CostSource {
+  /** A draft that cannot pay by the costs of now may do so later. */
+  readonly mayChange: boolean;
+  now(): Costs;
+}
+
 /** Times of a target and a draft, in units of a plain step (the loop's share included). */
-export class Costs {
+export class Costs implements CostSource {
+  readonly mayChange = false;
   readonly #rounds: readonly number[];
   readonly #marginal: readonly number[];
 
@@ -20,6 +28,11 @@ export class Costs {
   ) {
     this.#rounds = verify.map((_, gamma) => this.round(gamma));
     this.#marginal = marginalCosts(verify);
+  }
+
+  /** Themselves. */
+  now(): Costs {
+    return this;
   }
 
   /** The largest γ whose verification has a known cost. */

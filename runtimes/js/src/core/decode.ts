@@ -102,7 +102,7 @@ export async function* speculate(how: Speculation): AsyncGenerator<Round, void, 
     text.push(...tokens);
     left -= tokens.length;
     const accepted = Math.min(result.accepted, tokens.length);
-    gamma.observe(drafted, result.evaluated, result.accepted);
+    gamma.observe(drafted, result.evaluated, result.accepted, candidates.length);
     yield {
       tokens,
       drafted,

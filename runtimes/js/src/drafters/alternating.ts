@@ -50,10 +50,10 @@ export class AlternatingDrafter implements Drafter, Controller {
     return NO_PROPOSAL;
   }
 
-  observe(drafted: number, evaluated: number, accepted: number): void {
+  observe(drafted: number, evaluated: number, accepted: number, candidates: number): void {
     for (const { gamma } of this.rivals) {
       if (drafted > 0 && gamma !== this.#proposer) gamma.decay();
-      else gamma.observe(drafted, evaluated, accepted);
+      else gamma.observe(drafted, evaluated, accepted, candidates);
     }
   }
 }

@@ -1,7 +1,7 @@
 // The drafters that users name.
 
 import { Adaptive, Confident, type Controller, controllerOf } from "../core/controller.js";
-import type { Costs } from "../core/cost-model.js";
+import type { CostSource } from "../core/cost-model.js";
 import type { Processor } from "../core/distribution.js";
 import type { Drafter } from "../core/draft.js";
 import { candidateModelOf, type Model, type Range } from "../core/model.js";
@@ -28,7 +28,7 @@ export interface DrafterSetup {
   readonly process: Processor;
   readonly gamma: number | "auto";
   /** Of rounds with prompt lookup, and with the draft model. */
-  readonly costs: { readonly lookup: Costs; readonly model: Costs };
+  readonly costs: { readonly lookup: CostSource; readonly model: CostSource };
   /** Token ids that end the text. */
   readonly lastTokens: readonly number[];
   /** Of a prompt that is a conversation, see `Model.prefill`. */
@@ -49,13 +49,15 @@ export function namedDrafter(name: DrafterName, setup: DrafterSetup): Drafting {
   return { draft: both, gamma: both };
 }
 
-/** A caller's own drafter. @throws UsageError: its cost is no number from 0. */
-export function ownDrafter(draft: Drafter, { gamma, costs }: DrafterSetup): Drafting {
-  const cost = draft.cost ?? OWN_DRAFT_COST;
-  if (!(cost >= 0 && cost < Infinity)) {
-    throw new UsageError(`the drafter's cost is ${shortened(cost)}; give the time of a drafted token in steps of the target, a number from 0`);
-  }
-  return { draft, gamma: controllerOf(gamma, costs.lookup.withDraft(cost), Adaptive) };
+/** A caller's own drafter. @param cost of `ownCost`. */
+export function ownDrafter(draft: Drafter, cost: number, { gamma, costs }: DrafterSetup): Drafting {
+  return { draft, gamma: controllerOf(gamma, costs.lookup.now().withDraft(cost), Adaptive) };
+}
+
+/** What a drafted token of a caller's own drafter costs, in steps of the target. @throws UsageError: no number from 0. */
+export function ownCost({ cost = OWN_DRAFT_COST }: Drafter): number {
+  if (cost >= 0 && cost < Infinity) return cost;
+  throw new UsageError(`the drafter's cost is ${shortened(cost)}; give the time of a drafted token in steps of the target, a number from 0`);
 }
 
 function lookup({ gamma, costs }: DrafterSetup): Rival {

@@ -4,22 +4,20 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { InferenceSession } from "onnxruntime-node";
 import { AbortedError, DamagedError, FileChangedError, FileMissingError } from "../errors.js";
 import type { Folder, Session, Watch } from "../host.js";
 import type { FileRecord } from "../pair/manifest.js";
-
-/** How its graphs are run. */
-export interface NodeSessions {
-  /** 0: the runtime's own choice. */
-  readonly threads: number;
-}
+import type { OpenGraph } from "./runtime.js";
 
 export class NodeFolder implements Folder {
+  readonly #open: OpenGraph;
+
   constructor(
     readonly name: string,
-    readonly sessions: NodeSessions,
-  ) {}
+    open: OpenGraph,
+  ) {
+    this.#open = open;
+  }
 
   async read(file: string, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const path = join(this.name, file);
@@ -42,20 +40,9 @@ export class NodeFolder implements Folder {
     }
   }
 
-  /** onnxruntime-node finds weights next to their graph by itself. */
+  /** The runtime finds weights next to their graph by itself. */
   async openSession(graph: string): Promise<Session> {
-    return InferenceSession.create(join(this.name, graph), {
-      intraOpNumThreads: this.sessions.threads,
-      logSeverityLevel: 3,
-      extra: {
-        session: {
-          // Threads that spin between calls take the time that the rest of a process needs.
-          intra_op: { spin_duration_us: "100" },
-          // Processors without VNNI would add pairs of 8-bit products with saturation: another model.
-          x64quantprecision: "1",
-        },
-      },
-    });
+    return this.#open(join(this.name, graph));
   }
 
   async #check(path: string, { bytes, sha256 }: FileRecord): Promise<void> {

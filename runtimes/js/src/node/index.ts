@@ -4,13 +4,14 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { arch, availableParallelism, cpus, version } from "node:os";
-import { Tensor } from "onnxruntime-node";
+import type { Tensor } from "onnxruntime-common";
 import { shortened, UsageError } from "../errors.js";
 import type { Host, TensorData, TensorType, VerdictStore } from "../host.js";
 import { openPair } from "../pair/loading.js";
 import type { LoadOptions } from "../pair/options.js";
 import type { Pair } from "../pair/pair.js";
 import { NodeFolder } from "./folder.js";
+import { type NodeRuntime, startRuntime } from "./runtime.js";
 import { VerdictFile } from "./verdict-file.js";
 
 const MAX_THREADS = Math.max(16, 4 * availableParallelism());
@@ -28,7 +29,7 @@ export interface NodeLoadOptions extends LoadOptions {
  *
  * Where this machine has not run the target before, the target's row invariance is measured first, and
  * the result is written into the folder. Each call of a model blocks the event loop; an application with
- * a window loads the pair in a worker.
+ * a window loads the pair in a worker. With the package koffi installed, caches are not copied at each call.
  *
  * @param folder written by `edgespec export`.
  * @throws EdgespecError: one of src/errors.ts; see `openPair`.
@@ -39,8 +40,9 @@ export async function load(folder: string, options: NodeLoadOptions = {}): Promi
     throw new UsageError(`threads is ${shortened(threads)}; give a whole number from 1 to ${MAX_THREADS}`);
   }
   if (arch() === "arm64") process.env[SWITCH] ??= "1";
-  const host = new NodeHost(threads, new VerdictFile(folder));
-  return openPair(host, new NodeFolder(folder, { threads }), options);
+  const runtime = await startRuntime(threads);
+  const host = new NodeHost(runtime, threads, new VerdictFile(folder));
+  return openPair(host, new NodeFolder(folder, runtime.open), options);
 }
 
 class NodeHost implements Host {
@@ -50,15 +52,19 @@ class NodeHost implements Host {
   readonly hardware = hardwareName();
   readonly writesOutputs = true;
 
+  readonly #runtime: NodeRuntime;
+
   constructor(
+    runtime: NodeRuntime,
     readonly threads: number,
     readonly verdicts: VerdictStore,
   ) {
+    this.#runtime = runtime;
     this.cores = threads === 0 ? cpus().length : 0;
   }
 
   tensor(type: TensorType, data: TensorData, dims: readonly number[]): Tensor {
-    return new Tensor(type, data, dims);
+    return new this.#runtime.Tensor(type, data, dims);
   }
 }
 

@@ -66,6 +66,7 @@ export class EagleModel extends GraphModel {
     const values = (await outputs.hidden!.getData(true)) as Float32Array;
     this.#hidden = values.slice((count - 1) * width, count * width);
     this.#hiddenPosition = this.length + count - 1;
+    outputs.hidden!.dispose();
   }
 
   /** The fused features of the position before each: float32 [end − first, width], zeros before 0. */
@@ -77,6 +78,8 @@ export class EagleModel extends GraphModel {
     const { fused_states: states } = await this.timed(() => this.sessions.feature_fusion!.run({ features }, { fused_states: null }));
     const values = (await states!.getData(true)) as Float32Array;
     values.fill(0, 0, skipped * states!.dims[1]!);
-    return this.host.tensor("float32", values, states!.dims);
+    const fused = this.host.tensor("float32", values, states!.dims);
+    for (const tensor of [features, states!]) tensor.dispose();
+    return fused;
   }
 }

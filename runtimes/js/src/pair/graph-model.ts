@@ -52,6 +52,7 @@ export class GraphModel implements Model {
   readonly #exported: Exported;
   readonly #calls: Calls;
   readonly #cache: Cache;
+  readonly #logits = new Map<number, Tensor>(); // by rows; where the host writes into them
   #cached: CachedPosition[] = [];
   #cross: Readonly<Record<string, Tensor>> = {};
   #encoderStates: Tensor | null = null;
@@ -124,6 +125,8 @@ export class GraphModel implements Model {
   /** Frees the cache; the sessions stay. */
   freeCache(): void {
     this.rewind(0);
+    for (const tensor of this.#logits.values()) tensor.dispose();
+    this.#logits.clear();
     this.#cache.dispose();
     this.#disposeCross();
   }
@@ -158,6 +161,7 @@ export class GraphModel implements Model {
     if (this.features === null) return;
     const values = (await outputs.features!.getData(true)) as Float32Array;
     this.features.write(values, this.length, count);
+    outputs.features!.dispose();
   }
 
   /** Runs a graph; its time counts, and its failures become errors of this package. */
@@ -196,21 +200,32 @@ export class GraphModel implements Model {
     const states = await this.states(tokens.length);
     return this.timed(async () => {
       await this.#cache.reserve(this.length, this.length + rows + SPARE_POSITIONS);
-      const feeds: Record<string, Tensor> = {
-        ...this.#cross,
+      const ofCall = {
         ...states,
         tokens: this.#int64(tokens, rows),
         past_length: this.#int64([this.length]),
         skip: this.#int64([prefill ? rows - 1 : 0]),
       };
-      const fetches: Record<string, Tensor | null> = { logits: null };
+      const feeds: Record<string, Tensor> = { ...this.#cross, ...ofCall };
+      const fetches: Record<string, Tensor | null> = { logits: this.#logitsOf(prefill ? 1 : rows) };
       for (const name of this.stateNames()) fetches[name] = null;
       this.#cache.bind(feeds, fetches);
       const outputs = await this.sessions.decoder!.run(feeds, fetches);
+      for (const tensor of Object.values(ofCall)) tensor.dispose();
       await this.#cache.take(outputs);
       await this.storeStates(outputs, tokens.length);
       return (await outputs.logits!.getData(true)) as Float32Array;
     });
+  }
+
+  /** Where a call's logits go, float32 [rows, vocabulary], until the next one; null: wherever the host puts them. */
+  #logitsOf(rows: number): Tensor | null {
+    if (!this.host.writesOutputs) return null;
+    const known = this.#logits.get(rows);
+    if (known !== undefined) return known;
+    const made = this.host.tensor("float32", new Float32Array(rows * this.vocabulary), [rows, this.vocabulary]);
+    this.#logits.set(rows, made);
+    return made;
   }
 
   #int64(numbers: readonly number[], count = numbers.length): Tensor {

@@ -1,9 +1,9 @@
 // Opens an exported pair: its models, their row invariance here, and their costs.
 
 import { type Costs, estimatedCosts, type TargetSize } from "../core/cost-model.js";
-import { TokenIntersection, type CommonTokens } from "../drafters/token-intersection.js";
+import type { CommonTokens } from "../drafters/token-intersection.js";
 import { SharedTokens, SomeTokens, type Vocabulary } from "../drafters/vocabulary-map.js";
-import { AbortedError, DamagedError, shortened, UsageError } from "../errors.js";
+import { AbortedError, DamagedError, shortened, SpeechPairError, UsageError } from "../errors.js";
 import type { Folder, Host } from "../host.js";
 import { MEASURED_CAPACITY } from "../verdict/measure.js";
 import { rowInvarianceHere } from "../verdict/verdict.js";
@@ -24,8 +24,10 @@ import {
 import { SharedEncoderModel } from "./shared-encoder-model.js";
 import type { LoadOptions } from "./options.js";
 import { Pair, type PairParts } from "./pair.js";
+import { RoundClock } from "./round-clock.js";
 import { TextCodec } from "./tokenizer.js";
 
+const SPEECH = "whisper"; // the family of speech models
 const EAGLE = "eagle"; // the family of EAGLE heads
 const SHARED_ENCODER = "shared_encoder"; // the family of drafts that read their target's encoder
 const BLOCK = "block"; // the family of block drafts
@@ -41,12 +43,13 @@ interface Choice {
 /**
  * Opens a pair; adapters call it.
  *
- * @throws NotAPairError, FolderVersionError, DamagedError, FileMissingError, FileChangedError: the folder
+ * @throws NotAPairError, FolderVersionError, SpeechPairError, DamagedError, FileMissingError, FileChangedError: the folder
  *   is not whole. UsageError: an option is out of range. RuntimeError, OutOfMemoryError: it cannot be run
  *   here. AbortedError: by its signal.
  */
 export async function openPair(host: Host, folder: Folder, options: LoadOptions = {}): Promise<Pair> {
   const manifest = await readManifest(folder, options.signal);
+  if (manifest.target.family === SPEECH) throw new SpeechPairError(folder.name);
   const choice = chosen(manifest, options);
   await folder.prepare(recordsOf(folder, manifest, filesOf(choice)), options);
   const opened: Sessions[] = [];
@@ -101,13 +104,16 @@ async function partsOf(host: Host, folder: Folder, choice: Choice, options: Load
   const rowInvariance = options.allowInexact ? null : await rowInvarianceHere(host, graph, measured);
   checkSignal(options.signal);
   const target = targetModel(host, choice, variant, sessions, rowInvariance);
+  const draft = await draftModel(host, folder, choice, target, opened);
+  const costs = costsOf(choice, variant, rowInvariance, options.costs);
   return {
     manifest,
     codec,
     vocabulary,
     target,
-    draft: await draftModel(host, folder, choice, target, opened),
-    costs: costsOf(choice, variant, rowInvariance, options.costs),
+    draft,
+    costs,
+    clock: options.costs === undefined ? new RoundClock(costs, draft) : null,
     formats: { target: choice.target, draft: choice.draft },
     rowInvariance,
     allowInexact: options.allowInexact ?? false,
@@ -157,6 +163,7 @@ async function openVocabulary(folder: Folder, { target, draft }: Manifest, signa
   try {
     const maps = JSON.parse(content) as { outputs: number[]; inputs: number[] } | CommonTokens;
     if ("common" in maps) {
+      const { TokenIntersection } = await import("../drafters/token-intersection.js"); // few pairs need it
       if (maps.spellings.length !== target.vocab_size) throw new RangeError("it is for another target");
       return new TokenIntersection(maps, draft.vocab_size);
     }

@@ -32,6 +32,8 @@ export interface RowInvariance {
   /** Digest of the machine's record; the result holds where it is the same. */
   readonly machine: string;
   readonly candidates: boolean;
+  /** Whether rows of several texts were measured in one call, which kernels alone make. */
+  readonly texts?: boolean;
   readonly kernels: string;
   /** Digest of the logits of a few calls; empty where it was not made. */
   readonly logits: string;

@@ -13,7 +13,7 @@ export interface LoadOptions extends Watch {
   readonly draftFormat?: string;
   /** Positions that each cache holds; the exporter's choice by default. */
   readonly capacity?: number;
-  /** Of rounds with the draft model, for γ "auto"; estimated from the models' sizes by default. */
+  /** Of rounds with the draft model, for γ "auto". By default rounds are timed, where the text does not depend on γ. */
   readonly costs?: Costs;
   /** Speculate even on a target that is not row-invariant; it is not measured. */
   readonly allowInexact?: boolean;

@@ -1,11 +1,12 @@
 // A loaded pair: the API that applications embed.
 
 import { type Decoding, plain, speculate } from "../core/decode.js";
+import type { Costs } from "../core/cost-model.js";
 import type { Drafter } from "../core/draft.js";
 import { Coupled, Seeded } from "../core/randomness.js";
 import { checkSampling, isGreedy, processorOf, type Sampling } from "../core/sampling.js";
 import { RULES, type RuleName } from "../core/verification.js";
-import { DRAFTER_NAMES, type DrafterName, type DrafterSetup, type Drafting, namedDrafter, ownDrafter } from "../drafters/registry.js";
+import { DRAFTER_NAMES, type DrafterName, type DrafterSetup, type Drafting, namedDrafter, ownCost, ownDrafter } from "../drafters/registry.js";
 import type { Vocabulary } from "../drafters/vocabulary-map.js";
 import { BusyError, DisposedError, NotRowInvariantError, shortened, UsageError } from "../errors.js";
 import { Chat, type ChatOptions } from "./chat.js";
@@ -15,6 +16,7 @@ import { GrowingText, stopStrings } from "./growing-text.js";
 import type { Manifest, RowInvariance } from "./manifest.js";
 import type { GenerationOptions, PromptInput } from "./options.js";
 import { PromptEncoder } from "./prompt.js";
+import type { RoundClock } from "./round-clock.js";
 import { StopCondition } from "./stop-condition.js";
 import { Stream } from "./stream.js";
 import type { TextCodec } from "./tokenizer.js";
@@ -26,7 +28,10 @@ export interface PairParts {
   readonly target: GraphModel;
   readonly draft: GraphModel | null;
   readonly vocabulary: Vocabulary;
-  readonly costs: DrafterSetup["costs"];
+  /** Of rounds with prompt lookup and with the draft model: as given, or until rounds were timed. */
+  readonly costs: { readonly lookup: Costs; readonly model: Costs };
+  /** Times rounds for the costs of γ "auto"; null goes by `costs`. */
+  readonly clock: RoundClock | null;
   readonly formats: { readonly target: string; readonly draft: string | null };
   /** What was measured of the target here; null if it was not. */
   readonly rowInvariance: RowInvariance | null;
@@ -88,7 +93,8 @@ export class Pair {
     const lastTokens = options.ignoreEos ? [] : manifest.eos_token_ids;
     const stop = new StopCondition(new GrowingText(codec, stopStrings(options.stop ?? [])), lastTokens);
     const process = processorOf(sampling);
-    const drafting = this.#drafting(kind, { process, gamma, lastTokens, answers });
+    const followsClock = gamma === "auto" && (rule === "coupled" || isGreedy(sampling)); // where no text depends on γ
+    const drafting = this.#drafting(kind, { process, gamma, lastTokens, answers }, followsClock ? this.#parts.clock : null);
     const decoding: Decoding = {
       target,
       prompt: given.tokens,
@@ -173,12 +179,17 @@ export class Pair {
   #drafting(
     kind: DrafterName | Drafter | null,
     text: Pick<DrafterSetup, "process" | "gamma" | "lastTokens" | "answers">,
+    clock: RoundClock | null,
   ): Drafting | null {
     const { target, draft, vocabulary, costs } = this.#parts;
-    const setup = { ...text, target, draft, vocabulary, costs };
-    if (typeof kind === "object" && kind !== null) return ownDrafter(kind, setup);
+    const setup = { ...text, target, draft, vocabulary, costs: clock?.costs ?? costs };
+    if (typeof kind === "object" && kind !== null) {
+      const cost = ownCost(kind);
+      return clock?.timedOwn(kind, cost, setup) ?? ownDrafter(kind, cost, setup);
+    }
     const drafting = namedDrafter(kind ?? "lookup", setup); // without a draft, for its check of γ
-    return kind === null ? null : drafting;
+    if (kind === null) return null;
+    return clock === null ? drafting : { ...drafting, gamma: clock.timed(drafting.gamma, target) };
   }
 
   #settings(kind: DrafterName | Drafter | null, gamma: number | "auto", rule: RuleName | null): Generation["settings"] {

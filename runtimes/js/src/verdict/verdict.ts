@@ -50,6 +50,7 @@ async function measured(host: Host, machine: string, model: Model): Promise<RowI
     measured_on: machineSentence(host),
     machine,
     candidates: false,
+    texts: false,
     kernels: "",
     logits: (await logitsDigest(model)) ?? "",
   };

@@ -3,24 +3,23 @@
 // WebAssembly computes the same bits on every processor: the instructions that may differ, relaxed SIMD,
 // are in none of the builds that onnxruntime-web publishes. So a pair can bring a result along.
 
-import type { Tensor } from "onnxruntime-common";
 import { FileMissingError, OfflineError } from "../errors.js";
-import type { Folder, Host, TensorData, TensorType, VerdictStore } from "../host.js";
+import type { Folder, Host, VerdictStore } from "../host.js";
 import { type RowInvariance, VERDICTS } from "../pair/manifest.js";
 import { isRowInvariance, verdictEntries } from "../verdict/verdict.js";
 import type { KeptFiles } from "./kept-files.js";
 import type { Runtime } from "./runtime.js";
 
-export function webHost({ ort, provider, threads, hardware }: Runtime, kept: KeptFiles, folder: Folder): Host {
+export function webHost({ ort, provider, threads, hardware, writesOutputs, tensor }: Runtime, kept: KeptFiles, folder: Folder): Host {
   return {
     runtime: runtimeName(ort),
     provider,
     threads,
     cores: 0,
     hardware,
-    writesOutputs: false,
+    writesOutputs,
     verdicts: keptVerdicts(kept, folder),
-    tensor: (type: TensorType, data: TensorData, dims: readonly number[]): Tensor => new ort.Tensor(type, data, dims),
+    tensor,
   };
 }
 

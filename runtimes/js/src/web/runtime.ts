@@ -1,8 +1,9 @@
 // onnxruntime-web, set up once for a page or a worker.
 
 import type * as Ort from "onnxruntime-web";
-import { NoSimdError, NoThreadsError, NoWebGpuError, UsageError } from "../errors.js";
-import type { Session } from "../host.js";
+import { asRuntimeError, NoSimdError, NoThreadsError, NoWebGpuError, UsageError } from "../errors.js";
+import type { Host, Session } from "../host.js";
+import { Heap } from "./heap.js";
 
 export type Provider = "wasm" | "webgpu";
 
@@ -12,6 +13,11 @@ export interface RuntimeOptions {
   readonly provider?: Provider;
   /** Threads of WebAssembly. By default half the cores, at most 4, and 1 where the page is not isolated. */
   readonly threads?: number;
+  /**
+   * Caches stay in WebAssembly's memory instead of being copied at each call. It takes the runtime's C exports, of the one
+   * version of onnxruntime-web that they were tested with, and files of that version at `wasmPaths`.
+   */
+  readonly inPlace?: boolean;
   /** The URL of the folder with onnxruntime-web's `.wasm` and `.mjs` files; by default where it was loaded from. */
   readonly wasmPaths?: string;
 }
@@ -32,30 +38,63 @@ export interface Runtime {
   /** The GPU, where there is one. */
   readonly hardware: string;
   readonly open: OpenGraph;
+  /** Whether calls write outputs into given tensors. */
+  readonly writesOutputs: boolean;
+  /** For calls of sessions that were opened before. */
+  readonly tensor: Host["tensor"];
 }
 
+const IN_PLACE_VERSION = "1.30.0"; // of onnxruntime-web, whose C exports `Heap` calls
 const MAX_THREADS = 4;
 
-let started: { readonly provider: Provider; readonly threads: number; readonly warm: Promise<unknown> } | null = null;
+let started: { readonly provider: Provider; readonly threads: number; readonly inPlace: boolean; readonly calls: Calls } | null = null;
 
 /** @throws NoSimdError, NoThreadsError, NoWebGpuError, UsageError. */
 export async function startRuntime(options: RuntimeOptions = {}): Promise<Runtime> {
   const { provider = "wasm" } = options;
   if (!WebAssembly.validate(SIMD)) throw new NoSimdError();
   const threads = threadsFor(options.threads);
+  const inPlace = options.inPlace ?? false;
   const hardware = provider === "webgpu" ? await gpuName() : "";
   // The settings are the module's own: the runtime reads them at the first session and never again.
-  if (started !== null && (started.provider !== provider || started.threads !== threads)) {
+  if (started !== null && (started.provider !== provider || started.threads !== threads || started.inPlace !== inPlace)) {
     throw new UsageError(
-      `the runtime was started with ${started.provider} and ${started.threads} threads, and ${provider} with ${threads} was asked for; load this pair in another worker`,
+      `the runtime was started otherwise (${started.provider}, ${started.threads} threads, ${started.inPlace ? "in place" : "copying"}) than is asked for now; load this pair in another worker`,
     );
   }
   const ort: typeof Ort = provider === "webgpu" ? await import("onnxruntime-web/webgpu") : await import("onnxruntime-web/wasm");
   ort.env.wasm.numThreads = threads;
   ort.env.logLevel = "error";
   if (options.wasmPaths !== undefined) ort.env.wasm.wasmPaths = options.wasmPaths;
-  started ??= { provider, threads, warm: warmUp(ort, provider) };
-  return { ort, provider, threads, hardware, open: openWith(ort, provider, started.warm) };
+  started ??= { provider, threads, inPlace, calls: inPlace ? inHeap(openHeap(ort, options)) : copying(ort, provider, warmUp(ort, provider)) };
+  return { ort, provider, threads, hardware, ...started.calls };
+}
+
+type Calls = Pick<Runtime, "open" | "writesOutputs" | "tensor">;
+
+/** @param opening is awaited with the first graph, so that files are read while WebAssembly is compiled. */
+function inHeap(opening: Promise<Heap>): Calls {
+  let heap: Heap | undefined;
+  opening.catch(() => undefined); // it fails with the first graph
+  return {
+    open: async (graph, weights) => (heap = await opening).openSession(graph, weights),
+    writesOutputs: true,
+    tensor: (type, data, dims) => heap!.tensor(type, data, dims),
+  };
+}
+
+/** @throws UsageError: in place, with another version, provider or no address of the files. */
+function openHeap(ort: typeof Ort, { provider = "wasm", threads, wasmPaths }: RuntimeOptions): Promise<Heap> {
+  const version = ort.env.versions.web;
+  if (version !== IN_PLACE_VERSION) {
+    throw new UsageError(`inPlace needs onnxruntime-web ${IN_PLACE_VERSION} and this is ${version}; install that version or leave inPlace out`);
+  }
+  if (provider !== "wasm") throw new UsageError(`inPlace was asked for with ${provider}; it works with the provider wasm`);
+  if (wasmPaths === undefined) throw new UsageError("inPlace needs wasmPaths; give the URL of the folder with the runtime's files");
+  return Heap.open(new URL("ort-wasm-simd-threaded.mjs", wasmPaths).href, threadsFor(threads)).catch((error: unknown) => {
+    started = null; // the next load tries again
+    throw asRuntimeError("starting WebAssembly", error);
+  });
 }
 
 // The runtime compiles its WebAssembly when the first session is opened. With one that does nothing, that
@@ -66,10 +105,14 @@ function warmUp(ort: typeof Ort, provider: Provider): Promise<unknown> {
 }
 
 /** @param warm is awaited: the WebGPU build opens one session at a time. */
-function openWith(ort: typeof Ort, provider: Provider, warm: Promise<unknown>): OpenGraph {
-  return async (graph, weights) => {
-    await warm;
-    return ort.InferenceSession.create(graph, { executionProviders: [provider], externalData: weights, logSeverityLevel: 3 });
+function copying(ort: typeof Ort, provider: Provider, warm: Promise<unknown>): Calls {
+  return {
+    open: async (graph, weights) => {
+      await warm;
+      return ort.InferenceSession.create(graph, { executionProviders: [provider], externalData: weights, logSeverityLevel: 3 });
+    },
+    writesOutputs: false,
+    tensor: (type, data, dims) => new ort.Tensor(type, data, dims),
   };
 }
 

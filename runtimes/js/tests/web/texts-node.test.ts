@@ -19,7 +19,7 @@ describe("Node.js", { skip: EXPECTED === null && "make test-web exports the pair
   after(() => site.close());
 
   for (const name of ["en-de", "smollm2-fp32"]) {
-    test(name, async () => {
+    test(`${name}: Python's texts`, async () => {
       const { cases, chat, maxNewTokens } = EXPECTED![name]!;
       const asked = chat ? cases.slice(0, QUESTIONS) : cases;
       const pair = await load(`${site.url}${name}`, { allowInexact: true }); // measured in the browsers' tests

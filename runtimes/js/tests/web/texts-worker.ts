@@ -24,9 +24,9 @@ try {
 await fetch("result", { method: "POST", body: JSON.stringify(answer) });
 
 async function found(): Promise<FoundTexts> {
-  const { threads, provider, allowInexact } = task;
+  const { threads, provider, inPlace, allowInexact } = task;
   const wasmPaths = new URL("ort/", location.href).href;
-  const pair = await load(`/pairs/${task.pair}`, { threads, provider, allowInexact, wasmPaths });
+  const pair = await load(`/pairs/${task.pair}`, { threads, provider, inPlace, allowInexact, wasmPaths });
   const [plain, drafted]: [Case[], Case[]] = [[], []];
   let accepted = 0;
   for (const prompt of task.prompts) {

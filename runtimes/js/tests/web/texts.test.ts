@@ -73,6 +73,15 @@ describe("Chromium", { skip: skipChromium }, () => {
     assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases.slice(0, 3));
   });
 
+  test("with caches in place the texts are the same, and so is the row invariance that is measured", async () => {
+    const found = await inChromium(taskFor("en-de", { count: 10, inPlace: true }), { ships: false });
+    checkSpeculation(found);
+    assert.deepEqual(found.rowInvariance, shippedWith("en-de"));
+    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases.slice(0, 10));
+    const threads = await inChromium(taskFor("en-de", { count: 2, threads: 2, inPlace: true }));
+    assert.deepEqual(threads.plain, found.plain.slice(0, 2));
+  });
+
   test("a page that is not isolated runs with one thread, and refuses two", async () => {
     const task = taskFor("en-de", { count: 1 });
     const found = await inChromium(task, { isolated: false });
@@ -91,9 +100,9 @@ describe("Chromium", { skip: skipChromium }, () => {
   });
 
   // Operators that WebGPU lacks, such as products of integers, run in WebAssembly.
-  test("WebGPU: an int8 pair has one text, with and without draft", async () => {
+  test("WebGPU: an int8 pair has one text to a prompt, with and without draft", async () => {
     const args = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"];
-    const found = await inChromium({ ...taskFor("smollm2", { count: 1, provider: "webgpu" }), maxNewTokens: 5 }, { args });
+    const found = await inChromium({ ...taskFor("smollm2", { count: 2, provider: "webgpu" }), maxNewTokens: 8 }, { args });
     assert.deepEqual(found.drafted, found.plain);
     assert.ok(found.accepted > 0, "no drafted token was accepted");
   });
@@ -106,6 +115,14 @@ describe("Firefox", { skip: skipFirefox }, () => {
     assert.deepEqual(found.rowInvariance, shippedWith("en-de"));
     assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases);
   });
+});
+
+test("with caches in place both browsers have the int8 texts of copied ones", { skip: skipChromium || skipFirefox }, async () => {
+  const few = { count: 1, inPlace: true };
+  const copied = await inChromium(taskFor("smollm2", { ...few, inPlace: false }));
+  checkSpeculation(copied);
+  assert.deepEqual(await inChromium(taskFor("smollm2", few)), copied);
+  assert.deepEqual(await inFirefox(taskFor("smollm2", few)), copied);
 });
 
 test("both browsers confirm the shipped result and have the same int8 texts", { skip: skipChromium || skipFirefox }, async () => {

@@ -20,6 +20,8 @@ export interface TextsTask {
   readonly maxNewTokens: number;
   readonly threads: number;
   readonly provider: Provider;
+  /** Caches stay in WebAssembly's memory. */
+  readonly inPlace: boolean;
   /** Draft without measuring row invariance first. */
   readonly allowInexact: boolean;
 }
@@ -39,8 +41,8 @@ export const EXPECTED: Readonly<Record<string, Expected>> | null = existsSync(FI
 /** Of each chat model's questions: all 50 take a browser minutes. */
 export const QUESTIONS = Number(process.env.EDGESPEC_WEB_QUESTIONS ?? 5);
 
-export function taskFor(pair: string, { count = Infinity, threads = 1, provider = "wasm" as Provider } = {}): TextsTask {
+export function taskFor(pair: string, { count = Infinity, threads = 1, provider = "wasm" as Provider, inPlace = false } = {}): TextsTask {
   const { chat, maxNewTokens, cases } = EXPECTED![pair]!;
   const allowInexact = provider === "webgpu";
-  return { pair, chat, maxNewTokens, threads, provider, allowInexact, prompts: cases.slice(0, count).map(({ prompt }) => prompt) };
+  return { pair, chat, maxNewTokens, threads, provider, inPlace, allowInexact, prompts: cases.slice(0, count).map(({ prompt }) => prompt) };
 }
