@@ -27,7 +27,7 @@ class LoadTimes:
         live: texts that are being written.
     """
 
-    KEPT = 16  # calls for which times are not computed anew
+    KEPT = 64  # calls for which times are not computed anew
 
     def __init__(self, costs: Mapping[str, Costs]) -> None:
         self._target = list(costs["lookup"].up_to(ROWS - 1).verify)
