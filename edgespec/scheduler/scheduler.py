@@ -89,8 +89,9 @@ class Scheduler:
         """Whether another text is about to have more of a prompt than this one, enough to wait."""
         if other.prompt is not None:
             reader, wanted = text_model_of(other.prompt), common_length(other.prompt.prompt, prompt)
-        else:
-            reader = text_model_of(other.ask) if other.ask is not None else None
+        else:  # its next call computes what is unread; a text that has not begun makes none
+            ask = None if isinstance(other.ask, Prefill) else other.ask
+            reader = text_model_of(ask) if ask is not None else None
             wanted = reader.promised(model.position_keys(prompt)) if reader is not None else 0
         if reader is None or reader.texts is not model.texts:
             return False

@@ -137,6 +137,23 @@ def test_samples_of_a_prompt_read_it_once(shared):
 
 
 @needs_kernels
+def test_texts_begin_after_one_that_was_closed_before_its_first_token(shared):
+    """It leaves a prompt in its cache that was not computed, since another text was drafting."""
+    options = {"max_new_tokens": 16, "draft": "model", "gamma": 3, "ignore_eos": True}
+    many = shared.many(2)
+    drafting = many.stream("another", **options)
+    for _ in range(6):
+        many.step()
+        many.stream(LONG[:40], max_new_tokens=4).close()
+        left = many.stream(LONG[:40], max_new_tokens=4)
+        many.step()
+        left.close()
+    drafting.close()
+    for _, result in many.results([LONG[:40]] * 4, max_new_tokens=4):
+        assert same(result, shared.generate(LONG[:40], max_new_tokens=4))
+
+
+@needs_kernels
 def test_the_cache_that_holds_a_prompts_beginning_is_taken(shared):
     many = shared.many(3)
     options = {"max_new_tokens": 1, "draft": False}

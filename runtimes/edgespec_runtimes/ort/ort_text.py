@@ -128,7 +128,7 @@ class OrtText(CachedText):
         equal = 0
         if self._encoded is other._encoded:
             same = common_length(self._cached, other._cached)
-            equal = min(length, self.valid_length, same)
+            equal = min(length, self.valid_length, self.computed_length, same)
         self.texts.copy_positions(other.start + equal, self.start + equal, length - equal)
         self._cached, self.unread = other._cached[:length], ()
         self.source, self._encoded = other.source, other._encoded
