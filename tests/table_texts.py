@@ -19,6 +19,11 @@ class TableText:
         self.texts = texts
         self.start = start
         self.length = 0
+        self.unread = ()
+
+    @property
+    def computed_length(self):
+        return self.length
 
     @property
     def valid_length(self):
@@ -34,6 +39,9 @@ class TableText:
         return prompt
 
     def kept(self, keys):
+        return 0
+
+    def promised(self, keys):
         return 0
 
     def rewind(self, length):

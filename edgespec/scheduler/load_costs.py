@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from edgespec.costs.controller import Controller
 from edgespec.costs.cost_model import Costs
 from edgespec.costs.time_curve import TimeCurve
 from edgespec.scheduler.shared_calls import ROWS
 
-__all__ = ["LoadCosts", "LoadTimes"]
+__all__ = ["AfterFirst", "LoadCosts", "LoadTimes"]
 
 DRAFT_ROW = 0.02  # guess of what one more row costs a draft's call, in calls of one row
 
@@ -84,3 +85,23 @@ class LoadCosts:
             costs = Costs([target[count - 1] / step for count in rows], token)
             self._known = live, id(target), costs
         return self._known[2]
+
+
+class AfterFirst:
+    """A controller that drafts nothing in a text's first round.
+
+    The first token then comes with the call that reads the end of the prompt: drafting would need a
+    call of the target before it.
+    """
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._is_first = True
+
+    def gamma(self) -> int:
+        return 0 if self._is_first else self._controller.gamma()
+
+    def observe(self, drafted: int, evaluated: int, accepted: int, candidates: int) -> None:
+        if not self._is_first:
+            self._controller.observe(drafted, evaluated, accepted, candidates)
+        self._is_first = False

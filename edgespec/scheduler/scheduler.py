@@ -17,7 +17,7 @@ from edgespec.core.model import common_length
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.live_text import LiveText
 from edgespec.scheduler.load_costs import LoadTimes
-from edgespec.scheduler.shared_calls import ROWS, TextAsk, Texts, text_model_of
+from edgespec.scheduler.shared_calls import ROWS, TextAsk, TextModel, Texts, text_model_of
 
 __all__ = ["Scheduler"]
 
@@ -76,36 +76,30 @@ class Scheduler:
         prompt = ask.prompt
         keys = model.position_keys(prompt)
         own = model.kept(keys)
-        for other in self.live:
-            if other.prompt is not None and _texts(other) is model.texts:
-                read = max(own, other.prompt.model.length)
-                if common_length(other.prompt.prompt, prompt) - read >= SHARED:
-                    return
+        if any(self._reads_more(other, model, prompt, own) for other in self.live):
+            return
         donor = max(model.texts.texts, key=lambda other: other.kept(keys))
         length = donor.kept(keys)
         if length - own >= SHARED:
             model.copy(donor, length)
         text.begin_reading()
 
+    @staticmethod
+    def _reads_more(other: LiveText, model: TextModel, prompt: Sequence[int], own: int) -> bool:
+        """Whether another text is about to have more of a prompt than this one, enough to wait."""
+        if other.prompt is not None:
+            reader, wanted = text_model_of(other.prompt), common_length(other.prompt.prompt, prompt)
+        else:  # its next call computes what is unread; a text that has not begun makes none
+            ask = None if isinstance(other.ask, Prefill) else other.ask
+            reader = text_model_of(ask) if ask is not None else None
+            wanted = reader.promised(model.position_keys(prompt)) if reader is not None else 0
+        if reader is None or reader.texts is not model.texts:
+            return False
+        return wanted - max(own, reader.computed_length) >= SHARED
+
     def _call(self, texts: Sequence[LiveText], is_draft: bool) -> None:
         """One call for as many of the texts as it has rows."""
-        served: list[tuple[LiveText, TextAsk]] = []
-        room = ROWS
-        for text in texts:
-            ask = text.ask
-            if not isinstance(ask, Score | TopScore):
-                continue
-            rows = len(ask.tokens) + len(ask.candidates)
-            if rows <= room or not served:  # one that has more than a call may have gets its own
-                served.append((text, ask))
-                room = max(0, room - rows)
-        if served:
-            room = min(room, READ_ROWS)
-        for text in texts:
-            if isinstance(text.ask, Read) and room:
-                piece = Read(text.ask.model, text.ask.tokens[:room])
-                served.append((text, piece))
-                room -= len(piece.tokens)
+        served = _chosen(texts)
         self._compute(served, is_draft)
         moved = {id(text) for text, _ in served}
         later = [text for text in self.live if id(text) in moved]
@@ -129,6 +123,32 @@ class Scheduler:
             self._times.add(rows, time.perf_counter() - began, is_draft)
 
 
+def _chosen(texts: Sequence[LiveText]) -> list[tuple[LiveText, TextAsk]]:
+    """The texts of one call and what each gets of it: rows of those that are being written first,
+    then rows of prompts."""
+    served: list[tuple[LiveText, TextAsk]] = []
+    room = ROWS
+    for text in texts:
+        ask = text.ask
+        if isinstance(ask, Score | TopScore) and not _unread(text):
+            rows = len(ask.tokens) + len(ask.candidates)
+            if rows <= room or not served:  # one that has more than a call may have gets its own
+                served.append((text, ask))
+                room = max(0, room - rows)
+    room = min(room, READ_ROWS) if served else room
+    for text in texts:
+        ask, unread = text.ask, _unread(text)
+        if served and (not room or unread > room):
+            continue
+        if isinstance(ask, Read):
+            served.append((text, Read(ask.model, ask.tokens[: room - unread])))
+            room -= unread + len(ask.tokens[: room - unread])
+        elif isinstance(ask, Score | TopScore) and unread:
+            served.append((text, ask))
+            room -= unread
+    return served
+
+
 def _compute_alone(text: LiveText) -> None:
     """Computes what a text asks of models that share no calls, up to its next round."""
     while text.ask is not None and text_model_of(text.ask) is None and not text.ready_tokens:
@@ -145,6 +165,14 @@ def _shares_calls(text: LiveText) -> bool:
     """Whether it waits for a call that others share; not while another one reads its prompt."""
     ask = text.ask
     return ask is not None and not isinstance(ask, Prefill) and text_model_of(ask) is not None
+
+
+def _unread(text: LiveText) -> int:
+    """How many rows of its prompt a text's next call has."""
+    assert text.ask is not None
+    model = text_model_of(text.ask)
+    assert model is not None
+    return len(model.unread)
 
 
 def _texts(text: LiveText) -> Texts:

@@ -54,10 +54,17 @@ class TextModel(Model, Protocol):
 
     Attributes:
         texts: all of them.
+        unread: the last tokens of a prompt, part of the text but not computed yet: the text's next
+            call has their rows, too.
+        computed_length: positions in the cache without those.
     """
 
     @property
     def texts(self) -> Texts: ...
+    @property
+    def unread(self) -> Sequence[int]: ...
+    @property
+    def computed_length(self) -> int: ...
 
     def reading(
         self, prompt: Sequence[int], answers: Sequence[range] | None = None
@@ -75,6 +82,10 @@ class TextModel(Model, Protocol):
 
     def kept(self, keys: Sequence[Hashable]) -> int:
         """How many leading positions with these keys the cache holds already."""
+        ...
+
+    def promised(self, keys: Sequence[Hashable]) -> int:
+        """The same with what is unread: the text's next call computes it."""
         ...
 
     def copy(self, other: Any, length: int) -> None:

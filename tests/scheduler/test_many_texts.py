@@ -121,7 +121,7 @@ def test_drafts_of_several_texts_share_calls(shared):
     results = [result for _, result in many.results([LONG[:40]] * 4, **options)]
     rounds = max(result.stats.target_calls for result in results)
     assert sum(result.stats.drafted for result in results) > 40
-    assert many.drafts.calls <= 2 * rounds + 2
+    assert many.drafts.calls <= 2 * rounds + 4  # copies of the prompt come a call later
     assert many.drafts.rows > 2 * many.drafts.calls
 
 
@@ -134,6 +134,23 @@ def test_samples_of_a_prompt_read_it_once(shared):
     assert many.target.rows < 2 * prompt
     for number, result in results:
         assert same(result, shared.generate(LONG, **(options | {"seed": 3 + number})))
+
+
+@needs_kernels
+def test_texts_begin_after_one_that_was_closed_before_its_first_token(shared):
+    """It leaves a prompt in its cache that was not computed, since another text was drafting."""
+    options = {"max_new_tokens": 16, "draft": "model", "gamma": 3, "ignore_eos": True}
+    many = shared.many(2)
+    drafting = many.stream("another", **options)
+    for _ in range(6):
+        many.step()
+        many.stream(LONG[:40], max_new_tokens=4).close()
+        left = many.stream(LONG[:40], max_new_tokens=4)
+        many.step()
+        left.close()
+    drafting.close()
+    for _, result in many.results([LONG[:40]] * 4, max_new_tokens=4):
+        assert same(result, shared.generate(LONG[:40], max_new_tokens=4))
 
 
 @needs_kernels

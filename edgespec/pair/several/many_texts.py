@@ -13,7 +13,7 @@ from edgespec.costs.cost_model import Costs, CostSource
 from edgespec.drafters.registry import DRAFTERS, own_costs
 from edgespec.errors import UsageError
 from edgespec.scheduler.live_text import LiveText
-from edgespec.scheduler.load_costs import LoadCosts, LoadTimes
+from edgespec.scheduler.load_costs import AfterFirst, LoadCosts, LoadTimes
 from edgespec.scheduler.scheduler import SHARED, Scheduler
 from edgespec.scheduler.shared_calls import ReadingDraft, SharedModel, TextModel, Texts
 
@@ -58,7 +58,7 @@ class ManyTexts:
             return
         self.drafts = _drafts(pair.draft, self.target, texts, capacity)
         drafts = self.drafts.texts if self.drafts else [None] * texts
-        clock = _LoadClock(times, pair.costs)
+        clock = _LoadClock(times, pair.costs, pair.manifest.target.is_encoder_decoder)
         self._seats = [
             _Seat(pair.seat(*models, clock), models[0], self._scheduler)
             for models in zip(self.target.texts, drafts, strict=True)
@@ -234,15 +234,17 @@ class _Seat:
 class _LoadClock:
     """Costs of rounds while other texts share the calls (`edgespec.pair.round_clock.CostClock`)."""
 
-    def __init__(self, times: LoadTimes, costs: Mapping[str, Costs]) -> None:
+    def __init__(self, times: LoadTimes, costs: Mapping[str, Costs], has_encoder: bool) -> None:
         self._guesses = costs
+        self._has_encoder = has_encoder
         self.costs: Mapping[str, CostSource] = {
             name: LoadCosts(times, guess.longest, DRAFTERS[name].uses_model)
             for name, guess in costs.items()
         }
 
     def timed(self, name: str, chooser: Controller, target: Model) -> Controller:
-        return chooser  # calls are timed, not rounds
+        # Calls are timed, not rounds. An encoder reads a prompt apart from the first token.
+        return chooser if self._has_encoder else AfterFirst(chooser)
 
     def timed_own(self, drafter: Drafter, target: Model) -> Controller:
         return Adaptive(own_costs(drafter, self._guesses["lookup"]))

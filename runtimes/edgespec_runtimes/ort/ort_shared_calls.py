@@ -223,9 +223,11 @@ class SharedRows:
         assert isinstance(text, OrtText)
         candidates = () if isinstance(ask, Read) else ask.candidates
         layouts = text.layouts(ask.tokens, candidates)
-        tokens = [*ask.tokens, *(candidate.token for candidate in candidates)]
+        tokens = [*text.unread, *ask.tokens, *(candidate.token for candidate in candidates)]
         rows = [(token, layout, text.source) for token, layout in zip(tokens, layouts, strict=True)]
-        skip = 0 if isinstance(ask, Score) else ask.skip if isinstance(ask, TopScore) else len(rows)
+        skip = len(rows)
+        if not isinstance(ask, Read):
+            skip = len(text.unread) + (ask.skip if isinstance(ask, TopScore) else 0)
         outputs = len(rows) - skip
         part = _Part(
             number,
@@ -244,13 +246,14 @@ class SharedRows:
         self.parts.append(part)
 
     def of_tokens(self, part: _Part) -> list[int]:
-        """The numbers of the rows of a part's tokens; those of its candidates follow."""
+        """The numbers of the rows of a part's tokens, unread ones first; those of its candidates
+        follow."""
         first = len(self.skipped) + part.first
         rows = [
             *range(part.first_skipped, part.first_skipped + part.skip),
             *range(first, first + part.outputs),
         ]
-        return rows[: len(part.tokens)]
+        return rows[: len(rows) - len(part.candidates)]
 
 
 def _feature_memory(graph: DecoderGraph, positions: int) -> npt.NDArray[np.float32] | None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Layout", "OrtText"]
 
+LAST_ROWS = 64  # of a prompt, at most, that wait for the call of the first token
+
 Layout = tuple[int, int, int]  # of a row, as in `graph_io.LAYOUTS`
 
 
@@ -35,6 +37,8 @@ class OrtText(CachedText):
         capacity: positions of its part.
 
     Attributes:
+        unread: the last tokens of a prompt, which are part of the text but not computed yet: the
+            text's next call has their rows, too, and the first token comes a call earlier.
         source: first position and length of its source in the memory of cross-attention.
         seconds: its share, by rows, of the time of calls.
     """
@@ -43,6 +47,7 @@ class OrtText(CachedText):
         super().__init__(exported, capacity)
         self.texts = texts
         self.start = start
+        self.unread: Sequence[int] = ()
         self.source = (start, 0)
         self._encoded: object = None  # a mark of what the encoder returned of the source
         self.seconds = 0.0
@@ -83,8 +88,11 @@ class OrtText(CachedText):
             return start_token
         known = prompt[:-1]
         self.rewind(self.kept(self.position_keys(known)))
-        while self.length < len(known):
-            yield Read(self, known[self.length : self.length + MAX_PREFILL_ROWS])
+        apart = len(known) - LAST_ROWS
+        while self.length < apart:
+            yield Read(self, known[self.length : apart][:MAX_PREFILL_ROWS])
+        self.unread = known[self.length :]
+        self._append(self.unread)
         return prompt[-1]
 
     def position_keys(self, prompt: Sequence[int]) -> Sequence[Hashable]:
@@ -94,9 +102,24 @@ class OrtText(CachedText):
     def kept(self, keys: Sequence[Hashable]) -> int:
         """How many leading positions with these keys the cache holds already; 0 where an encoder
         takes the prompt."""
+        return min(self.valid_length, self.computed_length, self.promised(keys))
+
+    def promised(self, keys: Sequence[Hashable]) -> int:
+        """The same with what is unread: the text's next call computes it."""
         if self.texts.start_token is not None:
             return 0
-        return min(self.valid_length, common_length((at.key for at in self._cached), keys))
+        return common_length((at.key for at in self._cached), keys)
+
+    @property
+    def computed_length(self) -> int:
+        """Positions in the cache without those that are unread."""
+        return self.length - len(self.unread)
+
+    def rewind(self, length: int) -> None:
+        """Forgets every position from `length` on."""
+        unread = max(0, length - self.computed_length)
+        super().rewind(length)
+        self.unread = self.unread[:unread]
 
     def copy(self, other: OrtText, length: int) -> None:
         """Takes over the first positions of another text of the same model."""
@@ -105,9 +128,9 @@ class OrtText(CachedText):
         equal = 0
         if self._encoded is other._encoded:
             same = common_length(self._cached, other._cached)
-            equal = min(length, self.valid_length, same)
+            equal = min(length, self.valid_length, self.computed_length, same)
         self.texts.copy_positions(other.start + equal, self.start + equal, length - equal)
-        self._cached = other._cached[:length]
+        self._cached, self.unread = other._cached[:length], ()
         self.source, self._encoded = other.source, other._encoded
 
     # --- calls ---
@@ -139,15 +162,16 @@ class OrtText(CachedText):
         return max(0, min(graph_io.MAX_ROWS, self.capacity - self.length) - count)
 
     def layouts(self, tokens: Sequence[int], candidates: Sequence[Candidate]) -> list[Layout]:
-        """Where the rows of these tokens, then of their candidates, are.
+        """Where the rows of unread tokens, of these, then of their candidates, are.
 
         Raises:
             EdgespecError: there is no room for them.
         """
         count = len(tokens)
-        self._check_room(count + len(candidates))
+        if tokens or not self.unread:
+            self._check_room(count + len(candidates))
         start, length = self.start, self.length
-        line = [(start, length + i, start + length + i) for i in range(count)]
+        line = [(start, i, start + i) for i in range(self.computed_length, length + count)]
         return line + [
             (start, length + parent + 1, start + length + count + i)
             for i, (parent, _) in enumerate(candidates)
@@ -157,11 +181,12 @@ class OrtText(CachedText):
         self, tokens: Sequence[int], candidates: Sequence[Candidate], layouts: Sequence[Layout]
     ) -> None:
         """Is told of a call with these rows."""
-        alternatives = layouts[len(tokens) :]
+        alternatives = layouts[len(self.unread) + len(tokens) :]
         self._candidates = [
             (candidate.token, layout)
             for candidate, layout in zip(candidates, alternatives, strict=True)
         ]
+        self.unread = ()
         self._append(tokens)
 
     def commit_candidate(self, number: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from itertools import zip_longest
 
 import numpy as np
@@ -11,6 +11,7 @@ import onnxruntime as ort
 
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
+from edgespec.core.asks import Read
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.ort_call import Call
@@ -64,8 +65,8 @@ class EagleTexts(OrtTexts):
             text = part.text
             assert isinstance(text, EagleText)
             numbers = rows.of_tokens(part)
-            first, end = text.length, text.length + len(numbers)
-            if not text.begins(end):
+            first = text.computed_length
+            if not text.begins(first + len(numbers)):
                 states[numbers[0]] = text.hidden
                 continue
             if first == 0:
@@ -110,6 +111,13 @@ class EagleText(OrtText):
         self._hidden_position = -1  # the position that returned it
         self._valid_length = 0
 
+    def reading(
+        self, prompt: Sequence[int], answers: Sequence[range] | None = None
+    ) -> Generator[Read, None, int]:
+        if self.target.unread:
+            yield Read(self.target, ())
+        return (yield from super().reading(prompt, answers))
+
     @property
     def valid_length(self) -> int:
         """Leading positions of the cache that were computed from the target's features."""
@@ -122,8 +130,10 @@ class EagleText(OrtText):
         Raises:
             EdgespecError: the target has not been there, nor the head just before.
         """
-        first = self.length
-        if end <= self.target.length + 1:  # the target has been at every position before these
+        first = self.computed_length
+        if (
+            end <= self.target.computed_length + 1
+        ):  # the target has been at every position before these
             self._valid_length = end if self.valid_length == first else self.valid_length
             return True
         if end - first == 1 and self._hidden_position == first - 1:
@@ -131,7 +141,7 @@ class EagleText(OrtText):
             return False
         raise EdgespecError(
             f"asked to score positions {first} to {end - 1} where the target has scored "
-            f"{self.target.length}; score later ones one at a time"
+            f"{self.target.computed_length}; score later ones one at a time"
         )
 
     def keep_hidden(self, state: npt.NDArray[np.float32], count: int) -> None:
