@@ -76,7 +76,8 @@ class EagleTexts(OrtTexts):
             read += range(before + (first == 0), before + len(numbers))
         if fused:
             features = {graph_io.FEATURES: self._target_features[read]}
-            (states[fused],) = self._fusion.run([graph_io.FUSED_STATES], features)
+            (found,) = self._fusion.run([graph_io.FUSED_STATES], features)
+            states[fused] = np.asarray(found)
 
     def _store_states(self, call: Call, rows: SharedRows) -> None:
         hidden = call.states[graph_io.HIDDEN]
