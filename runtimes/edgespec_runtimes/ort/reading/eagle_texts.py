@@ -6,18 +6,17 @@ from collections.abc import Generator, Hashable, Sequence
 from itertools import zip_longest
 
 import numpy as np
-import numpy.typing as npt
 import onnxruntime as ort
 
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
 from edgespec.core.asks import Read
-from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.ort_call import Call
 from edgespec_runtimes.ort.ort_shared_calls import OrtTexts, SharedRows
 from edgespec_runtimes.ort.ort_text import OrtText
 from edgespec_runtimes.ort.prefill import CachedPosition
+from edgespec_runtimes.ort.reading.eagle_positions import EaglePositions
 
 __all__ = ["EagleText", "EagleTexts"]
 
@@ -66,8 +65,9 @@ class EagleTexts(OrtTexts):
             assert isinstance(text, EagleText)
             numbers = rows.of_tokens(part)
             first = text.computed_length
-            if not text.begins(first + len(numbers)):
-                states[numbers[0]] = text.hidden
+            end, scored = first + len(numbers), text.target.computed_length
+            if not text.head.takes_features(first, end, scored):
+                states[numbers[0]] = text.head.hidden
                 continue
             if first == 0:
                 states[numbers[0]] = 0
@@ -82,8 +82,10 @@ class EagleTexts(OrtTexts):
     def _store_states(self, call: Call, rows: SharedRows) -> None:
         hidden = call.states[graph_io.HIDDEN]
         for part in rows.parts:
-            assert isinstance(part.text, EagleText)
-            part.text.keep_hidden(hidden[rows.of_tokens(part)[-1]], len(part.tokens))
+            text = part.text
+            assert isinstance(text, EagleText)
+            last = rows.of_tokens(part)[-1]
+            text.head.keep_hidden(hidden[last], text.length + len(part.tokens) - 1)
 
 
 class EagleText(OrtText):
@@ -94,7 +96,7 @@ class EagleText(OrtText):
         width: of a hidden state.
 
     Attributes:
-        hidden: [width], of the latest row.
+        head: where its rows take their states from.
     """
 
     def __init__(
@@ -108,9 +110,7 @@ class EagleText(OrtText):
     ) -> None:
         super().__init__(texts, exported, start, capacity)
         self.target = target
-        self.hidden = np.zeros(width, np.float32)
-        self._hidden_position = -1  # the position that returned it
-        self._valid_length = 0
+        self.head = EaglePositions(width)
 
     def reading(
         self, prompt: Sequence[int], answers: Sequence[range] | None = None
@@ -122,33 +122,7 @@ class EagleText(OrtText):
     @property
     def valid_length(self) -> int:
         """Leading positions of the cache that were computed from the target's features."""
-        return min(self._valid_length, self.length)
-
-    def begins(self, end: int) -> bool:
-        """Is told of a call up to position `end`. Whether its rows take the target's features; the
-        one row takes the hidden state otherwise.
-
-        Raises:
-            EdgespecError: the target has not been there, nor the head just before.
-        """
-        first = self.computed_length
-        if (
-            end <= self.target.computed_length + 1
-        ):  # the target has been at every position before these
-            self._valid_length = end if self.valid_length == first else self.valid_length
-            return True
-        if end - first == 1 and self._hidden_position == first - 1:
-            self._valid_length = self.valid_length
-            return False
-        raise EdgespecError(
-            f"asked to score positions {first} to {end - 1} where the target has scored "
-            f"{self.target.computed_length}; score later ones one at a time"
-        )
-
-    def keep_hidden(self, state: npt.NDArray[np.float32], count: int) -> None:
-        """Keeps the hidden state of the last row of a call of so many."""
-        self.hidden[:] = state
-        self._hidden_position = self.length + count - 1
+        return self.head.valid_length(self.length)
 
     def position_keys(self, prompt: Sequence[int]) -> Sequence[Hashable]:
         """The head's and the target's token ids, as of `OrtEagle`."""
@@ -156,8 +130,7 @@ class EagleText(OrtText):
 
     def copy(self, other: OrtText, length: int) -> None:
         super().copy(other, length)
-        self._valid_length = length
-        self._hidden_position = -1
+        self.head.copied(length)
 
     def _append(self, tokens: Sequence[int]) -> None:
         self._cached += [CachedPosition(key, None) for key in self._keys(tokens, self.length)]

@@ -104,7 +104,7 @@ class OrtBlock(OrtEagle):
         states[:count] = self._fused(first, end)
         states[count:] = states[count - 1]
         call.tokens[count:] = call.tokens[count - 1]
-        self._valid_length = end if self.valid_length == first else self.valid_length
+        self._head.take_features(first, end)
 
     def _store_states(self, call: Call, count: int) -> None:
         """Nothing: rows ahead do not read each other's states in later calls."""

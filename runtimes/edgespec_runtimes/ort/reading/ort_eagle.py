@@ -17,6 +17,7 @@ from edgespec.scheduler.shared_calls import Texts
 from edgespec_runtimes.ort.ort_call import Call
 from edgespec_runtimes.ort.ort_model import OrtModel
 from edgespec_runtimes.ort.ort_shared_calls import OrtTexts
+from edgespec_runtimes.ort.reading.eagle_positions import EaglePositions
 from edgespec_runtimes.ort.reading.eagle_texts import EagleTexts
 from edgespec_runtimes.ort.session import open_session
 
@@ -53,14 +54,12 @@ class OrtEagle(OrtModel):
         self._target = target
         self._target_features = _checked_features(target, exported)
         self._width: int = self._fusion.get_outputs()[0].shape[1]
-        self._valid_length = 0
-        self._hidden = np.zeros(self._width, np.float32)
-        self._hidden_position = -1  # the position that returned it
+        self._head = EaglePositions(self._width)
 
     @property
     def valid_length(self) -> int:
         """Leading positions of the cache that were computed from the target's features."""
-        return min(self._valid_length, self.length)
+        return self._head.valid_length(self.length)
 
     def several_beside(self, target: Texts, capacity: int) -> EagleTexts:
         """See `edgespec.scheduler.shared_calls.ReadingDraft`."""
@@ -78,21 +77,14 @@ class OrtEagle(OrtModel):
     def _set_states(self, call: Call, count: int) -> None:
         first, end = self.length, self.length + count
         states = call.states[graph_io.FUSED_STATES]
-        if end <= self._target.length + 1:  # the target has been at every position before these
+        if self._head.takes_features(first, end, self._target.length):
             states[:count] = self._fused(first, end)
-            self._valid_length = end if self.valid_length == first else self.valid_length
-        elif count == 1 and self._hidden_position == first - 1:
-            states[0] = self._hidden
-            self._valid_length = self.valid_length
         else:
-            raise EdgespecError(
-                f"asked to score positions {first} to {end - 1} where the target has scored "
-                f"{self._target.length}; score later ones one at a time"
-            )
+            states[0] = self._head.hidden
 
     def _store_states(self, call: Call, count: int) -> None:
-        self._hidden_position = self.length + count - 1
-        self._hidden[:] = call.states[graph_io.HIDDEN][count - 1]
+        state = call.states[graph_io.HIDDEN][count - 1]
+        self._head.keep_hidden(state, self.length + count - 1)
 
     def _fused(self, first: int, end: int) -> npt.NDArray[np.float32]:
         """The fused features of the position before each: [end - first, width], zeros before 0."""
