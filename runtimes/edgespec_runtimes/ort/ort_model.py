@@ -99,7 +99,11 @@ class OrtModel(CachedText):
         optional = self.graph.optional_inputs
         self.returns_top_tokens = kernels and graph_io.OUTPUT_MODE in optional
         self.scores_candidates = candidates and kernels and graph_io.LAYOUTS in optional
-        self.shares_calls = kernels and _shares_calls(self.graph, self._encoder is not None)
+        self.shares_calls = (
+            kernels
+            and not exported.hears  # its source is a sound, not a prompt
+            and _shares_calls(self.graph, self._encoder is not None)
+        )
         self.features = self._feature_memory(exported, graphs)
 
     def _feature_memory(
@@ -149,7 +153,7 @@ class OrtModel(CachedText):
     def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
         """Starts a text and returns its pending token; see `edgespec.core.model.Model.prefill`."""
         self._check_prompt(prompt)
-        if self._encoder is not None and self._start_token is not None:
+        if self._encoder is not None and self._start_token is not None and not self._exported.hears:
             self.rewind(0)
             inputs = self._encoder_inputs(prompt)
             with self._computing():

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
 from edgespec.artifact import graph_io
-from edgespec.artifact.manifest import Exported
-from edgespec.core.device import HERE, Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.ort_model import OrtModel
 
@@ -19,34 +16,12 @@ __all__ = ["OrtSpeech"]
 
 
 class OrtSpeech(OrtModel):
-    """A decoder of text about a window of sound. Arguments are those of `OrtModel`."""
+    """A decoder of text about a window of sound. Arguments are those of `OrtModel`.
 
-    def __init__(
-        self,
-        folder: Path,
-        exported: Exported,
-        variant: str,
-        *,
-        capacity: int | None = None,
-        device: Device = HERE,
-        min_rows: int = 1,
-        max_rows: int | None = None,
-        candidates: bool = False,
-    ) -> None:
-        super().__init__(
-            folder,
-            exported,
-            variant,
-            capacity=capacity,
-            device=device,
-            min_rows=min_rows,
-            max_rows=max_rows,
-            candidates=candidates,
-        )
-        # A prompt is the decoder's: for the base class there is no encoder.
-        self._sound_encoder, self._encoder = self._encoder, None
-        self.shares_calls = False
-        self._log_mel: npt.NDArray[np.float32] | None = None
+    Its encoder reads the sound, and its prompts are the decoder's.
+    """
+
+    _log_mel: npt.NDArray[np.float32] | None = None
 
     def hear(self, log_mel: npt.NDArray[np.float32]) -> None:
         """Takes the window of sound that the next texts are about.
@@ -64,9 +39,9 @@ class OrtSpeech(OrtModel):
     def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
         """Starts a text about the window; see `edgespec.core.model.Model.prefill`."""
         if not self._cross:
-            if self._log_mel is None or self._sound_encoder is None:
+            if self._log_mel is None or self._encoder is None:
                 raise EdgespecError("a speech model was given no sound; let it hear a window first")
             sound = ort.OrtValue.ortvalue_from_numpy(self._log_mel)
             with self._computing():
-                self._cross = self._sound_encoder.encode({graph_io.LOG_MEL: sound})
+                self._cross = self._encoder.encode({graph_io.LOG_MEL: sound})
         return super().prefill(prompt, answers)
