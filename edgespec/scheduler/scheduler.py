@@ -9,7 +9,7 @@ in pieces beside the rows of texts that are being written, so that no stream sta
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from edgespec.core.asks import Prefill, Read, Score, TopScore
 from edgespec.core.decode import Loop
@@ -17,7 +17,7 @@ from edgespec.core.model import common_length
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.live_text import LiveText
 from edgespec.scheduler.load_costs import LoadTimes
-from edgespec.scheduler.shared_calls import ROWS, TextAsk, TextModel, Texts, text_model_of
+from edgespec.scheduler.shared_calls import ROWS, TextAsk, Texts, text_model_of
 
 __all__ = ["Scheduler"]
 
@@ -73,29 +73,15 @@ class Scheduler:
         model = text_model_of(ask) if isinstance(ask, Prefill) else None
         if model is None or not isinstance(ask, Prefill):
             return
-        prompt = ask.prompt
-        keys = model.position_keys(prompt)
+        keys = model.position_keys(ask.prompt)
         own = model.kept(keys)
-        if any(self._reads_more(other, model, prompt, own) for other in self.live):
+        if any(_reads_more(other, model.texts, ask, keys, own) for other in self.live):
             return
         donor = max(model.texts.texts, key=lambda other: other.kept(keys))
         length = donor.kept(keys)
         if length - own >= SHARED:
             model.copy(donor, length)
         text.begin_reading()
-
-    @staticmethod
-    def _reads_more(other: LiveText, model: TextModel, prompt: Sequence[int], own: int) -> bool:
-        """Whether another text is about to have more of a prompt than this one, enough to wait."""
-        if other.prompt is not None:
-            reader, wanted = text_model_of(other.prompt), common_length(other.prompt.prompt, prompt)
-        else:  # its next call computes what is unread; a text that has not begun makes none
-            ask = None if isinstance(other.ask, Prefill) else other.ask
-            reader = text_model_of(ask) if ask is not None else None
-            wanted = reader.promised(model.position_keys(prompt)) if reader is not None else 0
-        if reader is None or reader.texts is not model.texts:
-            return False
-        return wanted - max(own, reader.computed_length) >= SHARED
 
     def _call(self, texts: Sequence[LiveText], is_draft: bool) -> None:
         """One call for as many of the texts as it has rows."""
@@ -121,6 +107,24 @@ class Scheduler:
             text.answer(answer)
         if calls == 1 and not any(isinstance(ask, Read) for ask in asks):
             self._times.add(rows, time.perf_counter() - began, is_draft)
+
+
+def _reads_more(
+    other: LiveText, texts: Texts, newcomer: Prefill, keys: Sequence[Hashable], own: int
+) -> bool:
+    """Whether another text is about to have more of a newcomer's prompt than its own cache, which
+    has `own` positions of it: enough to wait."""
+    ask = other.prompt or other.ask
+    if ask is None or (isinstance(ask, Prefill) and ask is not other.prompt):
+        return False  # a text that has not begun to read makes no call
+    reader = text_model_of(ask)
+    if reader is None or reader.texts is not texts:
+        return False
+    if other.prompt is not None:
+        wanted = common_length(other.prompt.prompt, newcomer.prompt)
+    else:  # its next call computes what is unread
+        wanted = reader.promised(keys)
+    return wanted - max(own, reader.computed_length) >= SHARED
 
 
 def _chosen(texts: Sequence[LiveText]) -> list[tuple[LiveText, TextAsk]]:
