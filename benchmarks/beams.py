@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import edgespec
+from peers.ctranslate2_model import ctranslate2_model
 from record import begin, write_result
 
 BEAMS = 4
@@ -38,21 +38,10 @@ def edgespec_ways(folder: Path, threads: int, tokens: int) -> dict[str, Way]:
 
 
 def ctranslate2_ways(checkpoint: Path, threads: int, tokens: int) -> dict[str, Way]:
-    import ctranslate2
-    from ctranslate2.converters.transformers import TransformersConverter
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
-    with tempfile.TemporaryDirectory() as scratch:
-        TransformersConverter(str(checkpoint)).convert(scratch, force=True)
-        translator = ctranslate2.Translator(
-            scratch, device="cpu", compute_type="int8", intra_threads=threads
-        )
+    translate = ctranslate2_model(checkpoint, "int8", threads)
 
     def way(beams: int) -> Way:
-        return lambda line: translator.translate_batch(
-            [tokenizer.encode(line).tokens], beam_size=beams, max_decoding_length=tokens
-        )
+        return lambda line: translate([line], beam_size=beams, max_decoding_length=tokens)
 
     return {"CTranslate2, greedy": way(1), f"CTranslate2, {BEAMS} beams": way(BEAMS)}
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from pathlib import Path
 from statistics import median
 
 import edgespec
+from peers.ctranslate2_model import ctranslate2_model
 from peers.llama_http import free_port, post, wait_until_healthy
 from record import begin, write_result
 from same_texts import prompts_for
@@ -78,28 +78,13 @@ def llama_ways(
 @contextmanager
 def ctranslate2_ways(options: argparse.Namespace, lines: Sequence[str]) -> Iterator[dict[str, Way]]:
     """CTranslate2's int8, with each size of a batch."""
-    import ctranslate2
-    from ctranslate2.converters.transformers import TransformersConverter
-    from tokenizers import Tokenizer
+    translate = ctranslate2_model(options.checkpoint, "int8", options.threads)
 
-    tokenizer = Tokenizer.from_file(str(options.checkpoint / "tokenizer.json"))
-    with tempfile.TemporaryDirectory() as scratch:
-        TransformersConverter(str(options.checkpoint)).convert(scratch, force=True)
-        translator = ctranslate2.Translator(
-            scratch, device="cpu", compute_type="int8", intra_threads=options.threads
-        )
+    def tokens(batch: int) -> int:
+        texts = translate(lines, max_batch_size=batch, max_decoding_length=options.tokens)
+        return sum(map(len, texts))
 
-    def translate(batch: int) -> int:
-        results = translator.translate_batch(
-            [tokenizer.encode(line).tokens for line in lines],
-            beam_size=1,
-            max_batch_size=batch,
-            max_decoding_length=options.tokens,
-            return_end_token=True,
-        )
-        return sum(len(result.hypotheses[0]) for result in results)
-
-    yield {f"CTranslate2 int8, batches of {size}": partial(translate, size) for size in BATCHES}
+    yield {f"CTranslate2 int8, batches of {size}": partial(tokens, size) for size in BATCHES}
 
 
 def edgespec_ways(

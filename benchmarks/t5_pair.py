@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import edgespec
+from peers.ctranslate2_model import ctranslate2_model
 from record import begin, write_result
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -79,30 +79,12 @@ def transformers_ways(threads: int) -> dict[str, Way]:
     }
 
 
-def ctranslate2_ways(threads: int, scratch: Path) -> dict[str, Way]:
+def ctranslate2_ways(threads: int) -> dict[str, Way]:
     """The fastest plain T5 on a CPU known to us; it has no speculation."""
-    import ctranslate2
-    from ctranslate2.converters.transformers import TransformersConverter
-    from tokenizers import Tokenizer
-
-    TransformersConverter(str(MODELS / "en-de-target")).convert(str(scratch), force=True)
-    tokenizer = Tokenizer.from_file(str(MODELS / "en-de-target" / "tokenizer.json"))
 
     def way(compute_type: str) -> Way:
-        translator = ctranslate2.Translator(
-            str(scratch), device="cpu", compute_type=compute_type, intra_threads=threads
-        )
-
-        def generate(prompt: str) -> list[int]:
-            (result,) = translator.translate_batch(
-                [tokenizer.encode(prompt).tokens],
-                beam_size=1,
-                max_decoding_length=LIMIT,
-                return_end_token=True,
-            )
-            return [tokenizer.token_to_id(token) for token in result.hypotheses[0]]
-
-        return generate
+        translate = ctranslate2_model(MODELS / "en-de-target", compute_type, threads)
+        return lambda prompt: translate([prompt], max_decoding_length=LIMIT)[0]
 
     return {
         "ctranslate2 fp32, plain": way("float32"),
@@ -120,8 +102,7 @@ def main() -> None:
     prompts = [line.split("\t")[0] for line in lines]
     ways = {**edgespec_ways(options.pair, options.threads), **transformers_ways(options.threads)}
     if importlib.util.find_spec("ctranslate2"):
-        with tempfile.TemporaryDirectory() as scratch:
-            ways |= ctranslate2_ways(options.threads, Path(scratch))
+        ways |= ctranslate2_ways(options.threads)
     seconds = dict.fromkeys(ways, 0.0)
     tokens = dict.fromkeys(ways, 0)
     texts: dict[str, list[list[int]]] = {name: [] for name in ways}
