@@ -437,7 +437,8 @@ def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, ga
     result = pair.generate(ENGLISH, draft=wild, gamma=gamma)
     assert result.token_ids == pair.generate(ENGLISH, draft=False).token_ids
     assert wild.begun == pair.encode(ENGLISH)
-    assert result.stats.drafted > 0
+    # With γ auto the clock decides whether a draft is asked at all.
+    assert gamma == "auto" or result.stats.drafted > 0
 
 
 @pytest.mark.parametrize("cost", [None, 0.0, 0.05, 5.0])

@@ -167,9 +167,11 @@ test("a pair is opened once, at the first session, with progress for all who wai
   assert.equal(await model.availability(), "downloadable");
   const seen: number[] = [];
   const first = model.create({ monitor: (monitor) => monitor.addEventListener("downloadprogress", ({ loaded }) => seen.push(loaded)) });
-  const left = model.create({ signal: AbortSignal.timeout(1) });
+  const leaving = new AbortController();
+  const left = model.create({ signal: leaving.signal });
   const second = model.create({ monitor: (monitor) => (monitor.ondownloadprogress = ({ loaded }) => seen.push(loaded)) });
   assert.equal(await model.availability(), "downloading");
+  leaving.abort(new DOMException("It took too long.", "TimeoutError"));
   await assert.rejects(left, { name: "TimeoutError" });
   release();
   await Promise.all([first, second]);
