@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 from edgespec.core.array_types import LogitRows, TopRows, TopTokenIds
 
@@ -16,6 +16,7 @@ __all__ = [
     "Model",
     "TopTokens",
     "TopTokensModel",
+    "block_model_of",
     "candidate_model_of",
     "common_length",
 ]
@@ -138,8 +139,14 @@ def common_length(first: Iterable[object], second: Iterable[object]) -> int:
 
 
 def candidate_model_of(model: Model) -> CandidateModel | None:
-    """The model, if it scores candidates here."""
-    return model if isinstance(model, CandidateModel) and model.scores_candidates else None
+    """The model, if it scores candidates here. Asked for every text, so it looks at one attribute:
+    checking a protocol takes as long as a tenth of a small model's call."""
+    return cast(CandidateModel, model) if getattr(model, "scores_candidates", False) else None
+
+
+def block_model_of(model: Model) -> BlockModel | None:
+    """The model, if it computes several tokens with one call; asked as above."""
+    return cast(BlockModel, model) if hasattr(model, "block") else None
 
 
 @dataclass(frozen=True)

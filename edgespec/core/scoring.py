@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from edgespec.core.array_types import AnyArray, LogitRows
 from edgespec.core.asks import Asking, scored, top_scored
@@ -144,8 +144,8 @@ def _before(
 
 def top_tokens_model_of(model: Model, process: Processor) -> TopTokensModel | None:
     """The model, if only the arg-max of its logits is needed and it can return that alone."""
-    if is_greedy(process) and isinstance(model, TopTokensModel) and model.returns_top_tokens:
-        return model
+    if is_greedy(process) and getattr(model, "returns_top_tokens", False):
+        return cast(TopTokensModel, model)
     return None
 
 

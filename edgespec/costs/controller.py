@@ -104,7 +104,8 @@ class Adaptive:
     def observe(self, drafted: int, evaluated: int, accepted: int, candidates: int) -> None:
         if not drafted:
             self._idle_rounds += 1
-            self._update(self._accepted, self._evaluated)
+            if self._source.now() is not self._costs:
+                self._update(self._accepted, self._evaluated)
             return
         was_probe = self._idle_rounds >= self._pause
         self._idle_rounds = 0

@@ -117,7 +117,7 @@ class MeasuredCosts:
         drafting: None for a drafter that runs no model.
     """
 
-    KEPT = 4  # rounds for which costs are not computed anew
+    KEPT = 8  # rounds for which costs are not computed anew
     may_change = True
 
     def __init__(

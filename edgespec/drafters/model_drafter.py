@@ -13,7 +13,7 @@ from edgespec.core.array_types import LegalRow, Logits
 from edgespec.core.asks import Asking, prefilled, scored, top_scored
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
 from edgespec.core.draft import Proposal
-from edgespec.core.model import BlockModel, Candidate, Model
+from edgespec.core.model import Candidate, Model, block_model_of
 from edgespec.core.randomness import Coupled, Randomness
 from edgespec.core.scoring import top_tokens_model_of
 from edgespec.core.vocab_ops import vocab_ops_for
@@ -61,7 +61,8 @@ class ModelDrafter:
         legal: LegalTokens | None = None,
     ) -> None:
         self._model = model
-        self._longest = model.block if isinstance(model, BlockModel) else sys.maxsize
+        block_model = block_model_of(model)
+        self._longest = block_model.block if block_model else sys.maxsize
         self._needs_probability = should_continue is not None or worth_candidate is not None
         self._predict = _predictor(
             model, process, vocabulary, self._needs_probability, masked=legal is not None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from edgespec.core.distribution import Processor
 from edgespec.core.draft import Drafter
-from edgespec.core.model import BlockModel, Model, candidate_model_of
+from edgespec.core.model import Model, block_model_of, candidate_model_of
 from edgespec.costs.controller import Adaptive, Confident, Controller, Fixed, controller
 from edgespec.costs.cost_model import Costs, CostSource
 from edgespec.drafters.alternating import AlternatingDrafter
@@ -132,9 +132,12 @@ def _model(setup: DrafterSetup) -> tuple[ModelDrafter, Fixed | Adaptive]:
 def _should_continue(draft: Model, confident: Confident) -> Decision:
     """When to draft one more token. A block draft has computed it already and knows how probable
     it is, so it costs no more than a candidate."""
-    if not isinstance(draft, BlockModel):
+    block_model = block_model_of(draft)
+    if block_model is None:
         return confident.should_continue
-    return lambda probability, rows: confident.worth_candidate(probability * draft.confidence, rows)
+    return lambda probability, rows: confident.worth_candidate(
+        probability * block_model.confidence, rows
+    )
 
 
 def _both(setup: DrafterSetup) -> tuple[Drafter, Controller]:

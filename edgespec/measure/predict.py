@@ -16,7 +16,7 @@ import numpy.typing as npt
 from edgespec.core.asks import computed
 from edgespec.core.distribution import Distribution, Processor
 from edgespec.core.draft import Drafter, proposed
-from edgespec.core.model import BlockModel, Model
+from edgespec.core.model import Model, block_model_of
 from edgespec.core.randomness import Seeded
 from edgespec.costs.cost_model import Costs
 from edgespec.drafters.vocabulary_map import Vocabulary
@@ -67,7 +67,8 @@ def model_trace(
     read = [[pending], *(vocabulary.to_draft_ids([token]) for token in text[:-1])]
     ends = [*itertools.accumulate(len(ids) for ids in read)]  # of the draft's positions
     begins = target.length - len(read), draft.length
-    longest = min(longest, draft.block) if isinstance(draft, BlockModel) else longest
+    block_model = block_model_of(draft)
+    longest = min(longest, block_model.block) if block_model else longest
 
     def probabilities(start: int, guesses: Iterable[npt.NDArray[np.float32]]) -> list[float]:
         qs = (vocabulary.distribution(process, guess) for guess in guesses)

@@ -45,6 +45,7 @@ from edgespec.pair.profile import Profile
 from edgespec.pair.prompt import PromptEncoder, PromptInput
 from edgespec.pair.round_clock import CostClock, RoundClock
 from edgespec.pair.tokenizer import GrowingText
+from edgespec.scheduler.load_costs import CallTimes
 from edgespec.scheduler.shared_calls import SharedModel, Texts
 from edgespec.tools.jinja_template import ChatTemplate
 from edgespec.tools.tool_list import read_tools
@@ -80,6 +81,7 @@ class Pair:
             rounds were timed, and always where the text depends on γ. Setting them switches the
             clock off.
         clock: times rounds for γ "auto"; None where costs alone decide.
+        call_times: of calls that several texts share.
         formats: which variants of the target and of the draft were loaded.
         shares_calls: several texts can be made at once (`generate_many`).
         drive: turns a text's loop into its rounds.
@@ -122,6 +124,7 @@ class Pair:
         self.vocabulary = vocabulary
         self._costs = costs
         self.clock: CostClock | None = RoundClock(costs, draft)
+        self.call_times = CallTimes(costs)
         self.formats = formats
         self.devices = devices
         self.tool_use = ToolUse(template, tokenizer, manifest.eos_token_ids)
@@ -590,6 +593,7 @@ class Pair:
     def costs(self, costs: Mapping[str, Costs]) -> None:
         self._costs = costs
         self.clock = None
+        self.call_times = CallTimes(costs)
 
     @contextmanager
     def _occupied(self) -> Iterator[None]:

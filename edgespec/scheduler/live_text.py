@@ -25,6 +25,7 @@ class LiveText:
         ask: what the loop waits for; a `Prefill` of a model with several texts comes in pieces,
             each a `Read`. None before its start and after its end.
         prompt: that is being read, with its model; None while none is.
+        tokens: emitted so far.
         is_new, ended: whether it has not started yet, or has no more rounds to come.
     """
 
@@ -36,6 +37,7 @@ class LiveText:
         self._error: BaseException | None = None
         self.ask: Ask | Read | None = None
         self.prompt: Prefill | None = None
+        self.tokens = 0
         self.is_new = True
         self.ended = False
 
@@ -81,6 +83,7 @@ class LiveText:
             event = self._loop.send(value)
             while isinstance(event, Round):
                 self._rounds.append(_kept(event))
+                self.tokens += len(event.tokens)
                 event = next(self._loop)
             self.ask = event
         except StopIteration:

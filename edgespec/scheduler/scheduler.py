@@ -16,7 +16,7 @@ from edgespec.core.decode import Loop
 from edgespec.core.model import common_length
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.live_text import LiveText
-from edgespec.scheduler.load_costs import LoadTimes
+from edgespec.scheduler.load_costs import Load
 from edgespec.scheduler.shared_calls import ROWS, TextAsk, Texts, text_model_of
 
 __all__ = ["Scheduler"]
@@ -31,15 +31,15 @@ class Scheduler:
     Args:
         target: the texts of the target; those of other models are drafts. None if it shares no
             calls: then each text is computed alone.
-        times: are told what calls take.
+        load: is told how many texts are live, and what calls take.
 
     Attributes:
         live: texts that have not ended, the one that waited longest first.
     """
 
-    def __init__(self, target: Texts | None, times: LoadTimes) -> None:
+    def __init__(self, target: Texts | None, load: Load) -> None:
         self._target = target
-        self._times = times
+        self._load = load
         self.live: list[LiveText] = []
 
     def add(self, loop: Loop) -> LiveText:
@@ -55,16 +55,22 @@ class Scheduler:
                 text.start()
             _compute_alone(text)
             self._begin_reading(text)
-        self.live = [text for text in self.live if not text.ended]
+        self._drop_ended()
         asking = [text for text in self.live if _shares_calls(text)]
         target = [text for text in asking if _texts(text) is self._target]
         drafts = [text for text in asking if _texts(text) is not self._target]
-        self._times.live = max(1, sum(not text.is_reading for text in asking))
+        self._load.live = max(1, sum(not text.is_reading for text in asking))
         is_drafting = any(not text.is_reading for text in drafts)
         if target and not is_drafting:
             self._call(target, is_draft=False)
         if drafts:
             self._call(drafts, is_draft=True)
+
+    def _drop_ended(self) -> None:
+        for text in self.live:
+            if text.ended:
+                self._load.times.add_text(text.tokens)
+        self.live = [text for text in self.live if not text.ended]
 
     def _begin_reading(self, text: LiveText) -> None:
         """Lets a text read its prompt, after what another text has of it was copied. It waits while
@@ -81,7 +87,10 @@ class Scheduler:
         length = donor.kept(keys)
         if length - own >= SHARED:
             model.copy(donor, length)
+        began = time.perf_counter()
         text.begin_reading()
+        if model.texts is not self._target:
+            self._load.times.add_draft_reading(time.perf_counter() - began, prompts=1)
 
     def _call(self, texts: Sequence[LiveText], is_draft: bool) -> None:
         """One call for as many of the texts as it has rows."""
@@ -105,8 +114,12 @@ class Scheduler:
         rows, calls = texts.rows - rows, texts.calls - calls
         for (text, _), answer in zip(served, answers, strict=True):
             text.answer(answer)
-        if calls == 1 and not any(isinstance(ask, Read) for ask in asks):
-            self._times.add(rows, time.perf_counter() - began, is_draft)
+        seconds = time.perf_counter() - began
+        reads = [isinstance(ask, Read) for ask in asks]
+        if calls == 1 and not any(reads):
+            self._load.times.add(rows, seconds, is_draft)
+        elif is_draft and all(reads):
+            self._load.times.add_draft_reading(seconds, prompts=0)
 
 
 def _reads_more(

@@ -19,7 +19,7 @@ from edgespec.costs.controller import Fixed
 from edgespec.costs.cost_model import Costs
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.vocabulary_map import SharedTokens
-from edgespec.scheduler.load_costs import LoadTimes
+from edgespec.scheduler.load_costs import CallTimes, Load
 from edgespec.scheduler.scheduler import Scheduler
 from table_texts import TableTexts
 from tables import as_distribution, fractions, varying
@@ -73,7 +73,7 @@ def joint_distribution(rule, make=TableTexts):
 
     def run(randomness):
         targets, drafts = make(P), TableTexts(Q)
-        scheduler = Scheduler(targets, LoadTimes({"lookup": Costs([1.0, 1.1], 0.0)}))
+        scheduler = Scheduler(targets, Load(CallTimes({"lookup": Costs([1.0, 1.1], 0.0)})))
         texts = [scheduler.add(loop) for loop in loops(rule, targets, drafts, randomness)]
         while not all(text.ended for text in texts):
             scheduler.step()
@@ -117,7 +117,7 @@ def test_a_mistaken_buffer_is_caught(mutant):
 def test_a_text_that_asks_for_more_rows_than_a_call_has_gets_them():
     """A draft may have to read a long text that was drafted by lookup meanwhile."""
     texts = TableTexts(P)
-    scheduler = Scheduler(texts, LoadTimes({"lookup": Costs([1.0, 1.1], 0.0)}))
+    scheduler = Scheduler(texts, Load(CallTimes({"lookup": Costs([1.0, 1.1], 0.0)})))
 
     def long(text):
         rows = yield Score(text, [0] * 300)

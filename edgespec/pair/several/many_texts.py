@@ -13,7 +13,7 @@ from edgespec.costs.cost_model import Costs, CostSource
 from edgespec.drafters.registry import DRAFTERS, own_costs
 from edgespec.errors import UsageError
 from edgespec.scheduler.live_text import LiveText
-from edgespec.scheduler.load_costs import AfterFirst, LoadCosts, LoadTimes
+from edgespec.scheduler.load_costs import AfterFirst, Load, LoadCosts
 from edgespec.scheduler.scheduler import SHARED, Scheduler
 from edgespec.scheduler.shared_calls import ReadingDraft, SharedModel, TextModel, Texts
 
@@ -48,17 +48,17 @@ class ManyTexts:
         if texts < 1:
             raise UsageError(f"texts is {texts}; give a whole number from 1")
         capacity = pair.target.capacity if capacity is None else capacity
-        times = LoadTimes(pair.costs)
+        load = Load(pair.call_times)
         self.pair = pair
         self.target = _several(pair.target, texts, capacity) if pair.shares_calls else None
         self.drafts: Texts | None = None
-        self._scheduler = Scheduler(self.target, times)
+        self._scheduler = Scheduler(self.target, load)
         if self.target is None:
             self._seats = [_Seat(pair, None, None)]
             return
         self.drafts = _drafts(pair.draft, self.target, texts, capacity)
         drafts = self.drafts.texts if self.drafts else [None] * texts
-        clock = _LoadClock(times, pair.costs, pair.manifest.target.is_encoder_decoder)
+        clock = _LoadClock(load, pair.costs, pair.manifest.target.is_encoder_decoder)
         self._seats = [
             _Seat(pair.seat(*models, clock), models[0], self._scheduler)
             for models in zip(self.target.texts, drafts, strict=True)
@@ -234,11 +234,11 @@ class _Seat:
 class _LoadClock:
     """Costs of rounds while other texts share the calls (`edgespec.pair.round_clock.CostClock`)."""
 
-    def __init__(self, times: LoadTimes, costs: Mapping[str, Costs], has_encoder: bool) -> None:
+    def __init__(self, load: Load, costs: Mapping[str, Costs], has_encoder: bool) -> None:
         self._guesses = costs
         self._has_encoder = has_encoder
         self.costs: Mapping[str, CostSource] = {
-            name: LoadCosts(times, guess.longest, DRAFTERS[name].uses_model)
+            name: LoadCosts(load, guess.longest, DRAFTERS[name].uses_model)
             for name, guess in costs.items()
         }
 

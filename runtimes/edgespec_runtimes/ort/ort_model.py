@@ -250,8 +250,10 @@ class OrtModel(CachedText):
         call.set_cross_attention(self._cross)
         self._set_states(call, len(tokens))
         self._latest_candidates = (call, self.length) if candidates else None
-        with self._computing():
+        began = time.perf_counter()
+        with as_edgespec_errors():
             self._decoder.run(call)
+        self.seconds += time.perf_counter() - began
         self._store_states(call, len(tokens))
 
     def _set_states(self, call: Call, count: int) -> None:

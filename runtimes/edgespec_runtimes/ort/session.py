@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,19 +63,26 @@ def count_operators(session: ort.InferenceSession, device: Device) -> tuple[int,
     return sum(n for name, n in counts if name == title), sum(n for _, n in counts)
 
 
-@contextmanager
-def as_edgespec_errors(
-    what: str = "the model cannot be run", *, way_out: str = "export the pair again"
-) -> Iterator[None]:
+class as_edgespec_errors:  # noqa: N801, it is used like contextlib's
     """Turns whatever ONNX Runtime raises into an `EdgespecError` of one line.
 
-    Its exceptions have no base class in common.
+    Its exceptions have no base class in common. A class, since each call of a model enters it and
+    a generator takes longer.
     """
-    try:
-        yield
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        raise EdgespecError(f"{what} ({reason}); {way_out}") from None
+
+    def __init__(
+        self, what: str = "the model cannot be run", *, way_out: str = "export the pair again"
+    ) -> None:
+        self._what = what
+        self._way_out = way_out
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+            raise EdgespecError(f"{self._what} ({reason}); {self._way_out}") from None
 
 
 def _open_on_provider(
