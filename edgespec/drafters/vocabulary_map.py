@@ -97,15 +97,20 @@ class SharedTokens:
 class SomeTokens:
     """The draft has some of the target's tokens, under its own ids.
 
+    Args:
+        read: tokens that the draft can read; those that it may propose if None.
+
     Attributes:
         outputs: [draft vocabulary] the target's id of each draft token, increasing.
-        inputs: [target vocabulary] the draft's id that replaces each target token.
+        inputs: [target vocabulary] what the draft reads for each target token.
 
     Raises:
         ValueError: the two do not fit each other.
     """
 
-    def __init__(self, outputs: Sequence[int], inputs: Sequence[int]) -> None:
+    def __init__(
+        self, outputs: Sequence[int], inputs: Sequence[int], read: int | None = None
+    ) -> None:
         self.outputs = np.array(outputs, np.int64)
         self.inputs = np.array(inputs, np.int64)
         size = len(self.outputs)
@@ -113,7 +118,7 @@ class SomeTokens:
             raise ValueError("outputs do not increase")
         if self.outputs[-1] >= len(self.inputs):
             raise ValueError("outputs name tokens that the target lacks")
-        if self.inputs.min() < 0 or self.inputs.max() >= size:
+        if self.inputs.min() < 0 or self.inputs.max() >= (size if read is None else read):
             raise ValueError("inputs name tokens that the draft lacks")
 
     def to_draft_ids(self, tokens: TokenSequence) -> list[int]:
@@ -146,12 +151,18 @@ def open_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:
     target, draft = manifest.target, manifest.draft
     if draft is None or draft.vocabulary is None:
         return SharedTokens(min(model.vocab_size for model in (target, draft) if model))
-    return read_vocabulary(folder / draft.vocabulary, target.vocab_size, draft.vocab_size)
+    file = folder / draft.vocabulary
+    return read_vocabulary(file, target.vocab_size, draft.vocab_size, draft.input_vocab_size)
 
 
-def read_vocabulary(file: Path, target_size: int, draft_size: int) -> Vocabulary:
+def read_vocabulary(
+    file: Path, target_size: int, draft_size: int, read: int | None = None
+) -> Vocabulary:
     """Reads {"outputs", "inputs"}, the arguments of `SomeTokens`, or {"common", "spellings",
     "begin"}, those of `TokenIntersection`.
+
+    Args:
+        read: as of `SomeTokens`.
 
     Raises:
         EdgespecError: the file is damaged, or belongs to other models.
@@ -165,7 +176,7 @@ def read_vocabulary(file: Path, target_size: int, draft_size: int) -> Vocabulary
             )
         else:
             sizes = len(maps["inputs"]), len(maps["outputs"])
-            vocabulary = SomeTokens(maps["outputs"], maps["inputs"])
+            vocabulary = SomeTokens(maps["outputs"], maps["inputs"], read)
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise EdgespecError(f"{file} is damaged ({error}); make the draft again") from None
     if sizes != (target_size, draft_size):

@@ -58,18 +58,20 @@ export class SharedTokens implements Vocabulary {
 export class SomeTokens implements Vocabulary {
   /**
    * @param outputs [draft vocabulary] the target's id of each draft token, increasing.
-   * @param inputs [target vocabulary] the draft's id that replaces each target token.
+   * @param inputs [target vocabulary] what the draft reads for each target token.
+   * @param read tokens that the draft can read; by default those that it may propose.
    * @throws RangeError: the two do not fit each other.
    */
   constructor(
     readonly outputs: readonly number[],
     readonly inputs: readonly number[],
+    read: number = outputs.length,
   ) {
     const isId = (token: number, size: number) => Number.isInteger(token) && token >= 0 && token < size;
     const increases = outputs.every((token, index) => index === 0 || token > outputs[index - 1]!);
     if (outputs.length === 0 || !increases) throw new RangeError("outputs do not increase");
     if (!outputs.every((token) => isId(token, inputs.length))) throw new RangeError("outputs name tokens that the target lacks");
-    if (!inputs.every((token) => isId(token, outputs.length))) throw new RangeError("inputs name tokens that the draft lacks");
+    if (!inputs.every((token) => isId(token, read))) throw new RangeError("inputs name tokens that the draft lacks");
   }
 
   toDraftIds(tokens: readonly number[]): number[] {

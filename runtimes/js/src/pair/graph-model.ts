@@ -44,6 +44,7 @@ export interface Calls {
 /** An exported target or draft that computes one text at a time. */
 export class GraphModel implements Model {
   readonly vocabulary: number;
+  readonly #readTokens: number; // ids from 0 that a prompt may have
   readonly capacity: number;
   readonly features: FeatureMemory | null;
   seconds = 0;
@@ -61,6 +62,7 @@ export class GraphModel implements Model {
     this.host = host;
     this.sessions = sessions;
     this.vocabulary = exported.vocab_size;
+    this.#readTokens = exported.input_vocab_size ?? exported.vocab_size;
     this.capacity = calls.capacity;
     this.features = calls.keepFeatures ? new FeatureMemory(exported.features ?? 0) : null;
     this.#exported = exported;
@@ -237,7 +239,7 @@ export class GraphModel implements Model {
   #checkPrompt(prompt: readonly number[]): void {
     if (prompt.length === 0) throw new UsageError("the prompt is empty; give at least one token");
     if (prompt.length > this.capacity) throw new PromptTooLongError(prompt.length, this.capacity);
-    const wrong = prompt.find((token) => !(Number.isInteger(token) && token >= 0 && token < this.vocabulary));
-    if (wrong !== undefined) throw new UsageError(`token ${wrong} is outside the model's ${this.vocabulary} tokens`);
+    const wrong = prompt.find((token) => !(Number.isInteger(token) && token >= 0 && token < this.#readTokens));
+    if (wrong !== undefined) throw new UsageError(`token ${wrong} is outside the model's ${this.#readTokens} tokens`);
   }
 }
