@@ -17,9 +17,12 @@ from safetensors.torch import load_file, save_file
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
 from transformers import AutoModelForCausalLM
 
+from click.testing import CliRunner
+
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from eagle_checkpoints import PROMPT, SIZE, write_target
+from edgespec.cli.main import main
 from edgespec.core.draft import proposed
 from edgespec.core.asks import computed
 from edgespec.core.kernels import kernels_for
@@ -219,3 +222,245 @@ def test_logits_of_drafted_positions_are_those_of_the_reference(pair_folder, ref
     np.testing.assert_allclose(
         drafted_logits(pair, prompt, drafted), expected, atol=1e-5, rtol=1e-5
     )
+
+
+def test_accepted_tokens_are_read_with_the_targets_features(pair_folder, reference):
+    """The second round's rows start from features where the first round's had the head's states."""
+    pair = edgespec.load(pair_folder, threads=1)
+    drafter = ModelDrafter(pair.draft, Sampling(1.0).processor(), pair.vocabulary)
+    prompt = list(PROMPT)
+    text = [pair.target.prefill(prompt)]
+    drafter.begin(prompt)
+    for seed in range(4):
+        proposal = computed(proposed(drafter, text, DEPTH, Seeded(seed)))
+        rows = reference.drafted([*prompt, *text[1:]], proposal.tokens)
+        for q, row in zip(proposal.q, rows, strict=False):
+            expected = Sampling(1.0).processor()(row.astype(np.float32)).probabilities
+            np.testing.assert_allclose(q.probabilities, expected, atol=1e-5)
+        # As if one token had been accepted and the next one replaced.
+        pair.target.score([text[-1], proposal.tokens[0]])
+        text += [proposal.tokens[0], 90 + seed]
+
+
+def test_drafted_ids_are_the_targets_ids_by_their_offsets(pair_folder, head):
+    """Offsets that are taken for ids, or not added at all, propose other tokens."""
+    offsets = load_file(head / "model.safetensors")["d2t"]
+    tokens = (offsets + torch.arange(PROPOSED)).tolist()
+    pair = edgespec.load(pair_folder, threads=1)
+    assert pair.vocabulary.to_target_ids(range(PROPOSED)) == tokens
+    assert tokens not in (offsets.tolist(), list(range(PROPOSED)))
+    drafter = ModelDrafter(pair.draft, Sampling(0.0).processor(), pair.vocabulary)
+    text = [pair.target.prefill(PROMPT)]
+    drafter.begin(PROMPT)
+    proposal = computed(proposed(drafter, text, 1, Seeded(0)))
+    best = drafted_logits(pair, list(PROMPT), [])[0].argmax()
+    assert proposal.tokens == [tokens[best]]
+    assert list(Sampling(1.0).processor()(np.zeros(PROPOSED, np.float32)).tokens) != tokens
+
+
+def test_the_layers_of_a_config_are_outputs_counted_from_0(target, tmp_path):
+    head = write_head(
+        tmp_path / "head", eagle_config={"eagle_aux_hidden_state_layer_ids": [0, 3, 7]}
+    )
+    export_pair(str(target), str(head), tmp_path / "pair", measure=False)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    states = Reference(target, head, (1, 4, 7)).features(list(PROMPT))[:, : 2 * WIDTH]
+    pair.target.prefill([*PROMPT, 3])
+    ours = pair.target.features[: len(PROMPT)]
+    np.testing.assert_allclose(ours[:, : 2 * WIDTH], states, atol=2e-5, rtol=1e-4)
+    assert ours.shape[1] == 3 * WIDTH
+
+
+def test_a_head_with_an_embedding_of_its_own_reads_that(target, tmp_path):
+    tensors = head_tensors()
+    generator = torch.Generator().manual_seed(8)
+    tensors["embed_tokens.weight"] = torch.randn(SIZE, WIDTH, generator=generator)
+    head = write_head(tmp_path / "head", tensors)
+    export_pair(str(target), str(head), tmp_path / "pair", measure=False)
+    reference = Reference(target, head)
+    reference.embedding = tensors["embed_tokens.weight"].double()
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    np.testing.assert_allclose(
+        drafted_logits(pair, list(PROMPT), [9, 250]),
+        reference.drafted(list(PROMPT), [9, 250]),
+        atol=1e-5,
+        rtol=1e-5,
+    )
+
+
+def test_a_head_that_may_propose_every_token_needs_no_offsets(target, tmp_path):
+    tensors = head_tensors()
+    del tensors["d2t"], tensors["t2d"]
+    generator = torch.Generator().manual_seed(9)
+    tensors["lm_head.weight"] = torch.randn(SIZE, WIDTH, generator=generator) / 4
+    head = write_head(tmp_path / "head", tensors, draft_vocab_size=SIZE)
+    export_pair(str(target), str(head), tmp_path / "pair", measure=False)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    expected = Reference(target, head).drafted(list(PROMPT), [9])
+    np.testing.assert_allclose(
+        drafted_logits(pair, list(PROMPT), [9]), expected, atol=1e-5, rtol=1e-5
+    )
+    assert pair.generate(PROMPT, max_new_tokens=8, draft="model", gamma=2).stats.drafted
+
+
+def test_positions_go_on_after_those_of_training(pair_folder):
+    """max_position_embeddings of the head is 64, that of its target 128."""
+    pair = edgespec.load(pair_folder, threads=1)
+    assert pair.draft.capacity == pair.target.capacity == 128
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+VARIANTS = ["fp32", "int8"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_greedy_texts_are_the_targets(pair_folder, variant):
+    pair = edgespec.load(pair_folder, threads=1, target_format=variant, draft_format=variant)
+    for prompt in (list(PROMPT), [40]):  # one token: no features are before it
+        plain = pair.generate(prompt, max_new_tokens=24, draft=False)
+        drafted = pair.generate(prompt, max_new_tokens=24, draft="model", gamma=3)
+        assert drafted.stats.drafted > 0
+        assert drafted.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_seed_has_one_text(pair_folder, variant):
+    pair = edgespec.load(pair_folder, threads=1, target_format=variant, draft_format=variant)
+    accepted = 0
+    for seed in range(4):  # so hot that a random head agrees now and then
+        options = {"max_new_tokens": 24, "temperature": 3.0, "seed": seed}
+        plain = pair.generate(PROMPT, draft=False, **options)
+        drafted = pair.generate(PROMPT, draft="model", gamma=3, **options)
+        assert drafted.token_ids == plain.token_ids
+        accepted += drafted.stats.accepted
+    assert accepted > 0
+
+
+def test_several_texts_at_once_are_those_alone(pair_folder):
+    if kernels_for(HERE) is None:
+        pytest.skip("texts share calls only with kernels")
+    pair = edgespec.load(pair_folder, threads=1, target_format="int8", draft_format="int8")
+    prompts = [[40 + number, *PROMPT[: 3 + number]] for number in range(4)]
+    options = {"max_new_tokens": 16, "draft": "model", "gamma": 3, "temperature": 3.0}
+    alone = [pair.generate(prompt, seed=5 + i, **options) for i, prompt in enumerate(prompts)]
+    together = list(pair.generate_many(prompts, seed=5, **options))
+    assert sum(text.stats.accepted for text in alone) > 0
+    assert [text.token_ids for text in together] == [text.token_ids for text in alone]
+    assert [text.stats.accepted for text in together] == [text.stats.accepted for text in alone]
+
+
+@pytest.mark.parametrize("kind", ["qwen3"])
+def test_a_target_of_another_family_has_a_head(kind, tmp_path):
+    target = write_deep_target(tmp_path / "target", kind)
+    head = write_head(tmp_path / "head")
+    export_pair(
+        str(target), str(head), tmp_path / "pair", measure=False, draft_formats=("int8-groups",)
+    )
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    plain = pair.generate(PROMPT, max_new_tokens=12, draft=False)
+    assert pair.generate(PROMPT, max_new_tokens=12, draft="model").token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("form", ["fp16", "int8", "int4", "int8-groups", "int8-weights"])
+def test_every_format_is_near_float32(target, head, reference, tmp_path, form):
+    export_pair(str(target), str(head), tmp_path / "p", measure=False, draft_formats=(form,))
+    pair = edgespec.load(tmp_path / "p", threads=1)
+    expected = reference.drafted(list(PROMPT), [9, 250])
+    error = np.abs(drafted_logits(pair, list(PROMPT), [9, 250]) - expected).mean()
+    assert error < (0.5 if "4" in form else 0.1) * expected.std()
+
+
+def test_inspect_says_what_the_draft_is(pair_folder):
+    printed = CliRunner().invoke(main, ["inspect", str(pair_folder)])
+    assert printed.exit_code == 0
+    assert f"head (eagle), {PROPOSED} tokens" in printed.output
+    assert "KL" in printed.output.split("draft:")[1]
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"architectures": ["Eagle3Speculator"]}, r"architectures = \['Eagle3Speculator'\]"),
+        ({"model_type": "deepseek_v3"}, "model_type = 'deepseek_v3'"),
+        ({"num_hidden_layers": 2}, "num_hidden_layers = 2"),
+        ({"attention_bias": True}, "attention_bias = True"),
+        ({"norm_before_residual": True}, "norm_before_residual = True"),
+        ({"fc_norm": True}, "fc_norm = True"),
+        ({"norm_output": True}, "norm_output = True"),
+        ({"qk_norm": True}, "qk_norm = True"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, "rope scaling 'yarn'"),
+        ({"vocab_size": SIZE + 1}, rf"reads {SIZE + 1} tokens and .* has {SIZE}; pair it with"),
+        ({"hidden_size": 32}, f"is 32 wide, .* {WIDTH}; pair it with the target"),
+        ({"target_hidden_size": 32}, r"'fc.weight' is \[64, 192\], and config.json asks for"),
+        ({"draft_vocab_size": 90}, r"'lm_head.weight' is \[100, 64\], and config.json asks for"),
+        ({"draft_vocab_size": 0}, "draft_vocab_size is 0"),
+        ({"eagle_config": {"use_aux_hidden_state": False}}, "use_aux_hidden_state = False"),
+        ({"eagle_config": {"parallel_draft_step": 2}}, "parallel_draft_step = 2"),
+        (
+            {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 8]}},
+            r"reads layers \[2, 4, 9\] of its target, counted from 1, and this one has 8",
+        ),
+        ({"intermediate_size": None, "num_attention_heads": 2}, "head_dim|asks for"),
+    ],
+)
+def test_what_no_graph_computes_is_refused_in_one_line(target, tmp_path, config, words):
+    head = write_head(tmp_path / "head", **config)
+    with pytest.raises(EdgespecError, match=words) as error:
+        export_pair(str(target), str(head), tmp_path / "pair")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("d2t", None, "has no tensor 'd2t' that says which"),
+        ("d2t", -torch.arange(PROPOSED), "does not name 100 tokens of 272 in increasing order"),
+        ("d2t", torch.full((PROPOSED,), SIZE), "does not name 100 tokens"),
+        ("lm_head.weight", None, "has no tensor 'lm_head.weight'"),
+        ("fc.weight", torch.zeros(WIDTH, WIDTH), r"'fc.weight' is \[64, 64\]"),
+        ("midlayer.self_attn.q_norm.weight", torch.ones(HEAD_SIZE), "q_norm.weight"),
+        ("midlayer.self_attn.q_proj.weight", torch.zeros(WIDTH, WIDTH), "q_proj.token.weight"),
+        ("layers.1.mlp.up_proj.weight", torch.ones(2, 2), "layers.1.mlp.up_proj.weight"),
+    ],
+)
+def test_other_tensors_are_refused_in_one_line(target, tmp_path, name, change, words):
+    tensors = head_tensors()
+    if change is None:
+        del tensors[name]
+    else:
+        tensors[name] = change
+    head = write_head(tmp_path / "head", tensors)
+    with pytest.raises(EdgespecError, match=words) as error:
+        export_pair(str(target), str(head), tmp_path / "pair")
+    assert "\n" not in str(error.value)
+
+
+def test_a_head_is_for_one_target(head, tmp_path):
+    shallow = write_target(tmp_path / "shallow", "llama")
+    with pytest.raises(EdgespecError, match=r"reads layers \[2, 1, 0\] of its target"):
+        export_pair(str(shallow), str(head), tmp_path / "pair")
+    narrow = write_llama(
+        tmp_path / "narrow", vocab_size=SIZE, layers=LAYERS, tokenizer=byte_tokenizer(SIZE)
+    )
+    tensors = head_tensors() | {"embed_tokens.weight": torch.zeros(SIZE, WIDTH)}
+    own = write_head(tmp_path / "own", tensors)
+    with pytest.raises(EdgespecError, match=r"target of width 64, .* pair it with the target"):
+        export_pair(str(narrow), str(own), tmp_path / "pair")
+    t5 = write_t5(tmp_path / "t5", vocab_size=SIZE, tokenizer=byte_tokenizer(SIZE))
+    with pytest.raises(EdgespecError, match="hidden states of a Llama-like target"):
+        export_pair(str(t5), str(head), tmp_path / "pair")
+    with pytest.raises(EdgespecError, match="so it cannot be a target"):
+        export_pair(str(head), None, tmp_path / "pair")
+
+
+def test_a_head_with_another_tokenizer_is_refused(target, tmp_path):
+    head = write_head(tmp_path / "head")
+    tokenizer = byte_tokenizer(SIZE - 1)
+    tokenizer.add_tokens(["another"])
+    tokenizer.save(str(head / "tokenizer.json"))
+    with pytest.raises(EdgespecError, match="tokenizers of .* pair the draft with the target"):
+        export_pair(str(target), str(head), tmp_path / "pair")
