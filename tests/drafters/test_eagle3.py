@@ -13,20 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
 from transformers import AutoModelForCausalLM
-
-from click.testing import CliRunner
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from eagle_checkpoints import PROMPT, SIZE, write_target
 from edgespec.cli.main import main
-from edgespec.core.draft import proposed
 from edgespec.core.asks import computed
-from edgespec.core.kernels import kernels_for
 from edgespec.core.device import HERE
+from edgespec.core.draft import proposed
+from edgespec.core.kernels import OFF, ON, SWITCH, kernels_for
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -170,7 +169,10 @@ class Reference:
     def layer(self, tokens: list[int], states: torch.Tensor) -> torch.Tensor:
         at = "midlayer"
         embedded = self.embedding[torch.tensor(tokens)]
-        both = [self.norm(embedded, f"{at}.input_layernorm"), self.norm(states, f"{at}.hidden_norm")]
+        both = [
+            self.norm(embedded, f"{at}.input_layernorm"),
+            self.norm(states, f"{at}.hidden_norm"),
+        ]
         read = torch.cat(both, dim=-1)
         q, k, v = (
             self.heads(linear(read, self.w[f"{at}.self_attn.{part}_proj.weight"])) for part in "qkv"
@@ -180,7 +182,9 @@ class Reference:
         y = y.transpose(0, 1).reshape(len(tokens), -1)
         x = states + linear(y, self.w[f"{at}.self_attn.o_proj.weight"])
         inner = self.norm(x, f"{at}.post_attention_layernorm")
-        gate, up = (linear(inner, self.w[f"{at}.mlp.{part}_proj.weight"]) for part in ("gate", "up"))
+        gate, up = (
+            linear(inner, self.w[f"{at}.mlp.{part}_proj.weight"]) for part in ("gate", "up")
+        )
         return x + linear(silu(gate) * up, self.w[f"{at}.mlp.down_proj.weight"])
 
     def norm(self, x: torch.Tensor, name: str) -> torch.Tensor:
@@ -255,7 +259,6 @@ def test_drafted_ids_are_the_targets_ids_by_their_offsets(pair_folder, head):
     proposal = computed(proposed(drafter, text, 1, Seeded(0)))
     best = drafted_logits(pair, list(PROMPT), [])[0].argmax()
     assert proposal.tokens == [tokens[best]]
-    assert list(Sampling(1.0).processor()(np.zeros(PROPOSED, np.float32)).tokens) != tokens
 
 
 def test_the_layers_of_a_config_are_outputs_counted_from_0(target, tmp_path):
@@ -311,11 +314,14 @@ def test_positions_go_on_after_those_of_training(pair_folder):
 
 # --- texts ----------------------------------------------------------------------------------------
 
-VARIANTS = ["fp32", "int8"]
+formats_and_kernels = pytest.mark.parametrize(
+    ("variant", "kernels"), [("fp32", ON), ("int8", ON), ("int8", OFF)]
+)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_greedy_texts_are_the_targets(pair_folder, variant):
+@formats_and_kernels
+def test_greedy_texts_are_the_targets(pair_folder, variant, kernels, monkeypatch):
+    monkeypatch.setenv(SWITCH, kernels)
     pair = edgespec.load(pair_folder, threads=1, target_format=variant, draft_format=variant)
     for prompt in (list(PROMPT), [40]):  # one token: no features are before it
         plain = pair.generate(prompt, max_new_tokens=24, draft=False)
@@ -324,8 +330,9 @@ def test_greedy_texts_are_the_targets(pair_folder, variant):
         assert drafted.token_ids == plain.token_ids
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_seed_has_one_text(pair_folder, variant):
+@formats_and_kernels
+def test_a_seed_has_one_text(pair_folder, variant, kernels, monkeypatch):
+    monkeypatch.setenv(SWITCH, kernels)
     pair = edgespec.load(pair_folder, threads=1, target_format=variant, draft_format=variant)
     accepted = 0
     for seed in range(4):  # so hot that a random head agrees now and then
@@ -350,9 +357,8 @@ def test_several_texts_at_once_are_those_alone(pair_folder):
     assert [text.stats.accepted for text in together] == [text.stats.accepted for text in alone]
 
 
-@pytest.mark.parametrize("kind", ["qwen3"])
-def test_a_target_of_another_family_has_a_head(kind, tmp_path):
-    target = write_deep_target(tmp_path / "target", kind)
+def test_a_target_of_another_family_has_a_head(tmp_path):
+    target = write_deep_target(tmp_path / "target", "qwen3")
     head = write_head(tmp_path / "head")
     export_pair(
         str(target), str(head), tmp_path / "pair", measure=False, draft_formats=("int8-groups",)
@@ -404,7 +410,7 @@ def test_inspect_says_what_the_draft_is(pair_folder):
             {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 8]}},
             r"reads layers \[2, 4, 9\] of its target, counted from 1, and this one has 8",
         ),
-        ({"intermediate_size": None, "num_attention_heads": 2}, "head_dim|asks for"),
+        ({"num_attention_heads": 2}, r"q_proj.token.weight' is \[64, 64\], and config.json asks"),
     ],
 )
 def test_what_no_graph_computes_is_refused_in_one_line(target, tmp_path, config, words):
@@ -462,5 +468,5 @@ def test_a_head_with_another_tokenizer_is_refused(target, tmp_path):
     tokenizer = byte_tokenizer(SIZE - 1)
     tokenizer.add_tokens(["another"])
     tokenizer.save(str(head / "tokenizer.json"))
-    with pytest.raises(EdgespecError, match="tokenizers of .* pair the draft with the target"):
+    with pytest.raises(EdgespecError, match=r"tokenizers of .* pair the draft with the target"):
         export_pair(str(target), str(head), tmp_path / "pair")

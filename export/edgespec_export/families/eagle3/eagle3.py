@@ -1,10 +1,11 @@
 """EAGLE-3 heads as SafeAILab and SpecForge publish them: a second kind of EAGLE head.
 
-    features of the row before ── fc ── state ─┬──────────────────────── + ── feed-forward ─┬─ hidden
-                                               └─ hidden_norm ─┐         │                  └─ norm ── lm_head
-    token ── embed_tokens ── input_layernorm ── concatenated ──┴─ attention
+    features ── fc ── state ─┬───────────────────────────── + ── feed-forward ─┬─ hidden
+                             └─ hidden_norm ──────┐         │                  └─ norm ── lm_head
+    token ── embed_tokens ── input_layernorm ── concat ── attention
 
-The row of a drafted token takes `hidden` of the row before in place of `state`. Li et al. (2025,
+The features are those of the row before; where the target has none yet, `hidden` of that row takes
+the place of `state`. Li et al. (2025,
 arXiv 2503.01840); docs/decisions/0043-eagle3-heads.md says what a graph does otherwise.
 """
 
@@ -106,18 +107,18 @@ class Eagle3(Eagle):
             if self.vocab_size == self.input_vocab_size:
                 return list(range(self.vocab_size))
             raise EdgespecError(
-                f"{self.label} proposes {self.vocab_size} of {self.input_vocab_size} tokens, and has "
-                f"no tensor {D2T!r} that says which; download it again"
+                f"{self.label} proposes {self.vocab_size} of {self.input_vocab_size} tokens, and "
+                f"has no tensor {D2T!r} that says which; download it again"
             )
         added = weights.read(D2T).astype(np.int64)
-        tokens = added + np.arange(len(added))
-        proper = len(tokens) == self.vocab_size and np.all(np.diff(tokens) > 0)
+        tokens: list[int] = (added + np.arange(len(added))).tolist()
+        proper = len(tokens) == self.vocab_size and bool(np.all(np.diff(tokens) > 0))
         if not proper or tokens[0] < 0 or tokens[-1] >= self.input_vocab_size:
             raise EdgespecError(
                 f"{self.label}: tensor {D2T!r} does not name {self.vocab_size} tokens of "
                 f"{self.input_vocab_size} in increasing order; download it again"
             )
-        return tokens.tolist()
+        return tokens
 
     @property
     def last_norm(self) -> RmsNorm:

@@ -28,8 +28,8 @@ def open_checkpoints(target: Source, draft: Source | None) -> list[Checkpoint]:
     """
     if _head_config(target) is not None:
         raise EdgespecError(
-            f"{target.label} is a draft that reads its target's hidden states (an EAGLE-3 head), so "
-            "it cannot be a target"
+            f"{target.label} is a draft that reads its target's hidden states (an EAGLE-3 head), "
+            "so it cannot be a target"
         )
     opened = open_checkpoint(target)
     if draft is None:
@@ -75,7 +75,7 @@ def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkp
         weights = _WithEmbedding(weights, family.view(target.weights), family.table)
     tokenizer_file = source.path / "tokenizer.json"
     (model_type,) = Eagle3.model_types
-    shape = {"layers": family.layers, "positions": family.positions}
+    shape: JsonObject = {"layers": family.layers, "positions": family.positions}
     return Checkpoint(
         config={**config, "model_type": model_type, "target": shape},
         weights=weights,
