@@ -11,7 +11,9 @@ from edgespec_export.checkpoint.weights import Weights
 
 __all__ = ["STATE", "TOKEN", "SplitWeights", "half"]
 
-TOKEN, STATE = "token", "state"  # what the first and the second half of the columns read
+# What the first and the second half of the columns read.
+TOKEN = "token"
+STATE = "state"
 
 
 def half(matrix: str, part: str) -> str:
