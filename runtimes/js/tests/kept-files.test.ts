@@ -96,7 +96,7 @@ describe("out of memory", () => {
     let released = 0;
     const session = { inputNames: [], outputNames: [], run: () => assert.fail("nothing runs"), release: async () => void released++ };
     const opened = [async () => session, async () => Promise.reject(new RangeError("Array buffer allocation failed"))];
-    const folder = { openSession: () => opened.shift()!() } as unknown as Folder;
+    const folder = { readGraphs: async () => opened } as unknown as Folder;
     const variant = { graphs: { encoder: "t/encoder.onnx", decoder: "t/decoder.onnx" } } as unknown as Variant;
     const opening = openSessions(folder, { files: {} } as Manifest, variant);
     await assert.rejects(opening, isOneSentence(OutOfMemoryError));
