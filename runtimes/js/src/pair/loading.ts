@@ -107,7 +107,7 @@ async function partsOf(host: Host, folder: Folder, choice: Choice, options: Load
   const [draftSessions, sessions, codec, vocabulary] = await allEnded([
     choice.draft === null ? null : open(manifest.draft!.variants[choice.draft]!),
     open(variant),
-    openCodec(folder, options.signal),
+    folder.read(TOKENIZER, options.signal).then((content) => new TextCodec(content, `${folder.name}/${TOKENIZER}`)),
     openVocabulary(folder, manifest, options.signal),
   ]);
   checkSignal(options.signal);
@@ -161,10 +161,6 @@ function draftModel(host: Host, { manifest, draft, capacity }: Choice, sessions:
 /** The fewest and the most positions of a call; the usual ones where nothing was measured. */
 function rowsOf(measured: RowInvariance | null): [min: number, max: number] {
   return measured === null ? [2, MAX_ROWS] : [measured.min_rows, measured.max_rows];
-}
-
-async function openCodec(folder: Folder, signal?: AbortSignal): Promise<TextCodec> {
-  return new TextCodec(await folder.read(TOKENIZER, signal), `${folder.name}/${TOKENIZER}`);
 }
 
 async function openVocabulary(folder: Folder, { target, draft }: Manifest, signal?: AbortSignal): Promise<Vocabulary> {

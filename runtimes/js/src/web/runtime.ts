@@ -77,7 +77,10 @@ function inTurn(open: OpenGraph): OpenGraph {
   let last: Promise<unknown> = Promise.resolve();
   return (graph, weights) => {
     const opened = last.then(() => open(graph, weights));
-    last = opened.catch(() => undefined);
+    last = opened.then(
+      () => undefined,
+      () => undefined,
+    );
     return opened;
   };
 }
