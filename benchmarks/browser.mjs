@@ -24,17 +24,25 @@ const { chromium } = createRequire(join(ROOT, "runtimes/js/package.json"))("play
 
 async function main(runs) {
   const site = await serve({ "/": join(ROOT, "examples/web/dist"), "/pairs/": PAIRS });
-  const profile = mkdtempSync(join(tmpdir(), "edgespec-browser-"));
-  const browser = await chromium.launchPersistentContext(profile, { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
-  const found = { cpu: cpus()[0].model, load: loadavg()[0], browser: browser.browser().version(), runs, pairs: {} };
+  const found = { cpu: cpus()[0].model, load: loadavg()[0], browser: await withBrowser((browser) => browser.browser().version()), runs, pairs: {} };
   try {
-    for (const name of Object.keys(PROMPTS)) found.pairs[name] = await measured(browser, site.url, name, runs);
+    for (const name of Object.keys(PROMPTS)) found.pairs[name] = await withBrowser((browser) => measured(browser, site.url, name, runs));
   } finally {
-    await browser.close();
     await site.close();
-    rmSync(profile, { recursive: true });
   }
   console.log(JSON.stringify(found, null, 2));
+}
+
+// What `use` returns of a browser with a new profile.
+async function withBrowser(use) {
+  const profile = mkdtempSync(join(tmpdir(), "edgespec-browser-"));
+  const browser = await chromium.launchPersistentContext(profile, { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  try {
+    return await use(browser);
+  } finally {
+    await browser.close();
+    rmSync(profile, { recursive: true });
+  }
 }
 
 async function measured(browser, url, name, runs) {
