@@ -44,10 +44,7 @@ class RequestLine:
         """
         if self.body.get("stream"):
             raise UsageError("stream is true, but a batch has whole answers; leave it out")
-        request = (chat_request if self.is_chat else text_request)(self.body, own, instead)
-        if request.n != 1:
-            raise UsageError(f"n is {request.n}, but a line has one text; repeat the line")
-        return request
+        return (chat_request if self.is_chat else text_request)(self.body, own, instead)
 
 
 @dataclass(frozen=True)
