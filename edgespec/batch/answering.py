@@ -27,7 +27,7 @@ class AnsweringOptions:
         model: the model's name in answers.
         texts: how many at once; each is the one that it would be alone.
         instead: options that replace the model's own where a line says nothing. With a seed, the
-            line of number n draws with seed + n - 1, and its text number i with i more.
+            line of number k draws with seed + k - 1; text number i of a line with i more.
         drafting: options of `Pair.stream` that no line decides: draft, gamma, rule.
     """
 

@@ -10,6 +10,7 @@ from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Request, chat_request, text_request
+from edgespec.openai.openai_fields import TO_128
 from edgespec.pair.generation import GenerationOptions
 
 __all__ = ["RefusedLine", "RequestLine", "read_line"]
@@ -35,6 +36,12 @@ class RequestLine:
     is_chat: bool
     body: JsonObject
     text: bytes
+
+    @property
+    def texts(self) -> int:
+        """How many texts it asks for; 1 where it asks for none that can be made."""
+        n = self.body.get("n")
+        return n if isinstance(n, int) and TO_128.holds(n) else 1
 
     def request(self, own: GenerationDefaults, instead: GenerationOptions) -> Request:
         """The line as a call of `Pair.stream`; the arguments are those of `chat_request`.
