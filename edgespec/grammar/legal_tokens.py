@@ -65,7 +65,8 @@ class _OnlyLegal:
         allowed = self._legal.legal(generated)
         if allowed is None:
             return logits
-        row: VocabRow = np.where(allowed, logits, logits.dtype.type(-np.inf))
+        row: VocabRow = np.full_like(logits, -np.inf)
+        np.copyto(row, logits, where=allowed)  # a third of the time of `np.where`
         if np.all(row == -np.inf):
             raise EdgespecError(
                 f"after {len(generated)} tokens, the grammar and the other options (min_tokens, "
