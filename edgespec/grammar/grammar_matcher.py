@@ -54,7 +54,9 @@ class GrammarMatcher:
         self._place = _Place(grammar, vocabulary, ALL_SPELLINGS)
         self._forcing: _Place | None = _Place(grammar, vocabulary, "")
         self._text: list[int] = []  # asked about last
-        self._rows: dict[int, LegalRow | None] = {}  # by the number of tokens of `_text` before it
+        # What is known of `_text`, by the number of its tokens before: rows, and single tokens.
+        self._rows: dict[int, LegalRow | None] = {}
+        self._allowed: dict[int, dict[int, bool]] = {}
         first = self.legal([])
         if first is None or not first.any():
             raise UsageError(
@@ -64,27 +66,48 @@ class GrammarMatcher:
     def legal(self, generated: Sequence[int]) -> LegalRow | None:
         """See `LegalTokens`."""
         count = len(generated)
-        common = _common(self._text, generated)
-        if common < count:
-            self._text = list(generated)
-            kept = range(count - KEPT, common + 1)
-            self._rows = {before: row for before, row in self._rows.items() if before in kept}
+        self._follow(generated)
         if count not in self._rows:
             self._rows[count] = self._row(generated)
         return self._rows[count]
 
     def allows(self, token: int, generated: Sequence[int]) -> bool:
-        """See `LegalTokens`. One token is read, where a row of all is known by far more work."""
+        """See `LegalTokens`. One token is read, where a row of all is known by far more work; a
+        drafted one is asked about again when it is verified."""
+        count = len(generated)
+        self._follow(generated)
+        if self._rows.get(count) is not None:
+            return self._in_row(token, generated)
+        known = self._allowed.setdefault(count, {})
+        if token not in known:
+            known[token] = self._reads(token, generated)
+        return known[token]
+
+    def _follow(self, generated: Sequence[int]) -> None:
+        """Forgets what is known of another text than this one."""
+        common = _common(self._text, generated)
+        if common < len(generated):
+            self._text = list(generated)
+            kept = range(len(generated) - KEPT, common + 1)
+            self._rows = {before: row for before, row in self._rows.items() if before in kept}
+            self._allowed = {before: of for before, of in self._allowed.items() if before in kept}
+
+    def _in_row(self, token: int, generated: Sequence[int]) -> bool:
+        row = self.legal(generated)
+        return row is None or (0 <= token < len(row) and bool(row[token]))
+
+    def _reads(self, token: int, generated: Sequence[int]) -> bool:
         first_of_spaced = not generated and token in self._vocabulary.spaced
         if first_of_spaced or not self._can_go_on(generated):
-            allowed = self.legal(generated)
-            return allowed is None or bool(allowed[token])
+            return self._in_row(token, generated)
         spelled = self._vocabulary.spelled(generated)
+        if not self._place.go(spelled):
+            return True
         if token in self._last_tokens:
-            return not self._place.go(spelled) or self._place.may_end()
+            return self._place.may_end()
         if token in self._hidden or not 0 <= token < self._vocabulary.size:
-            return not self._place.go(spelled)
-        return not self._place.go(spelled) or self._place.readable(spelled, [token]) == 1
+            return False
+        return self._place.readable(spelled, [token]) == 1
 
     def forced(self, generated: Sequence[int], most: int) -> Sequence[int]:
         """See `LegalTokens`. Spelled as the target did when the same was forced before, else as the

@@ -38,7 +38,8 @@ class LegalTokens(Protocol):
         ...
 
     def forced(self, generated: Sequence[int], most: int) -> Sequence[int]:
-        """At most so many tokens that spell the only text that may follow; often none.
+        """At most so many tokens that spell the only text that may follow, with the end-of-text
+        token where it ends the text; often none.
 
         The text is forced, its tokens are not: others may spell it, too. So they are drafted, and
         the target decides.

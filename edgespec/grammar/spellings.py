@@ -11,7 +11,7 @@ MOST_KEPT = 16_384
 
 
 class Spellings:
-    """The tokens that a target chose for forced texts, to be drafted where the same is forced again.
+    """The tokens that a target chose for forced texts, to be drafted where these come again.
 
     A schema's keys come back in each record. A model seldom spells them as the tokenizer does where
     its own text would have gone on in another way, but it spells them alike each time.
