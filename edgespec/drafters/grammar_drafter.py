@@ -74,7 +74,6 @@ class GrammarDrafter:
         for count, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
             if len(q.tokens) > 1:
                 continue
-            allowed = self._legal.legal([*generated, *proposal.tokens[:count]])
-            if allowed is not None and not (token < len(allowed) and allowed[token]):
+            if not self._legal.allows(token, [*generated, *proposal.tokens[:count]]):
                 return count
         return len(proposal.tokens)
