@@ -50,8 +50,9 @@ def test_the_latest_spelling_counts():
     assert chain(spellings, b'key": "', WRITTEN) == [1]
 
 
-def test_a_last_token_may_write_more_than_is_forced():
-    assert chain(learned(1, 4, 1), b'key": "', WRITTEN) == [1, 4]
+def test_a_token_that_writes_more_than_is_forced_is_not_learned():
+    """What follows is not forced."""
+    assert chain(learned(1, 4, 1), b'key": "', WRITTEN) == [1]
 
 
 def test_tokens_that_do_not_write_the_forced_text_are_not_learned():
