@@ -118,7 +118,7 @@ def test_matchers_that_share_spellings_share_what_was_learned(words):
 def test_what_was_learned_is_proposed_only_where_it_is_legal(words):
     tokenizer, vocabulary = words
     shared = Spellings()
-    shared.learn(b"b", [(tokenizer.token_to_id("x"), b"bx")])  # of another tokenizer
+    shared.learn(b"b", [(tokenizer.token_to_id("x"), b"b")])  # as in another tokenizer
     assert list(GrammarMatcher(edgespec.regex("b"), vocabulary, shared).forced([], 3)) == []
 
 
