@@ -21,11 +21,10 @@ class Spellings:
         self._first: dict[bytes, int] = {}  # by a forced text, its first token; the latest last
 
     def learn(self, forced: bytes, tokens: Sequence[tuple[int, bytes]]) -> None:
-        """Reads the tokens that came where a text was forced, each with the bytes it writes. The
-        last one that counts may write more than the forced text."""
+        """Reads the tokens that came where a text was forced, each with the bytes it writes, as far
+        as they write nothing else."""
         for token, written in tokens:
-            fits = forced.startswith(written) or written.startswith(forced)
-            if not (forced and written and fits):
+            if not (written and forced.startswith(written)):
                 return
             key = forced[:LONGEST_KEY]
             self._first.pop(key, None)

@@ -156,12 +156,13 @@ def test_texts_are_those_of_whole_rows(gamma, rule):
 
 
 def test_whole_rows_are_asked_for_after_an_illegal_arg_max_only():
-    """And at once for some calls after it. Of plain decoding, where each row decides."""
+    """And at once for some calls after it, and for the first. Of plain decoding, where each row
+    decides."""
     language, illegal = NoRepeats(), 0
     for prompt in PROMPTS:
         tokens, asks = plainly(prompt, whole=False)
         asks = [ask for ask in asks if isinstance(ask, Score | TopScore)]
-        since = PATIENCE  # calls since an illegal arg-max
+        since = PATIENCE - 1  # calls since an illegal arg-max
         for count, _ in enumerate(tokens):
             best = int(weights([*prompt, *tokens[:count]]).argmax())
             legal = language.legal(tokens[:count])[best]

@@ -315,6 +315,20 @@ def test_forced_tokens_say_nothing_about_the_other_drafter():
     assert gammas.seen == 1
 
 
+def test_fewer_forced_tokens_are_drafted_after_some_were_rejected():
+    class Forcing(Language):
+        def forced(self, generated, most):
+            return [1] * most
+
+    both = GrammarDrafter(Forcing(), Constant(), Fixed(3), longest=12)
+    counts = []
+    for accepted in (12, 1, 0, 2, 6, 12):
+        proposal = propose(both, [], gamma=both.gamma())
+        counts.append(len(proposal.tokens))
+        both.observe(counts[-1], counts[-1], accepted, 0)
+    assert counts == [12, 12, 4, 2, 6, 12]
+
+
 def test_a_draft_that_has_no_legal_token_stops():
     class OnlyEnd(Language):
         def legal(self, generated):

@@ -50,8 +50,9 @@ def test_the_latest_spelling_counts():
     assert chain(spellings, b'key": "', WRITTEN) == [1]
 
 
-def test_a_last_token_may_write_more_than_is_forced():
-    assert chain(learned(1, 4, 1), b'key": "', WRITTEN) == [1, 4]
+def test_a_token_that_writes_more_than_is_forced_is_not_learned():
+    """What follows is not forced."""
+    assert chain(learned(1, 4, 1), b'key": "', WRITTEN) == [1]
 
 
 def test_tokens_that_do_not_write_the_forced_text_are_not_learned():
@@ -117,7 +118,7 @@ def test_matchers_that_share_spellings_share_what_was_learned(words):
 def test_what_was_learned_is_proposed_only_where_it_is_legal(words):
     tokenizer, vocabulary = words
     shared = Spellings()
-    shared.learn(b"b", [(tokenizer.token_to_id("x"), b"bx")])  # of another tokenizer
+    shared.learn(b"b", [(tokenizer.token_to_id("x"), b"b")])  # as in another tokenizer
     assert list(GrammarMatcher(edgespec.regex("b"), vocabulary, shared).forced([], 3)) == []
 
 
