@@ -6,6 +6,7 @@ import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,17 @@ from edgespec_runtimes.ort.prefill import (
 )
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
-__all__ = ["OrtModel"]
+__all__ = ["ModelOptions", "OrtModel"]
+
+
+class ModelOptions(TypedDict, total=False):
+    """The keyword arguments of `OrtModel`, which explains them."""
+
+    capacity: int | None
+    device: Device
+    min_rows: int
+    max_rows: int | None
+    candidates: bool
 
 
 class OrtModel(CachedText):
@@ -78,6 +89,7 @@ class OrtModel(CachedText):
         super().__init__(exported, capacity)
         self._exported = exported
         self._variant = variant
+        self._device = device
         self.seconds = 0.0
         self._min_rows = min_rows
         self._max_rows = max_rows
