@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from branches import exact_distribution
+from candidate_drafter import WithCandidates
 from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import Distribution, one_hot
 from edgespec.core.draft import Proposal, proposed
 from edgespec.core.logit_edits import LogitEdits
-from edgespec.core.model import Candidate
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
 from edgespec.drafters.grammar_drafter import GrammarDrafter
@@ -128,20 +128,6 @@ def found_distribution(rule, make_draft, target=TableModel, legal=LANGUAGE):
         return tuple(token for round_ in rounds for token in round_.tokens)
 
     return exact_distribution(run)
-
-
-class WithCandidates(ModelDrafter):
-    """Proposes all other tokens as candidates for each of its own."""
-
-    def propose(self, text, gamma, randomness):
-        proposal = yield from super().propose(text, gamma, randomness)
-        candidates = [
-            Candidate(index, other)
-            for index, token in enumerate(proposal.tokens)
-            for other in range(3)
-            if other != token
-        ]
-        return Proposal(proposal.tokens, proposal.q, candidates)
 
 
 class Constant:

@@ -23,11 +23,12 @@ from edgespec.core.model import Candidate, TopTokens
 from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.scheduler.shared_calls import ROWS, TextAsk
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
+from edgespec_runtimes.ort.cached_text import Layout
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.ort_call import Call, LogitsCall, TopTokensCall
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
-from edgespec_runtimes.ort.ort_text import Layout, OrtText
+from edgespec_runtimes.ort.ort_text import OrtText
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
 __all__ = ["OrtTexts", "SharedRows"]
