@@ -89,13 +89,23 @@ async function loaded(page, url, name) {
   return Number(/in ([\d.]+) s/.exec(await status.innerText())[1]);
 }
 
-// From sending the first prompt after a load; the text is then finished.
+// From sending the first prompt after a load to its first text, by the page's own clock; the text is then finished.
 async function firstTokenS(page, prompt) {
   await page.locator("#prompt").fill(prompt);
-  const began = performance.now();
-  await page.locator("#send").click();
-  await page.locator("#texts .answer").last().filter({ hasText: /\S/ }).waitFor();
-  const seconds = (performance.now() - began) / 1000;
+  const seconds = await page.evaluate(async () => {
+    const shown = new Promise((resolve) => {
+      const watch = new MutationObserver(() => {
+        if (!/\S/.test([...document.querySelectorAll("#texts .answer")].at(-1)?.textContent ?? "")) return;
+        watch.disconnect();
+        resolve();
+      });
+      watch.observe(document.querySelector("#texts"), { childList: true, subtree: true, characterData: true });
+    });
+    const began = performance.now();
+    document.querySelector("#send").click();
+    await shown;
+    return (performance.now() - began) / 1000;
+  });
   await page.locator("#status").filter({ hasText: /^Done/ }).waitFor();
   return seconds;
 }
