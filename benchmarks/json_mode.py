@@ -2,17 +2,20 @@
 
     python benchmarks/json_mode.py build/smollm2
 
-Each question is answered freely, as any JSON object, and by a schema that forces much, in turn and
-several times. `process` is the time that the process computed, in all threads, `wall` the time that
-passed; the former says more where other programs run. Both are of whole generations. Plain decoding
-shows the cost of the mask, the default draft what forced tokens save.
+Each question is answered freely, as a JSON string, as any JSON object, and by a schema that forces
+much, in turn and several times; the last also with other keys in each answer, so that none was ever
+spelled before. `process` is the time that the process computed, in all threads, `wall` the time
+that passed; the former says more where other programs run. Both are of whole generations. Plain
+decoding shows the cost of the mask, the default draft what forced tokens save.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,7 +26,7 @@ from edgespec.core.decode import Loop, Round
 from record import begin, write_result
 from same_texts import prompts_for
 
-RECORD = {
+RECORD: dict[str, Any] = {
     "type": "object",
     "properties": {
         "classification_of_the_question": {"enum": ["science", "history", "everyday life"]},
@@ -40,11 +43,22 @@ RECORD = {
     "additionalProperties": False,
 }
 PARAGRAPH = {"type": "string", "minLength": 200, "maxLength": 400}
-ANSWERS: dict[str, Any] = {
-    "free": None,
-    "a JSON string": PARAGRAPH,
-    "any JSON object": {"type": "object"},
-    "a schema that forces much": RECORD,
+
+
+def with_new_keys(schemas: Iterator[int]) -> dict[str, Any]:
+    """`RECORD` with a number in its keys that none had before."""
+    number = next(schemas)
+    named = {f"{key}_{number}": value for key, value in RECORD["properties"].items()}
+    return {**RECORD, "properties": named, "required": list(named)}
+
+
+# The schema of an answer; it is made for each one.
+ANSWERS: dict[str, Callable[[], Any]] = {
+    "free": lambda: None,
+    "a JSON string": lambda: PARAGRAPH,
+    "any JSON object": lambda: {"type": "object"},
+    "a schema that forces much": lambda: RECORD,
+    "the same with new keys": partial(with_new_keys, count(100_000, 7919)),
 }
 DRAFTING: dict[str, dict[str, Any]] = {"plain": {"draft": False}, "default draft": {}}
 
@@ -83,12 +97,13 @@ def compared(
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in ANSWERS}
         asked = {name: [0, 0, 0] for name in ANSWERS}
         for _ in range(options.repeats):
-            for name, schema in ANSWERS.items():
-                grammar = {} if schema is None else {"grammar": edgespec.json_schema(schema)}
+            for name, schema_of in ANSWERS.items():
                 before = counts.arg_max, counts.rows
                 process, wall = time.process_time(), time.perf_counter()
                 tokens = 0
                 for prompt in prompts:
+                    schema = schema_of()
+                    grammar = {} if schema is None else {"grammar": edgespec.json_schema(schema)}
                     result = pair.generate(
                         prompt, chat=True, max_new_tokens=options.tokens, **grammar, **drafts
                     )

@@ -288,6 +288,7 @@ def insert(path: Path, name: str, lines: list[str]) -> None:
 # Results that take a quiet machine for hours, with their tables and the field that holds the rows.
 LATER_RESULTS = (
     ("compare_six_kinds", kinds_tables, "contests"),
+    ("compare_six_kinds_avx2", kinds_tables, "contests"),
     ("compare_long_prompts", first_token_tables, "contests"),
     ("peer_distance", distance_table, "rows"),
 )

@@ -21,14 +21,20 @@ def lines_of(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def texts_of(path: Path) -> dict[str, str]:
-    """The text of each answer, by the line's name."""
+def choices_of(path: Path) -> dict[str, list[str]]:
+    """The texts of each answer, by the line's name."""
     answers = lines_of(path)
     texts = {
-        answer["custom_id"]: answer["response"]["body"]["choices"][0]["text"] for answer in answers
+        answer["custom_id"]: [choice["text"] for choice in answer["response"]["body"]["choices"]]
+        for answer in answers
     }
     assert len(texts) == len(answers), "a line was answered twice"
     return texts
+
+
+def texts_of(path: Path) -> dict[str, str]:
+    """The text of each answer, where each has one, by the line's name."""
+    return {name: text for name, (text,) in choices_of(path).items()}
 
 
 def messages_of(path: Path) -> dict[str, str]:

@@ -10,11 +10,11 @@ from edgespec.batch.request_line import RefusedLine, RequestLine
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_answer import Answer
-from edgespec.openai.openai_api import Request, error_object
+from edgespec.openai.openai_api import error_object
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.pair import Pair
-from edgespec.pair.several.many_texts import TextStream
+from edgespec.pair.several.samples import Samples
 
 __all__ = ["Answering", "AnsweringOptions", "refusal"]
 
@@ -25,9 +25,9 @@ class AnsweringOptions:
 
     Attributes:
         model: the model's name in answers.
-        texts: how many lines at once; each has the answer that it would have alone.
+        texts: how many at once; each is the one that it would be alone.
         instead: options that replace the model's own where a line says nothing. With a seed, the
-            line of number n draws with seed + n - 1.
+            line of number k draws with seed + k - 1; text number i of a line with i more.
         drafting: options of `Pair.stream` that no line decides: draft, gamma, rule.
     """
 
@@ -48,6 +48,7 @@ class Answering:
     def __init__(self, pair: Pair, options: AnsweringOptions) -> None:
         pair.stream([0], **options.drafting)  # only checks: nothing runs before a token is taken
         self._many = pair.many(options.texts)
+        self._token_texts = TokenTexts(pair.tokenizer)
         self._options = options
 
     def answers(
@@ -72,10 +73,10 @@ class Answering:
                 ended = [begun for begun in live if begun.ended]
                 live = [begun for begun in live if not begun.ended]
                 for begun in ended:
-                    yield self._result(begun)
+                    yield begun.result()
         finally:
             for begun in live:
-                begun.stream.close()
+                begun.samples.close()
 
     def _begin(self, line: RequestLine | RefusedLine) -> _LiveLine:
         if isinstance(line, RefusedLine):
@@ -83,53 +84,55 @@ class Answering:
         instead: GenerationOptions = {**self._options.instead}
         if (seed := instead.get("seed")) is not None:
             instead["seed"] = seed + line.number - 1
-        request = line.request(self._many.pair.manifest.generation, instead)
-        options = cast(GenerationOptions, {**request.options, **self._options.drafting})
-        return _LiveLine(line, request, self._many.stream(request.prompt, **options))
-
-    def _result(self, ended: _LiveLine) -> JsonObject:
-        line = ended.line
-        if ended.error is not None:
-            return refusal(RefusedLine(line.number, line.custom_id, ended.error))
         pair = self._many.pair
-        form = pair.tool_use.form if ended.request.may_call else None
-        answer = Answer(self._options.model, line.is_chat, TokenTexts(pair.tokenizer), form)
-        return _result_line(line.number, line.custom_id, 200, answer.whole([ended.stream.result]))
+        request = line.request(pair.manifest.generation, instead)
+        form = request.call_form(pair.tool_use)
+        answer = Answer(self._options.model, line.is_chat, self._token_texts, form, request.n)
+        options = cast(GenerationOptions, {**request.options, **self._options.drafting})
+        samples = self._many.samples(request.prompt, request.n, **options)
+        samples.grow()
+        return _LiveLine(line, answer, samples)
 
 
 @dataclass
 class _LiveLine:
-    """A line whose answer is being made.
+    """A line whose texts are being made.
 
     Attributes:
         error: why there is none.
     """
 
     line: RequestLine
-    request: Request
-    stream: TextStream
+    answer: Answer
+    samples: Samples
     error: EdgespecError | None = None
 
     def collect(self) -> None:
-        """Takes what came of the text."""
+        """Takes what came of the texts."""
         try:
-            self.stream.ready()
+            self.samples.grow()
         except EdgespecError as error:
             self.error = error
 
     @property
     def ended(self) -> bool:
-        return self.error is not None or self.stream.ended
+        return self.error is not None or self.samples.ended
+
+    def result(self) -> JsonObject:
+        """Its line of the results."""
+        if self.error is not None:
+            return refusal(RefusedLine(self.line.number, self.line.custom_id, self.error))
+        return _result_line(self.line, 200, self.answer.whole(self.samples.results))
 
 
 def refusal(line: RefusedLine) -> JsonObject:
     """The line of the results for a line that has no answer."""
     status = 400 if isinstance(line.error, UsageError) else 500
-    return _result_line(line.number, line.custom_id, status, error_object(line.error))
+    return _result_line(line, status, error_object(line.error))
 
 
-def _result_line(number: int, custom_id: str, status: int, body: JsonObject) -> JsonObject:
+def _result_line(line: RequestLine | RefusedLine, status: int, body: JsonObject) -> JsonObject:
     """As in the files of OpenAI's batches."""
-    name = f"batch_req_{number}"
+    name = f"batch_req_{line.number}"
     response: JsonObject = {"status_code": status, "request_id": name, "body": body}
-    return {"id": name, "custom_id": custom_id, "response": response, "error": None}
+    return {"id": name, "custom_id": line.custom_id, "response": response, "error": None}

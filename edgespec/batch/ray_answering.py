@@ -19,7 +19,7 @@ from edgespec.pair.loading import LoadOptions
 __all__ = ["answers_on_ray"]
 
 PART = 65_536  # lines that are in memory at once
-ROUNDS = 8  # lines of a batch, for each text at once: few wait for the last of a batch
+ROUNDS = 8  # texts of a batch, for each at once: few wait for the last of a batch
 
 
 def answers_on_ray(
@@ -54,27 +54,29 @@ def answers_on_ray(
     waiting = iter(lines)
     while part := list(islice(waiting, PART)):
         requests = []
+        texts = 0
         for line in part:
             if isinstance(line, RefusedLine):
                 yield refusal(line)
             else:
                 requests.append({"number": line.number, "request": line.text.strip()})
+                texts += line.texts
         if requests:
-            yield from _answers(requests, pool, stage, ROUNDS * options.texts)
+            yield from _answers(requests, pool, stage, -(-texts // (ROUNDS * options.texts)))
 
 
 def _answers(
     requests: Sequence[Mapping[str, Any]],
     pool: ActorPool,
     stage: dict[str, Any],
-    longest: int,
+    batches: int,
 ) -> Iterator[JsonObject]:
-    """Answers in batches of at most `longest` requests, and at least one for each actor."""
+    """Answers in so many batches, and at least one for each actor."""
     import ray
     import ray.data
     import ray.exceptions
 
-    batches = min(len(requests), max(pool.size, -(-len(requests) // longest)))
+    batches = min(len(requests), max(pool.size, batches))
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.max_consecutive_actor_init_deaths = 0  # what fails once fails again

@@ -49,7 +49,7 @@ class RayAnswers:
         model: the model's name in answers; None takes the folder's.
         loading: keyword arguments of `edgespec.load`.
         instead: options of `Pair.stream` that replace the model's own where a request says
-            nothing. With a seed, row number n draws with seed + n - 1.
+            nothing. With a seed, row number k draws with seed + k - 1.
         drafting: the options `draft`, `gamma` and `rule` of `Pair.stream`.
         sha256: of the manifest; a folder with another pair is refused. None takes any.
 

@@ -10,6 +10,7 @@ from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Request, chat_request, text_request
+from edgespec.openai.openai_fields import TO_128
 from edgespec.pair.generation import GenerationOptions
 
 __all__ = ["RefusedLine", "RequestLine", "read_line"]
@@ -36,6 +37,12 @@ class RequestLine:
     body: JsonObject
     text: bytes
 
+    @property
+    def texts(self) -> int:
+        """How many texts it asks for; 1 where it asks for none that can be made."""
+        n = self.body.get("n")
+        return n if isinstance(n, int) and TO_128.holds(n) else 1
+
     def request(self, own: GenerationDefaults, instead: GenerationOptions) -> Request:
         """The line as a call of `Pair.stream`; the arguments are those of `chat_request`.
 
@@ -44,10 +51,7 @@ class RequestLine:
         """
         if self.body.get("stream"):
             raise UsageError("stream is true, but a batch has whole answers; leave it out")
-        request = (chat_request if self.is_chat else text_request)(self.body, own, instead)
-        if request.n != 1:
-            raise UsageError(f"n is {request.n}, but a line has one text; repeat the line")
-        return request
+        return (chat_request if self.is_chat else text_request)(self.body, own, instead)
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ TEXTS = click.option(
     type=click.IntRange(min=1),
     default=8,
     show_default=True,
-    help="Requests that are answered at once, each as if it were alone. Needs kernels.",
+    help="Texts that are made at once, each as if it were alone. Needs kernels.",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 THREADS = click.option(

@@ -84,7 +84,8 @@ class _Masked:
         self._top = top
         self._process = process
         self._mask = mask
-        self._kept = PATIENCE  # calls since the mask last removed an arg-max
+        # Calls since the mask last removed an arg-max. It often removes that of a text's first row.
+        self._kept = PATIENCE - 1
 
     def __call__(
         self, text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]

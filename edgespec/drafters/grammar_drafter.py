@@ -24,7 +24,7 @@ class GrammarDrafter:
         legal: says what is forced, and what is legal.
         drafter: asked where nothing is forced.
         controller: of its γ.
-        longest: the most forced tokens of a round.
+        longest: the most forced tokens of a round; fewer after some were rejected.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class GrammarDrafter:
         self._drafter = drafter
         self._controller = controller
         self._longest = longest
+        self._most_forced = longest  # in the next round that has any
         self._others = 0  # γ of the other drafter in this round
         self._has_forced = False
 
@@ -47,11 +48,11 @@ class GrammarDrafter:
     def gamma(self) -> int:
         """The most tokens that either may propose."""
         self._others = self._controller.gamma()
-        return max(self._others, self._longest)
+        return max(self._others, self._most_forced)
 
     def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Asking[Proposal]:
         generated = text[1:]
-        forced = self._legal.forced(generated, min(gamma, self._longest))
+        forced = self._legal.forced(generated, min(gamma, self._most_forced))
         self._has_forced = bool(forced)
         if forced:
             return Proposal(forced, [one_hot(token) for token in forced])
@@ -62,8 +63,11 @@ class GrammarDrafter:
         return proposal.first(self._legal_length(generated, proposal))
 
     def observe(self, drafted: int, evaluated: int, accepted: int, candidates: int) -> None:
-        """Forced tokens say nothing about the other drafter."""
-        if not self._has_forced:
+        """Forced tokens say nothing about the other drafter. Where the target spelled them in
+        another way, fewer are proposed, until it takes them again."""
+        if self._has_forced:
+            self._most_forced = min(self._longest, 2 * accepted + 2)
+        else:
             self._controller.observe(drafted, evaluated, accepted, candidates)
         self._has_forced = False
 
@@ -74,7 +78,6 @@ class GrammarDrafter:
         for count, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
             if len(q.tokens) > 1:
                 continue
-            allowed = self._legal.legal([*generated, *proposal.tokens[:count]])
-            if allowed is not None and not (token < len(allowed) and allowed[token]):
+            if not self._legal.allows(token, [*generated, *proposal.tokens[:count]]):
                 return count
         return len(proposal.tokens)

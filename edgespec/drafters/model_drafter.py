@@ -13,7 +13,7 @@ from edgespec.core.array_types import LegalRow, Logits
 from edgespec.core.asks import Asking, prefilled, scored, top_scored
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
 from edgespec.core.draft import Proposal
-from edgespec.core.model import Candidate, Model, block_model_of
+from edgespec.core.model import Candidate, Model, TopTokensModel, block_model_of
 from edgespec.core.randomness import Coupled, Randomness
 from edgespec.core.scoring import top_tokens_model_of
 from edgespec.core.vocab_ops import vocab_ops_for
@@ -46,7 +46,8 @@ class ModelDrafter:
             will be the correction, and the same number, says whether to propose it. None: no
             candidates.
         answers: a conversation's earlier answers, as in `Model.prefill`.
-        legal: which tokens may come next; q is masked as p is.
+        legal: which tokens may come next; q is masked as p is. In greedy decoding, the draft's top
+            tokens are asked about one by one, and it stops where none of them is legal.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class ModelDrafter:
         block_model = block_model_of(model)
         self._longest = block_model.block if block_model else sys.maxsize
         self._needs_probability = should_continue is not None or worth_candidate is not None
-        self._predict = _predictor(
-            model, process, vocabulary, self._needs_probability, masked=legal is not None
-        )
+        self._top_model = top_tokens_model_of(model, process)
+        if not vocabulary.covers(model.vocab_size):
+            self._top_model = None  # its best token may be none of the target's
+        self._process = process
         self._legal = legal
         self._vocabulary = vocabulary
         self._last_tokens = frozenset(last_tokens)
@@ -110,8 +112,10 @@ class ModelDrafter:
             allowed = self._allowed([*text[1:], *tokens])
             if allowed is not None and not allowed.any():
                 break  # the draft has none of the legal tokens, whatever it would predict
-            prediction = yield from self._predict(unread, allowed)
+            prediction = yield from self._predict(unread, allowed, [*text[1:], *tokens])
             self._cached += unread
+            if prediction is None:
+                break
             (token, chosen), *others = self._guesses(prediction, randomness, len(tokens))
             tokens.append(token)
             q.append(prediction.q)
@@ -120,6 +124,8 @@ class ModelDrafter:
                 for other, chosen_instead in others:
                     if not self._worth_candidate(probability * chosen_instead, rows):
                         break  # the others are less probable still
+                    if self._legal and not self._legal.allows(other, [*text[1:], *tokens[:-1]]):
+                        continue
                     candidates.append(Candidate(len(tokens) - 1, other))
                     rows += 1
             if token in self._last_tokens:
@@ -132,9 +138,52 @@ class ModelDrafter:
 
     def _allowed(self, generated: Sequence[int]) -> LegalRow | None:
         """Which of the draft's tokens ([draft vocabulary]) may follow these of the target; None if
-        all may."""
-        allowed = self._legal.legal(generated) if self._legal else None
+        all may, or if its top tokens are asked about one by one."""
+        if self._legal is None or self._top_model is not None:
+            return None
+        allowed = self._legal.legal(generated)
         return None if allowed is None else self._vocabulary.legal(allowed, self._model.vocab_size)
+
+    def _predict(
+        self, ids: Sequence[int], allowed: LegalRow | None, generated: Sequence[int]
+    ) -> Asking[_Prediction | None]:
+        """Asks for tokens of the draft to be scored, and predicts what follows. None: nothing that
+        is legal after the generated tokens."""
+        if self._top_model is None:
+            return (yield from self._from_logits(ids, allowed))
+        return (yield from self._from_top_tokens(self._top_model, ids, generated))
+
+    def _from_logits(self, ids: Sequence[int], allowed: LegalRow | None) -> Asking[_Prediction]:
+        logits = (yield from scored(self._model, ids))[-1]
+        if allowed is not None:
+            logits = np.where(allowed, logits, logits.dtype.type(-np.inf))
+        q = self._vocabulary.distribution(self._process, logits)
+
+        def best() -> Guesses:
+            (_, probability), *others = _best(logits)
+            if not self._vocabulary.covers(self._model.vocab_size):
+                others = []
+            shares = [share for _, share in others]
+            ids = self._vocabulary.to_target_ids([token for token, _ in others]) if others else []
+            return [(int(q.tokens[0]), probability), *zip(ids, shares, strict=True)]
+
+        return _Prediction(q, best)
+
+    def _from_top_tokens(
+        self, model: TopTokensModel, ids: Sequence[int], generated: Sequence[int]
+    ) -> Asking[_Prediction | None]:
+        several = self._needs_probability or self._legal is not None
+        top = yield from top_scored(model, ids, skip=len(ids) - 1, probabilities=several)
+        tokens = self._vocabulary.to_target_ids(top.tokens[0].tolist())
+        probabilities = [1.0] if top.probabilities is None else top.probabilities[0].tolist()
+        guesses = list(zip(tokens, probabilities, strict=True))
+        if self._legal is not None:
+            guesses = _from_first_legal(guesses, self._legal, generated)
+        if not guesses:
+            return None
+        best = guesses[0][0]
+        logit = top.logits.item(list(tokens).index(best))
+        return _Prediction(arg_max_distribution(best, logit), lambda: guesses)
 
     def _guesses(self, prediction: _Prediction, randomness: Randomness, ahead: int) -> Guesses:
         """The drafted token, drawn from q, then alternatives to it, the most probable first."""
@@ -178,47 +227,16 @@ class _Prediction(NamedTuple):
     best: Callable[[], Guesses]
 
 
-def _predictor(
-    model: Model,
-    process: Processor,
-    vocabulary: Vocabulary,
-    needs_probability: bool,
-    masked: bool,
-) -> Callable[[Sequence[int], LegalRow | None], Asking[_Prediction]]:
-    """A function that asks for tokens of the draft to be scored, and predicts what follows, under a
-    mask."""
-    covers = vocabulary.covers(model.vocab_size)
-    top_model = None if masked else top_tokens_model_of(model, process)
-
-    def from_logits(ids: Sequence[int], allowed: LegalRow | None) -> Asking[_Prediction]:
-        logits = (yield from scored(model, ids))[-1]
-        if allowed is not None:
-            logits = np.where(allowed, logits, logits.dtype.type(-np.inf))
-        q = vocabulary.distribution(process, logits)
-
-        def best() -> Guesses:
-            (_, probability), *others = _best(logits)
-            ids = vocabulary.to_target_ids([token for token, _ in others]) if covers else []
-            shares = [share for _, share in others]
-            return [(int(q.tokens[0]), probability), *zip(ids, shares, strict=False)]
-
-        return _Prediction(q, best)
-
-    if top_model is None or not covers:
-        return from_logits
-
-    def from_top_tokens(ids: Sequence[int], _: LegalRow | None) -> Asking[_Prediction]:
-        top = yield from top_scored(
-            top_model, ids, skip=len(ids) - 1, probabilities=needs_probability
-        )
-        token, *others = vocabulary.to_target_ids(top.tokens[0].tolist())
-        q = arg_max_distribution(token, top.logits.item(0))
-        if top.probabilities is None:
-            return _Prediction(q, lambda: [(token, 1.0)])
-        probabilities = top.probabilities[0].tolist()
-        return _Prediction(q, lambda: list(zip([token, *others], probabilities, strict=True)))
-
-    return from_top_tokens
+def _from_first_legal(guesses: Guesses, legal: LegalTokens, generated: Sequence[int]) -> Guesses:
+    """The guesses from the first legal one on; their probabilities without what those before it
+    had."""
+    illegal = 0.0
+    for first, (token, share) in enumerate(guesses):
+        if legal.allows(token, generated):
+            left = max(1.0 - illegal, share, sys.float_info.min)
+            return [(other, chosen / left) for other, chosen in guesses[first:]]
+        illegal += share
+    return []
 
 
 def _best(logits: Logits) -> Guesses:

@@ -11,6 +11,7 @@ from edgespec.core.array_types import LegalRow
 from edgespec.errors import UsageError, needs_extra
 from edgespec.grammar.grammar import Grammar, refusal_line
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
+from edgespec.grammar.spellings import Spellings
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
@@ -31,13 +32,21 @@ class GrammarMatcher:
     Args:
         grammar: what the text must look like.
         vocabulary: of the model.
+        spellings: of forced texts by the target, in this text and in earlier ones.
 
     Raises:
         UsageError: the grammar cannot be used, or this vocabulary has no token to begin with.
     """
 
-    def __init__(self, grammar: Grammar, vocabulary: GrammarVocabulary) -> None:
+    def __init__(
+        self,
+        grammar: Grammar,
+        vocabulary: GrammarVocabulary,
+        spellings: Spellings | None = None,
+    ) -> None:
         self._vocabulary = vocabulary
+        self._spellings = Spellings() if spellings is None else spellings
+        self._forced_after: tuple[list[int], bytes] = [], b""  # the latest forced text
         self._last_tokens = frozenset(vocabulary.last_tokens.tolist())
         special = set(vocabulary.special.tolist())
         self._hidden = special.difference(grammar.special_tokens)
@@ -45,7 +54,9 @@ class GrammarMatcher:
         self._place = _Place(grammar, vocabulary, ALL_SPELLINGS)
         self._forcing: _Place | None = _Place(grammar, vocabulary, "")
         self._text: list[int] = []  # asked about last
-        self._rows: dict[int, LegalRow | None] = {}  # by the number of tokens of `_text` before it
+        # What is known of `_text`, by the number of its tokens before: rows, and single tokens.
+        self._rows: dict[int, LegalRow | None] = {}
+        self._allowed: dict[int, dict[int, bool]] = {}
         first = self.legal([])
         if first is None or not first.any():
             raise UsageError(
@@ -55,39 +66,92 @@ class GrammarMatcher:
     def legal(self, generated: Sequence[int]) -> LegalRow | None:
         """See `LegalTokens`."""
         count = len(generated)
-        common = _common(self._text, generated)
-        if common < count:
-            self._text = list(generated)
-            kept = range(count - KEPT, common + 1)
-            self._rows = {before: row for before, row in self._rows.items() if before in kept}
+        self._follow(generated)
         if count not in self._rows:
             self._rows[count] = self._row(generated)
         return self._rows[count]
 
     def allows(self, token: int, generated: Sequence[int]) -> bool:
-        """See `LegalTokens`. One token is read, where a row of all is known by far more work."""
+        """See `LegalTokens`. One token is read, where a row of all is known by far more work; a
+        drafted one is asked about again when it is verified."""
+        count = len(generated)
+        self._follow(generated)
+        if self._rows.get(count) is not None:
+            return self._in_row(token, generated)
+        known = self._allowed.setdefault(count, {})
+        if token not in known:
+            known[token] = self._reads(token, generated)
+        return known[token]
+
+    def _follow(self, generated: Sequence[int]) -> None:
+        """Forgets what is known of another text than this one."""
+        common = _common(self._text, generated)
+        if common < len(generated):
+            self._text = list(generated)
+            kept = range(len(generated) - KEPT, common + 1)
+            self._rows = {before: row for before, row in self._rows.items() if before in kept}
+            self._allowed = {before: of for before, of in self._allowed.items() if before in kept}
+
+    def _in_row(self, token: int, generated: Sequence[int]) -> bool:
+        row = self.legal(generated)
+        return row is None or (0 <= token < len(row) and bool(row[token]))
+
+    def _reads(self, token: int, generated: Sequence[int]) -> bool:
         first_of_spaced = not generated and token in self._vocabulary.spaced
         if first_of_spaced or not self._can_go_on(generated):
-            allowed = self.legal(generated)
-            return allowed is None or bool(allowed[token])
+            return self._in_row(token, generated)
         spelled = self._vocabulary.spelled(generated)
+        if not self._place.go(spelled):
+            return True
         if token in self._last_tokens:
-            return not self._place.go(spelled) or self._place.may_end()
-        if token in self._hidden:
+            return self._place.may_end()
+        if token in self._hidden or not 0 <= token < self._vocabulary.size:
             return False
-        return not self._place.go(spelled) or self._place.readable(spelled, [token]) == 1
+        return self._place.readable(spelled, [token]) == 1
 
     def forced(self, generated: Sequence[int], most: int) -> Sequence[int]:
-        """See `LegalTokens`."""
+        """See `LegalTokens`. Spelled as the target did when the same was forced before, else as the
+        tokenizer does."""
+        self._learn(generated)
         if self._forcing is None or most < 1 or not self._can_go_on(generated):
             return []
-        tokens = self._forcing.forced(self._vocabulary.spelled(generated))
-        if tokens is None:
+        spelled = self._vocabulary.spelled(generated)
+        text = self._forcing.forced_text(spelled)
+        if text is None:
             self._forcing = None  # it went over one of its limits; nothing else depends on it
             return []
         if not generated and self._vocabulary.spaced:
             return []  # the model may begin with a space that is dropped
-        return tokens[: self._place.readable(self._vocabulary.spelled(generated), tokens[:most])]
+        self._forced_after = list(generated), text
+        tokens = self._spelled_before(text, most) or self._forcing.forced_tokens()
+        tokens = tokens[: self._place.readable(spelled, tokens[:most])]
+        return [*tokens, *self._forced_end([*generated, *tokens])][:most]
+
+    def _learn(self, generated: Sequence[int]) -> None:
+        """Reads what the target wrote where the latest text was forced."""
+        before, text = self._forced_after
+        if text and len(generated) > len(before) == _common(before, generated):
+            new = generated[len(before) :]
+            self._spellings.learn(text, [(token, self._vocabulary.written(token)) for token in new])
+            self._forced_after = [], b""
+
+    def _spelled_before(self, text: bytes, most: int) -> list[int]:
+        """At most so many tokens that a forced text was spelled with; none if it never came."""
+        tokens: list[int] = []
+        while text and len(tokens) < most:
+            token = self._spellings.first(text)
+            if token is None:
+                break
+            tokens.append(token)
+            text = text[len(self._vocabulary.written(token)) :]
+        return tokens
+
+    def _forced_end(self, generated: Sequence[int]) -> Sequence[int]:
+        """The end-of-text token, where nothing else may follow."""
+        if not self._place.go(self._vocabulary.spelled(generated)) or not self._place.may_end():
+            return []
+        row = self.legal(generated)
+        return [] if row is None or row.sum() != 1 else [int(row.argmax())]
 
     def _row(self, generated: Sequence[int]) -> LegalRow | None:
         if not self._can_go_on(generated):
@@ -160,12 +224,17 @@ class _Place:
         """How many of the tokens can be read after those before."""
         return self._matcher.validate_tokens(list(tokens)) if self.go(before) else 0
 
-    def forced(self, tokens: Sequence[int]) -> list[int] | None:
-        """Tokens of the only text that can follow; None after an error."""
-        ids: list[int] = self._matcher.compute_ff_tokens() if self.go(tokens) else []
+    def forced_text(self, tokens: Sequence[int]) -> bytes | None:
+        """The only text that can follow; None after an error."""
+        text: bytes = self._matcher.compute_ff_bytes() if self.go(tokens) else b""
         if self._matcher.is_error():
             self._begin_again()
             return None
+        return text
+
+    def forced_tokens(self) -> list[int]:
+        """The tokenizer's tokens of the text that is forced here."""
+        ids: list[int] = self._matcher.compute_ff_tokens()
         return ids
 
     def _begin_again(self) -> None:

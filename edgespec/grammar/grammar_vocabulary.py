@@ -62,6 +62,10 @@ class GrammarVocabulary:
             return generated
         return [*self.spaced[generated[0]], *generated[1:]]
 
+    def written(self, token: int) -> bytes:
+        """The bytes that a token writes; of a special one, its name."""
+        return self._bytes[token]
+
     @cached_property
     def spaced(self) -> Mapping[int, Sequence[int]]:
         """Tokens that lose their space at the beginning of a text, each with tokens that write what

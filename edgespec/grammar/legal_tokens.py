@@ -38,7 +38,8 @@ class LegalTokens(Protocol):
         ...
 
     def forced(self, generated: Sequence[int], most: int) -> Sequence[int]:
-        """At most so many tokens that spell the only text that may follow; often none.
+        """At most so many tokens that spell the only text that may follow, with the end-of-text
+        token where it ends the text; often none.
 
         The text is forced, its tokens are not: others may spell it, too. So they are drafted, and
         the target decides.
@@ -65,7 +66,8 @@ class _OnlyLegal:
         allowed = self._legal.legal(generated)
         if allowed is None:
             return logits
-        row: VocabRow = np.where(allowed, logits, logits.dtype.type(-np.inf))
+        row: VocabRow = np.full_like(logits, -np.inf)
+        np.copyto(row, logits, where=allowed)  # a third of the time of `np.where`
         if np.all(row == -np.inf):
             raise EdgespecError(
                 f"after {len(generated)} tokens, the grammar and the other options (min_tokens, "

@@ -14,6 +14,8 @@ from edgespec.openai.openai_fields import OPTIONS, check_fields
 from edgespec.openai.openai_grammar import response_grammar
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.prompt import PromptInput
+from edgespec.tools.call_format import CallFormat
+from edgespec.tools.tool_use import ToolUse
 
 __all__ = ["Request", "chat_request", "error_object", "text_request"]
 
@@ -40,10 +42,18 @@ class Request:
     streams: bool
     counts: bool
 
-    @property
-    def may_call(self) -> bool:
-        """Whether the answer may call tools."""
-        return bool(self.options.get("tools")) and self.options.get("tool_choice") != "none"
+    def call_form(self, tool_use: ToolUse) -> CallFormat | None:
+        """The form of the calls that the answers may have; None if they can have none.
+
+        Args:
+            tool_use: of the pair.
+
+        Raises:
+            UsageError: it is not known how the model writes calls.
+        """
+        if not self.options.get("tools") or self.options.get("tool_choice") == "none":
+            return None
+        return tool_use.form
 
 
 def chat_request(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from edgespec.errors import UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
 
-__all__ = ["NEUTRAL", "OPTIONS", "check_fields"]
+__all__ = ["NEUTRAL", "OPTIONS", "TO_128", "check_fields"]
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from edgespec.grammar.grammar import Grammar
 from edgespec.grammar.grammar_matcher import GrammarMatcher
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
 from edgespec.grammar.legal_tokens import LegalTokens, only_legal
+from edgespec.grammar.spellings import Spellings
 from edgespec.pair.generation import (
     Generation,
     GenerationOptions,
@@ -132,6 +133,7 @@ class Pair:
         self._grammar_vocabulary = cache(
             partial(GrammarVocabulary, tokenizer, target.vocab_size, manifest.eos_token_ids)
         )
+        self._spellings = Spellings()
         self._encoder = PromptEncoder(tokenizer, manifest.chat, self.tool_use)
         self._untuned_draft = "both" if draft is not None else "lookup"
         self._default_draft = tuned.draft if tuned else self._untuned_draft
@@ -261,9 +263,10 @@ class Pair:
         repeated = () if self.manifest.target.is_encoder_decoder else given.tokens
         marks = self.tool_use.marks if callable_tools else ()
         condition = StopCondition(GrowingText(self.tokenizer, _stops(stop), marks), last_tokens)
-        legal = self._legal_tokens(grammar, ignore_eos)
         edit = edits.edit(repeated, last_tokens, self.target.vocab_size)
         same_text = self._exact and (sampling.greedy or coupled)  # whatever γ is
+        spellings = self._spellings if same_text else Spellings()
+        legal = self._legal_tokens(grammar, ignore_eos, spellings)
         clock = self.clock if same_text and gamma == "auto" else None
         drafter, gammas = self._drafting(kind, gamma, process, last_tokens, answers, clock, legal)
         loop = _decoder(drafter, gammas, rule)(
@@ -557,7 +560,9 @@ class Pair:
         both = GrammarDrafter(legal, drafter, gammas, longest)
         return both, both
 
-    def _legal_tokens(self, grammar: Grammar | None, ignore_eos: bool) -> LegalTokens | None:
+    def _legal_tokens(
+        self, grammar: Grammar | None, ignore_eos: bool, spellings: Spellings
+    ) -> LegalTokens | None:
         """Which tokens a text may have; None if it may have all."""
         if grammar is None:
             return None
@@ -568,7 +573,7 @@ class Pair:
             )
         if ignore_eos:
             raise UsageError("ignore_eos goes on after a grammar's end; give one of the two")
-        return GrammarMatcher(grammar, self._grammar_vocabulary())
+        return GrammarMatcher(grammar, self._grammar_vocabulary(), spellings)
 
     def _settings(self, kind: str | Drafter | None, gamma: int | str, rule: str | None) -> Settings:
         target_format, draft_format = self.formats

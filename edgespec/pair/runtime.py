@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Exported, RowInvariance
@@ -15,6 +15,7 @@ from edgespec.errors import EdgespecError
 
 if TYPE_CHECKING:
     from edgespec_runtimes.machine import Machine
+    from edgespec_runtimes.ort.ort_model import ModelOptions
     from edgespec_runtimes.ort.ort_model import OrtModel as OrtModel
 
 __all__ = [
@@ -32,12 +33,8 @@ def open_model(
     exported: Exported,
     variant: str,
     *,
-    capacity: int | None = None,
-    device: Device = HERE,
-    min_rows: int = 1,
-    max_rows: int | None = None,
-    candidates: bool = False,
     target: Model | None = None,
+    **options: Unpack[ModelOptions],
 ) -> OrtModel:
     """A model on ONNX Runtime; arguments as of `edgespec_runtimes.ort.ort_model.OrtModel`.
 
@@ -52,16 +49,7 @@ def open_model(
 
     if not (exported.is_eagle_head or exported.shares_encoder):
         model = OrtSpeech if exported.hears else OrtModel
-        return model(
-            folder,
-            exported,
-            variant,
-            capacity=capacity,
-            device=device,
-            min_rows=min_rows,
-            max_rows=max_rows,
-            candidates=candidates,
-        )
+        return model(folder, exported, variant, **options)
     from edgespec_runtimes.ort.reading.ort_block import OrtBlock
     from edgespec_runtimes.ort.reading.ort_eagle import OrtEagle
     from edgespec_runtimes.ort.reading.ort_shared_encoder import OrtSharedEncoder
@@ -72,9 +60,7 @@ def open_model(
         draft: type[OrtSharedEncoder | OrtEagle] = OrtSharedEncoder
     else:
         draft = OrtBlock if exported.is_block_draft else OrtEagle
-    return draft(
-        folder, exported, variant, target, capacity=capacity, device=device, min_rows=min_rows
-    )
+    return draft(folder, exported, variant, target, **options)
 
 
 def machine_of(device: Device, draft_device: Device | None = None) -> Machine:

@@ -170,7 +170,7 @@ class _Completions:
     async def _answer(
         self, model: ServedModel, request: Request, events: EventStream
     ) -> JsonObject | None:
-        form = model.pair.tool_use.form if request.may_call else None
+        form = request.call_form(model.pair.tool_use)
         answer = Answer(model.name, self._is_chat, model.token_texts, form, request.n)
         options: GenerationOptions = {**request.options, **self._served.drafting}
         model.check()

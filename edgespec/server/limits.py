@@ -15,7 +15,7 @@ class Limits:
     """The limits of a server.
 
     Attributes:
-        texts: requests that are answered at once, where the pair's calls can be shared.
+        texts: that are made at once, where the pair's calls can be shared.
         queue: requests that may wait while others are answered; more are refused with 429.
         max_body: bytes of a request body; a larger one is refused with 413.
         timeout: seconds in which a request header has to arrive, likewise a body, and in which a

@@ -73,7 +73,8 @@ def export_pair(
             each of them; the variants of one target format share their weights.
         calibration: the texts that int4 is calibrated on: "built-in", "none", or a file with texts
             like those of the task, in UTF-8, separated by lines of "%%".
-        for_web: only what a browser can use, in files of at most 100 MB: one format of each model
+        for_web: only what a browser can use, in files of at most 100 MB, in graphs without
+            functions, which open sooner: one format of each model
             (of `edgespec_export.web.FORMATS`; `target_formats` None is int8), caches of at
             most 2048 positions.
         verify: compare every float32 graph with the original model in transformers. The distance
@@ -135,6 +136,7 @@ def export_pair(
             calibration=Calibration(texts, device),
             progress=progress,
             shard_bytes=web.SHARD_BYTES if for_web else sys.maxsize,
+            inline=for_web,
         )
         if for_web:
             manifest = web.with_limited_capacity(manifest)

@@ -48,6 +48,7 @@ from edgespec_export.families.tensor_check import fitted
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.passes.fuse_blocks import Fusion, fuse_blocks
+from edgespec_export.passes.inline_functions import inline_functions
 from edgespec_export.progress import Advance, Progress
 from edgespec_export.quantization.formats import FORMATS
 
@@ -85,6 +86,7 @@ def write_pair(
     calibration: Calibration,
     progress: Progress,
     shard_bytes: int = sys.maxsize,
+    inline: bool = False,
 ) -> manifest.Manifest:
     """Writes graphs, weights and tokenizer; returns the manifest, which it does not write.
 
@@ -93,6 +95,7 @@ def write_pair(
         calibration: for the formats that need one.
         progress: see `edgespec_export.export_pair.export_pair`.
         shard_bytes: no file of weights becomes larger.
+        inline: replace edgespec's operators by their bodies, for runtimes without kernels for them.
 
     Raises:
         EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
@@ -111,6 +114,7 @@ def write_pair(
         calibration=calibration,
         progress=progress,
         shard_bytes=shard_bytes,
+        inline=inline,
     )
     exported = write(
         target, target_family, role="target", formats=target_formats, caches=cache_formats
@@ -325,6 +329,7 @@ def _write_model(
     calibration: Calibration,
     progress: Progress,
     shard_bytes: int,
+    inline: bool,
 ) -> manifest.Exported:
     if isinstance(family, Whisper):
         _write_speech_format(checkpoint, family, folder / role)
@@ -346,6 +351,7 @@ def _write_model(
                 },
                 progress=done,
                 shard_bytes=shard_bytes,
+                inline=inline,
             )
         for cache, decoder in decoders.items():
             files = {**{name: name for name in family.graphs}, DECODER: decoder}
@@ -404,6 +410,7 @@ def write_graphs(
     attentions: Mapping[str, Attention],
     progress: Advance = lambda _: None,
     shard_bytes: int = sys.maxsize,
+    inline: bool = False,
 ) -> dict[str, Fusion]:
     """Writes every graph of a model and the weights they share into `folder`.
 
@@ -414,6 +421,7 @@ def write_graphs(
         attentions: the attention of each decoder file, by the file's name.
         progress: called with the bytes of the checkpoint's tensors that were processed.
         shard_bytes: no file of weights becomes larger.
+        inline: replace edgespec's operators by their bodies; nothing is fused then.
     """
     models: dict[str, ir.Model] = {}
     decoders = [(DECODER, file, attention) for file, attention in attentions.items()]
@@ -425,7 +433,9 @@ def write_graphs(
             graph = Graph(name, weight_file)
             family.emit(graph, number_format, attention)
             models[file] = graph.model()
-            if number_format.has_block_operators and graph.blocks:
+            if inline:
+                inline_functions(models[file])
+            elif number_format.has_block_operators and graph.blocks:
                 fusions[file] = fuse_blocks(models[file], graph.blocks)
         _check_all_read(weight_file, family)
     for name, model in models.items():

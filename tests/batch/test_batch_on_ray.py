@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from batch_files import lines_of, messages_of, texts_of, written
+from batch_files import choices_of, lines_of, messages_of, texts_of, written
 from command import EDGESPEC, run
 from edgespec.artifact.manifest import MANIFEST, pair_digest
 from edgespec.batch.answering import AnsweringOptions
 from edgespec.batch.cores import CoreShare, shared_cores, sockets_here
+from edgespec.batch.ray_cluster import ActorPool
 from edgespec.batch.ray_stage import RayAnswers
 from edgespec.batch.request_line import read_line
-from edgespec.batch.result_lines import partial_path
+from edgespec.batch.result_lines import errors_path, partial_path
 from edgespec.errors import EdgespecError, UsageError
 
 ray = pytest.importorskip("ray", reason="Ray has no wheel for this system")
@@ -61,6 +62,33 @@ def test_two_actors_give_the_texts_of_one_process_and_the_same_errors(tiny_folde
     errors = [path.with_name(f"{path.stem}.errors.jsonl") for path in (here, there)]
     assert messages_of(errors[0]) == messages_of(errors[1])
     assert (done["lines"], done["failed"]) == (103, 3)
+
+
+def test_two_actors_give_all_answers_of_lines_with_n(tiny_folder, tmp_path):
+    lines = [{"prompt": f"line {n}", "n": 1 + n % 5} for n in range(20)]
+    source = written(tmp_path / "in", *lines, {"prompt": "x", "n": 129})
+    here, there = tmp_path / "here.jsonl", tmp_path / "there.jsonl"
+    run("batch", tiny_folder, source, "-o", here, *SEEDED)
+    run("batch", tiny_folder, source, "-o", there, *SEEDED, *ON_RAY, "--texts", 3)
+    texts = choices_of(there)
+    assert texts == choices_of(here)
+    assert [len(of_line) for of_line in texts.values()] == [line["n"] for line in lines]
+    assert messages_of(errors_path(there)) == messages_of(errors_path(here))
+
+
+def test_lines_that_ask_for_more_texts_come_in_smaller_batches(tmp_path, monkeypatch):
+    """A batch is delivered as a whole, so a killed run loses no more of them."""
+    from edgespec.batch import ray_answering
+
+    batches: list[int] = []
+    answers = lambda requests, pool, stage, count: batches.append(count) or iter([])  # noqa: E731
+    monkeypatch.setattr(ray_answering, "_answers", answers)
+    for n in (1, 4, 129):  # no line is answered with 129
+        line = json.dumps({"prompt": "x", "n": n}).encode()
+        lines = [read_line(number, line) for number in range(256)]
+        pool = ActorPool(2, 1.0, 2)
+        assert list(ray_answering.answers_on_ray(lines, pool, tmp_path, "", {}, HERE)) == []
+    assert batches == [4, 16, 4]
 
 
 def test_a_stage_adds_answers_to_rows_of_any_batch(tiny_folder, tiny):

@@ -17,7 +17,6 @@ from test_exact_distribution import (
     END,
     PAIRS,
     PROMPT,
-    WithCandidates,
     arg_max,
     never,
     pair_distributions,
@@ -25,6 +24,7 @@ from test_exact_distribution import (
 )
 
 from branches import NoiseTable, exact_distribution
+from candidate_drafter import WithCandidates
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import one_hot
 from edgespec.core.verification import (

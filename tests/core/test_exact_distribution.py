@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from branches import exact_distribution
+from candidate_drafter import WithCandidates
 from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import Distribution, one_hot
@@ -262,20 +263,6 @@ def test_reporting_another_distribution_than_the_one_drawn_from_is_caught(rule):
 
 def arg_max(row):
     return one_hot(int(np.argmax(row)))
-
-
-class WithCandidates(ModelDrafter):
-    """Proposes all other tokens as candidates for each of its own."""
-
-    def propose(self, text, gamma, randomness):
-        proposal = yield from super().propose(text, gamma, randomness)
-        candidates = [
-            Candidate(index, other)
-            for index, token in enumerate(proposal.tokens)
-            for other in range(3)
-            if other != token
-        ]
-        return Proposal(proposal.tokens, proposal.q, candidates)
 
 
 THREE = Fixed(3)

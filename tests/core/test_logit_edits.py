@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from branches import exact_distribution
+from candidate_drafter import WithCandidates
 from edgespec.core.decode import decoded, plain, speculate
-from edgespec.core.draft import Proposal
 from edgespec.core.logit_edits import LogitEdits
-from edgespec.core.model import Candidate
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -47,20 +46,6 @@ def expected_distribution():
             for token, conditional in enumerate(by_history(P((*PROMPT, *text)), text))
         }
     return texts
-
-
-class WithCandidates(ModelDrafter):
-    """Proposes all other tokens as candidates for each of its own."""
-
-    def propose(self, text, gamma, randomness):
-        proposal = yield from super().propose(text, gamma, randomness)
-        candidates = [
-            Candidate(index, other)
-            for index, token in enumerate(proposal.tokens)
-            for other in range(3)
-            if other != token
-        ]
-        return Proposal(proposal.tokens, proposal.q, candidates)
 
 
 def found_distribution(rule, drafter=ModelDrafter, target=TableModel):

@@ -311,8 +311,8 @@ def cached_from_beside(model, monkeypatch):
     """Mutant: keys and values are those of the drafted token that the candidate replaces."""
 
     def commit_candidate(candidate):
-        call, _ = model._latest_candidates
-        model._append([int(call.tokens[candidate - len(call.layouts)])])
+        token, _ = model._candidates[candidate]
+        model._append([token])
 
     monkeypatch.setattr(model, "commit_candidate", commit_candidate)
 

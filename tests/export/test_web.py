@@ -9,6 +9,7 @@ import dataclasses
 
 import numpy as np
 import onnx_ir as ir
+import onnxruntime as ort
 import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.ops.op_reduce_max import ReduceMax_18
@@ -21,6 +22,7 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec_export import web
 from edgespec_export.export_pair import export_pair
 from edgespec_export.operators.int8_ops import INT8_HEAD
+from edgespec_export.passes.inline_functions import FOR_KERNELS
 from edgespec_export.quantization.hadamard import hadamard
 from logged import logged_lines
 from operator_calls import one_call, rows_of
@@ -80,6 +82,56 @@ def test_what_a_browser_cannot_use_is_refused(exported, tmp_path, options, said)
     with pytest.raises(UsageError, match=said):
         exported(**options)
     assert not (tmp_path / "pair").exists()
+
+
+# --- graphs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format_", ["fp32", "int8"])
+def test_graphs_have_no_functions_and_the_bits_of_those_with_functions(
+    exported, tiny_checkpoints, tmp_path, format_
+):
+    inlined = exported(target_formats=(format_,), measure=False)
+    target, draft = map(str, tiny_checkpoints)
+    usual = tmp_path / "usual"
+    export_pair(target, draft, usual, target_formats=(format_,), measure=False, threads=1)
+    graphs = [folder / f"target/{format_}/decoder.onnx" for folder in (inlined, usual)]
+    assert [bool(ir.load(graph).functions) for graph in graphs] == [False, True]
+    calls = [_calls(graph) for graph in graphs]
+    assert np.array_equal(*calls)
+    assert np.ptp(calls[0]) > 0
+
+
+def test_an_inlined_graph_does_not_take_what_only_kernels_understand(exported):
+    graph = ir.load(
+        exported(target_formats=("int8",), measure=False) / "target/int8/decoder.onnx"
+    ).graph
+    assert not FOR_KERNELS & {value.name for value in graph.inputs}
+
+
+def _calls(graph):
+    """Logits of calls of one and of five tokens after some others, without kernels."""
+    session = ort.InferenceSession(graph)
+    feeds = {
+        value.name: np.zeros([16 if isinstance(size, str) else size for size in value.shape], "f4")
+        for value in session.get_inputs()
+        if value.name.startswith("past_") and value.type == "tensor(float)"
+    }
+    logits = []
+    for past, rows in ((0, 6), (6, 1), (7, 5)):
+        made = session.run(
+            None,
+            feeds
+            | {
+                "tokens": np.arange(rows, dtype=np.int64) + past,
+                "past_length": np.array([past], np.int64),
+                "skip": np.array([0], np.int64),
+            },
+        )
+        by_name = dict(zip([value.name for value in session.get_outputs()], made, strict=True))
+        feeds = {name: by_name[name.replace("past_", "present_")] for name in feeds}
+        logits.append(by_name["logits"])
+    return np.concatenate(logits)
 
 
 # --- files ---------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Claim: a greedy text of a grammar is the same whether the target is first asked for its arg-max
-alone, or for whole rows at once; and whole rows are asked for where the arg-max was illegal."""
+alone, or for whole rows at once; and whole rows are asked for where the arg-max was illegal. A
+greedy draft is asked for its top tokens alone."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ import pytest
 
 import edgespec
 from checkpoints import write_noisy, write_small_llama
-from edgespec.core.asks import Score, TopScore
+from edgespec.core.asks import Score, TopScore, computed
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.distribution import one_hot
-from edgespec.core.draft import Proposal
+from edgespec.core.draft import Proposal, proposed
 from edgespec.core.kernels import installed_kernels
 from edgespec.core.model import Candidate, TopTokens
 from edgespec.core.randomness import Seeded
@@ -21,6 +22,8 @@ from edgespec.core.sampling import Sampling
 from edgespec.core.scoring import PATIENCE
 from edgespec.core.verification import RULES
 from edgespec.costs.controller import Fixed
+from edgespec.drafters.model_drafter import ModelDrafter
+from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.grammar.legal_tokens import only_legal
 from edgespec_export.export_pair import export_pair
 from grammar_schemas import SCHEMAS
@@ -153,12 +156,13 @@ def test_texts_are_those_of_whole_rows(gamma, rule):
 
 
 def test_whole_rows_are_asked_for_after_an_illegal_arg_max_only():
-    """And at once for some calls after it. Of plain decoding, where each row decides."""
+    """And at once for some calls after it, and for the first. Of plain decoding, where each row
+    decides."""
     language, illegal = NoRepeats(), 0
     for prompt in PROMPTS:
         tokens, asks = plainly(prompt, whole=False)
         asks = [ask for ask in asks if isinstance(ask, Score | TopScore)]
-        since = PATIENCE  # calls since an illegal arg-max
+        since = PATIENCE - 1  # calls since an illegal arg-max
         for count, _ in enumerate(tokens):
             best = int(weights([*prompt, *tokens[:count]]).argmax())
             legal = language.legal(tokens[:count])[best]
@@ -191,6 +195,104 @@ def test_a_mask_that_is_not_asked_about_every_row_is_found():
     for kept in (lambda generated: True, lambda generated: len(generated) % 3 == 2):
         found = [drafted(prompt, 3, edit=Lenient(kept))[0] for prompt in PROMPTS]
         assert found != [plainly(prompt, whole=True)[0] for prompt in PROMPTS]
+
+
+# --- a draft that is masked -----------------------------------------------------------------------
+
+
+class Top3Table(TopTable):
+    """It returns its three best tokens with their probabilities, too."""
+
+    def top_tokens(self, tokens, candidates=(), *, skip=0, probabilities=False):
+        rows = self.score(tokens, candidates)[skip:]
+        if not probabilities:
+            return TopTokens(rows.argmax(1)[:, None], rows.max(1)[:, None], None)
+        best = np.argsort(-rows, axis=1)[:, :3]
+        shares = np.exp(rows) / np.exp(rows).sum(1, keepdims=True)
+        return TopTokens(
+            best, np.take_along_axis(rows, best, 1), np.take_along_axis(shares, best, 1)
+        )
+
+
+class Few(NoRepeats):
+    """Only 0 and 4 may follow a token."""
+
+    def legal(self, generated):
+        return super().legal(generated) & (np.arange(5) % 4 == 0 if generated else True)
+
+
+def proposed_after(prompt, generated, legal, gamma=1, **options):
+    """What a masked model drafter proposes, and what it asked for."""
+    drafter = ModelDrafter(Top3Table(), GREEDY, SharedTokens(len(PROMPTS)), legal=legal, **options)
+    drafter.begin(prompt)
+    asks, answer = [], None
+    asking = proposed(drafter, [prompt[-1], *generated], gamma, Seeded(0))
+    try:
+        while True:
+            asks.append(asking.send(answer))
+            answer = asks[-1].compute()
+    except StopIteration as end:
+        return end.value, [ask for ask in asks if isinstance(ask, Score | TopScore)]
+
+
+@pytest.mark.parametrize("language", [NoRepeats, Few])
+def test_a_draft_proposes_the_first_legal_one_of_its_top_tokens(language):
+    """It is what whole rows of the draft would have given; where none is legal, it stops."""
+    stopped = others = 0
+    for prompt in PROMPTS:
+        for generated in ([0], [1], [4]):
+            row = weights([*prompt, *generated])
+            best = np.argsort(-row)[:3].tolist()
+            legal = [token for token in best if language().legal(generated)[token]]
+            proposal, asks = proposed_after(prompt, generated, language())
+            assert list(proposal.tokens) == legal[:1]
+            assert [type(ask) for ask in asks] == [TopScore]
+            stopped += not legal
+            others += bool(legal) and legal[0] != best[0]
+            if legal:
+                allowed = language().legal(generated)
+                assert legal[0] == np.where(allowed, row, -np.inf).argmax()
+    assert others > 20
+    assert (stopped > 5) == (language is Few)
+
+
+def test_the_probability_of_a_draft_leaves_out_what_illegal_tokens_had():
+    seen = []
+    for prompt in PROMPTS:
+        row = weights([*prompt, 0])
+        best = np.argsort(-row)[:3].tolist()
+        legal = NoRepeats().legal([0])
+        seen.clear()
+        proposed_after(
+            prompt, [0], NoRepeats(), 2, should_continue=lambda p, rows: bool(seen.append(p))
+        )
+        shares = np.exp(row) / np.exp(row).sum()
+        first = next(index for index, token in enumerate(best) if legal[token])
+        assert seen == pytest.approx([shares[best[first]] / (1 - shares[best[:first]].sum())])
+
+
+def test_a_draft_that_stopped_goes_on_with_the_text():
+    """The token that it read before it stopped is in its cache, and is not read again."""
+    for prompt in PROMPTS:
+        drafter = ModelDrafter(Top3Table(), GREEDY, SharedTokens(len(PROMPTS)), legal=Few())
+        drafter.begin(prompt)
+        text = [prompt[-1]]
+        for token in (1, 0, 4, 0):
+            text.append(token)
+            found = computed(proposed(drafter, text, 1, Seeded(0)))
+            expected, _ = proposed_after(prompt, text[1:], Few())
+            assert list(found.tokens) == list(expected.tokens)
+
+
+def test_an_illegal_candidate_is_not_proposed():
+    candidates = []
+    for prompt in PROMPTS:
+        proposal, _ = proposed_after(
+            prompt, [0], NoRepeats(), worth_candidate=lambda probability, rows: True
+        )
+        candidates += [candidate.token for candidate in proposal.candidates]
+    assert 0 not in candidates
+    assert len(candidates) > 60
 
 
 # --- a model -------------------------------------------------------------------------------------

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from branches import exact_distribution
+from candidate_drafter import WithCandidates
 from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import Distribution, one_hot
 from edgespec.core.draft import Proposal, proposed
 from edgespec.core.logit_edits import LogitEdits
-from edgespec.core.model import Candidate
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
 from edgespec.drafters.grammar_drafter import GrammarDrafter
@@ -128,20 +128,6 @@ def found_distribution(rule, make_draft, target=TableModel, legal=LANGUAGE):
         return tuple(token for round_ in rounds for token in round_.tokens)
 
     return exact_distribution(run)
-
-
-class WithCandidates(ModelDrafter):
-    """Proposes all other tokens as candidates for each of its own."""
-
-    def propose(self, text, gamma, randomness):
-        proposal = yield from super().propose(text, gamma, randomness)
-        candidates = [
-            Candidate(index, other)
-            for index, token in enumerate(proposal.tokens)
-            for other in range(3)
-            if other != token
-        ]
-        return Proposal(proposal.tokens, proposal.q, candidates)
 
 
 class Constant:
@@ -313,6 +299,20 @@ def test_forced_tokens_say_nothing_about_the_other_drafter():
     propose(both, [])
     both.observe(1, 1, 1, 0)
     assert gammas.seen == 1
+
+
+def test_fewer_forced_tokens_are_drafted_after_some_were_rejected():
+    class Forcing(Language):
+        def forced(self, generated, most):
+            return [1] * most
+
+    both = GrammarDrafter(Forcing(), Constant(), Fixed(3), longest=12)
+    counts = []
+    for accepted in (12, 1, 0, 2, 6, 12):
+        proposal = propose(both, [], gamma=both.gamma())
+        counts.append(len(proposal.tokens))
+        both.observe(counts[-1], counts[-1], accepted, 0)
+    assert counts == [12, 12, 4, 2, 6, 12]
 
 
 def test_a_draft_that_has_no_legal_token_stops():

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 import edgespec
+from checkpoints import byte_tokenizer, write_noisy, write_t5
 from eagle_checkpoints import write_eagle, write_target
 from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec_export.export_pair import export_pair
+from edgespec_runtimes.ort.ort_encoder import OrtEncoder
 
 needs_kernels = pytest.mark.skipif(installed_kernels() is None, reason="needs kernels")
 
@@ -42,6 +44,18 @@ def eagle_folder(tmp_path_factory) -> Path:
     formats = {"target_formats": ["int8"], "draft_formats": ["int8"]}
     export_pair(str(target), str(folder / "draft"), folder / "pair", **formats)
     return folder / "pair"
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory) -> edgespec.Pair:
+    """An encoder-decoder with a draft model."""
+    folder = tmp_path_factory.mktemp("translator")
+    shape = {"vocab_size": 272, "heads": 2, "head_size": 16, "width": 32, "inner": 64}
+    target = write_t5(folder / "target", tokenizer=byte_tokenizer(272), **shape)
+    draft = write_noisy(target, folder / "draft", noise=0.05)
+    formats = {"target_formats": ["int8"], "draft_formats": ["int8"]}
+    export_pair(str(target), str(draft), folder / "pair", **formats)
+    return edgespec.load(folder / "pair", threads=1)
 
 
 @pytest.fixture(scope="module", params=["chat_folder", "eagle_folder"])
@@ -134,6 +148,25 @@ def test_samples_of_a_prompt_read_it_once(shared):
     assert many.target.rows < 2 * prompt
     for number, result in results:
         assert same(result, shared.generate(LONG, **(options | {"seed": 3 + number})))
+
+
+@needs_kernels
+def test_texts_of_equal_sources_run_the_encoder_once(translator, monkeypatch):
+    encoded: list[int] = []
+    encode = OrtEncoder.encode
+    monkeypatch.setattr(
+        OrtEncoder,
+        "encode",
+        lambda self, inputs: encoded.append(len(inputs["tokens"].numpy())) or encode(self, inputs),
+    )
+    options = {"temperature": 1.0, "seed": 3, "max_new_tokens": 9, "draft": "model", "gamma": 2}
+    sources = ["one", "the other", "one", "a third source"]
+    results = dict(translator.many(4).results(sources, n=2, **options))
+    each = [len(translator.encode(source)) for source in dict.fromkeys(sources)]
+    assert sorted(encoded) == sorted(2 * each)  # by the target and by the draft
+    for number, source in enumerate(source for source in sources for _ in range(2)):
+        alone = translator.generate(source, **(options | {"seed": 3 + number}))
+        assert same(results[number], alone)
 
 
 @needs_kernels

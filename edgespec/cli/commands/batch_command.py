@@ -96,7 +96,8 @@ def batch(
     A line is a request as `edgespec serve` takes it, {"prompt": "…"} or {"messages": […]}, or one
     in OpenAI's batch format; answers have that format. Options count for lines that do not say
     otherwise. Lines that fail are in OUT.errors.jsonl, the others go on. The same command
-    continues a batch that was interrupted. With --seed, line n draws with SEED + n - 1.
+    continues a batch that was interrupted. With --seed, line k draws with SEED + k - 1. The
+    answers to a line with "n" have following seeds.
     """
     from edgespec.batch.answering import AnsweringOptions
     from edgespec.batch.batch_input import lines_to_answer, read_input

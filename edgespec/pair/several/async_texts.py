@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 from edgespec.errors import UsageError
 from edgespec.pair.generation import Chunk, Generation, GenerationOptions
 from edgespec.pair.prompt import PromptInput
+from edgespec.pair.several.samples import check_n, seeded
 from edgespec.pair.several.text_thread import BegunText, News, TextThread
 
 if TYPE_CHECKING:
@@ -72,8 +73,7 @@ class AsyncTexts:
         Raises:
             UsageError: n is below 1.
         """
-        if n < 1:
-            raise UsageError(f"n is {n}; give a whole number from 1")
+        check_n(n)
         return AsyncSamples(self, prompt, n, options)
 
     async def generate(
@@ -90,16 +90,14 @@ class AsyncTexts:
     ) -> AsyncIterator[tuple[int, Generation]]:
         """Makes `n` texts for each prompt and yields each with its number as it ends; see
         `ManyTexts.results`. Prompts are taken one by one as texts end."""
-        if n < 1:
-            raise UsageError(f"n is {n}; give a whole number from 1")
-        seed = options.get("seed")
+        check_n(n)
         numbered = enumerate(prompt for prompt in prompts for _ in range(n))
         running: dict[asyncio.Task[Generation], int] = {}
         try:
             while True:
                 while len(running) < self.many.capacity and (one := next(numbered, None)):
                     number, prompt = one
-                    own = _seeded(options, seed, number)
+                    own = seeded(options, number)
                     running[asyncio.create_task(self.generate(prompt, **own))] = number
                 if not running:
                     return
@@ -270,7 +268,7 @@ async def _samples(
     places: list[Place] = []
 
     async def begin(number: int) -> None:
-        own = _seeded(options, options.get("seed"), number)
+        own = seeded(options, number)
         place = await texts.begin(number, prompt, own, came)
         places.append(place)
         if place.text is not None:
@@ -307,8 +305,3 @@ async def _samples(
             beginning.cancel()
         for place in places:
             place.close()
-
-
-def _seeded(options: GenerationOptions, seed: int | None, number: int) -> GenerationOptions:
-    """The options of text number i, which is drawn with seed + i."""
-    return options if seed is None else {**options, "seed": seed + number}

@@ -12,6 +12,7 @@ from edgespec.costs.controller import Adaptive, Controller
 from edgespec.costs.cost_model import Costs, CostSource
 from edgespec.drafters.registry import DRAFTERS, own_costs
 from edgespec.errors import UsageError
+from edgespec.pair.several.samples import Samples, check_n, seeded
 from edgespec.scheduler.live_text import LiveText
 from edgespec.scheduler.load_costs import AfterFirst, Load, LoadCosts
 from edgespec.scheduler.scheduler import SHARED, Scheduler
@@ -98,6 +99,16 @@ class ManyTexts:
         self._seats.append(seat)  # used last
         return seat.stream(prompt, options)
 
+    def samples(self, prompt: PromptInput, n: int, **options: Unpack[GenerationOptions]) -> Samples:
+        """Several texts of one prompt. With a seed, text number i is drawn with seed + i. They
+        begin with `Samples.grow`.
+
+        Raises:
+            UsageError: n is below 1.
+        """
+        check_n(n)
+        return Samples(self, prompt, n, options)
+
     def step(self) -> None:
         """Makes one call for the texts that share calls; see `TextStream.ready`."""
         self._scheduler.step()
@@ -113,9 +124,7 @@ class ManyTexts:
         Raises:
             UsageError: as `stream`.
         """
-        if n < 1:
-            raise UsageError(f"n is {n}; give a whole number from 1")
-        seed = options.get("seed")
+        check_n(n)
         wanted = (prompt for prompt in prompts for _ in range(n))
         numbered = zip(count(), wanted, strict=False)
         running: dict[int, TextStream] = {}
@@ -123,10 +132,7 @@ class ManyTexts:
             while True:
                 while self.free and (following := next(numbered, None)) is not None:
                     number, prompt = following
-                    own: GenerationOptions = {**options}
-                    if seed is not None:
-                        own["seed"] = seed + number
-                    running[number] = self.stream(prompt, **own)
+                    running[number] = self.stream(prompt, **seeded(options, number))
                 if not running:
                     return
                 self.step()

@@ -10,6 +10,7 @@ benchmarks/attention.py compares the two; docs/decisions/0002-attention.md recor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +34,8 @@ __all__ = [
     "Standard",
     "apply_rotary",
     "attention_for",
+    "cross_outputs",
     "normed_heads",
-    "source_shape",
 ]
 
 # What tells attention the positions: rotary angles, or a bias [1, heads, m, keys] that is added to
@@ -395,11 +396,21 @@ def _by_head(g: Graph, x: ir.Value, count: int, heads: Heads) -> ir.Value:
     return g.op.Transpose(g.op.Reshape(x, g.ints(1, -1, count, heads.size)), perm=[0, 2, 1, 3])
 
 
+def cross_outputs(g: Graph, heads: Heads, layer: int, parts: Sequence[ir.Value]) -> None:
+    """Emits the outputs of an encoder that are a layer's cross-attention keys and values.
+
+    Args:
+        parts: the two, [source, count · size].
+    """
+    for name, rows in zip(graph_io.cross_names(layer), parts, strict=True):
+        g.output(name, _by_head(g, rows, heads.count, heads), np.float32, _source_shape(heads))
+
+
 def _cross_inputs(g: Graph, heads: Heads, layer: int) -> list[ir.Value]:
-    return [g.input(name, np.float32, source_shape(heads)) for name in graph_io.cross_names(layer)]
+    return [g.input(name, np.float32, _source_shape(heads)) for name in graph_io.cross_names(layer)]
 
 
-def source_shape(heads: Heads) -> tuple[int | str, ...]:
+def _source_shape(heads: Heads) -> tuple[int | str, ...]:
     """Shape of the keys and values of cross-attention."""
     return (1, heads.count, "source", heads.size)
 

@@ -7,7 +7,7 @@ source; the decoder graph does the rest, for any number of positions.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention, PositionEncoding, source_shape
+from edgespec_export.components.attention import Attention, PositionEncoding, cross_outputs
 from edgespec_export.components.blocks import Block, Call
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import Norm
@@ -111,15 +111,8 @@ class EncoderDecoder(Family):
         linears = [self.cross_projections(layer) for layer in range(self.layers)]
         crossed = number_format.normed_linears(g, x, self.encoder_norm, linears)
         for layer, parts in enumerate(crossed):
-            self.emit_cross(g, layer, parts)
+            cross_outputs(g, self.heads, layer, parts)
         return x
-
-    def emit_cross(self, g: Graph, layer: int, parts: Sequence[ir.Value]) -> None:
-        """Emits the outputs of one layer's cross-attention keys and values."""
-        for name, rows in zip(graph_io.cross_names(layer), parts, strict=True):
-            rows = g.op.Reshape(rows, g.ints(1, -1, self.heads.count, self.heads.size))
-            rows = g.op.Transpose(rows, perm=[0, 2, 1, 3])
-            g.output(name, rows, np.float32, source_shape(self.heads))
 
     def emit_decoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         tokens, positions = decoder_positions(

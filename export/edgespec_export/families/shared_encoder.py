@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention
+from edgespec_export.components.attention import Attention, cross_outputs
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat
@@ -64,7 +64,7 @@ class SharedEncoder(T5):
         for layer in range(self.layers):
             names = self.cross_projections(layer).weights
             parts = [number_format.down_proj(g, normed, Linear((name,))) for name in names]
-            self.emit_cross(g, layer, parts)
+            cross_outputs(g, self.heads, layer, parts)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield self._bias("decoder").table, (self.buckets, self.heads.count)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 
 from edgespec.artifact.manifest import Exported
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.ort.prefill import CachedPosition
 
-__all__ = ["CachedText"]
+__all__ = ["CachedText", "Layout"]
+
+Layout = tuple[int, int, int]  # of a row, as in `graph_io.LAYOUTS`
 
 
-class CachedText:
+class CachedText(ABC):
     """The positions of one text, in a part of a cache.
 
     Args:
@@ -31,6 +34,7 @@ class CachedText:
         self.capacity = _checked_capacity(exported, capacity)
         self._max_positions = exported.positions
         self._cached: list[CachedPosition] = []
+        self._candidates: list[tuple[int, Layout]] = []  # of the latest call, with their tokens
 
     @property
     def length(self) -> int:
@@ -52,6 +56,22 @@ class CachedText:
         if not 0 <= length <= self.length:
             raise EdgespecError(f"cannot rewind to {length} from {self.length} positions")
         del self._cached[length:]
+
+    def commit_candidate(self, number: int) -> None:
+        """See `edgespec.core.model.CandidateModel.commit_candidate`."""
+        if not 0 <= number < len(self._candidates):
+            raise EdgespecError(f"the latest call had no candidate {number} to commit")
+        token, (start, position, index) = self._candidates[number]
+        if self.length != position:
+            raise EdgespecError(
+                f"candidate {number} does not follow position {self.length - 1}, the last one"
+            )
+        self._copy_position(index, start + position)
+        self._append([token])
+
+    @abstractmethod
+    def _copy_position(self, source: int, destination: int) -> None:
+        """Copies what an index of the cache holds over what another holds."""
 
     def _append(self, tokens: Sequence[int]) -> None:
         self._cached += [CachedPosition(token, None) for token in tokens]

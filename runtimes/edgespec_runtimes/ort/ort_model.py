@@ -6,6 +6,7 @@ import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,17 @@ from edgespec_runtimes.ort.prefill import (
 )
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
-__all__ = ["OrtModel"]
+__all__ = ["ModelOptions", "OrtModel"]
+
+
+class ModelOptions(TypedDict, total=False):
+    """The keyword arguments of `OrtModel`, which explains them."""
+
+    capacity: int | None
+    device: Device
+    min_rows: int
+    max_rows: int | None
+    candidates: bool
 
 
 class OrtModel(CachedText):
@@ -78,12 +89,11 @@ class OrtModel(CachedText):
         super().__init__(exported, capacity)
         self._exported = exported
         self._variant = variant
+        self._device = device
         self.seconds = 0.0
         self._min_rows = min_rows
         self._max_rows = max_rows
         self._start_token = exported.start_token
-        # The latest call, if it had candidates, and its first position.
-        self._latest_candidates: tuple[Call, int] | None = None
         self._cross: dict[str, ort.OrtValue] = {}
         self.encoder_states: ort.OrtValue | None = None
         graphs = exported.variants[variant].graphs
@@ -218,21 +228,10 @@ class OrtModel(CachedText):
         max_rows = min(self._max_rows or graph_io.MAX_ROWS, self.capacity - self.length)
         return max(0, max_rows - count)
 
-    def commit_candidate(self, number: int) -> None:
-        """Appends candidate `number` of the latest call to a cache that ends with its parent."""
-        call, start = self._latest_candidates or (None, 0)
-        if call is None or not 0 <= number < len(call.layouts):
-            raise EdgespecError(f"the latest call had no candidate {number} to commit")
-        _, position, index = call.layouts[number].tolist()
-        if self.length != position:
-            raise EdgespecError(
-                f"candidate {number} does not follow position {self.length - 1}, the last one"
-            )
-        row = index - start
-        self._decoder.cache.copy_positions(index, self.length, 1)
+    def _copy_position(self, source: int, destination: int) -> None:
+        self._decoder.cache.copy_positions(source, destination, 1)
         if self.features is not None:
-            self.features[self.length] = call.states[graph_io.FEATURES][row]
-        self._append([int(call.tokens[row])])
+            self.features[destination] = self.features[source]
 
     def _logits(
         self, tokens: Sequence[int], candidates: Sequence[Candidate] = (), *, prefill: bool = False
@@ -249,12 +248,17 @@ class OrtModel(CachedText):
         call.set_tokens(tokens, candidates, self.length)
         call.set_cross_attention(self._cross)
         self._set_states(call, len(tokens))
-        self._latest_candidates = (call, self.length) if candidates else None
         began = time.perf_counter()
         with as_edgespec_errors():
             self._decoder.run(call)
         self.seconds += time.perf_counter() - began
-        self._store_states(call, len(tokens))
+        self._store_states(call, len(tokens) + len(candidates))
+        self._candidates = [
+            (candidate.token, (start, position, index))
+            for candidate, (start, position, index) in zip(
+                candidates, call.layouts.tolist(), strict=True
+            )
+        ]
 
     def _set_states(self, call: Call, count: int) -> None:
         """Sets the hidden states that the first `count` rows of a call take; most take none."""

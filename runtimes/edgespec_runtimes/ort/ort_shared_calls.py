@@ -23,11 +23,12 @@ from edgespec.core.model import Candidate, TopTokens
 from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.scheduler.shared_calls import ROWS, TextAsk
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
+from edgespec_runtimes.ort.cached_text import Layout
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.ort_call import Call, LogitsCall, TopTokensCall
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
-from edgespec_runtimes.ort.ort_text import Layout, OrtText
+from edgespec_runtimes.ort.ort_text import OrtText
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
 __all__ = ["OrtTexts", "SharedRows"]
@@ -83,6 +84,7 @@ class OrtTexts:
                 name: lazy_zeros((1, heads, positions, size), np.float32)
                 for name, heads, size in (encoder.cross_shapes() if encoder else ())
             }
+        self._sources: dict[int, list[int]] = {}  # in the memory of cross-attention, by position
         self.texts = [
             self._text(exported, number, number * capacity, capacity) for number in range(count)
         ]
@@ -92,16 +94,29 @@ class OrtTexts:
         return OrtText(self, exported, start, capacity)
 
     def encode(self, source: Sequence[int], start: int) -> int:
-        """Runs the encoder, keeps what it returns from position `start` on; the source's length."""
-        assert self._encoder is not None
-        tokens = ort.OrtValue.ortvalue_from_numpy(np.array(source, np.int64))
+        """Keeps what the encoder returns of a source from position `start` on; the source's length.
+
+        The encoder does not run where another text has the same source: that one's is copied.
+        """
+        tokens, end = list(source), start + len(source)
         began = time.perf_counter()
-        with as_edgespec_errors():
-            values = self._encoder.encode({graph_io.TOKENS: tokens})
-        for name, memory in self._cross.items():
-            memory[:, :, start : start + len(source)] = values[name].numpy()
+        same = next((other for other, known in self._sources.items() if known == tokens), None)
+        if same is None:
+            values = self._run_encoder(source)
+            for name, memory in self._cross.items():
+                memory[:, :, start:end] = values[name].numpy()
+        else:
+            for memory in self._cross.values():
+                memory[:, :, start:end] = memory[:, :, same : same + len(source)]
+        self._sources[start] = tokens
         self.seconds += time.perf_counter() - began
         return len(source)
+
+    def _run_encoder(self, source: Sequence[int]) -> dict[str, ort.OrtValue]:
+        assert self._encoder is not None
+        tokens = ort.OrtValue.ortvalue_from_numpy(np.array(source, np.int64))
+        with as_edgespec_errors():
+            return self._encoder.encode({graph_io.TOKENS: tokens})
 
     def copy_positions(self, source: int, destination: int, count: int) -> None:
         """Copies what indices of the cache hold over what others hold."""

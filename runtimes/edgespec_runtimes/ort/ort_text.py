@@ -13,17 +13,15 @@ from edgespec.artifact.manifest import Exported
 from edgespec.core.asks import Read, Score, TopScore
 from edgespec.core.model import Candidate, TopTokens, common_length
 from edgespec.errors import EdgespecError
-from edgespec_runtimes.ort.cached_text import CachedText
+from edgespec_runtimes.ort.cached_text import CachedText, Layout
 from edgespec_runtimes.ort.prefill import MAX_PREFILL_ROWS
 
 if TYPE_CHECKING:
     from edgespec_runtimes.ort.ort_shared_calls import OrtTexts
 
-__all__ = ["Layout", "OrtText"]
+__all__ = ["OrtText"]
 
 LAST_ROWS = 64  # of a prompt, at most, that wait for the call of the first token
-
-Layout = tuple[int, int, int]  # of a row, as in `graph_io.LAYOUTS`
 
 
 class OrtText(CachedText):
@@ -51,7 +49,6 @@ class OrtText(CachedText):
         self.source = (start, 0)
         self._encoded: object = None  # a mark of what the encoder returned of the source
         self.seconds = 0.0
-        self._candidates: list[tuple[int, Layout]] = []  # of the latest call, with their tokens
 
     @property
     def returns_top_tokens(self) -> bool:
@@ -189,17 +186,8 @@ class OrtText(CachedText):
         self.unread = ()
         self._append(tokens)
 
-    def commit_candidate(self, number: int) -> None:
-        """See `edgespec.core.model.CandidateModel.commit_candidate`."""
-        if not 0 <= number < len(self._candidates):
-            raise EdgespecError(f"the latest call had no candidate {number} to commit")
-        token, (start, position, index) = self._candidates[number]
-        if self.length != position:
-            raise EdgespecError(
-                f"candidate {number} does not follow position {self.length - 1}, the last one"
-            )
-        self.texts.copy_positions(index, start + position, 1)
-        self._append([token])
+    def _copy_position(self, source: int, destination: int) -> None:
+        self.texts.copy_positions(source, destination, 1)
 
     def _capacity_advice(self) -> str:
         return " or give more capacity" if self.capacity != self._max_positions else ""

@@ -41,15 +41,18 @@ export interface Folder {
   prepare(files: ReadonlyMap<string, FileRecord>, watch: Watch): Promise<void>;
 
   /**
-   * Opens a graph of the folder.
+   * Reads graphs of a folder and the weights that they share, once for all of them.
    *
-   * @param graph its file.
-   * @param weights the files that hold its external data, in the graph's own folder; a graph names
-   *   them by their last part.
-   * @throws RuntimeError, OutOfMemoryError.
+   * @param graphs their files.
+   * @param weights the files that hold their external data, in the graphs' own folder; a graph names
+   *   them by their last part. Empty where there is none.
+   * @returns for each graph what opens it; it throws RuntimeError, OutOfMemoryError.
    */
-  openSession(graph: string, weights: readonly string[]): Promise<Session>;
+  readGraphs(graphs: readonly string[], weights: readonly string[]): Promise<readonly ReadGraph[]>;
 }
+
+/** Opens a graph that was read. */
+export type ReadGraph = () => Promise<Session>;
 
 /** An opened graph; onnxruntime's `InferenceSession` is one. */
 export interface Session {

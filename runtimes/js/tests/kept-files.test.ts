@@ -7,13 +7,13 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
 import { EdgespecError, OutOfMemoryError, QuotaError } from "../src/errors.js";
-import type { Folder, Host } from "../src/host.js";
+import type { Folder, Host, Session } from "../src/host.js";
 import { Cache as ModelCache } from "../src/pair/cache.js";
 import { sha256Hex } from "../src/pair/digest.js";
 import { openSessions } from "../src/pair/graph-model.js";
 import type { Exported, FileRecord, Manifest, Variant } from "../src/pair/manifest.js";
 import { download } from "../src/web/download.js";
-import { RemoteFolder } from "../src/web/folder.js";
+import { LocalFolder, RemoteFolder } from "../src/web/folder.js";
 import { KeptFiles, PIECE } from "../src/web/kept-files.js";
 
 const CONTENT = new Uint8Array(randomBytes(2 * PIECE + 1000));
@@ -81,6 +81,16 @@ describe("a browser without room", () => {
     });
   }
 
+  for (const [what, bytes] of [["short", PIECE - 1], ["long", PIECE + 1]] as const) {
+    test(`a piece that is too ${what} counts as missing`, async () => {
+      cache.room = Infinity;
+      const kept = await KeptFiles.open();
+      await download(url, file, kept, () => undefined);
+      await kept.addPiece(file, 1, new Uint8Array(bytes));
+      assert.equal(await kept.content(file), null);
+    });
+  }
+
   test("that says so beforehand: nothing is requested", async (context) => {
     const before = Object.getOwnPropertyDescriptor(globalThis, "navigator");
     const navigator = { storage: { estimate: async () => ({ quota: 1000, usage: 900 }) } };
@@ -91,12 +101,28 @@ describe("a browser without room", () => {
   });
 });
 
+test("weights that graphs share are read once, after the graphs", async () => {
+  const read: string[] = [];
+  const blob = (name: string, size: number) => ({ arrayBuffer: async () => (read.push(name), new ArrayBuffer(size)) }) as unknown as Blob;
+  const files = ["t/weights.data", "t/encoder.onnx", "t/decoder.onnx"].map((name, size) => [name, blob(name, size + 1)] as const);
+  const opened: [graph: number, weights: string[]][] = [];
+  const folder = new LocalFolder(new Map(files), async (graph, weights) => {
+    opened.push([graph.length, weights.map(({ path, data }) => `${path}: ${data.length}`)]);
+    return {} as Session;
+  });
+  const graphs = await folder.readGraphs(["t/encoder.onnx", "t/decoder.onnx"], ["t/weights.data"]);
+  assert.deepEqual(read, ["t/encoder.onnx", "t/decoder.onnx", "t/weights.data"]);
+  assert.deepEqual(opened, []);
+  for (const open of graphs) await open();
+  assert.deepEqual(opened, [[2, ["weights.data: 1"]], [3, ["weights.data: 1"]]]);
+});
+
 describe("out of memory", () => {
   test("for the weights: the runtime's failure has a class, and what was opened is freed", async () => {
     let released = 0;
     const session = { inputNames: [], outputNames: [], run: () => assert.fail("nothing runs"), release: async () => void released++ };
     const opened = [async () => session, async () => Promise.reject(new RangeError("Array buffer allocation failed"))];
-    const folder = { openSession: () => opened.shift()!() } as unknown as Folder;
+    const folder = { readGraphs: async () => opened } as unknown as Folder;
     const variant = { graphs: { encoder: "t/encoder.onnx", decoder: "t/decoder.onnx" } } as unknown as Variant;
     const opening = openSessions(folder, { files: {} } as Manifest, variant);
     await assert.rejects(opening, isOneSentence(OutOfMemoryError));

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Attention, Heads, source_shape
+from edgespec_export.components.attention import Attention, Heads, cross_outputs
 from edgespec_export.components.blocks import (
     AttentionBlock,
     AttentionMiddle,
@@ -162,12 +162,9 @@ class Whisper(Family):
         for block in self._encoder_blocks():
             x = block.emit(g, x, call)
         linears = [self._cross_projections(layer) for layer in range(self.layers)]
-        parts = number_format.normed_linears(g, x, self._norm(f"{ENCODER}.layer_norm"), linears)
-        for layer, rows in enumerate(parts):
-            for name, part in zip(graph_io.cross_names(layer), rows, strict=True):
-                heads = g.op.Reshape(part, g.ints(1, -1, self.heads.count, self.heads.size))
-                by_head = g.op.Transpose(heads, perm=[0, 2, 1, 3])
-                g.output(name, by_head, np.float32, source_shape(self.heads))
+        crossed = number_format.normed_linears(g, x, self._norm(f"{ENCODER}.layer_norm"), linears)
+        for layer, parts in enumerate(crossed):
+            cross_outputs(g, self.heads, layer, parts)
 
     def _decoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         tokens, positions = decoder_positions(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
-from edgespec.core.device import HERE, Device
+from edgespec.core.device import Device
 from edgespec.core.model import Candidate
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.ort_call import Call
-from edgespec_runtimes.ort.ort_model import OrtModel
+from edgespec_runtimes.ort.ort_model import ModelOptions, OrtModel
 from edgespec_runtimes.ort.reading.ort_eagle import OrtEagle
 from edgespec_runtimes.ort.session import open_session
 
@@ -40,19 +41,14 @@ class OrtBlock(OrtEagle):
         exported: Exported,
         variant: str,
         target: OrtModel,
-        *,
-        capacity: int | None = None,
-        device: Device = HERE,
-        min_rows: int = 1,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(
-            folder, exported, variant, target, capacity=capacity, device=device, min_rows=min_rows
-        )
+        super().__init__(folder, exported, variant, target, **options)
         self.block = int(self.graph.metadata[graph_io.BLOCK])
         self.shares_calls = False  # its rows ahead are of one text
         self.returns_top_tokens = False  # a row is complete only with its transition
         transition = exported.variants[variant].graphs[graph_io.TRANSITION]
-        self._transition = _Transition(folder / transition, exported.vocab_size, device)
+        self._transition = _Transition(folder / transition, exported.vocab_size, self._device)
         self._known = 0  # positions before the rows ahead
         self._ahead = np.empty((0, exported.vocab_size), np.float32)
         self._confidences = np.empty(0, np.float32)

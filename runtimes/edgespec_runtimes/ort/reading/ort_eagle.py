@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
-from edgespec.core.device import HERE, Device
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.shared_calls import Texts
 from edgespec_runtimes.ort.ort_call import Call
-from edgespec_runtimes.ort.ort_model import OrtModel
+from edgespec_runtimes.ort.ort_model import ModelOptions, OrtModel
 from edgespec_runtimes.ort.ort_shared_calls import OrtTexts
 from edgespec_runtimes.ort.reading.eagle_positions import EaglePositions
 from edgespec_runtimes.ort.reading.eagle_texts import EagleTexts
@@ -33,6 +33,7 @@ class OrtEagle(OrtModel):
 
     Args:
         target: whose features it takes; both hold the same text.
+        options: as the other arguments, those of `OrtModel`.
     """
 
     def __init__(
@@ -41,16 +42,11 @@ class OrtEagle(OrtModel):
         exported: Exported,
         variant: str,
         target: OrtModel,
-        *,
-        capacity: int | None = None,
-        device: Device = HERE,
-        min_rows: int = 1,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(
-            folder, exported, variant, capacity=capacity, device=device, min_rows=min_rows
-        )
+        super().__init__(folder, exported, variant, **options)
         fusion = exported.variants[variant].graphs[graph_io.FEATURE_FUSION]
-        self._fusion = open_session(folder / fusion, device)
+        self._fusion = open_session(folder / fusion, self._device)
         self._target = target
         self._target_features = _checked_features(target, exported)
         self._width: int = self._fusion.get_outputs()[0].shape[1]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import onnxruntime as ort
 
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
-from edgespec.core.device import HERE, Device
 from edgespec.errors import EdgespecError
-from edgespec_runtimes.ort.ort_model import OrtModel
+from edgespec_runtimes.ort.ort_model import ModelOptions, OrtModel
 
 __all__ = ["OrtSharedEncoder"]
 
@@ -21,6 +21,7 @@ class OrtSharedEncoder(OrtModel):
 
     Args:
         target: whose encoder it reads; it must have started the same text before.
+        options: as the other arguments, those of `OrtModel`.
     """
 
     def __init__(
@@ -29,14 +30,9 @@ class OrtSharedEncoder(OrtModel):
         exported: Exported,
         variant: str,
         target: OrtModel,
-        *,
-        capacity: int | None = None,
-        device: Device = HERE,
-        min_rows: int = 1,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(
-            folder, exported, variant, capacity=capacity, device=device, min_rows=min_rows
-        )
+        super().__init__(folder, exported, variant, **options)
         self._target = target
         self.shares_calls = False  # its encoder reads the target's states of one text
 

@@ -5,7 +5,7 @@ import { createReadStream } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AbortedError, DamagedError, FileChangedError, FileMissingError } from "../errors.js";
-import type { Folder, Session, Watch } from "../host.js";
+import type { Folder, ReadGraph, Watch } from "../host.js";
 import type { FileRecord } from "../pair/manifest.js";
 import type { OpenGraph } from "./runtime.js";
 
@@ -40,9 +40,9 @@ export class NodeFolder implements Folder {
     }
   }
 
-  /** The runtime finds weights next to their graph by itself. */
-  async openSession(graph: string): Promise<Session> {
-    return this.#open(join(this.name, graph));
+  /** The runtime reads them itself, and finds weights next to their graph. */
+  async readGraphs(graphs: readonly string[]): Promise<readonly ReadGraph[]> {
+    return graphs.map((graph) => () => this.#open(join(this.name, graph)));
   }
 
   async #check(path: string, { bytes, sha256 }: FileRecord): Promise<void> {

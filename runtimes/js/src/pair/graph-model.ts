@@ -6,7 +6,7 @@ import { asRuntimeError, ModelError, PromptTooLongError, UsageError } from "../e
 import type { Folder, Host, Session } from "../host.js";
 import { Cache } from "./cache.js";
 import { FeatureMemory } from "./feature-memory.js";
-import { type Exported, type Manifest, type Variant, weightsOf } from "./manifest.js";
+import { type Exported, type Manifest, type Variant, variantFiles } from "./manifest.js";
 import { type CachedPosition, callEnd, planPrefill, reusableLength } from "./prefill.js";
 
 const DUMMY_TOKEN = 0n;
@@ -15,13 +15,12 @@ const SPARE_POSITIONS = 1; // of the cache, which a call may overwrite after its
 /** Sessions of a variant's graphs, by the graphs' names. */
 export type Sessions = Readonly<Record<string, Session>>;
 
-/** Opens all graphs of a variant. @throws RuntimeError, OutOfMemoryError. */
+/** Opens all graphs of a variant, which share their weights. @throws RuntimeError, OutOfMemoryError. */
 export async function openSessions(folder: Folder, manifest: Manifest, variant: Variant): Promise<Sessions> {
   const sessions: Record<string, Session> = {};
   try {
-    for (const [name, graph] of Object.entries(variant.graphs)) {
-      sessions[name] = await folder.openSession(graph, weightsOf(manifest, graph));
-    }
+    const graphs = await folder.readGraphs(Object.values(variant.graphs), variantFiles(manifest, variant).weights);
+    for (const [index, name] of Object.keys(variant.graphs).entries()) sessions[name] = await graphs[index]!();
   } catch (error) {
     await Promise.all(Object.values(sessions).map((session) => session.release()));
     throw asRuntimeError("opening the model", error);

@@ -63,6 +63,9 @@ export async function openPair(host: Host, folder: Folder, options: LoadOptions 
 
 function chosen(manifest: Manifest, options: LoadOptions): Choice {
   const { target, draft } = manifest;
+  if (draft?.family === BLOCK) {
+    throw new UsageError("the pair's draft is a block draft, which JavaScript does not run; export it with another draft or without one");
+  }
   return {
     manifest,
     target: variantName(target, options.targetFormat, "target"),
@@ -93,18 +96,27 @@ function filesOf({ manifest, target, draft }: Choice): Set<string> {
 /** @param opened is told the sessions, for the case that a later step fails. */
 async function partsOf(host: Host, folder: Folder, choice: Choice, options: LoadOptions, opened: Sessions[]): Promise<PairParts> {
   const { manifest } = choice;
-  const codec = new TextCodec(await folder.read(TOKENIZER, options.signal), `${folder.name}/${TOKENIZER}`);
-  const vocabulary = await openVocabulary(folder, manifest, options.signal);
   const variant = manifest.target.variants[choice.target]!;
-  const sessions = await openSessions(folder, manifest, variant);
-  opened.push(sessions);
+  const open = async (variant: Variant): Promise<Sessions> => {
+    const sessions = await openSessions(folder, manifest, variant);
+    opened.push(sessions);
+    return sessions;
+  };
+  // The draft first: it opens while the target's weights are still read, and a runtime that compiles its operators
+  // when they are first used then has most of the target's.
+  const [draftSessions, sessions, codec, vocabulary] = await allEnded([
+    choice.draft === null ? null : open(manifest.draft!.variants[choice.draft]!),
+    open(variant),
+    folder.read(TOKENIZER, options.signal).then((content) => new TextCodec(content, `${folder.name}/${TOKENIZER}`)),
+    openVocabulary(folder, manifest, options.signal),
+  ]);
   checkSignal(options.signal);
   const graph = manifest.files[variant.graphs.decoder!]!.sha256;
   const measured = () => measuredModel(host, manifest.target, variant, sessions);
   const rowInvariance = options.allowInexact ? null : await rowInvarianceHere(host, graph, measured);
   checkSignal(options.signal);
   const target = targetModel(host, choice, variant, sessions, rowInvariance);
-  const draft = await draftModel(host, folder, choice, target, opened);
+  const draft = draftSessions && draftModel(host, choice, draftSessions, target);
   const costs = costsOf(choice, variant, rowInvariance, options.costs);
   return {
     manifest,
@@ -132,23 +144,17 @@ function targetModel(host: Host, choice: Choice, variant: Variant, sessions: Ses
   return new GraphModel(host, manifest.target, variant, sessions, { capacity, minRows, maxRows, keepFeatures });
 }
 
-async function draftModel(host: Host, folder: Folder, choice: Choice, target: GraphModel, opened: Sessions[]): Promise<GraphModel | null> {
-  const { manifest, draft: name, capacity } = choice;
-  if (manifest.draft === null || name === null) return null;
-  if (manifest.draft.family === BLOCK) {
-    throw new UsageError("the pair's draft is a block draft, which JavaScript does not run; export it with another draft or without one");
-  }
-  const variant = manifest.draft.variants[name]!;
-  const sessions = await openSessions(folder, manifest, variant);
-  opened.push(sessions);
+function draftModel(host: Host, { manifest, draft, capacity }: Choice, sessions: Sessions, target: GraphModel): GraphModel {
+  const exported = manifest.draft!;
+  const variant = exported.variants[draft!]!;
   const calls = { capacity, minRows: 1, maxRows: null };
-  switch (manifest.draft.family) {
+  switch (exported.family) {
     case EAGLE:
-      return new EagleModel(host, manifest.draft, variant, sessions, calls, target);
+      return new EagleModel(host, exported, variant, sessions, calls, target);
     case SHARED_ENCODER:
-      return new SharedEncoderModel(host, manifest.draft, variant, sessions, calls, target);
+      return new SharedEncoderModel(host, exported, variant, sessions, calls, target);
     default:
-      return new GraphModel(host, manifest.draft, variant, sessions, calls);
+      return new GraphModel(host, exported, variant, sessions, calls);
   }
 }
 
@@ -188,6 +194,12 @@ function costsOf({ manifest, draft }: Choice, variant: Variant, measured: RowInv
 function bytesOf(manifest: Manifest, variant: Variant): number {
   const { graphs, weights } = variantFiles(manifest, variant);
   return [...graphs, ...weights].reduce((bytes, file) => bytes + (manifest.files[file]?.bytes ?? 0), 0);
+}
+
+/** Like Promise.all, but nothing goes on any more when it fails. */
+async function allEnded<T extends readonly unknown[] | []>(values: T): Promise<{ -readonly [Index in keyof T]: Awaited<T[Index]> }> {
+  await Promise.allSettled(values);
+  return Promise.all(values);
 }
 
 function checkSignal(signal: AbortSignal | undefined): void {

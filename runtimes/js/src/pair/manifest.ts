@@ -162,7 +162,7 @@ export function variantFiles(manifest: Manifest, variant: Variant): { graphs: st
 }
 
 /** The files with external data in the folder of a graph. */
-export function weightsOf(manifest: Manifest, graph: string): string[] {
+function weightsOf(manifest: Manifest, graph: string): string[] {
   const folder = graph.slice(0, graph.lastIndexOf("/") + 1);
   return Object.keys(manifest.files).filter((file) => file.startsWith(folder) && /^[^/]*\.data[^/]*$/.test(file.slice(folder.length)));
 }

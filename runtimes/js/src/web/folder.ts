@@ -1,7 +1,7 @@
 // Exported folders in a browser: at a URL, kept after the first visit, or dropped into the page.
 
 import { AbortedError, FileChangedError, FileMissingError, OfflineError, QuotaError } from "../errors.js";
-import type { Folder, Session, Watch } from "../host.js";
+import type { Folder, ReadGraph, Watch } from "../host.js";
 import { type FileRecord, MANIFEST } from "../pair/manifest.js";
 import { checkDigest } from "./digest.js";
 import { download, request } from "./download.js";
@@ -21,9 +21,12 @@ abstract class WebFolder implements Folder {
   abstract read(file: string, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
   abstract prepare(files: ReadonlyMap<string, FileRecord>, watch: Watch): Promise<void>;
 
-  async openSession(graph: string, weights: readonly string[]): Promise<Session> {
-    const read = async (file: string) => ({ path: file.split("/").at(-1)!, data: await this.read(file) });
-    return this.#open(await this.read(graph), await Promise.all(weights.map(read)));
+  async readGraphs(graphs: readonly string[], weights: readonly string[]): Promise<readonly ReadGraph[]> {
+    // Graphs first: reads are answered in their order, and weights take long.
+    const contents = graphs.map((graph) => this.read(graph));
+    const data = weights.map(async (file) => ({ path: file.split("/").at(-1)!, data: await this.read(file) }));
+    const [read, shared] = await Promise.all([Promise.all(contents), Promise.all(data)]);
+    return read.map((graph) => () => this.#open(graph, shared));
   }
 }
 
@@ -57,21 +60,26 @@ export class RemoteFolder extends WebFolder {
 
   async prepare(files: ReadonlyMap<string, FileRecord>, { onProgress, signal }: Watch): Promise<void> {
     this.records = new Map([...this.records, ...files]);
-    await this.#checkRoom(files);
     const total = sum(files.values());
     let loaded = 0;
-    for (const [file, record] of files) {
+    const missing: [string, FileRecord][] = [];
+    const look = async (file: string, record: FileRecord): Promise<void> => {
+      if (await this.#kept.has(record)) onProgress?.({ file, loaded: (loaded += record.bytes), total });
+      else missing.push([file, record]);
+    };
+    await Promise.all(Array.from(files, ([file, record]) => look(file, record)));
+    await this.#checkRoom(missing.map(([, record]) => record));
+    for (const [file, record] of missing) {
       if (signal?.aborted) throw new AbortedError(signal);
       const onBytes = (bytes: number): void => onProgress?.({ file, loaded: (loaded += bytes), total });
       await download(this.#url(file), record, this.#kept, onBytes, signal);
     }
+    if (signal?.aborted) throw new AbortedError(signal);
   }
 
-  async #checkRoom(files: ReadonlyMap<string, FileRecord>): Promise<void> {
+  async #checkRoom(records: readonly FileRecord[]): Promise<void> {
     let missing = 0;
-    for (const record of files.values()) {
-      if (!(await this.#kept.has(record))) missing += record.bytes - (await this.#kept.begun(record)).bytes;
-    }
+    for (const record of records) missing += record.bytes - (await this.#kept.begun(record)).bytes;
     const room = await this.#kept.room();
     if (missing > room) throw new QuotaError(missing, room);
   }
@@ -79,12 +87,13 @@ export class RemoteFolder extends WebFolder {
   // The server's, so that an updated pair is noticed; without a network, that of the last visit.
   async #manifest(signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const name = manifestName(this.name);
+    const known = this.#kept.get(name);
     try {
       const content = new Uint8Array(await (await request(this.#url(MANIFEST), 0, signal)).arrayBuffer());
-      await this.#kept.put(name, content, content.length);
+      if (!isEqual(content, await known)) await this.#kept.put(name, content, content.length);
       return content;
     } catch (error) {
-      const kept = error instanceof OfflineError ? await this.#kept.get(name) : null;
+      const kept = error instanceof OfflineError ? await known : null;
       if (kept === null) throw error;
       return kept;
     }
@@ -133,6 +142,10 @@ export class LocalFolder extends WebFolder {
 /** What a folder's manifest is kept as. */
 export function manifestName(url: string): string {
   return `manifest/${encodeURIComponent(url)}`;
+}
+
+function isEqual(content: Uint8Array, known: Uint8Array | null): boolean {
+  return content.length === known?.length && content.every((byte, index) => byte === known[index]);
 }
 
 function sum(files: Iterable<FileRecord>): number {

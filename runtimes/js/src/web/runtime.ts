@@ -72,12 +72,25 @@ export async function startRuntime(options: RuntimeOptions = {}): Promise<Runtim
 
 type Calls = Pick<Runtime, "open" | "writesOutputs" | "tensor">;
 
+/** Opens one graph after the other: the runtime has a place for the weights of one. */
+function inTurn(open: OpenGraph): OpenGraph {
+  let last: Promise<unknown> = Promise.resolve();
+  return (graph, weights) => {
+    const opened = last.then(() => open(graph, weights));
+    last = opened.then(
+      () => undefined,
+      () => undefined,
+    );
+    return opened;
+  };
+}
+
 /** @param opening is awaited with the first graph, so that files are read while WebAssembly is compiled. */
 function inHeap(opening: Promise<Heap>): Calls {
   let heap: Heap | undefined;
   opening.catch(() => undefined); // it fails with the first graph
   return {
-    open: async (graph, weights) => (heap = await opening).openSession(graph, weights),
+    open: inTurn(async (graph, weights) => (heap = await opening).openSession(graph, weights)),
     writesOutputs: true,
     tensor: (type, data, dims) => heap!.tensor(type, data, dims),
   };
@@ -104,13 +117,13 @@ function warmUp(ort: typeof Ort, provider: Provider): Promise<unknown> {
   return session.then((opened) => opened.release()).catch(() => undefined);
 }
 
-/** @param warm is awaited: the WebGPU build opens one session at a time. */
+/** @param warm is awaited, for it opens a session, too. */
 function copying(ort: typeof Ort, provider: Provider, warm: Promise<unknown>): Calls {
   return {
-    open: async (graph, weights) => {
+    open: inTurn(async (graph, weights) => {
       await warm;
       return ort.InferenceSession.create(graph, { executionProviders: [provider], externalData: weights, logSeverityLevel: 3 });
-    },
+    }),
     writesOutputs: false,
     tensor: (type, data, dims) => new ort.Tensor(type, data, dims),
   };

@@ -129,5 +129,6 @@ test("both browsers confirm the shipped result and have the same int8 texts", { 
   const [chromium, firefox] = [await inChromium(chat!), await inFirefox(chat!)];
   checkSpeculation(chromium);
   assert.deepEqual(chromium.rowInvariance, shippedWith("smollm2"));
-  assert.deepEqual(firefox, chromium);
+  const { accepted } = chromium; // γ goes by the clock, so how much was drafted differs
+  assert.deepEqual({ ...firefox, accepted }, chromium);
 });
