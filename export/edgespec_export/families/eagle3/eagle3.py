@@ -1,12 +1,12 @@
 """EAGLE-3 heads as SafeAILab and SpecForge publish them: a second kind of EAGLE head.
 
-    features ── fc ── state ─┬───────────────────────────── + ── feed-forward ─┬─ hidden
-                             └─ hidden_norm ──────┐         │                  └─ norm ── lm_head
-    token ── embed_tokens ── input_layernorm ── concat ── attention
+    features of the row before ── fc ── state ─┬───────────────────── + ── feed-forward ── hidden
+                                               └─ hidden_norm ─┐      │
+    token ── embed_tokens ── input_layernorm ── side by side ──┴─ attention
 
-The features are those of the row before; where the target has none yet, `hidden` of that row takes
-the place of `state`. Li et al. (2025,
-arXiv 2503.01840); docs/decisions/0043-eagle3-heads.md says what a graph does otherwise.
+The logits are lm_head of the norm of `hidden`. The row of a drafted token takes `hidden` of the row
+before in place of `state`. Li et al. (2025, arXiv 2503.01840); docs/decisions/0042-eagle3-heads.md
+says what a graph does otherwise.
 """
 
 from __future__ import annotations
