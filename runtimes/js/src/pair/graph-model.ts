@@ -2,6 +2,7 @@
 
 import type { Tensor } from "onnxruntime-common";
 import type { Model, Range, Rows } from "../core/model.js";
+import { isIdOf } from "../core/token-id.js";
 import { asRuntimeError, ModelError, PromptTooLongError, UsageError } from "../errors.js";
 import type { Folder, Host, Session } from "../host.js";
 import { Cache } from "./cache.js";
@@ -43,7 +44,6 @@ export interface Calls {
 /** An exported target or draft that computes one text at a time. */
 export class GraphModel implements Model {
   readonly vocabulary: number;
-  readonly #readTokens: number; // ids from 0 that a prompt may have
   readonly capacity: number;
   readonly features: FeatureMemory | null;
   seconds = 0;
@@ -61,7 +61,6 @@ export class GraphModel implements Model {
     this.host = host;
     this.sessions = sessions;
     this.vocabulary = exported.vocab_size;
-    this.#readTokens = exported.input_vocab_size ?? exported.vocab_size;
     this.capacity = calls.capacity;
     this.features = calls.keepFeatures ? new FeatureMemory(exported.features ?? 0) : null;
     this.#exported = exported;
@@ -238,7 +237,9 @@ export class GraphModel implements Model {
   #checkPrompt(prompt: readonly number[]): void {
     if (prompt.length === 0) throw new UsageError("the prompt is empty; give at least one token");
     if (prompt.length > this.capacity) throw new PromptTooLongError(prompt.length, this.capacity);
-    const wrong = prompt.find((token) => !(Number.isInteger(token) && token >= 0 && token < this.#readTokens));
-    if (wrong !== undefined) throw new UsageError(`token ${wrong} is outside the model's ${this.#readTokens} tokens`);
+    const size = this.#exported.input_vocab_size ?? this.vocabulary;
+    const isId = isIdOf(size);
+    const wrong = prompt.find((token) => !isId(token));
+    if (wrong !== undefined) throw new UsageError(`token ${wrong} is outside the model's ${size} tokens`);
   }
 }
