@@ -210,7 +210,7 @@ class Exported:
     @property
     def read_tokens(self) -> int:
         """Tokens that it can read: ids from 0."""
-        return self.input_vocab_size or self.vocab_size
+        return self.vocab_size if self.input_vocab_size is None else self.input_vocab_size
 
     @property
     def is_encoder_decoder(self) -> bool:
@@ -363,7 +363,10 @@ def _check_model(model: Exported) -> None:
     if not 0 <= model.features <= LIMITS["vocab_size"]:
         raise ValueError(f"features is {shortened(model.features)}")
     if not model.vocab_size <= model.read_tokens <= LIMITS["vocab_size"]:
-        raise ValueError(f"input_vocab_size is {shortened(model.input_vocab_size)}")
+        raise ValueError(
+            f"input_vocab_size is {shortened(model.read_tokens)}, not {model.vocab_size} to "
+            f"{LIMITS['vocab_size']}"
+        )
     if model.start_token is not None and not 0 <= model.start_token < model.vocab_size:
         raise ValueError(f"start_token is {shortened(model.start_token)}")
     if not model.variants:
