@@ -6,20 +6,29 @@ text takes the token i + 1 and the features of the token i, and there is no row 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
 from transformers import AutoModelForCausalLM
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_t5
+from eagle3_checkpoints import (
+    EPSILON,
+    HEAD_SIZE,
+    LAYERS,
+    PROPOSED,
+    THETA,
+    WIDTH,
+    head_tensors,
+    write_deep_target,
+    write_head,
+)
 from eagle_checkpoints import PROMPT, SIZE, write_target
 from edgespec.cli.main import main
 from edgespec.core.asks import computed
@@ -32,89 +41,8 @@ from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
 from edgespec_export.export_pair import export_pair
 
-LAYERS, WIDTH, HEADS, KV_HEADS, HEAD_SIZE, INNER = 8, 64, 4, 2, 16, 96
 READ = (2, 4, 5)  # numbers of layers that ran, of a target with 8
-PROPOSED = 100
-THETA, EPSILON = 5000.0, 1e-5
 DEPTH = 3
-
-CONFIG: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLMEagle3"],
-    "attention_bias": False,
-    "bos_token_id": 1,
-    "draft_vocab_size": PROPOSED,
-    "eos_token_id": 1,
-    "head_dim": HEAD_SIZE,
-    "hidden_act": "silu",
-    "hidden_size": WIDTH,
-    "intermediate_size": INNER,
-    "max_position_embeddings": 64,
-    "max_window_layers": 48,
-    "model_type": "llama",
-    "num_attention_heads": HEADS,
-    "num_hidden_layers": 1,
-    "num_key_value_heads": KV_HEADS,
-    "rms_norm_eps": EPSILON,
-    "rope_scaling": None,
-    "rope_theta": THETA,
-    "sliding_window": None,
-    "tie_word_embeddings": True,  # as in some published configs, whose lm_head is not tied
-    "torch_dtype": "float32",
-    "use_sliding_window": False,
-    "vocab_size": SIZE,
-}
-
-
-def head_tensors() -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(3)
-
-    def matrix(rows: int, columns: int, gain: float = 1.0) -> torch.Tensor:
-        return gain * torch.randn(rows, columns, generator=generator) / columns**0.5
-
-    def norm() -> torch.Tensor:
-        return 1 + 0.3 * torch.randn(WIDTH, generator=generator)
-
-    chosen = torch.randperm(SIZE, generator=generator)[:PROPOSED].sort().values
-    at = "midlayer"
-    return {
-        "d2t": chosen - torch.arange(PROPOSED),
-        "t2d": torch.zeros(SIZE, dtype=torch.bool).index_fill(0, chosen, True),
-        "fc.weight": matrix(WIDTH, 3 * WIDTH, 2.0),
-        f"{at}.input_layernorm.weight": norm(),
-        f"{at}.hidden_norm.weight": norm(),
-        f"{at}.self_attn.q_proj.weight": matrix(HEADS * HEAD_SIZE, 2 * WIDTH, 2.0),
-        f"{at}.self_attn.k_proj.weight": matrix(KV_HEADS * HEAD_SIZE, 2 * WIDTH),
-        f"{at}.self_attn.v_proj.weight": matrix(KV_HEADS * HEAD_SIZE, 2 * WIDTH),
-        f"{at}.self_attn.o_proj.weight": matrix(WIDTH, HEADS * HEAD_SIZE, 2.0),
-        f"{at}.post_attention_layernorm.weight": norm(),
-        f"{at}.mlp.gate_proj.weight": matrix(INNER, WIDTH),
-        f"{at}.mlp.up_proj.weight": matrix(INNER, WIDTH),
-        f"{at}.mlp.down_proj.weight": matrix(WIDTH, INNER),
-        "norm.weight": norm(),
-        "lm_head.weight": matrix(PROPOSED, WIDTH, 2.0),
-    }
-
-
-def write_head(folder: Path, tensors: dict[str, torch.Tensor] | None = None, **config: Any) -> Path:
-    """A random head; `config` changes keys, and None drops one."""
-    folder.mkdir()
-    save_file(head_tensors() if tensors is None else tensors, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(CONFIG | config))
-    return folder
-
-
-def write_deep_target(folder: Path, kind: str = "llama") -> Path:
-    return write_llama(
-        folder,
-        model_type=kind,
-        vocab_size=SIZE,
-        tokenizer=byte_tokenizer(SIZE),
-        layers=LAYERS,
-        heads=HEADS,
-        kv_heads=KV_HEADS,
-        head_size=HEAD_SIZE,
-        spread=1.5,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +105,7 @@ class Reference:
         q, k, v = (
             self.heads(linear(read, self.w[f"{at}.self_attn.{part}_proj.weight"])) for part in "qkv"
         )
-        k, v = (x.repeat_interleave(HEADS // KV_HEADS, dim=0) for x in (k, v))
+        k, v = (x.repeat_interleave(len(q) // len(x), dim=0) for x in (k, v))
         y = scaled_dot_product_attention(self.rotated(q), self.rotated(k), v, is_causal=True)
         y = y.transpose(0, 1).reshape(len(tokens), -1)
         x = states + linear(y, self.w[f"{at}.self_attn.o_proj.weight"])
@@ -209,6 +137,7 @@ def reference(target, head) -> Reference:
 
 def drafted_logits(pair: edgespec.Pair, prompt: list[int], drafted: list[int]) -> np.ndarray:
     """The head's logits after a prompt, and after each drafted token."""
+    assert pair.draft is not None
     pair.target.prefill(prompt)
     pair.draft.prefill(prompt)
     tokens = [prompt[-1], *drafted]
@@ -231,6 +160,7 @@ def test_logits_of_drafted_positions_are_those_of_the_reference(pair_folder, ref
 def test_accepted_tokens_are_read_with_the_targets_features(pair_folder, reference):
     """The second round's rows start from features where the first round's had the head's states."""
     pair = edgespec.load(pair_folder, threads=1)
+    assert pair.draft is not None
     drafter = ModelDrafter(pair.draft, Sampling(1.0).processor(), pair.vocabulary)
     prompt = list(PROMPT)
     text = [pair.target.prefill(prompt)]
@@ -253,6 +183,7 @@ def test_drafted_ids_are_the_targets_ids_by_their_offsets(pair_folder, head):
     pair = edgespec.load(pair_folder, threads=1)
     assert pair.vocabulary.to_target_ids(range(PROPOSED)) == tokens
     assert tokens not in (offsets.tolist(), list(range(PROPOSED)))
+    assert pair.draft is not None
     drafter = ModelDrafter(pair.draft, Sampling(0.0).processor(), pair.vocabulary)
     text = [pair.target.prefill(PROMPT)]
     drafter.begin(PROMPT)
@@ -306,9 +237,26 @@ def test_a_head_that_may_propose_every_token_needs_no_offsets(target, tmp_path):
     assert pair.generate(PROMPT, max_new_tokens=8, draft="model", gamma=2).stats.drafted
 
 
+def test_a_head_in_safeailabs_layout_is_read_as_specforges(target, head, reference, tmp_path):
+    """Its config is a Llama's but for one key, and its tensors are in a file of PyTorch's."""
+    config = {"architectures": ["LlamaForCausalLM"], "pretraining_tp": 1}
+    theirs = write_head(tmp_path / "head", **config)
+    (theirs / "model.safetensors").unlink()
+    torch.save(head_tensors(), theirs / "pytorch_model.bin")
+    export_pair(str(target), str(theirs), tmp_path / "pair", measure=False)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    np.testing.assert_allclose(
+        drafted_logits(pair, list(PROMPT), [9, 250]),
+        reference.drafted(list(PROMPT), [9, 250]),
+        atol=1e-5,
+        rtol=1e-5,
+    )
+
+
 def test_positions_go_on_after_those_of_training(pair_folder):
     """max_position_embeddings of the head is 64, that of its target 128."""
     pair = edgespec.load(pair_folder, threads=1)
+    assert pair.draft is not None
     assert pair.draft.capacity == pair.target.capacity == 128
 
 
@@ -408,8 +356,19 @@ def test_inspect_says_what_the_draft_is(pair_folder):
         ({"eagle_config": {"parallel_draft_step": 2}}, "parallel_draft_step = 2"),
         (
             {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 8]}},
-            r"reads layers \[2, 4, 9\] of its target, counted from 1, and this one has 8",
+            r"reads layers \[2, 4, 9\] of its target, counted from 1 and upwards, .* has 8; pair",
         ),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [5, 3, 1]}}, r"\[6, 4, 2\] of its"),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": []}}, r"reads layers \[\] of its"),
+        (
+            {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 4.5]}},
+            r"eagle_aux_hidden_state_layer_ids is \[1, 3, 4.5\]",
+        ),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": 3}}, "value of the wrong kind"),
+        ({"eagle_config": ["fc"]}, "value of the wrong kind"),
+        ({"hidden_size": None}, "config.json has no 'hidden_size'"),
+        ({"vocab_size": "many"}, "vocab_size is 'many'"),
+        ({"architectures": ["LlamaForCausalLM"], "residual_scale": 2}, "residual_scale = 2"),
         ({"num_attention_heads": 2}, r"q_proj.token.weight' is \[64, 64\], and config.json asks"),
     ],
 )
@@ -426,10 +385,21 @@ def test_what_no_graph_computes_is_refused_in_one_line(target, tmp_path, config,
         ("d2t", None, "has no tensor 'd2t' that says which"),
         ("d2t", -torch.arange(PROPOSED), "does not name 100 tokens of 272 in increasing order"),
         ("d2t", torch.full((PROPOSED,), SIZE), "does not name 100 tokens"),
+        ("d2t", torch.zeros(PROPOSED, 1, dtype=torch.int64), "does not name 100 tokens"),
+        ("d2t", torch.zeros(0, dtype=torch.int64), "does not name 100 tokens"),
+        ("d2t", torch.zeros(PROPOSED, dtype=torch.int32), "d2t is stored as I32"),
         ("lm_head.weight", None, "has no tensor 'lm_head.weight'"),
+        ("midlayer.self_attn.k_proj.weight", None, "has no tensor 'midlayer.self_attn.k_proj.w"),
+        ("midlayer.hidden_norm.weight", None, "has no tensor 'midlayer.hidden_norm.weight'"),
         ("fc.weight", torch.zeros(WIDTH, WIDTH), r"'fc.weight' is \[64, 64\]"),
         ("midlayer.self_attn.q_norm.weight", torch.ones(HEAD_SIZE), "q_norm.weight"),
         ("midlayer.self_attn.q_proj.weight", torch.zeros(WIDTH, WIDTH), "q_proj.token.weight"),
+        ("midlayer.self_attn.q_proj.weight", torch.zeros(WIDTH, 129), r"is \[64, 129\], and not a"),
+        (
+            "midlayer.self_attn.q_proj.weight",
+            torch.tensor(1.0),
+            r"weight' is \[\], and not a",
+        ),
         ("layers.1.mlp.up_proj.weight", torch.ones(2, 2), "layers.1.mlp.up_proj.weight"),
     ],
 )
@@ -443,6 +413,22 @@ def test_other_tensors_are_refused_in_one_line(target, tmp_path, name, change, w
     with pytest.raises(EdgespecError, match=words) as error:
         export_pair(str(target), str(head), tmp_path / "pair")
     assert "\n" not in str(error.value)
+
+
+def test_a_file_with_more_than_tensors_is_never_unpickled(target, tmp_path):
+    head = write_head(tmp_path / "head")
+    (head / "model.safetensors").unlink()
+    torch.save({**head_tensors(), "code": Path}, head / "pytorch_model.bin")
+    with pytest.raises(EdgespecError, match=r"pytorch_model.bin: .* never unpickled") as error:
+        export_pair(str(target), str(head), tmp_path / "pair")
+    assert "\n" not in str(error.value)
+
+
+def test_a_head_without_weights_is_refused(target, tmp_path):
+    head = write_head(tmp_path / "head")
+    (head / "model.safetensors").unlink()
+    with pytest.raises(EdgespecError, match=r"head: has no weights; looked for model.safetensors"):
+        export_pair(str(target), str(head), tmp_path / "pair")
 
 
 def test_a_head_is_for_one_target(head, tmp_path):

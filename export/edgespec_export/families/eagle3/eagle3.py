@@ -68,7 +68,7 @@ class Eagle3(Eagle):
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
-        """Of a head's config with a key "target": layers, width and positions of its target."""
+        """Of a head's config with a key "target": layers and positions of its target."""
         config = Config(values, label)
         target = config.need("target")
         config.must_be("num_hidden_layers", 1)
@@ -95,7 +95,7 @@ class Eagle3(Eagle):
         return cls(**{**shape, "positions": target["positions"]}, input_vocab_size=read)
 
     def view(self, weights: Weights) -> Weights:
-        return SplitWeights(weights, READS)
+        return SplitWeights(weights, READS, self.label)
 
     def proposed_tokens(self, weights: Weights) -> list[int]:
         """The target's id of each token that the head may propose, increasing.
@@ -110,15 +110,17 @@ class Eagle3(Eagle):
                 f"{self.label} proposes {self.vocab_size} of {self.input_vocab_size} tokens, and "
                 f"has no tensor {D2T!r} that says which; download it again"
             )
-        added = weights.read(D2T).astype(np.int64)
-        tokens: list[int] = (added + np.arange(len(added))).tolist()
-        proper = len(tokens) == self.vocab_size and bool(np.all(np.diff(tokens) > 0))
-        if not proper or tokens[0] < 0 or tokens[-1] >= self.input_vocab_size:
-            raise EdgespecError(
-                f"{self.label}: tensor {D2T!r} does not name {self.vocab_size} tokens of "
-                f"{self.input_vocab_size} in increasing order; download it again"
-            )
-        return tokens
+        added = weights.read(D2T)
+        tokens = np.arange(self.vocab_size, dtype=np.int64)
+        if added.shape == tokens.shape:
+            tokens += added.astype(np.int64)
+            within = tokens[0] >= 0 and tokens[-1] < self.input_vocab_size
+            if within and (np.diff(tokens) > 0).all():
+                return [int(token) for token in tokens]
+        raise EdgespecError(
+            f"{self.label}: tensor {D2T!r} does not name {self.vocab_size} tokens of "
+            f"{self.input_vocab_size} in increasing order; download it again"
+        )
 
     @property
     def last_norm(self) -> RmsNorm:
@@ -199,10 +201,12 @@ def _layers(settings: dict[str, Any], count: int, label: str) -> list[int]:
     config.must_be("use_aux_hidden_state", True)
     named = config.get("eagle_aux_hidden_state_layer_ids")
     config.refuse_the_rest()
+    if named is not None and not all(type(layer) is int for layer in named):
+        raise ValueError(f"eagle_aux_hidden_state_layer_ids is {shortened(named)}")
     layers = [2, count // 2, count - 3] if named is None else [layer + 1 for layer in named]
-    if layers != sorted(set(layers)) or not all(1 <= layer <= count for layer in layers):
+    if not layers or layers != sorted(set(layers)) or layers[0] < 1 or layers[-1] > count:
         raise EdgespecError(
-            f"{label} reads layers {shortened(layers)} of its target, counted from 1, and this one "
-            f"has {count}; pair it with the target it was trained for"
+            f"{label} reads layers {shortened(layers)} of its target, counted from 1 and upwards, "
+            f"and this one has {count}; pair it with the target it was trained for"
         )
     return layers

@@ -14,7 +14,9 @@ from edgespec_export.families.eagle3.eagle3 import Eagle3
 
 __all__ = ["open_checkpoints"]
 
-ARCHITECTURE = "LlamaForCausalLMEagle3"
+ARCHITECTURE = "LlamaForCausalLMEagle3"  # of SpecForge's configs
+LLAMA = "LlamaForCausalLM"  # of SafeAILab's, which differ from a Llama's by this key:
+PROPOSES = "draft_vocab_size"
 # What a config may call the model that the layer is like; the layer is the same for all of them.
 MODEL_TYPES = ("llama", "mistral", "phi3", "qwen2", "qwen3")
 
@@ -46,9 +48,14 @@ def _head_config(source: Source) -> JsonObject | None:
     if source.path.is_file() or not file.is_file():
         return None
     config = read_json_object(file)
+    return config if _is_head(config) else None
+
+
+def _is_head(config: JsonObject) -> bool:
     names = config.get("architectures")
-    names = names if isinstance(names, list) else []
-    return config if any("eagle3" in str(name).lower() for name in names) else None
+    if names == [LLAMA]:
+        return PROPOSES in config
+    return isinstance(names, list) and any("eagle3" in str(name).lower() for name in names)
 
 
 def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkpoint:
@@ -59,29 +66,21 @@ def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkp
             f"{source.label} reads the hidden states of a Llama-like target, and {target.label} is "
             "not one; pair it with the target it was trained for"
         )
-    if config.get("vocab_size") != family.vocab_size:
-        raise EdgespecError(
-            f"{source.label} reads {shortened(config.get('vocab_size'))} tokens and {target.label} "
-            f"has {family.vocab_size}; pair it with the target it was trained for"
-        )
-    weights = open_weights(source.path)
-    if Eagle3.table not in weights.names():
-        if config.get("hidden_size") != family.width:
-            raise EdgespecError(
-                f"{source.label} takes the embedding of its target and is "
-                f"{shortened(config.get('hidden_size'))} wide, {target.label} {family.width}; pair "
-                "it with the target it was trained for"
-            )
-        weights = _WithEmbedding(weights, family.view(target.weights), family.table)
-    tokenizer_file = source.path / "tokenizer.json"
     (model_type,) = Eagle3.model_types
     shape: JsonObject = {"layers": family.layers, "positions": family.positions}
+    config = {**config, "model_type": model_type, "target": shape}
+    weights = open_weights(source.path)
+    has_table = Eagle3.table in weights.names()
+    head = family_of(config, source.label)
+    assert isinstance(head, Eagle3)
+    _check_sizes(head, family, has_table=has_table)
+    if not has_table:
+        weights = _WithEmbedding(weights, family.view(target.weights), family.table)
+    tokenizer = source.path / "tokenizer.json"
     return Checkpoint(
-        config={**config, "model_type": model_type, "target": shape},
+        config=config,
         weights=weights,
-        tokenizer=read_tokenizer_json(tokenizer_file)
-        if tokenizer_file.is_file()
-        else target.tokenizer,
+        tokenizer=read_tokenizer_json(tokenizer) if tokenizer.is_file() else target.tokenizer,
         chat=None,
         eos_token_ids=target.eos_token_ids,
         label=source.label,
@@ -89,17 +88,35 @@ def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkp
 
 
 def _check_kind(source: Source, config: JsonObject) -> None:
-    if config.get("architectures") != [ARCHITECTURE]:
+    if config.get("architectures") not in ([ARCHITECTURE], [LLAMA]):
         raise EdgespecError(
             f"{source.label}: config.json says architectures = "
             f"{shortened(config.get('architectures'))}; edgespec exports EAGLE-3 heads only as "
-            f"{ARCHITECTURE} (the layout of SpecForge and SafeAILab)"
+            f"{ARCHITECTURE} (SpecForge) or {LLAMA} with a {PROPOSES} (SafeAILab)"
         )
     if config.get("model_type") not in MODEL_TYPES:
         raise EdgespecError(
             f"{source.label}: config.json says model_type = "
             f"{shortened(config.get('model_type'))}; edgespec exports EAGLE-3 heads whose layer is "
             f"like that of {', '.join(MODEL_TYPES)}"
+        )
+
+
+def _check_sizes(head: Eagle3, target: DecoderOnly, *, has_table: bool) -> None:
+    """Refuses a head that cannot read its target's tokens.
+
+    Args:
+        has_table: the head has an embedding of its own.
+    """
+    if head.input_vocab_size != target.vocab_size:
+        raise EdgespecError(
+            f"{head.label} reads {head.input_vocab_size} tokens and {target.label} has "
+            f"{target.vocab_size}; pair it with the target it was trained for"
+        )
+    if not has_table and head.width != target.width:
+        raise EdgespecError(
+            f"{head.label} takes the embedding of its target and is {head.width} wide, "
+            f"{target.label} {target.width}; pair it with the target it was trained for"
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
+from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.weights import Weights
 
 __all__ = ["STATE", "TOKEN", "SplitWeights", "half"]
@@ -28,26 +29,41 @@ class SplitWeights:
     each norm into its half, and rotate each half with what it reads.
 
     Args:
-        matrices: those that are split, where the checkpoint has them.
+        matrices: names of those that are split.
+        label: name of the checkpoint, for messages.
     """
 
-    def __init__(self, weights: Weights, matrices: Collection[str]) -> None:
+    def __init__(self, weights: Weights, matrices: Collection[str], label: str) -> None:
         self._weights = weights
+        self._label = label
+        self._matrices = frozenset(matrices)
         self._halves = {
             half(name, part): (name, number)
-            for name in set(matrices).intersection(weights.names())
+            for name in matrices
             for number, part in enumerate((TOKEN, STATE))
         }
 
     def names(self) -> list[str]:
-        split = {name for name, _ in self._halves.values()}
-        return sorted({*self._weights.names(), *self._halves} - split)
+        stored = set(self._weights.names())
+        halves = {name for name, (whole, _) in self._halves.items() if whole in stored}
+        return sorted(stored - self._matrices | halves)
 
     def shape(self, name: str) -> tuple[int, ...]:
+        """The tensor's shape.
+
+        Raises:
+            EdgespecError: there is no such tensor, or it has no halves.
+        """
         if name not in self._halves:
             return self._weights.shape(name)
-        *rows, columns = self._weights.shape(self._halves[name][0])
-        return (*rows, columns // 2)
+        whole, _ = self._halves[name]
+        shape = self._weights.shape(whole)
+        if len(shape) != 2 or shape[1] % 2:
+            raise EdgespecError(
+                f"{self._label}: tensor {whole!r} is {list(shape)}, and not a matrix that reads "
+                "token and state side by side; download it again"
+            )
+        return (shape[0], shape[1] // 2)
 
     def read(self, name: str) -> npt.NDArray[np.generic]:
         if name not in self._halves:
