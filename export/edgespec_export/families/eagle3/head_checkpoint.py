@@ -69,17 +69,17 @@ def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkp
     (model_type,) = Eagle3.model_types
     shape: JsonObject = {"layers": family.layers, "positions": family.positions}
     config = {**config, "model_type": model_type, "target": shape}
-    weights = open_weights(source.path)
-    has_table = Eagle3.table in weights.names()
     head = family_of(config, source.label)
     assert isinstance(head, Eagle3)
-    _check_sizes(head, family, has_table=has_table)
-    if not has_table:
-        weights = _WithEmbedding(weights, family.view(target.weights), family.table)
+    if head.input_vocab_size != family.vocab_size:
+        raise EdgespecError(
+            f"{head.label} reads {head.input_vocab_size} tokens and {target.label} has "
+            f"{family.vocab_size}; pair it with the target it was trained for"
+        )
     tokenizer = source.path / "tokenizer.json"
     return Checkpoint(
         config=config,
-        weights=weights,
+        weights=_with_table(open_weights(source.path), head, target, family),
         tokenizer=read_tokenizer_json(tokenizer) if tokenizer.is_file() else target.tokenizer,
         chat=None,
         eos_token_ids=target.eos_token_ids,
@@ -102,22 +102,16 @@ def _check_kind(source: Source, config: JsonObject) -> None:
         )
 
 
-def _check_sizes(head: Eagle3, target: DecoderOnly, *, has_table: bool) -> None:
-    """Refuses a head that cannot read its target's tokens.
-
-    Args:
-        has_table: the head has an embedding of its own.
-    """
-    if head.input_vocab_size != target.vocab_size:
-        raise EdgespecError(
-            f"{head.label} reads {head.input_vocab_size} tokens and {target.label} has "
-            f"{target.vocab_size}; pair it with the target it was trained for"
-        )
-    if not has_table and head.width != target.width:
+def _with_table(weights: Weights, head: Eagle3, target: Checkpoint, family: DecoderOnly) -> Weights:
+    """The weights of a head, with the embedding of its target if it has none of its own."""
+    if Eagle3.table in weights.names():
+        return weights
+    if head.width != family.width:
         raise EdgespecError(
             f"{head.label} takes the embedding of its target and is {head.width} wide, "
-            f"{target.label} {target.width}; pair it with the target it was trained for"
+            f"{target.label} {family.width}; pair it with the target it was trained for"
         )
+    return _WithEmbedding(weights, family.view(target.weights), family.table)
 
 
 class _WithEmbedding:
