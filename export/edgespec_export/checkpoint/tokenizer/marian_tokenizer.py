@@ -32,7 +32,9 @@ from edgespec_export.checkpoint.tokenizer.sentencepiece_model import (
 
 __all__ = ["SOURCE_PIECES", "marian_tokenizer"]
 
-SOURCE_PIECES, VOCABULARY, SECOND_VOCABULARY = "source.spm", "vocab.json", "target_vocab.json"
+SOURCE_PIECES = "source.spm"
+VOCABULARY = "vocab.json"
+SECOND_VOCABULARY = "target_vocab.json"
 _END, _UNKNOWN, _PAD = "</s>", "<unk>", "<pad>"
 _LANGUAGE = re.compile(r">>.+<<")
 # Scores of pieces that the source language does not have: a character alone is taken where it
