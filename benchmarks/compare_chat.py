@@ -114,6 +114,7 @@ def parsed_options() -> argparse.Namespace:
         default=list(DRAFTS),
         help="edgespec's ways; the first is compared with the peers (default: all)",
     )
+    parser.add_argument("--peer-draft", type=Path, help="a GGUF file: the peers' draft model")
     texts = parser.add_mutually_exclusive_group()
     texts.add_argument("--prompts", type=Path, help="JSON, in place of the built-in prompts")
     texts.add_argument("--documents", nargs="+", type=Path, help="summarise these texts")
@@ -144,6 +145,8 @@ def texts_of(options: argparse.Namespace, pair: edgespec.Pair) -> tuple[str, lis
 def contest_of(name: str, options: argparse.Namespace) -> Contest:
     """A contest as the command line wants it."""
     contest = CONTESTS[name].among(options.peers)
+    if options.peer_draft:
+        contest = contest.with_draft_model(str(options.peer_draft))
     drafts = tuple(dict.fromkeys([*options.drafts, "none"]))
     return replace(contest, format=options.format or contest.format, drafts=drafts)
 

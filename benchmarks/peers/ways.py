@@ -15,6 +15,16 @@ DRAFTS = {
 }
 
 
+# Modes with a draft model, and their options: each peer's default number of tokens, and another.
+DRAFT_MODELS = {
+    "llama.cpp": {
+        f"draft model, {most}": ("--spec-type", "draft-simple", "--spec-draft-n-max", str(most))
+        for most in (3, 6)
+    },
+    "ik_llama.cpp": {f"draft model, {most}": ("--draft-max", str(most)) for most in (3, 16)},
+}
+
+
 @dataclass(frozen=True)
 class Way:
     """A peer, or edgespec itself, with its weights and how it decodes.
@@ -67,6 +77,20 @@ class Contest:
     def among(self, peers: Collection[str]) -> Contest:
         """The contest with these peers only."""
         return replace(self, opponents=tuple(way for way in self.opponents if way.peer in peers))
+
+    def with_draft_model(self, draft: str) -> Contest:
+        """The contest with a draft model, a GGUF file, for the peers that take one."""
+        plain = (way for way in self.opponents if way.mode == "plain")
+        drafting = [
+            replace(
+                way,
+                mode=mode,
+                options=(*way.options, *("--model-draft", draft), *options),
+            )
+            for way in plain
+            for mode, options in DRAFT_MODELS.get(way.peer, {}).items()
+        ]
+        return replace(self, opponents=(*self.opponents, *drafting))
 
     def _our_way(self, draft: str) -> Way:
         return Way("edgespec", self.format, DRAFTS[draft], ("--draft", draft))

@@ -1,15 +1,16 @@
-"""Requests like those of people: python people.py WORDNET COUNT > people.txt
+"""Requests like those of people: python people.py WORDNET HANDBOOK COUNT > people.txt
 
-Sentences of requests.txt, filled with nouns, example sentences and explanations of WordNet 3.0
-(Princeton, its own free licence; Debian's package wordnet-base). In a sentence, `{a|b|}` is one of
-the alternatives between the bars, which may be nested; `{animal}` is a noun of that kind, and
-`{an animal}` the same after "a" or "an". One line each, no duplicates, none of held_out.txt, fixed
-seed.
+Sentences of requests.txt, or of --patterns, filled with nouns, example sentences and explanations
+of WordNet 3.0 (Princeton, its own free licence; Debian's package wordnet-base) and with paragraphs
+of HANDBOOK (passages.py). In a sentence, `{a|b|}` is one of the alternatives between the bars,
+which may be nested; `{animal}` is a noun of that kind, and `{an animal}` the same after "a" or
+"an". One line each, no duplicates, none of held_out.txt and six_kinds.json, fixed seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import re
 from collections import defaultdict
@@ -17,7 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from passages import FOLDERS, read_paragraphs, sentences_of
+
 HERE = Path(__file__).parent
+SIX_KINDS = HERE.parents[1] / "benchmarks" / "prompts" / "six_kinds.json"
 INNERMOST = re.compile(r"\{([^{}]*)\}")
 EXAMPLE = re.compile(r'"([^";]{20,90})"')
 OF_FILE = {  # WordNet's lexicographer files, lexnames(5WN)
@@ -44,11 +48,12 @@ LANGUAGES = (
 
 @dataclass
 class Words:
-    """Material for the sentences: words by kind, sentences, explanations."""
+    """Material: words by kind, sentences, explanations, and paragraphs by language."""
 
     of_kind: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     sentences: list[str] = field(default_factory=list)
     explanations: list[str] = field(default_factory=list)
+    paragraphs: dict[str, list[str]] = field(default_factory=dict)
 
 
 def read_wordnet(folder: Path) -> Words:
@@ -126,6 +131,12 @@ class Maker:
         if slot == "half sentence":
             sentence = pick(self._words.sentences).split()
             return " ".join(sentence[: len(sentence) // 2 + 1])
+        if slot == "text":
+            return self._text()
+        if slot == "text with question":
+            return self._text_with_question()
+        if article in self._words.paragraphs:
+            return pick(sentences_of(pick(self._words.paragraphs[article])) or [""])
         of = {
             "language": LANGUAGES.split(", "),
             "sentence": self._words.sentences,
@@ -135,16 +146,47 @@ class Maker:
         # A kind without its noun, such as {animals}, is itself the noun.
         return pick(of[slot]) if slot in of else slot
 
+    def _text(self) -> str:
+        """One or two paragraphs that follow each other."""
+        paragraphs = self._words.paragraphs["English"]
+        first = self._rng.randrange(len(paragraphs) - 1)
+        return " ".join(paragraphs[first : first + self._rng.choice((1, 1, 2))])
+
+    def _text_with_question(self) -> str:
+        """A text, and a question for four words in a row of one of its sentences."""
+        text = self._text()
+        words = self._rng.choice(sentences_of(text) or [text]).rstrip(".!?").split()
+        first = self._rng.randrange(max(1, len(words) - 4))
+        return f"{text} Question: What is said about {' '.join(words[first : first + 4])}?"
+
+
+def read_handbook(folder: Path) -> dict[str, list[str]]:
+    """Paragraphs by language that a pattern can hold; a translation that is missing is left out."""
+    found: dict[str, list[str]] = {}
+    for language in FOLDERS:
+        known = set(found.get("English", ()))
+        paragraphs = read_paragraphs(folder, language)
+        found[language] = [
+            one for one in paragraphs if one not in known and not set("{|}") & set(one)
+        ]
+    return found
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wordnet", type=Path, help="/usr/share/wordnet")
+    parser.add_argument("handbook", type=Path, help="/usr/share/doc/debian-handbook/html")
     parser.add_argument("count", type=int)
+    parser.add_argument("--patterns", type=Path, default=HERE / "requests.txt")
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    rng = random.Random(0)
-    maker = Maker(read_wordnet(arguments.wordnet), rng)
-    patterns = (HERE / "requests.txt").read_text(encoding="utf-8").splitlines()
+    rng = random.Random(arguments.seed)
+    words = read_wordnet(arguments.wordnet)
+    words.paragraphs = read_handbook(arguments.handbook)
+    maker = Maker(words, rng)
+    patterns = arguments.patterns.read_text(encoding="utf-8").splitlines()
     made = set((HERE / "held_out.txt").read_text(encoding="utf-8").splitlines())
+    made |= {one["prompt"] for one in json.loads(SIX_KINDS.read_text(encoding="utf-8"))}
     left = arguments.count
     while left:
         request = maker.make(rng.choice(patterns))

@@ -282,6 +282,37 @@ def test_a_config_that_is_not_understood_is_refused_by_name(family, settings, na
     assert "\n" not in str(error.value)
 
 
+# What old versions of transformers wrote into the configs of published models.
+OLD = {
+    "classif_dropout": 0.1,
+    "do_blenderbot_90_layernorm": False,
+    "force_bos_token_to_be_generated": False,
+    "gradient_checkpointing": False,
+    "output_past": True,
+    "use_cache": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        ("bart", {"extra_pos_embeddings": 2, "normalize_embedding": True, "prefix": " "}),
+        ("mbart", {"normalize_before": True, "add_final_layer_norm": True, "num_beams": 4}),
+        ("marian", {"extra_pos_embeddings": 272, "static_position_embeddings": True}),
+    ],
+)
+def test_configs_of_published_models_are_understood(family, settings):
+    legacy = {"add_bias_logits": False, "static_position_embeddings": False, "_num_labels": 3}
+    config = {"model_type": family, **SIZES, **OLD, **legacy, **settings}
+    assert family_of(config, "model").family == family
+
+
+def test_other_rows_of_positions_are_refused():
+    config = {"model_type": "bart", **SIZES, "extra_pos_embeddings": 3}
+    with pytest.raises(EdgespecError, match="extra_pos_embeddings = 3; edgespec exports only 2"):
+        family_of(config, "model")
+
+
 def test_two_embeddings_are_refused_by_name(tmp_path):
     source = write_bart(tmp_path / "checkpoint", "bart")
     path = source / "model.safetensors"
@@ -300,9 +331,9 @@ def test_a_table_of_other_positions_is_refused(tmp_path):
         export_pair(str(source), None, tmp_path / "pair")
 
 
-def test_a_marians_sentencepiece_files_are_named(tmp_path):
-    source = write_bart(tmp_path / "checkpoint", "marian")
+def test_an_mbarts_sentencepiece_file_is_named(tmp_path):
+    source = write_bart(tmp_path / "checkpoint", "mbart")
     (source / "tokenizer.json").unlink()
-    (source / "source.spm").write_bytes(b"")
-    with pytest.raises(EdgespecError, match=r"source\.spm is not read; .*tokenizer\.json"):
+    (source / "sentencepiece.bpe.model").write_bytes(b"")
+    with pytest.raises(EdgespecError, match=r"bpe\.model is not read; .*tokenizer\.json"):
         export_pair(str(source), None, tmp_path / "pair")

@@ -372,3 +372,26 @@ def test_weights_that_are_no_numbers_are_refused_by_name(number, tmp_path):
     save_file(tensors, source / "model.safetensors")
     with pytest.raises(EdgespecError, match=r"model\.layers\.1\.mlp\.up_proj\.weight.*(NaN|inf)"):
         export(source, tmp_path, measure=False)
+
+
+@pytest.mark.parametrize("kind", ["any weights", "weights on a grid"])
+def test_a_matrix_is_rounded_in_blocks_of_rows_as_a_whole(monkeypatch, kind):
+    matrix = np.random.default_rng(3).normal(size=(37, 64)).astype(np.float32)
+    if kind == "weights on a grid":
+        matrix = np.rint(matrix * 3).clip(-7, 8) / np.float32(4)
+        matrix[:, ::32], matrix[:, 1::32] = -7 / 4, 2
+    whole = on_grid(matrix, 32), nearest(matrix, 32)
+    monkeypatch.setattr(gptq, "BLOCK", 5 * 64)
+    blocks = on_grid(matrix, 32), nearest(matrix, 32)
+    assert (whole[0] is None) == (blocks[0] is None) == (kind == "any weights")
+    for expected, found in zip(whole, blocks, strict=True):
+        for one, other in zip(expected or (), found or (), strict=True):
+            np.testing.assert_array_equal(other, one)
+
+
+def test_one_row_off_the_grid_keeps_a_matrix_off_it(monkeypatch):
+    monkeypatch.setattr(gptq, "BLOCK", 64)
+    matrix = np.tile(np.arange(16, dtype=np.float32), (9, 4))
+    assert on_grid(matrix, 32) is not None
+    matrix[8, 3] += 0.5
+    assert on_grid(matrix, 32) is None

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "smollm2_draft"
+sys.path.append(str(EXAMPLE))  # as for the script itself
 PEOPLE = runpy.run_path(str(EXAMPLE / "people.py"))
-PATTERNS = (EXAMPLE / "requests.txt").read_text(encoding="utf-8").splitlines()
+PATTERNS = [
+    pattern
+    for name in ("requests.txt", "wider.txt")
+    for pattern in (EXAMPLE / name).read_text(encoding="utf-8").splitlines()
+]
 # One entry of each file, as wndb(5WN) and cntlist(5WN) have them.
 WORDNET = {
     "data.noun": (
@@ -34,6 +41,35 @@ def wordnet(tmp_path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def handbook(tmp_path) -> Path:
+    """A page in every language: two paragraphs that count, one too short, one not translated."""
+    long = " ".join(["word"] * 30)
+    for language, folder in PEOPLE["FOLDERS"].items():
+        (tmp_path / folder).mkdir()
+        page = (
+            f'<div class="para">Not in any language but English: {long}.</div>'
+            f'<div class="section"><div class="para">{language} has <b>one</b>\n{long}.</div></div>'
+            f'<div class="para">{language} in braces {{a|b}} {long}.</div>'
+            '<div class="para">Too short.</div>'
+        )
+        (tmp_path / folder / "page.html").write_text(page, encoding="utf-8")
+    return tmp_path
+
+
+def test_paragraphs_are_read_by_language_without_what_is_not_translated(handbook):
+    found = PEOPLE["read_handbook"](handbook)
+    assert [len(paragraphs) for paragraphs in found.values()] == [2, 1, 1, 1, 1]
+    assert all(found[language][-1].startswith(f"{language} has one word") for language in found)
+
+
+def test_a_question_asks_for_words_of_its_text(handbook):
+    words = PEOPLE["Words"](paragraphs={"English": ["One sentence of six plain words."] * 2})
+    request = PEOPLE["Maker"](words, random.Random(1)).make("Read. {text with question}")
+    text, question = request.removeprefix("Read. ").split(" Question: What is said about ")
+    assert question.removesuffix("?") in text
+
+
 def test_wordnet_is_read_by_kind(wordnet):
     words = PEOPLE["read_wordnet"](wordnet)
     assert set(words.of_kind["animal"]) == {"dog"}
@@ -49,6 +85,8 @@ def test_every_sentence_can_be_filled(pattern):
     words = PEOPLE["Words"](sentences=["One two three four five."], explanations=["A thing."])
     for kind in [*PEOPLE["OF_FILE"].values(), "place", "somebody", "word"]:
         words.of_kind[kind].append("apple")
+    paragraph = "This sentence of a paragraph has eight words. A short one."
+    words.paragraphs = {language: [paragraph, paragraph] for language in PEOPLE["FOLDERS"]}
     maker = PEOPLE["Maker"](words, random.Random(0))
     for _ in range(200):
         request = maker.make(pattern)
@@ -57,11 +95,12 @@ def test_every_sentence_can_be_filled(pattern):
         assert "a apple" not in request.split(), request
 
 
-def test_what_judges_the_draft_is_not_trained_on(wordnet, monkeypatch, capsys):
+def test_what_judges_the_draft_is_not_trained_on(wordnet, handbook, monkeypatch, capsys):
     judging = (EXAMPLE / "held_out.txt").read_text(encoding="utf-8").splitlines()
-    monkeypatch.setattr("sys.argv", ["people.py", str(wordnet), "5"])
+    kinds = json.loads(PEOPLE["SIX_KINDS"].read_text(encoding="utf-8"))
+    monkeypatch.setattr("sys.argv", ["people.py", str(wordnet), str(handbook), "5"])
     maker = PEOPLE["Maker"]
-    replies = iter([*judging[:3], "one", "two", "two", "three", "four", "five"])
+    replies = iter([*judging[:3], kinds[0]["prompt"], "one", "two", "two", "three", "four", "five"])
     monkeypatch.setattr(maker, "make", lambda self, pattern: next(replies))
     PEOPLE["main"]()
     assert capsys.readouterr().out.split() == ["one", "two", "three", "four", "five"]

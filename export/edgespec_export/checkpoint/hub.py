@@ -20,6 +20,9 @@ _FILES = [
     "tokenizer_config.json",
     "special_tokens_map.json",
     "spiece.model",
+    "source.spm",  # Marian's, with its vocabularies
+    "vocab.json",
+    "target_vocab.json",
     "chat_template.jinja",
     VOCABULARY,
     *_SAFETENSORS,

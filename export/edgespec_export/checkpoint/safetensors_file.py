@@ -78,14 +78,25 @@ class Safetensors:
         Raises:
             EdgespecError: no such tensor, or another dtype.
         """
+        stored = self._readable(name)
+        with _one_line_errors(stored.file), safe_open(stored.file, framework="numpy") as file:
+            return np.asarray(file.get_tensor(name), _DTYPES[stored.dtype], order="C")
+
+    def read_rows(self, name: str, start: int, stop: int) -> Tensor:
+        """Rows of `read`; nothing else is copied out of the file."""
+        stored = self._readable(name)
+        with _one_line_errors(stored.file), safe_open(stored.file, framework="numpy") as file:
+            rows = file.get_slice(name)[start:stop]
+            return np.asarray(rows, _DTYPES[stored.dtype], order="C")
+
+    def _readable(self, name: str) -> _Stored:
         stored = self._stored(name)
         if stored.dtype not in _DTYPES:
             raise EdgespecError(
                 f"{stored.file}: {name} is stored as {stored.dtype}, which is not one of "
                 f"{', '.join(_DTYPES)}: take the model's unquantized checkpoint"
             )
-        with _one_line_errors(stored.file), safe_open(stored.file, framework="numpy") as file:
-            return np.asarray(file.get_tensor(name), _DTYPES[stored.dtype], order="C")
+        return stored
 
     def _stored(self, name: str) -> _Stored:
         if name not in self._tensors:

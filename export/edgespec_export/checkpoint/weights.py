@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.errors import EdgespecError, shortened
 
-__all__ = ["Tensor", "Weights", "missing_tensor"]
+__all__ = ["BLOCK", "ReadsRows", "Tensor", "Weights", "missing_tensor", "read_rows", "row_blocks"]
 
 # float32, float16 or `ml_dtypes.bfloat16`: numpy has no narrower type for the three.
 Tensor: TypeAlias = npt.NDArray[np.generic]
+
+BLOCK = 2**24  # numbers of a block of rows, 64 MB in float32
 
 
 class Weights(Protocol):
@@ -43,6 +46,31 @@ class Weights(Protocol):
             EdgespecError: no such tensor (the line lists similar names), or another stored dtype.
         """
         ...
+
+
+@runtime_checkable
+class ReadsRows(Protocol):
+    """Weights of which a part of a large tensor can be read alone."""
+
+    def read_rows(self, name: str, start: int, stop: int) -> Tensor:
+        """Rows of `Weights.read(name)`, which has at least two axes."""
+        ...
+
+
+def read_rows(weights: Weights, name: str, start: int, stop: int) -> Tensor:
+    """Rows of a tensor, alone if its source can."""
+    if isinstance(weights, ReadsRows):
+        return weights.read_rows(name, start, stop)
+    return weights.read(name)[start:stop]
+
+
+def row_blocks(weights: Weights, name: str) -> Iterator[Tensor]:
+    """The rows of a tensor, at most `BLOCK` numbers at a time: a vocabulary's table in float32 can
+    be larger than all that an export stores."""
+    rows, *inner = weights.shape(name)
+    count = max(1, BLOCK // math.prod(inner))
+    for start in range(0, rows, count):
+        yield read_rows(weights, name, start, min(start + count, rows))
 
 
 def missing_tensor(where: Path, name: str, names: Iterable[str]) -> EdgespecError:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.checkpoint.weights import Weights, read_rows
 from edgespec_export.components.attention import HeadNorms, Heads
 from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.feed_forward import Gate
@@ -212,10 +212,17 @@ class _TextWeights:
         return self._weights.shape(self._stored.get(name, name))
 
     def read(self, name: str) -> npt.NDArray[np.generic]:
-        tensor = self._weights.read(self._stored.get(name, name))
+        return self._changed(name, self._weights.read(self._stored.get(name, name)))
+
+    def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[np.generic]:
+        stored = self._stored.get(name, name)
+        return self._changed(name, read_rows(self._weights, stored, start, stop))
+
+    @staticmethod
+    def _changed(name: str, rows: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         if not name.endswith("norm.weight"):
-            return tensor
-        return tensor.astype(np.float32) + np.float32(1)
+            return rows
+        return rows.astype(np.float32) + np.float32(1)
 
     def _plain(self, name: str) -> str:
         name = self._PREFIX.sub("model.", name, count=1)

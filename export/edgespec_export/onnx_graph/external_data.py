@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.checkpoint.weights import Weights, row_blocks
 
 __all__ = ["Array", "WeightFile", "journal_of"]
 
@@ -117,6 +117,12 @@ class WeightFile:
         """A tensor of the checkpoint as float32."""
         self._unread.discard(name)
         return np.ascontiguousarray(self._checkpoint.read(name), np.float32)
+
+    def checkpoint_rows(self, name: str) -> Iterator[npt.NDArray[np.float32]]:
+        """`checkpoint_tensor` in blocks of rows, one below the other."""
+        self._unread.discard(name)
+        for block in row_blocks(self._checkpoint, name):
+            yield np.ascontiguousarray(block, np.float32)
 
     @property
     def unread(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ matrix is in memory at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ Float = npt.NDArray[np.float32]
 
 DAMPING = 0.01  # of the mean second moment, added to each: moments of few rows are singular
 HIGHEST = 15  # code
+BLOCK = 2**18  # weights of a block of rows: a megabyte in float32
 # Grids that are tried: the share of the range that they cover, and where in it they are.
 GRIDS = ((1.0, 0.0), *((share, at) for share in (0.94, 0.88, 0.8) for at in (0.0, 0.5, 1.0)))
 
@@ -47,7 +48,17 @@ def on_grid(matrix: Float, group: int) -> Rounded | None:
     Found are grids whose first and last code are used, as GGUF's Q4_1 and quantization-aware
     training with minimums have them, and those with 8 steps to the farthest weight, as Q4_0.
     """
-    columns = matrix.reshape(len(matrix), -1, group).astype(np.float64)
+    parts = []
+    for rows in _row_blocks(matrix):
+        part = _rows_on_grid(rows, group)
+        if part is None:
+            return None
+        parts.append(part)
+    return _joined(parts)
+
+
+def _rows_on_grid(rows: Float, group: int) -> Rounded | None:
+    columns = rows.reshape(len(rows), -1, group).astype(np.float64)
     low, high = columns.min(axis=2), columns.max(axis=2)
     farthest = np.where(-low >= high, low, high)
     best: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
@@ -68,8 +79,9 @@ def on_grid(matrix: Float, group: int) -> Rounded | None:
 
 def nearest(matrix: Float, group: int) -> Rounded:
     """Each group on the grid with the least squared error, each weight on the nearest code."""
-    columns = matrix.reshape(len(matrix), -1, group)
-    return _rounded(columns, *_grids(columns, np.ones(group, np.float32)))
+    importance = np.ones(group, np.float32)
+    blocks = (rows.reshape(len(rows), -1, group) for rows in _row_blocks(matrix))
+    return _joined([_rounded(columns, *_grids(columns, importance)) for columns in blocks])
 
 
 def with_error_feedback(matrix: Float, moments: Float, group: int) -> Rounded:
@@ -105,6 +117,18 @@ def with_error_feedback(matrix: Float, moments: Float, group: int) -> Rounded:
 def weighted_error(difference: Float, moments: Float) -> float:
     """|X · differenceᵀ|² for a difference of weights [out, in]."""
     return float(np.sum((difference @ moments) * difference, dtype=np.float64))
+
+
+def _row_blocks(matrix: Float) -> Iterator[Float]:
+    """Rows that are rounded independently: few enough that what is computed of them stays small."""
+    count = max(1, BLOCK // matrix.shape[1])
+    yield from (matrix[start : start + count] for start in range(0, len(matrix), count))
+
+
+def _joined(parts: Sequence[Rounded]) -> Rounded:
+    """Rows one below the other."""
+    codes, scales, minimums = zip(*parts, strict=True)
+    return Rounded(np.concatenate(codes), np.concatenate(scales), np.concatenate(minimums))
 
 
 def _rounded(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from edgespec_export.operators.int8_ops import INT8_MATMUL
 from edgespec_export.quantization.int8_tables import int8_matrix
 from edgespec_export.quantization.side_by_side import add_biases, split_outputs
 
-__all__ = ["Grouped", "finite_tensor", "sizes"]
+__all__ = ["Grouped", "finite_rows", "finite_tensor", "sizes"]
 
 Float = npt.NDArray[np.float32]
 
@@ -103,7 +103,16 @@ def finite_tensor(g: Graph, name: str) -> Float:
     Raises:
         EdgespecError: it has NaN or infinite numbers.
     """
-    tensor = g.weights.checkpoint_tensor(name)
-    if not np.isfinite(tensor).all():
+    return _finite(name, g.weights.checkpoint_tensor(name))
+
+
+def finite_rows(g: Graph, name: str) -> Iterator[Float]:
+    """`finite_tensor` in blocks of rows, one below the other."""
+    for rows in g.weights.checkpoint_rows(name):
+        yield _finite(name, rows)
+
+
+def _finite(name: str, rows: Float) -> Float:
+    if not np.isfinite(rows).all():
         raise EdgespecError(f"tensor {name!r} has NaN or infinite numbers; it cannot be rounded")
-    return tensor
+    return rows

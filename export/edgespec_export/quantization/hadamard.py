@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.checkpoint.weights import Weights, read_rows
 from edgespec_export.components.residual_stream import ResidualStream
 
 __all__ = ["INNER_BLOCK", "STREAM_BLOCK", "RotatedWeights", "block_size", "hadamard", "rotated"]
@@ -35,20 +35,28 @@ class RotatedWeights:
         self.shape = weights.shape
 
     def read(self, name: str) -> npt.NDArray[np.generic]:
-        stream = self._stream
         if name in self._folded:
             return np.ones(self.shape(name), np.float32)
-        tensor = self._weights.read(name)
+        tensor = self._rotated_rows(name, self._weights.read(name))
+        return _rotated_outputs(tensor) if name in self._stream.writers else tensor
+
+    def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[np.generic]:
+        """Rows of `read`; what writes to the stream is rotated as a whole."""
+        if name in self._folded or name in self._stream.writers:
+            return self.read(name)[start:stop]
+        return self._rotated_rows(name, read_rows(self._weights, name, start, stop))
+
+    def _rotated_rows(self, name: str, rows: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Rows of a tensor, by what they read."""
+        stream = self._stream
         if name in stream.readers:
             norm = self._weights.read(stream.readers[name]).astype(np.float32)
-            tensor = rotated(tensor.astype(np.float32, copy=False) * norm, STREAM_BLOCK)
+            rows = rotated(rows.astype(np.float32, copy=False) * norm, STREAM_BLOCK)
         elif name in stream.tables:
-            tensor = rotated(tensor, STREAM_BLOCK)
+            rows = rotated(rows, STREAM_BLOCK)
         if name in stream.down_projs or name in stream.normed:
-            tensor = rotated(tensor, INNER_BLOCK)
-        if name in stream.writers:
-            tensor = _rotated_outputs(tensor)
-        return tensor
+            rows = rotated(rows, INNER_BLOCK)
+        return rows
 
 
 def block_size(width: int, max_block: int) -> int:

@@ -47,8 +47,11 @@ class Half(NumberFormat):
         )
 
     def _narrow(self, g: Graph, name: str) -> npt.NDArray[np.generic]:
-        with np.errstate(over="ignore"):
-            narrow = g.weights.checkpoint_tensor(name).astype(self._dtype)
-        if not np.isfinite(narrow.astype(np.float32)).all():
-            raise EdgespecError(f"tensor {name!r} has numbers beyond {self._dtype}; use bf16")
-        return narrow
+        blocks = []
+        for rows in g.weights.checkpoint_rows(name):
+            with np.errstate(over="ignore"):
+                narrow = rows.astype(self._dtype)
+            if not np.isfinite(narrow).all():
+                raise EdgespecError(f"tensor {name!r} has numbers beyond {self._dtype}; use bf16")
+            blocks.append(narrow)
+        return np.concatenate(blocks)

@@ -67,7 +67,7 @@ class Int8(NumberFormat):
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
         if self.rotates_norms:
             return embedding_of_unrotated(g, tokens, name)
-        (rows,) = g.call(INT8_EMBEDDING, tokens, *int8_table(g, name, g.weights.checkpoint_tensor))
+        (rows,) = g.call(INT8_EMBEDDING, tokens, *int8_table(g, name))
         return rows
 
     def linear(self, g: Graph, x: ir.Value, linear: Linear) -> Sequence[ir.Value]:
@@ -140,8 +140,7 @@ class Int8(NumberFormat):
             return int8_head_without_norm(g, norm.emit(g, x), name, factor)
         if self.rotates_norms:
             return head_of_unrotated(g, x, name, norm, factor)
-        table = int8_table(g, name, g.weights.checkpoint_tensor)
-        return int8_head(g, x, table, norm, factor)
+        return int8_head(g, x, int8_table(g, name), norm, factor)
 
 
 @dataclass(frozen=True)

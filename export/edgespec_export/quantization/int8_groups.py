@@ -17,7 +17,7 @@ from edgespec_export.operators.int8_group_ops import (
     RMS_NORM_INT8_GROUP_MATMUL,
     ZERO_POINT,
 )
-from edgespec_export.quantization.grouped import Grouped, finite_tensor
+from edgespec_export.quantization.grouped import Grouped, finite_rows
 
 __all__ = ["Int8Groups", "rounded_in_groups"]
 
@@ -42,13 +42,19 @@ class Int8Groups(Grouped):
     def weights(self, g: Graph, names: Sequence[str]) -> tuple[ir.Value, ir.Value]:
         """Codes and scales of matrices, one below the other."""
         name = "+".join(names)
-        rounded = cache(
-            lambda: rounded_in_groups(np.concatenate([finite_tensor(g, each) for each in names]))
-        )
+        rounded = cache(lambda: _rounded(g, names))
         return (
             g.stored(f"{name}.int8-groups", lambda: rounded()[0]),
             g.stored(f"{name}.int8-groups.scale", lambda: rounded()[1]),
         )
+
+
+def _rounded(
+    g: Graph, names: Sequence[str]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
+    blocks = (rounded_in_groups(rows) for name in names for rows in finite_rows(g, name))
+    codes, scales = zip(*blocks, strict=True)
+    return np.concatenate(codes), np.concatenate(scales)
 
 
 def rounded_in_groups(

@@ -32,21 +32,31 @@ __all__ = [
 ]
 
 Table = tuple[ir.Value, ir.Value]
+Rows = npt.NDArray[np.float32]
 
 
-def int8_table(g: Graph, name: str, read: Callable[[str], npt.NDArray[np.float32]]) -> Table:
-    """The embedding or a head [tokens, width], Hadamard-rotated as `read` gives it, and the scale
-    of each row."""
-    quantized = cache(lambda: per_row(read(name)))
+def int8_table(g: Graph, name: str, change: Callable[[Rows], Rows] = lambda rows: rows) -> Table:
+    """The embedding or a head [tokens, width] and the scale of each row.
+
+    Args:
+        change: of its rows before they are rounded.
+    """
+    quantized = cache(lambda: _rounded_rows(g, name, change))
     table = g.stored(f"{name}.int8", lambda: quantized()[0])
     return table, g.stored(f"{name}.scale", lambda: quantized()[1])
 
 
+def _rounded_rows(
+    g: Graph, name: str, change: Callable[[Rows], Rows]
+) -> tuple[npt.NDArray[np.int8], Rows]:
+    blocks = (per_row(change(rows)) for rows in g.weights.checkpoint_rows(name))
+    codes, scales = zip(*blocks, strict=True)
+    return np.concatenate(codes), np.concatenate(scales)
+
+
 def rotated_table(g: Graph, name: str) -> Table:
     """`int8_table` of a checkpoint whose residual stream is not rotated."""
-    return int8_table(
-        g, name, lambda name: rotated(g.weights.checkpoint_tensor(name), STREAM_BLOCK)
-    )
+    return int8_table(g, name, lambda rows: rotated(rows, STREAM_BLOCK))
 
 
 def embedding_of_unrotated(g: Graph, tokens: ir.Value, name: str) -> ir.Value:

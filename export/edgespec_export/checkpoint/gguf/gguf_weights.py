@@ -88,10 +88,10 @@ class GgufWeights:
         Raises:
             EdgespecError: no such tensor, or a quantization that gguf cannot dequantize.
         """
-        values = self._values(self._stored_name(name))
+        values = self._values(self._stored_name(name), 0, self.shape(name)[0])
         if self._is_gemma3 and name.endswith("norm.weight"):
             return values.astype(np.float32) - np.float32(1)
-        heads = self._heads.get(name.split(".")[-2])
+        heads = self._heads_of(name)
         if heads is None:
             return values
         if values.shape[0] % (2 * heads):
@@ -100,17 +100,30 @@ class GgufWeights:
             )
         return _unpermuted(values, heads)
 
-    def _values(self, stored_name: str) -> Tensor:
+    def read_rows(self, name: str, start: int, stop: int) -> Tensor:
+        """Rows of `read`; of reordered ones and of norms the whole is read."""
+        if self._heads_of(name) is not None or name.endswith("norm.weight"):
+            return self.read(name)[start:stop]
+        return self._values(self._stored_name(name), start, stop)
+
+    def _heads_of(self, name: str) -> int | None:
+        """Of a projection whose rows are reordered."""
+        return self._heads.get(name.split(".")[-2])
+
+    def _values(self, stored_name: str, start: int, stop: int) -> Tensor:
         tensor = self._header.tensors[stored_name]
         kind = tensor.kind.name
         path = self._header.path
-        data = np.fromfile(path, np.uint8, tensor.bytes, offset=tensor.offset)
-        if data.size != tensor.bytes:
+        row = tensor.bytes // tensor.shape[0]
+        offset = tensor.offset + start * row
+        data = np.fromfile(path, np.uint8, (stop - start) * row, offset=offset)
+        if data.size != (stop - start) * row:
             raise EdgespecError(f"{path}: {stored_name} is cut off: the file changed while read")
+        shape = (stop - start, *tensor.shape[1:])
         if kind in _STORED:
-            return np.asarray(data.view(_STORED[kind])).reshape(tensor.shape)
+            return np.asarray(data.view(_STORED[kind])).reshape(shape)
         try:
-            rows = data.reshape(*tensor.shape[:-1], -1)
+            rows = data.reshape(*shape[:-1], -1)
             return np.asarray(dequantize(rows, tensor.kind), order="C")
         except NotImplementedError as error:
             raise EdgespecError(

@@ -10,18 +10,19 @@ from edgespec.errors import EdgespecError, shortened
 from edgespec.pair.tokenizer import is_tokenizer_error
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.tokenizer.byt5_tokenizer import byt5_tokenizer
-from edgespec_export.checkpoint.tokenizer.spiece_file import read_spiece
+from edgespec_export.checkpoint.tokenizer.marian_tokenizer import SOURCE_PIECES, marian_tokenizer
+from edgespec_export.checkpoint.tokenizer.t5_tokenizer import t5_tokenizer
 
 __all__ = ["load_tokenizer", "read_tokenizer_json"]
 
-# Tokenizers of Marian and mBART, whose token ids are not those of their pieces.
-_NOT_READ = ("source.spm", "sentencepiece.bpe.model")
+MBART_PIECES = "sentencepiece.bpe.model"  # token ids are not those of its pieces
 
 
 def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
     """The tokenizer of a checkpoint, with truncation and padding off.
 
-    `tokenizer.json` if there is one, else T5's `spiece.model`, else ByT5's, which needs no file.
+    `tokenizer.json` if there is one, else T5's `spiece.model`, else Marian's `source.spm`, else
+    ByT5's, which needs no file.
 
     Args:
         folder: the checkpoint.
@@ -35,16 +36,17 @@ def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
     settings_file = folder / "tokenizer_config.json"
     settings = read_json_object(settings_file) if settings_file.is_file() else {}
     if (folder / "spiece.model").is_file():
-        return read_spiece(folder / "spiece.model", _extra_ids(settings_file, settings, 100))
+        return t5_tokenizer(folder / "spiece.model", _extra_ids(settings_file, settings, 100))
+    if (folder / SOURCE_PIECES).is_file():
+        return marian_tokenizer(folder)
     if "ByT5Tokenizer" in (settings.get("tokenizer_class"), config.get("tokenizer_class")):
         return byt5_tokenizer(_extra_ids(settings_file, settings, 125))
-    for name in _NOT_READ:
-        if (folder / name).is_file():
-            raise EdgespecError(
-                f"{folder}: {name} is not read; put the model's tokenizer.json into the folder"
-            )
+    if (folder / MBART_PIECES).is_file():
+        raise EdgespecError(
+            f"{folder}: {MBART_PIECES} is not read; put the model's tokenizer.json into the folder"
+        )
     raise EdgespecError(
-        f"{folder}: has no tokenizer; looked for tokenizer.json, spiece.model and a "
+        f"{folder}: has no tokenizer; looked for tokenizer.json, spiece.model, source.spm and a "
         "tokenizer_class ByT5Tokenizer"
     )
 

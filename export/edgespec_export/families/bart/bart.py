@@ -58,6 +58,7 @@ HARMLESS = {
     "dropout",
     "encoder_ffn_dim",
     "encoder_layerdrop",
+    "extra_pos_embeddings",  # rows before that of position 0; OPUS-MT has none
     "force_bos_token_to_be_generated",  # older than forced_bos_token_id, and read by nothing
     "init_std",
     "num_hidden_layers",  # another name of encoder_layers
@@ -100,6 +101,7 @@ class Bart(EncoderDecoder):
     legacy: ClassVar[Mapping[str, bool]] = {
         "add_bias_logits": False,
         "add_final_layer_norm": False,
+        "do_blenderbot_90_layernorm": False,
         "normalize_before": False,
         "normalize_embedding": True,
         "static_position_embeddings": False,
@@ -142,6 +144,8 @@ class Bart(EncoderDecoder):
         config.must_be("is_decoder", False)
         config.must_be("share_encoder_decoder_embeddings", True)
         config.must_be("decoder_vocab_size", vocab_size)
+        if cls.position_offset:
+            config.must_be("extra_pos_embeddings", cls.position_offset)
         for key, value in cls.legacy.items():
             config.must_be(key, value)
         config.refuse_the_rest(harmless=HARMLESS | TokenMasks.settings)
