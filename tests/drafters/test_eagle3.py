@@ -39,7 +39,12 @@ from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.safetensors_file import Safetensors
+from edgespec_export.checkpoint.sources import Source
+from edgespec_export.checkpoint.weights import read_rows
 from edgespec_export.export_pair import export_pair
+from edgespec_export.families import family_of
+from edgespec_export.families.eagle3.head_checkpoint import open_checkpoints
 
 READ = (2, 4, 5)  # numbers of layers that ran, of a target with 8
 DEPTH = 3
@@ -251,6 +256,17 @@ def test_a_head_in_safeailabs_layout_is_read_as_specforges(target, head, referen
         atol=1e-5,
         rtol=1e-5,
     )
+
+
+def test_blocks_of_rows_are_read_alone(target, head, monkeypatch):
+    """A vocabulary's table is never read as a whole, also not through what wraps its source."""
+    _, opened = open_checkpoints(*(Source(path, path.name) for path in (target, head)))
+    weights = family_of(opened.config, "head").view(opened.weights)
+    names = ("embed_tokens.weight", "lm_head.weight", "midlayer.self_attn.k_proj.state.weight")
+    whole = {name: weights.read(name) for name in names}
+    monkeypatch.delattr(Safetensors, "read")
+    for name, tensor in whole.items():
+        np.testing.assert_array_equal(read_rows(weights, name, 3, 9), tensor[3:9])
 
 
 def test_positions_go_on_after_those_of_training(pair_folder):

@@ -8,7 +8,7 @@ from edgespec_export.checkpoint.checkpoint import Checkpoint, open_checkpoint, o
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import read_tokenizer_json
-from edgespec_export.checkpoint.weights import Tensor, Weights
+from edgespec_export.checkpoint.weights import Tensor, Weights, read_rows
 from edgespec_export.families import DecoderOnly, family_of
 from edgespec_export.families.eagle3.eagle3 import Eagle3
 
@@ -128,11 +128,16 @@ class _WithEmbedding:
         return sorted([*self._head.names(), Eagle3.table])
 
     def shape(self, name: str) -> tuple[int, ...]:
-        if name == Eagle3.table:
-            return self._target.shape(self._table)
-        return self._head.shape(name)
+        weights, stored = self._stored(name)
+        return weights.shape(stored)
 
     def read(self, name: str) -> Tensor:
-        if name == Eagle3.table:
-            return self._target.read(self._table)
-        return self._head.read(name)
+        weights, stored = self._stored(name)
+        return weights.read(stored)
+
+    def read_rows(self, name: str, start: int, stop: int) -> Tensor:
+        return read_rows(*self._stored(name), start, stop)
+
+    def _stored(self, name: str) -> tuple[Weights, str]:
+        """Where a tensor is, and its name there."""
+        return (self._target, self._table) if name == Eagle3.table else (self._head, name)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.errors import EdgespecError
-from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.checkpoint.weights import Weights, read_rows
 
 __all__ = ["STATE", "TOKEN", "SplitWeights", "half"]
 
@@ -69,4 +69,15 @@ class SplitWeights:
         if name not in self._halves:
             return self._weights.read(name)
         whole, number = self._halves[name]
-        return np.ascontiguousarray(np.split(self._weights.read(whole), 2, axis=1)[number])
+        return _columns(self._weights.read(whole), number)
+
+    def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[np.generic]:
+        if name not in self._halves:
+            return read_rows(self._weights, name, start, stop)
+        whole, number = self._halves[name]
+        return _columns(read_rows(self._weights, whole, start, stop), number)
+
+
+def _columns(rows: npt.NDArray[np.generic], number: int) -> npt.NDArray[np.generic]:
+    """The first or the second half of the columns."""
+    return np.ascontiguousarray(np.split(rows, 2, axis=1)[number])
