@@ -189,6 +189,8 @@ class Exported:
             relative to the manifest's folder.
         features: width of the hidden states that a target returns for each position, or that an
             EAGLE head, a block draft or one with its target's encoder reads; 0 for others.
+        input_vocab_size: tokens that it reads, of a draft that reads more than it may propose: a
+            published EAGLE-3 head, with all of its target's. None for others.
     """
 
     family: str
@@ -203,6 +205,12 @@ class Exported:
     variants: dict[str, Variant]
     vocabulary: str | None = None
     features: int = 0
+    input_vocab_size: int | None = None
+
+    @property
+    def read_tokens(self) -> int:
+        """Tokens that it can read: ids from 0."""
+        return self.vocab_size if self.input_vocab_size is None else self.input_vocab_size
 
     @property
     def is_encoder_decoder(self) -> bool:
@@ -354,6 +362,11 @@ def _check_model(model: Exported) -> None:
             raise ValueError(f"{name} is {shortened(value)}, not 1 to {limit}")
     if not 0 <= model.features <= LIMITS["vocab_size"]:
         raise ValueError(f"features is {shortened(model.features)}")
+    if not model.vocab_size <= model.read_tokens <= LIMITS["vocab_size"]:
+        raise ValueError(
+            f"input_vocab_size is {shortened(model.read_tokens)}, not {model.vocab_size} to "
+            f"{LIMITS['vocab_size']}"
+        )
     if model.start_token is not None and not 0 <= model.start_token < model.vocab_size:
         raise ValueError(f"start_token is {shortened(model.start_token)}")
     if not model.variants:

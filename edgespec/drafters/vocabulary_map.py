@@ -97,23 +97,29 @@ class SharedTokens:
 class SomeTokens:
     """The draft has some of the target's tokens, under its own ids.
 
+    Args:
+        input_size: tokens that the draft can read; None: those that it may propose.
+
     Attributes:
         outputs: [draft vocabulary] the target's id of each draft token, increasing.
-        inputs: [target vocabulary] the draft's id that replaces each target token.
+        inputs: [target vocabulary] what the draft reads for each target token.
 
     Raises:
         ValueError: the two do not fit each other.
     """
 
-    def __init__(self, outputs: Sequence[int], inputs: Sequence[int]) -> None:
+    def __init__(
+        self, outputs: Sequence[int], inputs: Sequence[int], input_size: int | None = None
+    ) -> None:
         self.outputs = np.array(outputs, np.int64)
         self.inputs = np.array(inputs, np.int64)
         size = len(self.outputs)
+        readable = size if input_size is None else input_size
         if not size or self.outputs[0] < 0 or np.any(np.diff(self.outputs) <= 0):
             raise ValueError("outputs do not increase")
         if self.outputs[-1] >= len(self.inputs):
             raise ValueError("outputs name tokens that the target lacks")
-        if self.inputs.min() < 0 or self.inputs.max() >= size:
+        if self.inputs.min() < 0 or self.inputs.max() >= readable:
             raise ValueError("inputs name tokens that the draft lacks")
 
     def to_draft_ids(self, tokens: TokenSequence) -> list[int]:
@@ -146,12 +152,18 @@ def open_vocabulary(folder: Path, manifest: Manifest) -> Vocabulary:
     target, draft = manifest.target, manifest.draft
     if draft is None or draft.vocabulary is None:
         return SharedTokens(min(model.vocab_size for model in (target, draft) if model))
-    return read_vocabulary(folder / draft.vocabulary, target.vocab_size, draft.vocab_size)
+    file = folder / draft.vocabulary
+    return read_vocabulary(file, target.vocab_size, draft.vocab_size, draft.input_vocab_size)
 
 
-def read_vocabulary(file: Path, target_size: int, draft_size: int) -> Vocabulary:
+def read_vocabulary(
+    file: Path, target_size: int, draft_size: int, input_size: int | None = None
+) -> Vocabulary:
     """Reads {"outputs", "inputs"}, the arguments of `SomeTokens`, or {"common", "spellings",
     "begin"}, those of `TokenIntersection`.
+
+    Args:
+        input_size: as of `SomeTokens`.
 
     Raises:
         EdgespecError: the file is damaged, or belongs to other models.
@@ -165,7 +177,7 @@ def read_vocabulary(file: Path, target_size: int, draft_size: int) -> Vocabulary
             )
         else:
             sizes = len(maps["inputs"]), len(maps["outputs"])
-            vocabulary = SomeTokens(maps["outputs"], maps["inputs"])
+            vocabulary = SomeTokens(maps["outputs"], maps["inputs"], input_size)
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise EdgespecError(f"{file} is damaged ({error}); make the draft again") from None
     if sizes != (target_size, draft_size):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -10,8 +10,17 @@ import numpy.typing as npt
 
 from edgespec.artifact.manifest import Distance
 from edgespec.core.model import Model
+from edgespec.drafters.vocabulary_map import Vocabulary
 
-__all__ = ["Sample", "Scorer", "TargetReadingScorer", "distance", "samples_for"]
+__all__ = [
+    "PROMPT",
+    "Sample",
+    "Scorer",
+    "TargetReadingScorer",
+    "distance",
+    "proposed_ids",
+    "samples_for",
+]
 
 # The token ids of a prompt, and those after it that are scored.
 Sample = tuple[list[int], list[int]]
@@ -30,22 +39,33 @@ class Scorer(Protocol):
 class TargetReadingScorer:
     """A draft that reads its target, scored together with that target.
 
+    Token ids are those that the draft proposes, which some drafts read by other ids.
+
     Args:
-        to_target_ids: translates the draft's token ids to the target's.
+        vocabulary: translates token ids between target and draft.
     """
 
-    def __init__(
-        self, draft: Model, target: Model, to_target_ids: Callable[[Sequence[int]], Sequence[int]]
-    ) -> None:
-        self._draft, self._target, self._to_target_ids = draft, target, to_target_ids
+    def __init__(self, draft: Model, target: Model, vocabulary: Vocabulary) -> None:
+        self._draft, self._target, self._vocabulary = draft, target, vocabulary
 
     def prefill(self, prompt: Sequence[int]) -> int:
-        self._target.prefill(self._to_target_ids(prompt))
-        return self._draft.prefill(prompt)
+        tokens = self._vocabulary.to_target_ids(prompt)
+        self._target.prefill(tokens)
+        read = self._vocabulary.to_draft_ids(tokens)
+        pending = self._draft.prefill(read)
+        return prompt[-1] if pending == read[-1] else pending  # else a decoder's start token
 
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-        self._target.score(self._to_target_ids(tokens))
-        return self._draft.score(tokens)
+        read = self._vocabulary.to_target_ids(tokens)
+        self._target.score(read)
+        return self._draft.score(self._vocabulary.to_draft_ids(read))
+
+
+def proposed_ids(tokens: Sequence[int], vocabulary: Vocabulary, size: int) -> list[int]:
+    """The ids that a draft of `size` tokens proposes for a target's tokens, without those that it
+    may not propose."""
+    ids = {token: number for number, token in enumerate(vocabulary.to_target_ids(range(size)))}
+    return [ids[token] for token in tokens if token in ids]
 
 
 def samples_for(reference: Scorer, sources: Sequence[list[int]], encodes: bool) -> list[Sample]:

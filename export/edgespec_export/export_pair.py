@@ -21,7 +21,14 @@ from edgespec.errors import needs_extra
 from edgespec.pair.runtime import hear_sample, measure_row_invariance, open_model
 from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
-from edgespec.pair.variant_quality import Scorer, TargetReadingScorer, distance, samples_for
+from edgespec.pair.variant_quality import (
+    PROMPT,
+    Scorer,
+    TargetReadingScorer,
+    distance,
+    proposed_ids,
+    samples_for,
+)
 from edgespec_export.progress import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -91,9 +98,9 @@ def export_pair(
         from edgespec_export import web
         from edgespec_export.calibration.calibrated import Calibration
         from edgespec_export.calibration.texts import calibration_texts
-        from edgespec_export.checkpoint.checkpoint import open_checkpoint
         from edgespec_export.checkpoint.sources import resolve
         from edgespec_export.default_format import candidate_formats, with_chosen_format
+        from edgespec_export.families.eagle3.head_checkpoint import open_checkpoints
         from edgespec_export.write_pair import check_formats, float32_bytes, write_pair
 
     if for_web and target_formats is None:
@@ -113,7 +120,7 @@ def export_pair(
     with staged(folder, replace=replace, recipe=recipe) as partial_folder:
         for role, source in zip(("target", "draft"), sources, strict=False):
             _log.info("%s: %s", role, source.label)
-        checkpoints = [open_checkpoint(source) for source in sources]
+        checkpoints = open_checkpoints(sources[0], sources[1] if draft is not None else None)
         sizes = [float32_bytes(checkpoint) for checkpoint in checkpoints]
         formats = candidate_formats(sizes[0], measure) if target_formats is None else target_formats
         if for_web:
@@ -198,10 +205,17 @@ def _with_distances(folder: Path, manifest: Manifest, device: Device) -> Manifes
     open_target = partial(_opened, folder, target, device=device)
     target = _with_distances_of(target, sample_ids(target), open_target)
     if draft is not None:
-        samples = [vocabulary.to_draft_ids(ids) for ids in sample_ids(draft)]
+        samples = [_draft_sample(ids, draft, vocabulary) for ids in sample_ids(draft)]
         open_draft = _draft_opener(folder, draft, open_target, target, vocabulary, device)
         draft = _with_distances_of(draft, samples, open_draft)
     return dataclasses.replace(manifest, target=target, draft=draft)
+
+
+def _draft_sample(tokens: list[int], draft: Exported, vocabulary: Vocabulary) -> list[int]:
+    """A text of the target, in the ids of the draft's logits."""
+    if draft.input_vocab_size is None:
+        return vocabulary.to_draft_ids(tokens)
+    return proposed_ids(tokens, vocabulary, draft.vocab_size)
 
 
 def _opened(folder: Path, exported: Exported, variant: str, device: Device) -> Model:
@@ -229,7 +243,7 @@ def _draft_opener(
         if not (draft.is_eagle_head or draft.shares_encoder):
             return _opened(folder, draft, variant, device)
         model = open_model(folder, draft, variant, device=device, target=opened_target())
-        return TargetReadingScorer(model, opened_target(), vocabulary.to_target_ids)
+        return TargetReadingScorer(model, opened_target(), vocabulary)
 
     return opened
 
@@ -244,6 +258,9 @@ def _with_distances_of(
         open_variant: opens a variant by its name.
     """
     if REFERENCE not in exported.variants or len(exported.variants) == 1:
+        return exported
+    sources = [tokens for tokens in sources if len(tokens) > PROMPT or exported.is_encoder_decoder]
+    if not sources:  # a draft may have nothing of the sample texts
         return exported
     reference = open_variant(REFERENCE)
     samples = samples_for(reference, sources, exported.is_encoder_decoder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 import shutil
 import sys
@@ -39,6 +40,7 @@ from edgespec_export.components.kv_cache import CACHES
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import DecoderOnly, Family
 from edgespec_export.families.eagle import Eagle
+from edgespec_export.families.eagle3.eagle3 import Eagle3
 from edgespec_export.families.shared_encoder import SharedEncoder
 from edgespec_export.families.speech.whisper import STRIDE, Whisper
 from edgespec_export.families.t5 import T5
@@ -126,6 +128,8 @@ def write_pair(
             exported_draft = _with_vocabulary(exported_draft, exported, draft.vocabulary, folder)
         elif common is not None:
             exported_draft = _with_common_tokens(exported_draft, common, folder)
+        elif isinstance(draft_family, Eagle3):
+            exported_draft = _with_proposed_tokens(exported_draft, draft, draft_family, folder)
     for journal in folder.rglob("*.journal"):
         journal.unlink()
     return manifest.Manifest(
@@ -187,6 +191,21 @@ def _with_common_tokens(
     written = Path("draft") / manifest.VOCABULARY
     (folder / written).write_text(common.to_json(), encoding="utf-8")
     return dataclasses.replace(draft, vocabulary=written.as_posix())
+
+
+def _with_proposed_tokens(
+    exported: manifest.Exported, draft: Checkpoint, family: Eagle3, folder: Path
+) -> manifest.Exported:
+    """Writes which of its target's tokens a head proposes that reads all of them, if not all."""
+    if family.vocab_size == family.input_vocab_size:
+        return exported
+    outputs = family.proposed_tokens(draft.weights)
+    written = Path("draft") / manifest.VOCABULARY
+    maps = {"outputs": outputs, "inputs": list(range(family.input_vocab_size))}
+    (folder / written).write_text(json.dumps(maps), encoding="utf-8")
+    return dataclasses.replace(
+        exported, vocabulary=written.as_posix(), input_vocab_size=family.input_vocab_size
+    )
 
 
 def check_target(target: Checkpoint, family: Family) -> None:
@@ -286,8 +305,12 @@ def _common_tokens(
 def _check_vocabulary(draft: Checkpoint, family: Family) -> None:
     """Refuses a draft with a reduced vocabulary that lacks the list of its tokens.
 
-    Without the list it would be read as if it had the target's first tokens.
+    Without the list it would be read as if it had the target's first tokens. A published EAGLE-3
+    head has it among its tensors.
     """
+    if isinstance(family, Eagle3):
+        family.proposed_tokens(draft.weights)
+        return
     tokens = draft.tokenizer.get_vocab_size()
     if draft.vocabulary is None and family.vocab_size < tokens:
         raise EdgespecError(

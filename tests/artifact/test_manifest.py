@@ -77,6 +77,13 @@ def test_a_size_beyond_its_limit_is_named_with_it(own_pair, name):
     assert len(str(said.value)) < 300
 
 
+@pytest.mark.parametrize("size", [0, 1, LIMITS["vocab_size"] + 1])
+def test_a_model_reads_at_least_the_tokens_that_it_proposes(own_pair, size):
+    edit_manifest(own_pair, lambda data: data["draft"].update(input_vocab_size=size))
+    with pytest.raises(EdgespecError, match=rf"input_vocab_size is {size}, not \d+ to \d+"):
+        read_manifest(own_pair)
+
+
 def test_a_long_value_is_not_repeated_whole(own_pair):
     edit_manifest(own_pair, lambda data: data["target"].update(layers="9" * 5000))
     with pytest.raises(EdgespecError, match="layers is '999") as said:

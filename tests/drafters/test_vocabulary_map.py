@@ -19,6 +19,16 @@ def test_a_token_that_the_draft_lacks_is_replaced_by_another():
     assert SharedTokens(3).to_draft_ids([0, 2, 3, 9]) == [0, 2, 0, 0]
 
 
+def test_a_draft_may_read_more_tokens_than_it_proposes(tmp_path):
+    file = tmp_path / "draft_vocabulary.json"
+    file.write_text(json.dumps({"outputs": [1, 4, 6], "inputs": list(range(8))}))
+    some = read_vocabulary(file, 8, 3, 8)
+    assert some.to_draft_ids([7, 0]) == [7, 0]
+    assert some.to_target_ids([2, 0]) == [6, 1]
+    with pytest.raises(EdgespecError, match="inputs name tokens that the draft lacks"):
+        read_vocabulary(file, 8, 3, 7)
+
+
 @pytest.mark.parametrize("tokens", [(2, 0), [2, 0], np.array([2, 0])], ids=type)
 def test_tokens_come_in_any_sequence(tokens):
     assert SOME.to_target_ids(tokens) == [6, 1]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import eagle3_checkpoints
 import edgespec
 import shared_encoder_checkpoints
 from chat_templates import TRIMS
@@ -102,6 +103,15 @@ def eagle_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def eagle3_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("eagle3")
+    target = eagle3_checkpoints.write_deep_target(folder / "target")
+    head = eagle3_checkpoints.write_head(folder / "head")
+    export_pair(str(target), str(head), folder / "pair", threads=1)
+    return folder / "pair"
+
+
+@pytest.fixture(scope="module")
 def shared_encoder_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared-encoder")
     target = shared_encoder_checkpoints.write_target(folder / "target")
@@ -151,7 +161,7 @@ def test_answers_of_a_chat_model_equal_edgespecs(chat_folder, target_format, mon
     assert theirs["stats"]["accepted"] == ours.stats.accepted > 0
 
 
-@pytest.mark.parametrize("of", ["eagle_folder", "shared_encoder_folder"])
+@pytest.mark.parametrize("of", ["eagle_folder", "eagle3_folder", "shared_encoder_folder"])
 def test_drafts_that_read_their_target_equal_edgespecs(of, request):
     folder = request.getfixturevalue(of)
     pair = edgespec.load(folder, threads=1)

@@ -25,6 +25,7 @@ _DTYPES: dict[str, type[np.generic]] = {
     "F32": np.float32,
     "F16": np.float16,
     "BF16": ml_dtypes.bfloat16,
+    "I64": np.int64,  # of token ids; no weights are stored so
 }
 
 
@@ -72,7 +73,7 @@ class Safetensors:
         return self._stored(name).shape
 
     def read(self, name: str) -> Tensor:
-        """The tensor: float32, float16 or bfloat16 as stored, C-contiguous.
+        """The tensor: float32, float16, bfloat16 or int64 as stored, C-contiguous.
 
         Raises:
             EdgespecError: no such tensor, or another dtype.

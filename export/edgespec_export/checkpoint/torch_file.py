@@ -52,7 +52,7 @@ class TorchBin:
         return tuple(self._tensor(name).shape)
 
     def read(self, name: str) -> Tensor:
-        """The tensor: float32, float16 or bfloat16 as stored, C-contiguous.
+        """The tensor: float32, float16, bfloat16 or int64 as stored, C-contiguous.
 
         Raises:
             EdgespecError: no such tensor, or another dtype.
@@ -61,7 +61,7 @@ class TorchBin:
         tensor = self._tensor(name).contiguous()
         if tensor.dtype == torch.bfloat16:  # numpy lacks the type, so view the bits as int16
             return np.asarray(tensor.view(torch.int16).numpy()).view(ml_dtypes.bfloat16)
-        if tensor.dtype not in (torch.float32, torch.float16):
+        if tensor.dtype not in (torch.float32, torch.float16, torch.int64):
             raise EdgespecError(
                 f"{self._path}: {name} is stored as {tensor.dtype}, which is not one of float32, "
                 "float16, bfloat16: take the model's unquantized checkpoint"

@@ -39,8 +39,8 @@ class Weights(Protocol):
     def read(self, name: str) -> Tensor:
         """The tensor, C-contiguous; callers must not write to it.
 
-        float32, float16 or `ml_dtypes.bfloat16` as stored; float32 if it was quantized. Values are
-        not checked: NaN in the file stays NaN.
+        float32, float16 or `ml_dtypes.bfloat16` as stored; float32 if it was quantized; int64 if it
+        holds token ids. Values are not checked: NaN in the file stays NaN.
 
         Raises:
             EdgespecError: no such tensor (the line lists similar names), or another stored dtype.

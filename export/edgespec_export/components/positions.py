@@ -20,6 +20,7 @@ __all__ = [
     "RelativeBias",
     "Rotary",
     "decoder_positions",
+    "first_key_bias",
     "relative_buckets",
     "requested_rows",
 ]
@@ -92,6 +93,17 @@ def requested_rows(g: Graph, x: ir.Value) -> ir.Value:
     """
     skip = g.input(graph_io.SKIP, np.int64, [1])
     return g.op.Slice(x, skip, g.ints(np.iinfo(np.int64).max), g.ints(0))
+
+
+def first_key_bias(g: Graph, positions: Positions, heads: int) -> ir.Value:
+    """[1, heads, m, total]: 0, but for the first key and any row after the first a number that
+    softmax makes 0."""
+    keys = g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
+    first = g.op.Equal(keys, g.constant(0, np.int64))
+    later = g.op.Greater(g.op.Unsqueeze(positions.queries, g.ints(1)), g.constant(0, np.int64))
+    hidden, seen = g.constant(-1e30, np.float32), g.constant(0, np.float32)
+    bias = g.op.Where(g.op.And(later, first), hidden, seen)
+    return g.op.Expand(g.op.Unsqueeze(bias, g.ints(0, 1)), g.ints(1, heads, 1, 1))
 
 
 @dataclass(frozen=True)

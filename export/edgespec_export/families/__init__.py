@@ -14,6 +14,7 @@ from edgespec_export.families.bart.mbart import MBart
 from edgespec_export.families.block_draft import BlockDraft
 from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.eagle import Eagle
+from edgespec_export.families.eagle3.eagle3 import Eagle3
 from edgespec_export.families.family import Family
 from edgespec_export.families.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
@@ -50,6 +51,7 @@ FAMILIES: tuple[type[Family], ...] = (
     MBart,
     Marian,
     Eagle,
+    Eagle3,
     BlockDraft,
     SharedEncoder,
     Whisper,

@@ -30,6 +30,7 @@ class CachedText(ABC):
 
     def __init__(self, exported: Exported, capacity: int | None) -> None:
         self.vocab_size = exported.vocab_size
+        self._read_tokens = exported.read_tokens
         self.capacity = _checked_capacity(exported, capacity)
         self._max_positions = exported.positions
         self._cached: list[CachedPosition] = []
@@ -84,9 +85,9 @@ class CachedText(ABC):
                 f"shorten the prompt{self._capacity_advice()}"
             )
         lowest, highest = min(prompt), max(prompt)
-        if lowest < 0 or highest >= self.vocab_size:
+        if lowest < 0 or highest >= self._read_tokens:
             wrong = lowest if lowest < 0 else highest
-            raise UsageError(f"token {wrong} is outside the model's {self.vocab_size} tokens")
+            raise UsageError(f"token {wrong} is outside the model's {self._read_tokens} tokens")
 
     def _check_room(self, count: int) -> None:
         room = self.capacity - self.length

@@ -87,6 +87,13 @@ test("a vocabulary whose parts do not fit is refused", () => {
   }
 });
 
+test("a draft may read more tokens than it proposes", () => {
+  const some = new SomeTokens([1, 3], [0, 1, 2, 3], 4);
+  assert.deepEqual(some.toDraftIds([3, 0]), [3, 0]);
+  assert.throws(() => new SomeTokens([1, 3], [0, 1, 2, 4], 4), { name: "RangeError", message: "inputs name tokens that the draft lacks" });
+  assert.throws(() => new SomeTokens([1, 3], [0, 1, 2, 3]), RangeError);
+});
+
 // Target tokens 1, 3 and 4 are the draft's 5, 0 and 2; the others are spelled.
 const COMMON = { common: [[1, 3, 4], [5, 0, 2]], spellings: [[4, 4], [5], [1, 3, 4], [0], [2]], begin: [3] } as const;
 

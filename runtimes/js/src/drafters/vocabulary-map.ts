@@ -5,6 +5,7 @@
 
 import { Distribution, type Processor } from "../core/distribution.js";
 import type { Range } from "../core/model.js";
+import { isIdOf } from "../core/token-id.js";
 
 /** A prompt in a draft's token ids, with the positions of its earlier answers. */
 export interface DraftPrompt {
@@ -58,18 +59,19 @@ export class SharedTokens implements Vocabulary {
 export class SomeTokens implements Vocabulary {
   /**
    * @param outputs [draft vocabulary] the target's id of each draft token, increasing.
-   * @param inputs [target vocabulary] the draft's id that replaces each target token.
+   * @param inputs [target vocabulary] what the draft reads for each target token.
+   * @param inputSize tokens that the draft can read; by default those that it may propose.
    * @throws RangeError: the two do not fit each other.
    */
   constructor(
     readonly outputs: readonly number[],
     readonly inputs: readonly number[],
+    inputSize?: number | null,
   ) {
-    const isId = (token: number, size: number) => Number.isInteger(token) && token >= 0 && token < size;
     const increases = outputs.every((token, index) => index === 0 || token > outputs[index - 1]!);
     if (outputs.length === 0 || !increases) throw new RangeError("outputs do not increase");
-    if (!outputs.every((token) => isId(token, inputs.length))) throw new RangeError("outputs name tokens that the target lacks");
-    if (!inputs.every((token) => isId(token, outputs.length))) throw new RangeError("inputs name tokens that the draft lacks");
+    if (!outputs.every(isIdOf(inputs.length))) throw new RangeError("outputs name tokens that the target lacks");
+    if (!inputs.every(isIdOf(inputSize ?? outputs.length))) throw new RangeError("inputs name tokens that the draft lacks");
   }
 
   toDraftIds(tokens: readonly number[]): number[] {

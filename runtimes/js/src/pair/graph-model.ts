@@ -2,6 +2,7 @@
 
 import type { Tensor } from "onnxruntime-common";
 import type { Model, Range, Rows } from "../core/model.js";
+import { isIdOf } from "../core/token-id.js";
 import { asRuntimeError, ModelError, PromptTooLongError, UsageError } from "../errors.js";
 import type { Folder, Host, Session } from "../host.js";
 import { Cache } from "./cache.js";
@@ -236,7 +237,9 @@ export class GraphModel implements Model {
   #checkPrompt(prompt: readonly number[]): void {
     if (prompt.length === 0) throw new UsageError("the prompt is empty; give at least one token");
     if (prompt.length > this.capacity) throw new PromptTooLongError(prompt.length, this.capacity);
-    const wrong = prompt.find((token) => !(Number.isInteger(token) && token >= 0 && token < this.vocabulary));
-    if (wrong !== undefined) throw new UsageError(`token ${wrong} is outside the model's ${this.vocabulary} tokens`);
+    const size = this.#exported.input_vocab_size ?? this.vocabulary;
+    const isId = isIdOf(size);
+    const wrong = prompt.find((token) => !isId(token));
+    if (wrong !== undefined) throw new UsageError(`token ${wrong} is outside the model's ${size} tokens`);
   }
 }

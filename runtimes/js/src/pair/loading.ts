@@ -175,7 +175,7 @@ async function openVocabulary(folder: Folder, { target, draft }: Manifest, signa
     }
     const { outputs, inputs } = maps;
     if (outputs.length !== draft.vocab_size || inputs.length !== target.vocab_size) throw new RangeError("it is for other models");
-    return new SomeTokens(outputs, inputs);
+    return new SomeTokens(outputs, inputs, draft.input_vocab_size);
   } catch (error) {
     throw new DamagedError(`${folder.name}/${draft.vocabulary}`, error instanceof Error ? error.message : String(error), error);
   }

@@ -64,6 +64,8 @@ export interface Exported {
   readonly variants: Readonly<Record<string, Variant>>;
   readonly vocabulary?: string | null;
   readonly features?: number;
+  /** Tokens that a draft reads, where they are more than those that it may propose. */
+  readonly input_vocab_size?: number | null;
 }
 
 /** What a chat template writes between the messages of a conversation. */

@@ -1,0 +1,143 @@
+"""Opening a published EAGLE-3 head, which has neither tokenizer nor, mostly, an embedding: it takes
+those of its target."""
+
+from __future__ import annotations
+
+from edgespec.errors import EdgespecError, shortened
+from edgespec_export.checkpoint.checkpoint import Checkpoint, open_checkpoint, open_weights
+from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
+from edgespec_export.checkpoint.sources import Source
+from edgespec_export.checkpoint.tokenizer.tokenizers_file import read_tokenizer_json
+from edgespec_export.checkpoint.weights import Tensor, Weights, read_rows
+from edgespec_export.families import DecoderOnly, family_of
+from edgespec_export.families.eagle3.eagle3 import Eagle3
+
+__all__ = ["open_checkpoints"]
+
+ARCHITECTURE = "LlamaForCausalLMEagle3"  # of SpecForge's configs
+LLAMA = "LlamaForCausalLM"  # of SafeAILab's, which differ from a Llama's by this key:
+PROPOSES = "draft_vocab_size"
+# What a config may call the model that the layer is like; the layer is the same for all of them.
+MODEL_TYPES = ("llama", "mistral", "phi3", "qwen2", "qwen3")
+
+
+def open_checkpoints(target: Source, draft: Source | None) -> list[Checkpoint]:
+    """Opens a target and its draft, if it has one, which may be a published EAGLE-3 head.
+
+    Raises:
+        EdgespecError: something is missing, corrupt or of an unknown kind, the target is a head, or
+            the head is of another target.
+    """
+    if _head_config(target) is not None:
+        raise EdgespecError(
+            f"{target.label} is a draft that reads its target's hidden states (an EAGLE-3 head), "
+            "so it cannot be a target"
+        )
+    opened = open_checkpoint(target)
+    if draft is None:
+        return [opened]
+    config = _head_config(draft)
+    if config is None:
+        return [opened, open_checkpoint(draft)]
+    return [opened, _open_head(draft, config, opened)]
+
+
+def _head_config(source: Source) -> JsonObject | None:
+    """The config of a published EAGLE-3 head, of whatever layout; None for other checkpoints."""
+    file = source.path / "config.json"
+    if source.path.is_file() or not file.is_file():
+        return None
+    config = read_json_object(file)
+    return config if _is_head(config) else None
+
+
+def _is_head(config: JsonObject) -> bool:
+    names = config.get("architectures")
+    if names == [LLAMA]:
+        return PROPOSES in config
+    return isinstance(names, list) and any("eagle3" in str(name).lower() for name in names)
+
+
+def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkpoint:
+    _check_kind(source, config)
+    family = family_of(target.config, target.label)
+    if not isinstance(family, DecoderOnly):
+        raise EdgespecError(
+            f"{source.label} reads the hidden states of a Llama-like target, and {target.label} is "
+            "not one; pair it with the target it was trained for"
+        )
+    (model_type,) = Eagle3.model_types
+    shape: JsonObject = {"layers": family.layers, "positions": family.positions}
+    config = {**config, "model_type": model_type, "target": shape}
+    head = family_of(config, source.label)
+    assert isinstance(head, Eagle3)
+    if head.input_vocab_size != family.vocab_size:
+        raise EdgespecError(
+            f"{head.label} reads {head.input_vocab_size} tokens and {target.label} has "
+            f"{family.vocab_size}; pair it with the target it was trained for"
+        )
+    tokenizer = source.path / "tokenizer.json"
+    return Checkpoint(
+        config=config,
+        weights=_with_table(open_weights(source.path), head, target, family),
+        tokenizer=read_tokenizer_json(tokenizer) if tokenizer.is_file() else target.tokenizer,
+        chat=None,
+        eos_token_ids=target.eos_token_ids,
+        label=source.label,
+    )
+
+
+def _check_kind(source: Source, config: JsonObject) -> None:
+    if config.get("architectures") not in ([ARCHITECTURE], [LLAMA]):
+        raise EdgespecError(
+            f"{source.label}: config.json says architectures = "
+            f"{shortened(config.get('architectures'))}; edgespec exports EAGLE-3 heads only as "
+            f"{ARCHITECTURE} (SpecForge) or {LLAMA} with a {PROPOSES} (SafeAILab)"
+        )
+    if config.get("model_type") not in MODEL_TYPES:
+        raise EdgespecError(
+            f"{source.label}: config.json says model_type = "
+            f"{shortened(config.get('model_type'))}; edgespec exports EAGLE-3 heads whose layer is "
+            f"like that of {', '.join(MODEL_TYPES)}"
+        )
+
+
+def _with_table(weights: Weights, head: Eagle3, target: Checkpoint, family: DecoderOnly) -> Weights:
+    """The weights of a head, with the embedding of its target if it has none of its own."""
+    if Eagle3.table in weights.names():
+        return weights
+    if head.width != family.width:
+        raise EdgespecError(
+            f"{head.label} takes the embedding of its target and is {head.width} wide, "
+            f"{target.label} {family.width}; pair it with the target it was trained for"
+        )
+    return _WithEmbedding(weights, family.view(target.weights), family.table)
+
+
+class _WithEmbedding:
+    """The `Weights` of a head, with the embedding of its target.
+
+    Args:
+        table: its name there.
+    """
+
+    def __init__(self, head: Weights, target: Weights, table: str) -> None:
+        self._head, self._target, self._table = head, target, table
+
+    def names(self) -> list[str]:
+        return sorted([*self._head.names(), Eagle3.table])
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        weights, stored = self._stored(name)
+        return weights.shape(stored)
+
+    def read(self, name: str) -> Tensor:
+        weights, stored = self._stored(name)
+        return weights.read(stored)
+
+    def read_rows(self, name: str, start: int, stop: int) -> Tensor:
+        return read_rows(*self._stored(name), start, stop)
+
+    def _stored(self, name: str) -> tuple[Weights, str]:
+        """Where a tensor is, and its name there."""
+        return (self._target, self._table) if name == Eagle3.table else (self._head, name)
