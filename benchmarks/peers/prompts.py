@@ -70,12 +70,12 @@ def summaries(pair: edgespec.Pair, documents: Sequence[Path], limit: int) -> lis
 
 
 def encoded(pair: edgespec.Pair, requests: Sequence[Request]) -> list[Prompt]:
-    """The requests in the model's chat format, numbered in each category."""
+    """The requests, numbered in each category; in the model's chat format, if it has one."""
     counts: dict[str, int] = {}
     prompts = []
     for request in requests:
         index = counts.setdefault(request.kind, 0)
-        tokens = pair.encode(request.prompt, chat=True)
+        tokens = pair.encode(request.prompt, chat=pair.manifest.chat is not None)
         prompts.append(Prompt(request.kind, index, tokens, request.max_new_tokens))
         counts[request.kind] += 1
     return prompts

@@ -3,7 +3,7 @@
 A one-layer model predicts well when it sees the target's hidden states. Each position combines the
 token there with the target's states one position before. Where the target has none yet, the
 head's own hidden state replaces them. Li et al. (2024, arXiv 2401.15077) and, for several
-layers, Li et al. (2025, arXiv 2503.01840); docs/decisions/0013-a-draft-that-reads.md says what
+layers, Li et al. (2025, arXiv 2503.01840); docs/decisions/0013-eagle-drafts.md says what
 differs.
 """
 
