@@ -289,6 +289,8 @@ def insert(path: Path, name: str, lines: list[str]) -> None:
 LATER_RESULTS = (
     ("compare_six_kinds", kinds_tables, "contests"),
     ("compare_six_kinds_avx2", kinds_tables, "contests"),
+    ("compare_gemma", kinds_tables, "contests"),
+    ("compare_qwen", kinds_tables, "contests"),
     ("compare_long_prompts", first_token_tables, "contests"),
     ("peer_distance", distance_table, "rows"),
 )

@@ -109,10 +109,11 @@ class ModelDrafter:
         candidates: list[Candidate] = []
         probability = 1.0  # that all of `tokens` are accepted, as the draft sees it
         while len(tokens) < most:
-            allowed = self._allowed([*text[1:], *tokens])
+            generated = [*text[1:], *tokens] if self._legal is not None else []
+            allowed = self._allowed(generated)
             if allowed is not None and not allowed.any():
                 break  # the draft has none of the legal tokens, whatever it would predict
-            prediction = yield from self._predict(unread, allowed, [*text[1:], *tokens])
+            prediction = yield from self._predict(unread, allowed, generated)
             self._cached += unread
             if prediction is None:
                 break
