@@ -37,9 +37,14 @@ CASES = {
     "llama": (write_llama, {}, {"decoder": (6, 6)}),
     "t5 v1.0": (write_t5, {}, {"decoder": (9, 9), "encoder": (1, 2)}),
     "t5 v1.1": (write_t5, {"gated": True}, {"decoder": (9, 9), "encoder": (1, 2)}),
-    "qwen2, whose biases are separate": (
+    "qwen2, whose queries, keys and values have biases": (
         write_llama,
         {"model_type": "qwen2"},
+        {"decoder": (6, 6)},
+    ),
+    "biases of all attention projections": (
+        write_llama,
+        {"attention_bias": True},
         {"decoder": (3, 6)},
     ),
     "qwen3, whose heads are normalised": (
@@ -106,6 +111,10 @@ def write_qwen3(folder):
     return write_llama(folder, **{**SIZES, "model_type": "qwen3", "head_size": 32, "heads": 4})
 
 
+def write_qwen2(folder):
+    return write_llama(folder, **{**SIZES, "model_type": "qwen2", "head_size": 16, "heads": 4})
+
+
 def write_even_gemma3(folder):
     return write_gemma3(
         folder, hidden_size=64, num_attention_heads=4, intermediate_size=96, sliding_window=7
@@ -113,7 +122,7 @@ def write_even_gemma3(folder):
 
 
 @pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups"])
-@pytest.mark.parametrize("write", [write_qwen3, write_phi3, write_even_gemma3])
+@pytest.mark.parametrize("write", [write_qwen2, write_qwen3, write_phi3, write_even_gemma3])
 def test_whole_families_are_fused_with_every_cache(write, number_format, tmp_path):
     manifest = export_pair(
         str(write(tmp_path / "checkpoint")),
@@ -132,7 +141,7 @@ def test_whole_families_are_fused_with_every_cache(write, number_format, tmp_pat
 
 @pytest.mark.skipif(installed_kernels() is None, reason="bodies round otherwise")
 @pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups"])
-@pytest.mark.parametrize("write", [write_qwen3, write_phi3, write_even_gemma3])
+@pytest.mark.parametrize("write", [write_qwen2, write_qwen3, write_phi3, write_even_gemma3])
 def test_a_fused_model_has_the_bits_of_one_that_is_not_fused(
     write, number_format, tmp_path, monkeypatch
 ):
@@ -161,9 +170,9 @@ def leave_blocks(model, blocks):
         ({"inner": 97}, "mlp (3 blocks) not fused: after SiluGate is Int8MatMul, not Hadamard"),
         ({"mlp_bias": True}, "mlp (3 blocks) not fused: before SiluGate is Sum, not RMSNorm"),
         ({"hidden_act": "gelu"}, "mlp (3 blocks) not fused: no operator computes a whole block"),
-        ({"model_type": "qwen2"}, "self_attn (3 blocks) not fused: before RotaryRowAttention is"),
+        ({"attention_bias": True}, "self_attn (3 blocks) not fused: after Int8MatMul is Sum, not"),
     ],
-    ids=["an odd width, which is not rotated", "a bias", "an activation", "biases of queries"],
+    ids=["an odd width, which is not rotated", "a bias", "an activation", "a bias at the end"],
 )
 def test_the_export_logs_why_blocks_are_not_fused(options, reason, tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="edgespec"):
@@ -172,7 +181,7 @@ def test_the_export_logs_why_blocks_are_not_fused(options, reason, tmp_path, cap
 
 
 def test_inspect_shows_the_count(tmp_path):
-    export(write_llama, {"model_type": "qwen2"}, tmp_path, target_formats=["fp32", "int8"])
+    export(write_llama, {"inner": 97}, tmp_path, target_formats=["fp32", "int8"])
     lines = run("inspect", str(tmp_path / "pair")).output.splitlines()
     assert "    decoder: target/int8/decoder.onnx, 3 of 6 blocks fused" in lines
     assert "    decoder: target/fp32/decoder.onnx" in lines

@@ -871,6 +871,8 @@ def block_inputs(rng, name, count):
     attributes |= more | {CLOSING[name]: value for name, value in closing_more.items()}
     fixed = {"norm": rng.uniform(0.5, 2, STREAM).astype(np.float32)} | opening
     fixed |= {f"closing_{name}": value for name, value in closing.items()}
+    if fused.has_bias:
+        fixed["projection_bias"] = rng.normal(size=sum(widths)).astype(np.float32)
     if fused.post_norm:
         fixed["post_norm"] = rng.uniform(0.5, 2, STREAM).astype(np.float32)
         attributes["post_epsilon"] = 1e-6
@@ -889,6 +891,8 @@ def by_parts(g, fused, values, attributes):
     opening, rest = ordered[:first], ordered[first:]
     with g.block("block"):
         (y,) = call(fused.opening, *opening)
+        if fused.has_bias:
+            y = g.op.Sum(y, rest.pop(0))
         parts = g.split(y, attributes["widths"]) if fused.columns > 1 else [y]
         norm = [rest.pop()] if fused.post_norm else []
         middle, *others = call(fused.inner, *parts, *rest[:-last])
@@ -1507,7 +1511,8 @@ BODIES = [
         (
             fused.whole,
             {n: [1] * fused.columns if n == "widths" else 1.0 for n in fused.whole.attributes},
-            f"{fused.opening.name} {'Split ' * (fused.columns > 1)}{fused.inner.name} "
+            f"{fused.opening.name} {'Sum ' * fused.has_bias}"
+            f"{'Split ' * (fused.columns > 1)}{fused.inner.name} "
             f"{fused.closing.name} {'RMSNorm ' * bool(fused.post_norm)}Add",
         )
         for fused in BLOCKS.values()

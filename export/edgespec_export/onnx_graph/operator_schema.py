@@ -40,7 +40,9 @@ __all__ = [
     "DOMAIN",
     "OPERATORS",
     "POST_NORM",
+    "PROJECTION_BIAS",
     "WITH_POST_NORM",
+    "WITH_PROJECTION_BIAS",
     "Attribute",
     "Operator",
     "Tensor",
@@ -178,6 +180,9 @@ ENCODINGS = {
 }
 # Those of models with a norm after each block, which are Gemma's.
 WITH_POST_NORM = ("NormedRotary", "NormedWindowed")
+# Those of models whose queries, keys and values have biases: Qwen2.5's, and some of Llama's.
+WITH_PROJECTION_BIAS = ("Rotary",)
+PROJECTION_BIAS = _floats("projection_bias", "n")  # added to what the opening product makes
 
 
 @dataclass(frozen=True)
@@ -343,6 +348,12 @@ def _fused_blocks(weights: Weights, *, post_norm: bool) -> Iterator[Operator]:
         name, present = f"{start}{cache.name}RowAttention", cache.buffers("present")
         return block(name, middle, weights.tensors, attributes, present)
 
+    def with_projection_bias(operator: Operator) -> Operator:
+        name = f"{operator.name.removesuffix('Block')}ProjectionBiasBlock"
+        first = len(opening)
+        inputs = (*operator.inputs[:first], PROJECTION_BIAS, *operator.inputs[first:])
+        return replace(operator, name=name, inputs=inputs)
+
     def feed_forward(name: str, more: tuple[Attribute, ...] = WIDTHS) -> Operator:
         return block(name, (), (*weights.rotation, *weights.tensors), (*rotation, *more))
 
@@ -351,6 +362,9 @@ def _fused_blocks(weights: Weights, *, post_norm: bool) -> Iterator[Operator]:
             yield self_attention(start, cache)
     yield feed_forward("GeluFeedForward")
     if not post_norm:
+        for cache in CACHE_FORMATS:
+            for start in WITH_PROJECTION_BIAS:
+                yield with_projection_bias(self_attention(start, cache))
         yield block("CrossRowAttention", SOURCE, weights.tensors, HEADS)
         yield feed_forward("SiluFeedForward")
         yield feed_forward("ReluFeedForward", more=())

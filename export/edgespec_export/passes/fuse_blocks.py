@@ -10,7 +10,8 @@ a Llama, as its int8 graph has it before and after the pass:
 
     x ─── SiluFeedForwardBlock ─ y
 
-Where a model has a norm after its blocks, `RMSNorm` stands between `closing` and `add`.
+Where a model has a norm after its blocks, `RMSNorm` stands between `closing` and `add`. Where its
+queries, keys and values have biases, `Sum` adds them before the split.
 
 Components declare their blocks when they emit them (`Graph.block`). The pass looks for the operator
 in the middle (`FUSED_BLOCKS` has one entry for each, in each format) and checks the operators
@@ -30,7 +31,12 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import DOMAIN, Body, Function
 from edgespec_export.onnx_graph.graph import DeclaredBlock
-from edgespec_export.onnx_graph.operator_schema import CLOSING, POST_NORM, WITH_POST_NORM
+from edgespec_export.onnx_graph.operator_schema import (
+    CLOSING,
+    POST_NORM,
+    WITH_POST_NORM,
+    WITH_PROJECTION_BIAS,
+)
 from edgespec_export.operators.activations import GELU_GATE, RELU, SILU_GATE
 from edgespec_export.operators.attention_ops import SOURCE_ATTENTION
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
@@ -60,6 +66,7 @@ class FusedBlock:
         whole: the function that computes the block.
         columns: how many inputs of the inner function are columns of the opening product.
         post_norm: of what closing makes; None if there is none.
+        has_bias: a bias is added to what opening makes.
     """
 
     whole: Function
@@ -68,6 +75,7 @@ class FusedBlock:
     inner: Function
     closing: Function
     post_norm: Function | None
+    has_bias: bool = False
 
     @property
     def added(self) -> Function:
@@ -82,6 +90,8 @@ def _fused_block(
     inner: Function,
     closing: Function,
     post_norm: Function | None,
+    *,
+    has_bias: bool = False,
 ) -> FusedBlock:
     first, last = len(opening.inputs), len(closing.inputs) - 1
 
@@ -89,6 +99,8 @@ def _fused_block(
         rest = list(inputs[first:])
         weights_of_norm = [rest.pop()] if post_norm else []
         (y,) = f.call(opening, *inputs[:first])
+        if has_bias:
+            y = f.op.Sum(y, rest.pop(0))
         parts = f.columns(y, f.shape("widths"), columns) if columns > 1 else [y]
         y, *others = f.call(inner, *parts, *rest[:-last])
         (y,) = f.call(closing, y, *rest[-last:], renamed=CLOSING)
@@ -96,7 +108,8 @@ def _fused_block(
             (y,) = f.call(post_norm, y, *weights_of_norm, renamed=POST_NORM)
         return [f.op.Add(inputs[0], y), *others]
 
-    return FusedBlock(Function(name, emit), columns, opening, inner, closing, post_norm)
+    whole = Function(name, emit)
+    return FusedBlock(whole, columns, opening, inner, closing, post_norm, has_bias)
 
 
 @dataclass(frozen=True)
@@ -118,6 +131,8 @@ class _Format:
         for start, by_cache in SELF_ATTENTION.items():
             for inner in by_cache.values():
                 yield self._block(f"{inner.name}Block", 3, inner, self.after_attention)
+                if start in WITH_PROJECTION_BIAS:
+                    yield self._biased_attention_block(inner)
                 if start in WITH_POST_NORM:
                     name = f"{inner.name}PostNormBlock"
                     yield self._post_norm_block(name, 3, inner, self.after_attention)
@@ -134,6 +149,10 @@ class _Format:
     def _block(self, name: str, columns: int, inner: Function, closing: Function) -> FusedBlock:
         whole = f"{self.blocks}{name}"
         return _fused_block(whole, columns, self.opening, inner, closing, None)
+
+    def _biased_attention_block(self, inner: Function) -> FusedBlock:
+        name, closing = f"{self.blocks}{inner.name}ProjectionBiasBlock", self.after_attention
+        return _fused_block(name, 3, self.opening, inner, closing, None, has_bias=True)
 
     def _post_norm_block(
         self, name: str, columns: int, inner: Function, closing: Function
@@ -210,12 +229,14 @@ class _Parts:
     """The nodes that one operator replaces.
 
     Attributes:
+        bias: the addition to what `opening` makes; None if there is none.
         split: None if `inner` has one input from the opening product.
         post_norm: None if the block has none.
     """
 
     fused: FusedBlock
     opening: ir.Node
+    bias: ir.Node | None
     split: ir.Node | None
     inner: ir.Node
     closing: ir.Node
@@ -232,11 +253,17 @@ def _parts(block: DeclaredBlock) -> _Parts | str:
     columns = candidates[0].columns  # the same in each format
     split = _maker(inner.inputs[:columns], ["Split"]) if columns > 1 else None
     opened = [split.inputs[0]] if split else inner.inputs[:columns]
+    bias = _maker(opened, ["Sum"]) if any(fused.has_bias for fused in candidates) else None
+    opened = [bias.inputs[0]] if bias else opened
     openings = dict.fromkeys(fused.opening.name for fused in candidates)
     opening = _maker(opened, openings)
     if opening is None:
         return f"before {inner.op_type} is {_producer(opened)}, not {' or '.join(openings)}"
-    candidates = [fused for fused in candidates if fused.opening.name == opening.op_type]
+    candidates = [
+        fused
+        for fused in candidates
+        if fused.opening.name == opening.op_type and fused.has_bias == (bias is not None)
+    ]
     closing = _user(inner.outputs[0], candidates[0].closing.name)
     if closing is None:
         return f"after {inner.op_type} is {_users(inner)}, not {candidates[0].closing.name}"
@@ -250,7 +277,7 @@ def _parts(block: DeclaredBlock) -> _Parts | str:
         return f"no operator computes {opening.op_type}, {inner.op_type} and {last.op_type}"
     if any(other.uses() for other in inner.outputs[1:]):  # they would be used before they are made
         return f"other operators use the outputs of {inner.op_type}"
-    return _Parts(fused, opening, split, inner, closing, post_norm, add)
+    return _Parts(fused, opening, bias, split, inner, closing, post_norm, add)
 
 
 def _blocks_around(node: ir.Node) -> list[FusedBlock]:
@@ -297,13 +324,15 @@ def _replace(model: ir.Model, parts: _Parts) -> None:
         model.functions[key] = whole.built(attributes)
     inputs = [
         *parts.opening.inputs,
+        *(parts.bias.inputs[1:] if parts.bias else ()),
         *inner.inputs[parts.fused.columns :],
         *parts.closing.inputs[1:],
         *(parts.post_norm.inputs[1:] if parts.post_norm else ()),
     ]
     node = ir.node(whole.name, inputs, attributes, domain=DOMAIN, num_outputs=whole.outputs)
     made = [parts.add.outputs[0], *inner.outputs[1:]]
-    old = [parts.add, parts.post_norm, parts.closing, inner, parts.split, parts.opening]
+    before = [inner, parts.split, parts.bias, parts.opening]
+    old = [parts.add, parts.post_norm, parts.closing, *before]
     ir.convenience.replace_nodes_and_values(
         model.graph, parts.add, [n for n in old if n], [node], made, node.outputs
     )

@@ -85,6 +85,14 @@ class BlockEnds {
   NormOf<Schema> norm_;
 };
 
+// y [rows, width] += x [width] in each row.
+inline void add_to_each_row(const float* x, int64_t rows, int64_t width, float* y,
+                            const Threads& threads) {
+  constexpr int64_t kNumbersPerCycle = 4;  // about
+  threads.each(rows, rows * width / kNumbersPerCycle,
+               [&](int64_t r) { add_row(x, width, y + r * width); });
+}
+
 template <typename Schema>
 class AttentionBlock {
  protected:
@@ -93,15 +101,17 @@ class AttentionBlock {
     heads_.set_sizes(shapes_[Dim::inner], shapes_);
   }
 
-  // `attend(threads)` makes `attended` [m, inner] of `opened` [m, n].
+  // `attend(threads)` makes `attended` [m, inner] of `opened` [m, n]. `bias` [n] is added to each
+  // row of `opened` before that; null if there is none.
   template <typename Normed, typename Attend>
-  void run(Call& call, const float* x, Shapes& shapes, const Normed& normed, float* opened,
-           const float* attended, Attend attend) const {
+  void run(Call& call, const float* x, Shapes& shapes, const Normed& normed, const float* bias,
+           float* opened, const float* attended, Attend attend) const {
     const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
     const float* post_norm = ends_.sum.norm(call, shapes);
     float* y = call.output(Schema::out::y, shapes);
     Team::together(call.threads(), [&](const Threads& threads) {
       ends_.opening.multiply_rows(x, rows, normed, nullptr, opened, threads);
+      if (bias) add_to_each_row(bias, rows, ends_.opening.out(), opened, threads);
       attend(threads);
       ends_.sum.add(post_norm, x, rows, width, y, threads, [&](const float* added, float* to) {
         ends_.closing.multiply_rows(attended, rows, PlainRows{}, added, to, threads);
@@ -146,11 +156,19 @@ class SelfAttentionBlock : AttentionBlock<Table> {
         call, this->heads_, columns(0, q_width), columns(q_width, kv_width),
         columns(q_width + kv_width, kv_width), shapes);
     const PositionsOf<Schema> positions(call, shapes);
-    this->run(call, x.data, shapes, normed, opened, attended,
+    this->run(call, x.data, shapes, normed, projection_bias(call, shapes), opened, attended,
               [&](const Threads& threads) { positions.attend(cached, attended, threads); });
   }
 
  private:
+  // A call's bias of queries, keys and values, [n]; null if the block has none.
+  static const float* projection_bias(const Call& call, Shapes& shapes) {
+    if constexpr (requires { Schema::in::projection_bias; }) {
+      return call.input(Schema::in::projection_bias, shapes).data;
+    }
+    return nullptr;
+  }
+
   using AttentionBlock<Table>::shapes_;
 };
 
@@ -174,7 +192,7 @@ class CrossRowAttentionBlockOf : AttentionBlock<Table> {
     float *opened = this->opened(rows), *attended = this->attended(rows);
     const Rows queries{opened, rows, q_width, q_width};
     const auto source = SourceCall::of<Schema>(call, this->heads_, queries, shapes);
-    this->run(call, x.data, shapes, normed, opened, attended,
+    this->run(call, x.data, shapes, normed, nullptr, opened, attended,
               [&](const Threads& threads) { source.attend(attended, threads); });
   }
 

@@ -18,7 +18,7 @@ constexpr std::array<const char*, kDims> kDimNames{"1", "m", "k", "n", "block", 
 namespace schema {
 
 constexpr const char* kDomain = "edgespec";
-constexpr size_t kOperators = 111;
+constexpr size_t kOperators = 120;
 
 struct Float16MatMul {
   static constexpr const char* name = "Float16MatMul";
@@ -1264,6 +1264,112 @@ struct GeluFeedForwardBlock {
   };
 };
 
+struct RotaryRowAttentionProjectionBiasBlock {
+  static constexpr const char* name = "RotaryRowAttentionProjectionBiasBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<float> projection_bias{{4, "projection_bias", 1, {Dim::n}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<int8_t> closing_weights{{12, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{13, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct RotaryFloat16CacheRowAttentionProjectionBiasBlock {
+  static constexpr const char* name = "RotaryFloat16CacheRowAttentionProjectionBiasBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<float> projection_bias{{4, "projection_bias", 1, {Dim::n}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<int8_t> closing_weights{{12, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{13, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct RotaryInt8CacheRowAttentionProjectionBiasBlock {
+  static constexpr const char* name = "RotaryInt8CacheRowAttentionProjectionBiasBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<int8_t> weights{{2, "weights", 2, {Dim::k, Dim::n}}};
+    static constexpr Constant<float> scale{{3, "scale", 1, {Dim::n}}};
+    static constexpr Operand<float> projection_bias{{4, "projection_bias", 1, {Dim::n}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<int8_t> closing_weights{{14, "closing_weights", 2, {Dim::inner, Dim::k}}};
+    static constexpr Constant<float> closing_scale{{15, "closing_scale", 1, {Dim::k}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<int8_t>, type_of<float>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<float> step{"step"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
 struct CrossRowAttentionBlock {
   static constexpr const char* name = "CrossRowAttentionBlock";
   struct in {
@@ -2205,6 +2311,115 @@ struct Int4GeluFeedForwardBlock {
   };
 };
 
+struct Int4RotaryRowAttentionProjectionBiasBlock {
+  static constexpr const char* name = "Int4RotaryRowAttentionProjectionBiasBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> projection_bias{{5, "projection_bias", 1, {Dim::n}}};
+    static constexpr Operand<float> past_key{{6, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{7, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{15, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int4RotaryFloat16CacheRowAttentionProjectionBiasBlock {
+  static constexpr const char* name = "Int4RotaryFloat16CacheRowAttentionProjectionBiasBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> projection_bias{{5, "projection_bias", 1, {Dim::n}}};
+    static constexpr Operand<Float16> past_key{{6, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{7, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{8, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{9, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{10, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{11, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{12, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{13, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{14, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{15, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int4RotaryInt8CacheRowAttentionProjectionBiasBlock {
+  static constexpr const char* name = "Int4RotaryInt8CacheRowAttentionProjectionBiasBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Constant<Float16> minimum{{4, "minimum", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> projection_bias{{5, "projection_bias", 1, {Dim::n}}};
+    static constexpr Operand<int8_t> past_key{{6, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{7, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{8, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{9, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{10, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{11, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{12, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{13, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{14, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{15, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group_bytes}}};
+    static constexpr Constant<Float16> closing_scale{{16, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr Constant<Float16> closing_minimum{{17, "closing_minimum", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
 struct Int4CrossRowAttentionBlock {
   static constexpr const char* name = "Int4CrossRowAttentionBlock";
   struct in {
@@ -3119,6 +3334,109 @@ struct Int8GroupGeluFeedForwardBlock {
   };
 };
 
+struct Int8GroupRotaryRowAttentionProjectionBiasBlock {
+  static constexpr const char* name = "Int8GroupRotaryRowAttentionProjectionBiasBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> projection_bias{{4, "projection_bias", 1, {Dim::n}}};
+    static constexpr Operand<float> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int8GroupRotaryFloat16CacheRowAttentionProjectionBiasBlock {
+  static constexpr const char* name = "Int8GroupRotaryFloat16CacheRowAttentionProjectionBiasBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> projection_bias{{4, "projection_bias", 1, {Dim::n}}};
+    static constexpr Operand<Float16> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int32_t> last{{7, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{8, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{9, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{10, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{11, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{12, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{13, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<Float16>, type_of<Float16>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<Float16> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<Float16> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr std::array types{type_of<float>, type_of<Float16>, type_of<Float16>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
+struct Int8GroupRotaryInt8CacheRowAttentionProjectionBiasBlock {
+  static constexpr const char* name = "Int8GroupRotaryInt8CacheRowAttentionProjectionBiasBlock";
+  struct in {
+    static constexpr Operand<float> x{{0, "x", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<float> norm{{1, "norm", 1, {Dim::k}}};
+    static constexpr Constant<uint8_t> weights{{2, "weights", 3, {Dim::n, Dim::groups, Dim::group}}};
+    static constexpr Constant<Float16> scale{{3, "scale", 2, {Dim::n, Dim::groups}}};
+    static constexpr Operand<float> projection_bias{{4, "projection_bias", 1, {Dim::n}}};
+    static constexpr Operand<int8_t> past_key{{5, "past_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> past_value{{6, "past_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> past_key_scale{{7, "past_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> past_value_scale{{8, "past_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<int32_t> last{{9, "last", 1, {Dim::one}}};
+    static constexpr Operand<int32_t> total{{10, "total", 0, {}}};
+    static constexpr Operand<int64_t> layouts{{11, "layouts", 2, {Dim::described, Dim::layout}}};
+    static constexpr Operand<float> cos{{12, "cos", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Operand<float> sin{{13, "sin", 3, {Dim::one, Dim::m, Dim::half_size}}};
+    static constexpr Constant<uint8_t> closing_weights{{14, "closing_weights", 3, {Dim::k, Dim::closing_groups, Dim::group}}};
+    static constexpr Constant<Float16> closing_scale{{15, "closing_scale", 2, {Dim::k, Dim::closing_groups}}};
+    static constexpr std::array types{type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>, type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>, type_of<int32_t>, type_of<int32_t>, type_of<int64_t>, type_of<float>, type_of<float>, type_of<uint8_t>, type_of<Float16>};
+  };
+  struct out {
+    static constexpr Operand<float> y{{0, "y", 2, {Dim::m, Dim::k}}};
+    static constexpr Operand<int8_t> present_key{{1, "present_key", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<int8_t> present_value{{2, "present_value", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::size}}};
+    static constexpr Operand<float> present_key_scale{{3, "present_key_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr Operand<float> present_value_scale{{4, "present_value_scale", 4, {Dim::one, Dim::kv_heads, Dim::capacity, Dim::one}}};
+    static constexpr std::array types{type_of<float>, type_of<int8_t>, type_of<int8_t>, type_of<float>, type_of<float>};
+  };
+  struct attr {
+    static constexpr Attribute<float> epsilon{"epsilon"};
+    static constexpr Attribute<int64_t> num_heads{"num_heads"};
+    static constexpr Attribute<int64_t> kv_num_heads{"kv_num_heads"};
+    static constexpr Attribute<float> scale{"scale"};
+  };
+};
+
 struct Int8GroupCrossRowAttentionBlock {
   static constexpr const char* name = "Int8GroupCrossRowAttentionBlock";
   struct in {
@@ -3473,6 +3791,9 @@ using SelfAttentionBlocks = List<
     WindowedInt8CacheRowAttentionBlock,
     NormedRotaryInt8CacheRowAttentionBlock,
     NormedWindowedInt8CacheRowAttentionBlock,
+    RotaryRowAttentionProjectionBiasBlock,
+    RotaryFloat16CacheRowAttentionProjectionBiasBlock,
+    RotaryInt8CacheRowAttentionProjectionBiasBlock,
     NormedRotaryRowAttentionPostNormBlock,
     NormedWindowedRowAttentionPostNormBlock,
     NormedRotaryFloat16CacheRowAttentionPostNormBlock,
@@ -3494,6 +3815,9 @@ using SelfAttentionBlocks = List<
     Int4WindowedInt8CacheRowAttentionBlock,
     Int4NormedRotaryInt8CacheRowAttentionBlock,
     Int4NormedWindowedInt8CacheRowAttentionBlock,
+    Int4RotaryRowAttentionProjectionBiasBlock,
+    Int4RotaryFloat16CacheRowAttentionProjectionBiasBlock,
+    Int4RotaryInt8CacheRowAttentionProjectionBiasBlock,
     Int4NormedRotaryRowAttentionPostNormBlock,
     Int4NormedWindowedRowAttentionPostNormBlock,
     Int4NormedRotaryFloat16CacheRowAttentionPostNormBlock,
@@ -3515,6 +3839,9 @@ using SelfAttentionBlocks = List<
     Int8GroupWindowedInt8CacheRowAttentionBlock,
     Int8GroupNormedRotaryInt8CacheRowAttentionBlock,
     Int8GroupNormedWindowedInt8CacheRowAttentionBlock,
+    Int8GroupRotaryRowAttentionProjectionBiasBlock,
+    Int8GroupRotaryFloat16CacheRowAttentionProjectionBiasBlock,
+    Int8GroupRotaryInt8CacheRowAttentionProjectionBiasBlock,
     Int8GroupNormedRotaryRowAttentionPostNormBlock,
     Int8GroupNormedWindowedRowAttentionPostNormBlock,
     Int8GroupNormedRotaryFloat16CacheRowAttentionPostNormBlock,
