@@ -134,6 +134,7 @@ class Moments:
         ir.save(model, path)
         options = ort.SessionOptions()
         options.intra_op_num_threads = self._device.threads or 0  # 0: the runtime's default
+        options.log_severity_level = 4  # failures are raised; warnings are of no use to a user
         return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
