@@ -27,7 +27,7 @@ def mean_of(first: Path, second: Path) -> dict[str, np.ndarray]:
     if {n: t.shape for n, t in one.items()} != {n: t.shape for n, t in other.items()}:
         raise SystemExit(f"{first} and {second} have other tensors; give a draft and its successor")
     return {
-        name: ((tensor.astype(np.float32) + other[name].astype(np.float32)) / 2).astype(tensor.dtype)
+        name: np.mean([tensor, other[name]], axis=0, dtype=np.float32).astype(tensor.dtype)
         for name, tensor in one.items()
     }
 
