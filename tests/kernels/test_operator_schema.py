@@ -16,6 +16,7 @@ from edgespec_export.onnx_graph.operator_schema import (
     CLOSING,
     OPERATORS,
     POST_NORM,
+    PROJECTION_BIAS,
     check_call,
 )
 from edgespec_export.operators.int8_ops import INT8_MATMUL
@@ -43,7 +44,8 @@ def test_a_fused_block_takes_what_its_operators_take(fused):
         for function in (fused.whole, fused.opening, fused.inner, fused.closing)
     )
     after = OPERATORS[fused.post_norm.name] if fused.post_norm else None
-    parts = (*opening.inputs, *middle.inputs[fused.columns :], *closing.inputs[1:])
+    bias = (PROJECTION_BIAS,) if fused.has_bias else ()
+    parts = (*opening.inputs, *bias, *middle.inputs[fused.columns :], *closing.inputs[1:])
     parts += after.inputs[1:] if after else ()
     assert types(block.inputs) == types(parts)
     assert types(block.outputs) == types(middle.outputs)
