@@ -27,9 +27,6 @@ def main() -> None:
             arguments.pair, threads=arguments.threads, target_format=arguments.format
         )
         draft = False if arguments.draft == "none" else arguments.draft
-        model_drafts = draft in ("model", "both")
-        if model_drafts and pair.manifest.draft is None:
-            raise ValueError(f"{arguments.pair} has no draft model; give --drafts lookup none")
 
         def generate(prompt: list[int], max_new_tokens: int) -> Generated:
             began = time.perf_counter()
@@ -41,7 +38,9 @@ def main() -> None:
             )
 
         weight_bytes = pair.manifest.bytes("target", arguments.format)
-        if model_drafts and pair.manifest.draft is not None:
+        if draft in ("model", "both"):
+            if pair.manifest.draft is None:
+                raise ValueError(f"{arguments.pair} has no draft model; give --drafts lookup none")
             weight_bytes += pair.manifest.bytes("draft", next(iter(pair.manifest.draft.variants)))
         return {"versions": {}, "weight_bytes": weight_bytes}, generate
 

@@ -14,7 +14,10 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-WEIGHTS, RECORD = "model.safetensors", "distillation.json"
+from edgespec.artifact.staging import staged
+from edgespec_distill.card import RECORD
+
+WEIGHTS = "model.safetensors"
 
 
 def mean_of(first: Path, second: Path) -> dict[str, np.ndarray]:
@@ -41,15 +44,15 @@ def main() -> None:
     weights = mean_of(arguments.before, arguments.after)
     record = json.loads((arguments.after / RECORD).read_text(encoding="utf-8"))
     before = json.loads((arguments.before / RECORD).read_text(encoding="utf-8"))
-    partial = arguments.output.with_name(f".{arguments.output.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(arguments.after, partial, ignore=shutil.ignore_patterns("README.md"))
-    save_file(weights, partial / WEIGHTS, metadata={"format": "pt"})
     # The figures of the part trained last are not those of the mean.
     record = {"edgespec": record["edgespec"], "target": record["target"], "plan": record["plan"]}
     text = json.dumps({**record, "mean_with": before}, indent=2) + "\n"
-    (partial / RECORD).write_text(text, encoding="utf-8")
-    partial.rename(arguments.output)
+    card = shutil.ignore_patterns("README.md")
+    recipe = f"the mean of {arguments.before} and {arguments.after}"
+    with staged(arguments.output, replace=False, recipe=recipe, mark=RECORD) as aside:
+        shutil.copytree(arguments.after, aside, ignore=card, dirs_exist_ok=True)
+        save_file(weights, aside / WEIGHTS, metadata={"format": "pt"})
+        (aside / RECORD).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
