@@ -40,7 +40,7 @@ __all__ = [
     "write_manifest",
 ]
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 MANIFEST = "edgespec.json"
 TOKENIZER = "tokenizer.json"
 # Of a target whose chat template knows tools: {"template": Jinja, "special_tokens": {…}}.

@@ -5,7 +5,7 @@ import type { Folder } from "../host.js";
 import { canonicalJson } from "./canonical-json.js";
 import { sha256Hex } from "./digest.js";
 
-export const FORMAT_VERSION = 4;
+export const FORMAT_VERSION = 5;
 export const MANIFEST = "edgespec.json";
 export const TOKENIZER = "tokenizer.json";
 export const VERDICTS = "row_invariance.json";
