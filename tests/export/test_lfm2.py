@@ -17,7 +17,7 @@ from edgespec.core.device import Device
 from edgespec.core.kernels import SWITCH
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
-from edgespec_export.components.attention import Heads
+from edgespec_export.components.heads import Heads
 from edgespec_export.components.kv_cache import CACHES
 from edgespec_export.components.short_convolution import cache_layers_for
 from edgespec_export.export_pair import export_pair

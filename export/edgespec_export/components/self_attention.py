@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from edgespec_export.components.attention import (
+from edgespec_export.components.blocks import Call
+from edgespec_export.components.heads import (
     HeadNorms,
     Heads,
     Projections,
     apply_rotary,
     normed_heads,
 )
-from edgespec_export.components.blocks import Call
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Rotary
 from edgespec_export.onnx_graph.graph import Graph

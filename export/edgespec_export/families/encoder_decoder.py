@@ -15,8 +15,9 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention, PositionEncoding, cross_outputs
+from edgespec_export.components.attention import Attention, PositionEncoding
 from edgespec_export.components.blocks import Block, Call
+from edgespec_export.components.cross_attention import cross_outputs
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import Norm
 from edgespec_export.components.number_format import NumberFormat

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Self
 
 from edgespec.artifact import graph_io
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Attention, Heads
+from edgespec_export.components.attention import Attention
 from edgespec_export.components.blocks import Block, FeedForwardBlock
+from edgespec_export.components.heads import Heads
 from edgespec_export.components.norm import NoNorm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.residual_stream import ResidualStream

@@ -20,9 +20,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights, read_rows
-from edgespec_export.components.attention import HeadNorms, Heads
 from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.feed_forward import Gate
+from edgespec_export.components.heads import HeadNorms, Heads
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.errors import EdgespecError
-from edgespec_export.components.attention import HeadNorms, Heads
 from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.feed_forward import Gate
+from edgespec_export.components.heads import HeadNorms, Heads
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary

@@ -13,7 +13,8 @@ from typing import Self
 import numpy as np
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention, cross_outputs
+from edgespec_export.components.attention import Attention
+from edgespec_export.components.cross_attention import cross_outputs
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat

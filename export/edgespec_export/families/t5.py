@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Attention, Heads
+from edgespec_export.components.attention import Attention
 from edgespec_export.components.blocks import (
     AttentionBlock,
     AttentionMiddle,
@@ -24,6 +24,7 @@ from edgespec_export.components.blocks import (
     FeedForwardBlock,
 )
 from edgespec_export.components.feed_forward import Gate, Ungated
+from edgespec_export.components.heads import Heads
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat

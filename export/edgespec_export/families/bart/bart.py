@@ -16,7 +16,6 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Heads
 from edgespec_export.components.blocks import (
     AttentionBlock,
     AttentionMiddle,
@@ -24,6 +23,7 @@ from edgespec_export.components.blocks import (
     FeedForwardBlock,
 )
 from edgespec_export.components.feed_forward import Ungated
+from edgespec_export.components.heads import Heads
 from edgespec_export.components.layer_norm import LayerNorm
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import NoNorm, Norm

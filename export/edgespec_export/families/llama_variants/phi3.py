@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Heads
 from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.feed_forward import Gate
+from edgespec_export.components.heads import Heads
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Attention, Heads, cross_outputs
+from edgespec_export.components.attention import Attention
 from edgespec_export.components.blocks import (
     AttentionBlock,
     AttentionMiddle,
@@ -26,7 +26,9 @@ from edgespec_export.components.blocks import (
     Call,
     FeedForwardBlock,
 )
+from edgespec_export.components.cross_attention import cross_outputs
 from edgespec_export.components.feed_forward import Ungated
+from edgespec_export.components.heads import Heads
 from edgespec_export.components.layer_norm import LayerNorm
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.number_format import NumberFormat

@@ -1,0 +1,72 @@
+"""Which attention a graph has: one that keeps rows apart, by kernels if there are any."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from edgespec.artifact import graph_io
+from edgespec_export.components.attention import Attention, PositionEncoding
+from edgespec_export.components.fused_attention import Fused
+from edgespec_export.components.heads import Heads, Projections
+from edgespec_export.components.kv_cache import CACHES
+from edgespec_export.components.positions import Positions
+from edgespec_export.components.standard_attention import Standard
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["attention_for"]
+
+HEAD_MULTIPLE = 8  # GroupQueryAttention and our kernels take only head sizes that are multiples
+BLOCK_PER_SIZE = 2  # positions that it computes as one block, for each number of a head
+
+
+def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
+    """Operators with kernels where they take this head size; those of ONNX Runtime for a float32
+    cache where they keep rows apart, too. Else standard ones.
+
+    ONNX Runtime's take no cache with a scale for each position
+    (docs/decisions/0007-cache-formats.md).
+    """
+    others = Fused() if _fused_is_row_invariant(heads) else Standard()
+    if cache == "fp32":
+        return others
+    with_kernels = heads.size % HEAD_MULTIPLE == 0
+    return CompressedCache(Fused(cache) if with_kernels else Standard(CACHES[cache]()), others)
+
+
+def _fused_is_row_invariant(heads: Heads) -> bool:
+    """Whether the largest verification fits into one block of the fused operator.
+
+    A block of one position is computed by another kernel with other last bits, so a call that
+    spans several blocks could leave its last row alone in one. The operator has a spare row.
+    """
+    fits = BLOCK_PER_SIZE * heads.size >= graph_io.MAX_ROWS + graph_io.SPARE_POSITIONS
+    return heads.size % HEAD_MULTIPLE == 0 and fits
+
+
+class CompressedCache(Attention):
+    """Self-attention of the decoder from a compressed cache, everything else from another."""
+
+    def __init__(self, cached: Attention, others: Attention) -> None:
+        self.supports_layouts = cached.supports_layouts
+        self.supports_sources = others.supports_sources
+        self.cache = cached.cache
+        self._cached = cached
+        self._others = others
+
+    def cached(
+        self,
+        g: Graph,
+        rows: Projections,
+        layer: int,
+        positions: Positions,
+        encoding: PositionEncoding,
+    ) -> ir.Value:
+        return self._cached.cached(g, rows, layer, positions, encoding)
+
+    def cross(
+        self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
+    ) -> ir.Value:
+        return self._others.cross(g, q, heads, layer, positions)
+
+    def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
+        return self._others.full(g, rows, bias)

@@ -1,0 +1,79 @@
+"""The heads of an attention: their sizes, and rows of numbers as heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.positions import Angles
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["HeadNorms", "Heads", "Projections", "apply_rotary", "by_head", "normed_heads"]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The heads of an attention.
+
+    Attributes:
+        count: query heads.
+        kv_count: key and value heads; `count` is a multiple of it.
+        size: width of a head.
+        scale: factor on query · key.
+        window: how many positions a query of self-attention sees, its own included; None if all
+            before it (docs/decisions/0027-windows.md).
+    """
+
+    count: int
+    kv_count: int
+    size: int
+    scale: float
+    window: int | None = None
+
+
+@dataclass(frozen=True)
+class HeadNorms:
+    """Norms of each head of queries and keys.
+
+    Attributes:
+        q, k: names of their weights [size].
+    """
+
+    q: str
+    k: str
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Projections:
+    """Queries [m, count · size], keys and values [m, kv_count · size] of a call's rows.
+
+    Attributes:
+        norms: of queries and keys, which come before rotary positions; None if there are none.
+    """
+
+    q: ir.Value
+    k: ir.Value
+    v: ir.Value
+    heads: Heads
+    norms: HeadNorms | None = None
+
+
+def apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:
+    """Applies rotary positions to [m, count · size]."""
+    batched = g.op.Unsqueeze(x, g.ints(0))  # [1, m, count · size]
+    rows = g.op.RotaryEmbedding(batched, angles.cos, angles.sin, num_heads=count)
+    return g.op.Reshape(rows, g.ints(-1, count * heads.size))
+
+
+def normed_heads(g: Graph, x: ir.Value, norm: RmsNorm, size: int) -> ir.Value:
+    """The norm of each head of [m, heads · size]."""
+    rows = g.op.Reshape(x, g.ints(-1, size))
+    return g.op.Reshape(norm.emit(g, rows), g.op.Shape(x))
+
+
+def by_head(g: Graph, x: ir.Value, count: int, heads: Heads) -> ir.Value:
+    """[m, count · size] to [1, count, m, size]."""
+    return g.op.Transpose(g.op.Reshape(x, g.ints(1, -1, count, heads.size)), perm=[0, 2, 1, 3])

@@ -1,0 +1,128 @@
+"""Attention by operators of the ONNX standard only."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from edgespec.artifact import graph_io
+from edgespec_export.components.attention import Attention, PositionEncoding, cache_shape
+from edgespec_export.components.cross_attention import cross_inputs
+from edgespec_export.components.heads import (
+    Heads,
+    Projections,
+    apply_rotary,
+    by_head,
+    normed_heads,
+)
+from edgespec_export.components.kv_cache import Buffer, Cache, CachedRows, FullCache
+from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.positions import Angles, Positions
+from edgespec_export.onnx_graph.graph import Graph
+
+__all__ = ["Standard"]
+
+
+class Standard(Attention):
+    """Operators of the ONNX standard only: any head size, any cache, any execution provider."""
+
+    supports_layouts = supports_sources = False
+
+    def __init__(self, cache: Cache | None = None) -> None:
+        self.cache = cache or FullCache()
+
+    def cached(
+        self,
+        g: Graph,
+        rows: Projections,
+        layer: int,
+        positions: Positions,
+        encoding: PositionEncoding,
+    ) -> ir.Value:
+        heads, norms, q, k = rows.heads, rows.norms, rows.q, rows.k
+        if norms is not None:
+            q = normed_heads(g, q, RmsNorm(norms.q, norms.epsilon), heads.size)
+            k = normed_heads(g, k, RmsNorm(norms.k, norms.epsilon), heads.size)
+        bias = _mask(g, _seen(g, positions, heads.window))
+        if isinstance(encoding, Angles):
+            q = apply_rotary(g, q, heads.count, encoding, heads)
+            k = apply_rotary(g, k, heads.kv_count, encoding, heads)
+        else:
+            bias = g.op.Add(encoding, bias)
+        names = zip(graph_io.past_names(layer), graph_io.present_names(layer), strict=True)
+        shape = cache_shape(heads, heads.size)
+        buffers = [Buffer(past, present, shape) for past, present in names]
+        keys, values = (
+            self.cache.extended(g, buffer, by_head(g, new, heads.kv_count, heads), positions)
+            for buffer, new in zip(buffers, (k, rows.v), strict=True)
+        )
+        return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias)
+
+    def cross(
+        self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
+    ) -> ir.Value:
+        keys, values = (CachedRows(rows) for rows in cross_inputs(g, heads, layer))
+        return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, None)
+
+    def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
+        heads = rows.heads
+        q, k, v = (by_head(g, x, heads.count, heads) for x in (rows.q, rows.k, rows.v))
+        return _attend(g, q, CachedRows(k), CachedRows(v), heads, bias)
+
+
+def _attend(
+    g: Graph, q: ir.Value, k: CachedRows, v: CachedRows, heads: Heads, bias: ir.Value | None
+) -> ir.Value:
+    """softmax(q · kᵀ · scale + bias) · v; q [1, count, m, size], k and v [1, kv_count, keys, size].
+
+    The query heads that share a key head are rows of one matrix.
+    """
+    grouped = g.op.Reshape(q, g.ints(1, heads.kv_count, -1, heads.size))
+    scores = g.op.MatMul(grouped, g.op.Transpose(k.rows, perm=[0, 1, 3, 2]))
+    scores = g.op.Mul(scores, g.constant(heads.scale, np.float32))
+    if k.factors is not None:
+        scores = g.op.Mul(scores, k.factors)
+    if bias is not None:
+        scores = g.op.Add(scores, _grouped(g, bias, heads))
+    weights = g.op.Softmax(scores, axis=-1)
+    if v.factors is not None:
+        weights = g.op.Mul(weights, v.factors)
+    out = g.op.MatMul(weights, v.rows)
+    out = g.op.Reshape(out, g.ints(1, heads.count, -1, heads.size))
+    rows = g.op.Transpose(out, perm=[0, 2, 1, 3])  # [1, m, count, size]
+    return g.op.Reshape(rows, g.ints(-1, heads.count * heads.size))
+
+
+def _grouped(g: Graph, bias: ir.Value, heads: Heads) -> ir.Value:
+    """[1, count or 1, m, keys] to [1, kv_count, count / kv_count · m, keys].
+
+    Nothing here depends on a layer, so the optimizer computes it once a call.
+    """
+    every = g.op.Expand(bias, g.ints(1, heads.count, 1, 1))
+    keys = g.op.Shape(bias, start=3, end=4)
+    return g.op.Reshape(every, g.op.Concat(g.ints(1, heads.kv_count, -1), keys, axis=0))
+
+
+def _seen(g: Graph, positions: Positions, window: int | None) -> ir.Value:
+    """Which keys each query sees, [m, total]."""
+    queries = g.op.Unsqueeze(positions.queries, g.ints(1))
+    seen = g.op.LessOrEqual(_keys(g, positions), queries)
+    return seen if window is None else g.op.And(seen, _in_window(g, positions, window))
+
+
+def _in_window(g: Graph, positions: Positions, window: int) -> ir.Value:
+    """Which keys are not before each query's window, [m, total]."""
+    last_hidden = g.op.Sub(positions.queries, g.ints(window))
+    return g.op.Greater(_keys(g, positions), g.op.Unsqueeze(last_hidden, g.ints(1)))
+
+
+def _keys(g: Graph, positions: Positions) -> ir.Value:
+    """Positions of the valid keys, [total]."""
+    return g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
+
+
+def _mask(g: Graph, seen: ir.Value) -> ir.Value:
+    """[m, total] to [1, 1, m, total]: 0 where a key is seen, elsewhere a number that softmax
+    makes 0."""
+    mask = g.op.Where(seen, g.constant(0, np.float32), g.constant(-1e30, np.float32))
+    return g.op.Unsqueeze(mask, g.ints(0, 1))
