@@ -2,24 +2,80 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["whole_file"]
+__all__ = ["keep_owner_and_mode", "named_errors", "whole_file"]
+
+PRIVATE = 0o600  # until the mode of the file that is replaced is known to hold
 
 
 @contextmanager
-def whole_file(file: Path) -> Iterator[Path]:
+def whole_file(file: Path, like: Path | None = None) -> Iterator[Path]:
     """Gives a temporary file next to `file`, which takes its name when the block succeeds.
 
-    After an error the temporary file is removed: a full disk leaves no part that the next run would
-    read, or that takes room.
+    A link stays a link: the file that it points to is replaced. Owner and mode stay those of the
+    file that is replaced. After an error the temporary file is removed: a full disk leaves no part
+    that the next run would read, or that takes room.
+
+    Args:
+        like: the file whose owner and mode a new file takes over, if that one exists.
+
+    Raises:
+        OSError: it cannot be written, or a pipe, a device or a folder has the name. It names
+            `file` where it would name nothing.
     """
-    aside = file.with_name(f".{file.name}.partial")
+    final = Path(os.path.realpath(file))
+    if final.exists() and not final.is_file():
+        raise OSError(errno.EEXIST, "it is no ordinary file", str(file))
+    model = final if like is None or final.exists() else like
+    aside = final.with_name(f".{final.name}.partial")
     try:
-        yield aside
-        aside.replace(file)
+        with named_errors(file):
+            aside.unlink(missing_ok=True)
+            if model.is_file():
+                aside.touch(PRIVATE)
+            yield aside
+            if model.is_file():
+                keep_owner_and_mode(model, aside)
+            _rename(aside, final)
     except Exception:
         aside.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def named_errors(file: Path) -> Iterator[None]:
+    """Lets an OSError of the block name `file` if it names nothing: that of a write on a full disk
+    does not say where it was."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(file)
+        raise
+
+
+def keep_owner_and_mode(old: Path, new: Path) -> None:
+    """Gives a file or a folder the owner (where this process may), the mode and the extended
+    attributes of the one that it replaces."""
+    if hasattr(os, "chown"):
+        owner = old.stat()
+        with suppress(OSError):  # only root may give a file away
+            os.chown(new, owner.st_uid, owner.st_gid)
+    shutil.copystat(old, new)
+    os.utime(new)  # the time is that of the new content
+
+
+def _rename(aside: Path, final: Path) -> None:
+    try:
+        aside.replace(final)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        shutil.copyfile(aside, final)  # a file that is mounted into a container keeps its name
+        aside.unlink()

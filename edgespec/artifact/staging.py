@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from edgespec.artifact.atomic_file import keep_owner_and_mode
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.errors import EdgespecError, UsageError
 
@@ -27,7 +29,8 @@ def staged(
     """Gives a temporary folder next to `folder`, and renames it when the block succeeds.
 
     Until then `folder` is unchanged. If it exists and holds the file `mark`, it is replaced where
-    `replace` is true; a folder without that file is never replaced. After an error the temporary
+    `replace` is true; a folder without that file is never replaced. A link to a folder stays a
+    link; owner and mode stay those of the folder that is replaced. After an error the temporary
     folder is removed. After an interruption (Ctrl-C, a kill) it stays, and the next block with the
     same `recipe` continues in it.
 
@@ -44,6 +47,7 @@ def staged(
     aside = final.parent / f".{final.name}.partial"
     note = final.parent / f".{final.name}.recipe"
     old = final.parent / f".{final.name}.replaced"
+    _check_place(folder)
     with _alone(folder, final):
         _bring_back(old, final)  # a machine that stopped between the two renames left it there
         check_free(folder, replace=replace, mark=mark, what=what)
@@ -51,11 +55,14 @@ def staged(
             if not (aside.is_dir() and _text(note) == recipe):
                 shutil.rmtree(aside, ignore_errors=True)
                 aside.mkdir(parents=True)
+                if final.exists():
+                    aside.chmod(stat.S_IMODE(final.stat().st_mode) | stat.S_IRWXU)
                 note.write_text(recipe, encoding="utf-8")
             yield aside
             _sync(aside)
             shutil.rmtree(old, ignore_errors=True)
             if final.exists():
+                keep_owner_and_mode(final, aside)
                 final.rename(old)
             aside.rename(final)
             note.unlink()
@@ -128,6 +135,7 @@ def check_free(
     folder: Path, *, replace: bool, mark: str = MANIFEST, what: str = "an exported pair"
 ) -> None:
     """Raises UsageError if `staged` with these arguments would refuse to write `folder`."""
+    _check_place(folder)
     if Path.cwd().is_relative_to(folder.resolve()):  # it would be pulled away under the shell
         raise UsageError(f"{folder} is the folder you are in; give another -o DIR")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -136,6 +144,17 @@ def check_free(
         raise UsageError(f"{folder} exists and is not {what}; choose another -o DIR")
     if not replace:
         raise UsageError(f"{folder} holds {what} already; replace it with --force")
+
+
+def _check_place(folder: Path) -> None:
+    """Raises UsageError where no folder can get its name at the end of a long run."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder; choose another -o DIR")
+    if os.path.ismount(folder):
+        raise UsageError(
+            f"{folder} is where a volume is mounted, and cannot be replaced; give a folder in it: "
+            f"-o {folder / 'pair'}"
+        )
 
 
 def stamps(checkpoint: Path) -> list[tuple[str, int, int]]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
-from edgespec.artifact.atomic_file import whole_file
+from edgespec.artifact.atomic_file import keep_owner_and_mode, named_errors, whole_file
 from edgespec.errors import UsageError, needs_extra
 from edgespec.openai.json_value import JsonObject
 
@@ -23,21 +25,27 @@ __all__ = [
     "errors_path",
     "failed",
     "line_number",
+    "line_of",
     "partial_path",
     "result_lines",
     "tokens",
 ]
 
 
+OPENING = b'{"edgespec_batch": '  # of the first line
+LONGEST_RECIPE = 2**20  # bytes
+
+
 class ResultLines:
     """The answers so far.
 
     Args:
-        file: where they are appended.
+        file: where they are appended, without a buffer: what a full disk refused is not written
+            again when the file is closed.
         offsets: where the answers of an earlier run begin in the file, by the number of the line.
     """
 
-    def __init__(self, file: BinaryIO, offsets: dict[int, int]) -> None:
+    def __init__(self, file: FileIO, offsets: dict[int, int]) -> None:
         self._file = file
         self._offsets = offsets
 
@@ -49,10 +57,13 @@ class ResultLines:
         return number in self._offsets
 
     def add(self, answer: JsonObject) -> None:
-        """Writes an answer; from then on no kill loses it."""
-        self._offsets[line_number(answer)] = self._file.tell()
-        self._file.write(_line(answer))
-        self._file.flush()
+        """Writes an answer; from then on no kill loses it. Raises OSError, which names the file,
+        where it cannot be written."""
+        offset, left = self._file.tell(), memoryview(line_of(answer))
+        with named_errors(Path(self._file.name)):
+            while left:
+                left = left[self._file.write(left) :]
+        self._offsets[line_number(answer)] = offset
 
 
 def partial_path(out: Path) -> Path:
@@ -83,18 +94,37 @@ def result_lines(
         UsageError: `out` exists, another batch's answers are there, or another process writes.
         OSError: a file cannot be read or written.
     """
+    _check_place(out)
     with _locked(out):
         partial = partial_path(out)
         offsets = _whole_lines(partial, recipe)
         if offsets is None:
             _check_free(out, partial, replace)
-            partial.write_bytes(_line(recipe))
+            _begin(partial, recipe, out)
             offsets = {}
-        with partial.open("ab") as file:
+        with FileIO(partial, "ab") as file:
             yield ResultLines(file, offsets)
-            file.flush()
             os.fsync(file.fileno())
         _finish(out, partial, list(offsets.values()) if any_order else _in_order(offsets))
+
+
+def _check_place(out: Path) -> None:
+    """Raises UsageError where no file can be: all answers would be lost when they are renamed."""
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; give -o a file")
+    if not out.parent.is_dir():
+        raise UsageError(f"{out.parent} is no folder; make it, or give another -o FILE")
+
+
+def _begin(partial: Path, recipe: JsonObject, out: Path) -> None:
+    """Writes the first line. The answers are as private as the file that they will replace."""
+    partial.unlink(missing_ok=True)
+    with named_errors(partial):
+        if out.is_file():
+            partial.touch(0o600)
+            keep_owner_and_mode(out, partial)
+            partial.chmod(stat.S_IMODE(out.stat().st_mode) | stat.S_IWUSR)
+        partial.write_bytes(line_of(recipe))
 
 
 @contextmanager
@@ -119,10 +149,10 @@ def _locked(out: Path) -> Iterator[None]:
 
 def _whole_lines(partial: Path, recipe: JsonObject) -> dict[int, int] | None:
     """Where the answers to this batch begin, by the numbers of their lines, after what was cut off
-    has been removed; None if the file is absent or belongs to another batch."""
+    has been removed; None if the file is absent, holds no answers or belongs to another batch."""
     try:
         with partial.open("rb+") as file:
-            if file.readline() != _line(recipe):
+            if file.readline() != line_of(recipe):
                 return None
             offsets: dict[int, int] = {}
             end = file.tell()
@@ -154,11 +184,26 @@ def _check_free(out: Path, partial: Path, replace: bool) -> None:
         return
     if out.exists():
         raise UsageError(f"{out} exists already; replace it with --force")
-    if partial.exists():
+    if errors_path(out).exists():
+        raise UsageError(
+            f"{errors_path(out)} exists already, where lines that fail would go; replace it with "
+            "--force"
+        )
+    if partial.exists() and not _has_no_answers(partial):
         raise UsageError(
             f"{partial} has answers to another input, or from another model or other options; "
             "end that batch first, or start anew with --force"
         )
+
+
+def _has_no_answers(partial: Path) -> bool:
+    """Whether it is a first line alone, perhaps cut off: the disk was full as the batch began.
+    After a power failure it may hold zeros, too."""
+    with partial.open("rb") as file:
+        first = file.readline(LONGEST_RECIPE)
+        rest = file.read(1)
+    begun = first.rstrip(b"\0\n")[: len(OPENING)]
+    return not rest and OPENING.startswith(begun)
 
 
 def _in_order(offsets: Mapping[int, int]) -> list[int]:
@@ -168,18 +213,22 @@ def _in_order(offsets: Mapping[int, int]) -> list[int]:
 
 def _finish(out: Path, partial: Path, offsets: Sequence[int]) -> None:
     errors = errors_path(out)
-    if not _copy(partial, offsets, errors, failed):
-        errors.unlink()  # also those of an earlier batch
-    _copy(partial, offsets, out, lambda answer: not failed(answer))
+    if not _copy(partial, offsets, errors, failed, like=out):
+        Path(os.path.realpath(errors)).unlink()  # also those of an earlier batch
+    _copy(partial, offsets, out, lambda answer: not failed(answer), like=out)
     partial.unlink()
 
 
 def _copy(
-    partial: Path, offsets: Sequence[int], path: Path, chosen: Callable[[JsonObject], bool]
+    partial: Path,
+    offsets: Sequence[int],
+    path: Path,
+    chosen: Callable[[JsonObject], bool],
+    like: Path,
 ) -> int:
     """Writes the chosen answers and returns their number."""
     count = 0
-    with whole_file(path) as aside, aside.open("wb") as file, partial.open("rb") as answers:
+    with whole_file(path, like) as aside, aside.open("wb") as file, partial.open("rb") as answers:
         for offset in offsets:
             answers.seek(offset)
             line = answers.readline()
@@ -205,5 +254,7 @@ def tokens(answer: JsonObject) -> int:
     return cast(int, cast(JsonObject, body["usage"])["completion_tokens"])
 
 
-def _line(value: JsonObject) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode() + b"\n"
+def line_of(value: JsonObject) -> bytes:
+    """A line of the file: JSON in UTF-8. Half a surrogate pair, which UTF-8 cannot have, is written
+    as JSON's escape."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"

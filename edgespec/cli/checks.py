@@ -26,6 +26,8 @@ __all__ = [
     "check_gammas",
     "check_length",
     "check_logit_bias",
+    "check_output_folder",
+    "check_plot",
     "check_provider",
     "check_sampling",
     "check_seed",
@@ -121,6 +123,22 @@ def check_files(
 ) -> tuple[Path, ...]:
     for file in value:
         check_file(context, option, file)
+    return value
+
+
+def check_output_folder(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
+    """A folder that can be made or written into."""
+    if value is not None and (str(value) == "-" or (value.exists() and not value.is_dir())):
+        raise UsageError(f"{value} is no folder; give -o a folder, which is made if it is missing")
+    return value
+
+
+def check_plot(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
+    """A picture that can be drawn: what it shows takes minutes to measure."""
+    if value is not None:
+        from edgespec.cli.plots import check_picture
+
+        check_picture(value)
     return value
 
 

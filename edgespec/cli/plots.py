@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgespec.artifact.stream_output import goes_to_standard_output, is_stream, write_bytes
 from edgespec.costs.cost_model import Costs
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, UsageError
 from edgespec.measure.compare import ComparedWay
 from edgespec.measure.tune_result import Trial, Tuning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["plot_comparison", "plot_tuning"]
+__all__ = ["check_picture", "plot_comparison", "plot_tuning"]
 
 
 def plot_tuning(tuning: Tuning, path: Path) -> None:
@@ -72,6 +74,19 @@ def _or_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
+def check_picture(path: Path) -> None:
+    """Raises EdgespecError if no picture can be written there, or matplotlib is not installed."""
+    formats = _figure(width=1).canvas.get_supported_filetypes()
+    if goes_to_standard_output(path):
+        raise UsageError("standard output has the table; give --plot a file")
+    if path.suffix and path.suffix[1:].lower() not in formats and not is_stream(path):
+        raise UsageError(
+            f"{path} has no picture's ending; give one of: .{', .'.join(sorted(formats))}"
+        )
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(f"{path} cannot be a file; give --plot a file in a folder that exists")
+
+
 def _figure(width: float) -> Figure:
     try:
         from matplotlib.figure import Figure
@@ -81,7 +96,11 @@ def _figure(width: float) -> Figure:
 
 
 def _save(figure: Figure, path: Path) -> None:
+    """Writes the picture whole or not at all, in the format of the file's ending, else as PNG."""
+    data = BytesIO()
+    ending = "" if is_stream(path) else path.suffix[1:].lower()
     try:
-        figure.savefig(path, dpi=150)
+        figure.savefig(data, dpi=150, format=ending or "png")
+        write_bytes(data.getvalue(), path)
     except (OSError, ValueError) as error:
         raise EdgespecError(f"{path} cannot be drawn: {error}") from None

@@ -50,7 +50,7 @@ class RememberedTexts:
     """
 
     def __init__(self, folder: Path, tokenizer: str, vocab_size: int) -> None:
-        self._file = folder / f"{tokenizer[:16]}.tokens"
+        self._file = Path(os.path.realpath(folder / f"{tokenizer[:16]}.tokens"))
         self._saving = Lock()
         self._new: deque[Sequence[int]] = deque()  # not in the index yet
         self._index = SuffixAutomaton(MOST_TOKENS)

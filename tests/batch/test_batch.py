@@ -202,9 +202,7 @@ def test_a_batch_that_was_cut_off_anywhere_continues(
     content, source = whole
     out = tmp_path / "out.jsonl"
     partial_path(out).write_bytes(content[: int(share * len(content))] + tail)
-    recipe_is_whole = content[: int(share * len(content))].count(b"\n") > 0
-    force = [] if recipe_is_whole else ["--force"]
-    run("batch", tiny_folder, source, "-o", out, *FAST, *force)
+    run("batch", tiny_folder, source, "-o", out, *FAST)
     assert texts_of(out) == expected(alone, len(PROMPTS))
 
 

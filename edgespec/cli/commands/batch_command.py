@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from contextlib import closing
@@ -16,7 +17,8 @@ from edgespec.cli.options import GENERATION, JSON, LOADING, PAIR, TEXTS, Loading
 from edgespec.errors import UsageError, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
+    from typing import TypeAlias
 
     from edgespec.batch.answering import AnsweringOptions
     from edgespec.batch.batch_input import BatchInput
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from edgespec.batch.request_line import RefusedLine, RequestLine
     from edgespec.openai.json_value import JsonObject
     from edgespec.pair.generation import GenerationOptions
+
+    Lines: TypeAlias = Iterable[RequestLine | RefusedLine]
+    Answers: TypeAlias = Generator[JsonObject, None, None]
 
 __all__ = ["batch"]
 
@@ -56,7 +61,7 @@ class ActorCount(click.ParamType):  # type: ignore[type-arg]  # older versions o
     metavar="OUT.jsonl",
     type=click.Path(path_type=Path),
     required=True,
-    help="Where the answers go.",
+    help="Where the answers go; - is standard output.",
 )
 @TEXTS
 @click.option("--any-order", is_flag=True, help="Leave answers in the order in which they ended.")
@@ -98,40 +103,76 @@ def batch(
     otherwise. Lines that fail are in OUT.errors.jsonl, the others go on. The same command
     continues a batch that was interrupted. With --seed, line k draws with SEED + k - 1. The
     answers to a line with "n" have following seeds.
+
+    IN.jsonl may be standard input (-) or a pipe. OUT.jsonl may be standard output (-), a pipe or a
+    device: answers, those of lines that fail among them, are written as soon as it is their turn,
+    and nothing can be continued.
     """
+    from edgespec.artifact.stream_output import goes_to_standard_output
     from edgespec.batch.answering import AnsweringOptions
-    from edgespec.batch.batch_input import lines_to_answer, read_input
-    from edgespec.batch.result_lines import errors_path, partial_path, result_lines
+    from edgespec.batch.batch_input import readable_twice
 
     check_greedy(options)
     if actors is not None and address is None:
         raise UsageError("--actors is for Ray; give --ray ADDRESS, too")
+    if as_json and goes_to_standard_output(out):
+        raise UsageError("the answers and --json both go to standard output; leave one out")
+    _check_not_the_same(requests, out)
     drafts: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
     how = AnsweringOptions(loading.folder.resolve().name, texts, _given(options), drafts)
-    source = read_input(requests)
-    tally = _Tally(source)
+
+    def answering(lines: Lines) -> Answers:
+        if address is None:
+            return _answers_here(lines, loading, how)
+        return _answers_on_ray(lines, loading, how, address, actors or "node")
+
+    with readable_twice(requests) as file:
+        done = _run(file, out, loading, how, answering, replace=force, any_order=any_order)
+    if as_json:
+        click.echo(json.dumps(done.to_dict()))
+    else:
+        say(done.line())
+
+
+def _check_not_the_same(requests: Path, out: Path) -> None:
+    """Raises UsageError if the answers would replace the requests."""
+    if requests.is_file() and out.is_file() and requests.samefile(out):
+        raise UsageError(f"{out} is the input; give another -o FILE")
+
+
+def _run(
+    file: Path,
+    out: Path,
+    loading: Loading,
+    how: AnsweringOptions,
+    answering: Callable[[Lines], Answers],
+    *,
+    replace: bool,
+    any_order: bool,
+) -> _Tally:
+    """Answers the lines of a file that are not answered yet."""
+    from edgespec.artifact.stream_output import is_stream
+    from edgespec.batch.batch_input import lines_to_answer, read_input
+    from edgespec.batch.result_lines import errors_path, partial_path, result_lines
+    from edgespec.batch.streamed_lines import streamed_lines
+
+    source = read_input(file)
+    tally = _Tally(source, out)
+    if is_stream(out):
+        with streamed_lines(out, any_order=any_order) as stream:
+            lines = stream.in_turn(lines_to_answer(source, ()))
+            _answer(answering(lines), stream.add, tally)
+        return tally
+    if out.is_symlink():  # its file is replaced, and what belongs to it is beside that
+        out = Path(os.path.realpath(out))
     recipe = _recipe(source, loading, how)
-    with result_lines(out, recipe, replace=force, any_order=any_order) as results:
+    with result_lines(out, recipe, replace=replace, any_order=any_order) as results:
         tally.earlier = len(results)
         if results:
             say(f"{len(results)} of {source.lines} lines are answered already")
-        lines = lines_to_answer(source, results)
-        if address is None:
-            answers = _answers_here(lines, loading, how)
-        else:
-            answers = _answers_on_ray(lines, loading, how, address, actors or "node")
+        answers = answering(lines_to_answer(source, results))
         try:
-            with (
-                closing(answers),
-                click.progressbar(
-                    length=source.lines, label="lines", file=sys.stderr, show_pos=True
-                ) as bar,
-            ):
-                bar.update(len(results))
-                for answer in answers:
-                    results.add(answer)
-                    tally.add(answer)
-                    bar.update(1)
+            _answer(answers, results.add, tally)
         except KeyboardInterrupt:
             say(
                 f"\n{partial_path(out)}: {len(results)} of {source.lines} lines; go on with the "
@@ -139,16 +180,24 @@ def batch(
             )
             raise
     failures = errors_path(out)
-    where = str(failures) if failures.exists() else None
-    if as_json:
-        click.echo(json.dumps(tally.to_dict(out, where)))
-    else:
-        say(tally.line(out, where))
+    tally.errors = str(failures) if failures.exists() else None
+    return tally
 
 
-def _answers_here(
-    lines: Iterable[RequestLine | RefusedLine], loading: Loading, how: AnsweringOptions
-) -> Generator[JsonObject, None, None]:
+def _answer(answers: Answers, add: Callable[[JsonObject], None], tally: _Tally) -> None:
+    """Adds each answer, with a bar of progress."""
+    with (
+        closing(answers),
+        click.progressbar(length=tally.lines, label="lines", file=sys.stderr, show_pos=True) as bar,
+    ):
+        bar.update(tally.earlier)
+        for answer in answers:
+            add(answer)
+            tally.add(answer)
+            bar.update(1)
+
+
+def _answers_here(lines: Lines, loading: Loading, how: AnsweringOptions) -> Answers:
     from edgespec.batch.answering import Answering
 
     pair = loading.pair(plainly=how.drafting.get("draft") is False)
@@ -156,12 +205,12 @@ def _answers_here(
 
 
 def _answers_on_ray(
-    lines: Iterable[RequestLine | RefusedLine],
+    lines: Lines,
     loading: Loading,
     how: AnsweringOptions,
     address: str,
     actors: Actors,
-) -> Generator[JsonObject, None, None]:
+) -> Answers:
     from edgespec.artifact.manifest import pair_digest
     from edgespec.batch.ray_answering import answers_on_ray
     from edgespec.batch.ray_cluster import find_pool, ray_cluster
@@ -178,11 +227,18 @@ def _answers_on_ray(
 
 
 class _Tally:
-    """What this run did."""
+    """What this run did.
 
-    def __init__(self, source: BatchInput) -> None:
-        self._lines = source.lines
+    Attributes:
+        earlier: lines that an earlier run answered.
+        errors: where the lines that failed are; None if none did, or if they are in a stream.
+    """
+
+    def __init__(self, source: BatchInput, out: Path) -> None:
+        self.lines = source.lines
         self.earlier = 0
+        self.errors: str | None = None
+        self._out = out
         self._failed = 0
         self._tokens = 0
         self._began = time.perf_counter()
@@ -193,17 +249,19 @@ class _Tally:
         self._failed += failed(answer)
         self._tokens += tokens(answer)
 
-    def line(self, out: Path, errors: str | None) -> str:
+    def line(self) -> str:
         seconds = time.perf_counter() - self._began
         speed = f"{self._tokens} tokens in {seconds:.1f} s"
-        failed = f"; lines that failed: {errors}" if errors else ""
-        return f"{out}: answers to {self._lines} lines, {speed}{failed}"
+        failed = f"; {self._failed} lines failed" if self._failed else ""
+        if self.errors:
+            failed = f"; lines that failed: {self.errors}"
+        return f"{self._out}: answers to {self.lines} lines, {speed}{failed}"
 
-    def to_dict(self, out: Path, errors: str | None) -> Mapping[str, object]:
+    def to_dict(self) -> Mapping[str, object]:
         return {
-            "out": str(out),
-            "errors": errors,
-            "lines": self._lines,
+            "out": str(self._out),
+            "errors": self.errors,
+            "lines": self.lines,
             "earlier": self.earlier,
             "failed": self._failed,
             "tokens": self._tokens,

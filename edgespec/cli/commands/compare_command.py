@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from edgespec.cli.checks import check_file, check_gamma
+from edgespec.cli.checks import check_file, check_gamma, check_plot
 from edgespec.cli.options import (
     CHAT,
     JSON,
@@ -57,7 +57,12 @@ __all__ = ["compare"]
     "--repeats", type=click.IntRange(min=1), default=1, show_default=True, help="Of each prompt."
 )
 @CHAT
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the bars (extra: plots).")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    callback=check_plot,
+    help="Draw the bars (extra: plots).",
+)
 @VARIANTS
 @PROVIDERS
 @THREADS

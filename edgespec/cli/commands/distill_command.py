@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from edgespec.artifact.text_file import read_lines
+from edgespec.cli.checks import check_output_folder
 from edgespec.cli.options import CHAT
 from edgespec.errors import UsageError, needs_extra
 
@@ -34,7 +35,12 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
     help="A prompt on each line: what the pair will be used for.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    callback=check_output_folder,
+    required=True,
+    help="Folder to write.",
 )
 @click.option(
     "--layers", type=LEAST_1, default=2, show_default=True, help="Of the draft's decoder."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgespec.cli.checks import check_cache_formats, check_formats
+from edgespec.cli.checks import check_cache_formats, check_formats, check_output_folder
 from edgespec.cli.exporting import BUILT_IN
 from edgespec.cli.options import THREADS, say
 from edgespec.errors import UsageError
@@ -30,6 +30,7 @@ CACHES = (
     "-o",
     "--output",
     type=click.Path(path_type=Path),
+    callback=check_output_folder,
     help="Folder to write; default: one in the cache (EDGESPEC_HOME).",
 )
 @click.option("--no-draft", is_flag=True, help="Take no draft from the catalogue.")

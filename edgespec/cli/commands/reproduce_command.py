@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgespec.cli.checks import check_output_folder
 from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 OUTPUT = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Also write Markdown and JSON there."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    callback=check_output_folder,
+    help="Also write Markdown and JSON there.",
 )
 TASK = click.option(
     "--task",
@@ -178,6 +183,7 @@ _alpha_command("table5", "Acceptance α with lenience, at T = 1.")
     "-o",
     "--output",
     type=click.Path(path_type=Path),
+    callback=check_output_folder,
     required=True,
     help="A folder that other tables were written to; the pictures go there too.",
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from edgespec.cli.checks import check_plot
 from edgespec.cli.options import (
     CHAT,
     JSON,
@@ -40,7 +41,12 @@ __all__ = ["tune"]
     "--provider", "named", multiple=True, help="To try; default: all of `edgespec providers`."
 )
 @CHAT
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the curves (extra: plots).")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    callback=check_plot,
+    help="Draw the curves (extra: plots).",
+)
 @click.option("--dry-run", is_flag=True, help="Write no profile.")
 @JSON
 def tune(
@@ -79,10 +85,10 @@ def tune(
         providers=named,
         chat=in_chat_format(chat, manifest),
     )
+    if not dry_run:
+        write_profile(tuning.profile(), folder)
+    click.echo((tuning_json if as_json else describe_tuning)(tuning))
     if plot is not None:
         from edgespec.cli.plots import plot_tuning
 
         plot_tuning(tuning, plot)
-    if not dry_run:
-        write_profile(tuning.profile(), folder)
-    click.echo((tuning_json if as_json else describe_tuning)(tuning))

@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # not pyplot, which has global state and needs a display
 
+from edgespec.artifact.atomic_file import whole_file
 from edgespec.costs.cost_model import expected_tokens
 from edgespec.errors import EdgespecError
 from edgespec_jax.reproduce.paper import Paper
@@ -43,7 +44,8 @@ def draw(paper: Paper, folder: Path) -> list[Path]:
         path = folder / f"{name}.png"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, dpi=150)
+            with whole_file(path) as aside:
+                figure.savefig(aside, dpi=150, format="png")
         except OSError as error:
             raise EdgespecError(f"{path} cannot be written: {error.strerror}") from None
         written.append(path)

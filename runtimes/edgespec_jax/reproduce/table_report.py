@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from edgespec.artifact.atomic_file import whole_file
 from edgespec.errors import EdgespecError
 
 __all__ = ["Cell", "Report", "Row", "write"]
@@ -54,8 +55,9 @@ def write(report: Report, folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{report.name}.md").write_text(report.markdown(), encoding="utf-8")
-        (folder / f"{report.name}.json").write_text(report.to_json(), encoding="utf-8")
+        for ending, text in (("md", report.markdown()), ("json", report.to_json())):
+            with whole_file(folder / f"{report.name}.{ending}") as aside:
+                aside.write_text(text, encoding="utf-8")
     except OSError as error:
         raise EdgespecError(f"{folder} cannot be written: {error.strerror}") from None
 
