@@ -19,9 +19,14 @@ COMMAND = [sys.executable, "-m", "edgespec"]
 
 
 def interrupted_at(
-    module: str, *arguments: object, ignored: str = ""
+    module: str, *arguments: object, at_start: str = "default_int_handler"
 ) -> subprocess.CompletedProcess:
-    """Runs a command that gets SIGINT when a module is about to be imported."""
+    """Runs a command that gets SIGINT when a module is about to be imported.
+
+    Args:
+        at_start: how Python handles SIGINT then. A shell's background job, such as these tests
+            may be, ignores it; Python in the foreground has a handler.
+    """
     code = f"""
 import os, runpy, signal, sys
 
@@ -31,7 +36,7 @@ class Interrupting:
             sys.meta_path.remove(self)
             os.kill(os.getpid(), signal.SIGINT)
 
-{ignored}
+signal.signal(signal.SIGINT, signal.{at_start})
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["edgespec", *sys.argv[1:]]
 runpy.run_module("edgespec", run_name="__main__")
@@ -62,8 +67,8 @@ def test_ctrl_c_while_c_code_imports_is_one_line(tiny_folder, module):
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGINT to send")
 def test_a_process_that_ignores_ctrl_c_still_ignores_it(tiny_folder):
-    ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
-    done = interrupted_at("click", "generate", tiny_folder, "abc", "-n", 3, ignored=ignored)
+    arguments = ["generate", tiny_folder, "abc", "-n", 3]
+    done = interrupted_at("click", *arguments, at_start="SIG_IGN")
     assert done.returncode == 0
     assert done.stdout
 
