@@ -26,7 +26,7 @@ def shortened(value: object, limit: int = 60) -> str:
         return text[: limit - 1] + "…"
     try:
         text = repr(value)
-    except ValueError:  # Python refuses to write out an integer of thousands of digits
+    except (ValueError, RecursionError):  # an integer of thousands of digits; lists in lists
         return f"{type(value).__name__} too long to show"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

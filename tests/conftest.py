@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 import edgespec
-from chat_templates import DEFAULT_SYSTEM
+from chat_templates import DEFAULT_SYSTEM, MARKED_CALLS
 from checkpoints import character_tokenizer, write_noisy, write_small_llama
 from edgespec_export.export_pair import export_pair
 
@@ -87,3 +87,20 @@ def chat_folder(tmp_path_factory) -> Path:
     export_pair(str(target), str(draft), folder / "pair", target_formats=["fp32", "int8"])
     edgespec.load(folder / "pair", threads=1)
     return folder / "pair"
+
+
+@pytest.fixture(scope="session")
+def tool_folder(tmp_path_factory) -> Path:
+    """A random chat model over bytes, whose template knows tools. Read only."""
+    folder = tmp_path_factory.mktemp("tools")
+    target = write_small_llama(folder / "target", max_position_embeddings=2048)
+    (target / "tokenizer_config.json").write_text(json.dumps({"chat_template": MARKED_CALLS}))
+    draft = write_noisy(target, folder / "draft", noise=0.05)
+    export_pair(str(target), str(draft), folder / "pair", threads=1)
+    return folder / "pair"
+
+
+@pytest.fixture(scope="session")
+def tool_pair(tool_folder) -> edgespec.Pair:
+    """The pair of `tool_folder`."""
+    return edgespec.load(tool_folder, threads=1)

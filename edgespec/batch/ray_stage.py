@@ -17,7 +17,6 @@ answers = ray.data.from_items(rows).map_batches(
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from edgespec.batch.cores import CoreShare, Shares
 from edgespec.batch.request_line import RefusedLine, RequestLine, read_line
 from edgespec.batch.result_lines import line_number
 from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.openai.json_value import json_line
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.loading import LoadOptions, load
 
@@ -92,7 +92,7 @@ class RayAnswers:
         """
         lines = _lines(batch)
         answers = {line_number(answer): answer for answer in self._answering.answers(lines)}
-        texts = [json.dumps(answers[line.number], ensure_ascii=False) for line in lines]
+        texts = [json_line(answers[line.number]).decode() for line in lines]
         return {**batch, "answer": texts}
 
 

@@ -18,7 +18,7 @@ from typing import cast
 
 from edgespec.artifact.atomic_file import keep_owner_and_mode, named_errors, whole_file
 from edgespec.errors import UsageError, needs_extra
-from edgespec.openai.json_value import JsonObject
+from edgespec.openai.json_value import JsonObject, json_line
 
 __all__ = [
     "ResultLines",
@@ -255,6 +255,6 @@ def tokens(answer: JsonObject) -> int:
 
 
 def line_of(value: JsonObject) -> bytes:
-    """A line of the file: JSON in UTF-8. Half a surrogate pair, which UTF-8 cannot have, is written
-    as JSON's escape."""
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+    """A line of the file."""
+    return json_line(value) + b"
+"

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import cast
 
 from edgespec.errors import UsageError, needs_extra, shortened
+from edgespec.grammar.schema_applied import applied
 from edgespec.grammar.schema_ends import check_ends
-from edgespec.grammar.schema_keywords import check_keywords
+from edgespec.grammar.schema_keywords import DEEPEST, check_keywords
+from edgespec.grammar.schema_references import check_chains
 
-__all__ = ["MAX_CHARACTERS", "Grammar", "json_schema", "lark", "regex"]
+__all__ = ["MAX_CHARACTERS", "Grammar", "check_schema", "json_rule", "json_schema", "lark", "regex"]
 
 MAX_CHARACTERS = 100_000  # of a grammar
 LONGEST_REASON = 300
@@ -42,10 +44,7 @@ class Grammar:
     special_tokens: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        if len(self.rules) > MAX_CHARACTERS:
-            raise UsageError(
-                f"the {self.kind} has {len(self.rules)} characters; the limit is {MAX_CHARACTERS}"
-            )
+        _check_length(self.kind, self.rules)
         _check_unicode(self.kind, self.rules)
         with needs_extra("grammar"):
             from llguidance import LLMatcher
@@ -60,8 +59,8 @@ def json_schema(schema: Mapping[str, object] | bool | str) -> Grammar:
     """A JSON value that fits a schema, written as Python's `json.dumps` writes it.
 
     Args:
-        schema: an object, or its JSON text. Keywords and formats that are not known are refused:
-            docs/guides/structured-output.md lists those that are.
+        schema: an object, or its JSON text. Keywords and formats that restrict values and are not
+            known are refused: docs/guides/structured-output.md lists those that are.
 
     Raises:
         UsageError: it is no schema, has an unknown keyword, or no value that ends fits it.
@@ -73,15 +72,31 @@ def json_schema(schema: Mapping[str, object] | bool | str) -> Grammar:
         parsed = {}
     if not isinstance(parsed, Mapping):
         raise UsageError(f"the JSON schema is {shortened(parsed)}; give an object")
-    check_keywords(parsed)
-    check_ends(parsed)
+    check_schema(parsed)
     return Grammar("JSON schema", f"start: {json_rule(parsed)}")
+
+
+def check_schema(schema: Mapping[str, object]) -> None:
+    """Raises UsageError unless texts of a JSON schema can be written. Its length is looked at
+    before anything else."""
+    _check_length("JSON schema", _written(schema))
+    check_keywords(schema)
+    check_chains(schema)
+    check_ends(schema)
 
 
 def json_rule(schema: Mapping[str, object]) -> str:
     """The values of a checked schema, for use in the rules of a grammar."""
+    return "%json " + _written({**applied(schema), "x-guidance": JSON_STYLE})
+
+
+def _written(schema: Mapping[str, object]) -> str:
     try:
-        return "%json " + json.dumps({**schema, "x-guidance": JSON_STYLE}, ensure_ascii=False)
+        return json.dumps(schema, ensure_ascii=False)
+    except RecursionError:
+        raise UsageError(
+            f"the JSON schema is nested deeper than {DEEPEST} schemas; flatten it"
+        ) from None
     except (TypeError, ValueError) as error:
         raise UsageError(f"the JSON schema is no JSON ({error}); give plain values") from None
 
@@ -97,6 +112,7 @@ def regex(pattern: str) -> Grammar:
     """
     if not isinstance(pattern, str):
         raise UsageError(f"the regular expression is {shortened(pattern)}; give a text")
+    _check_length("regular expression", pattern)
     _check_unicode("regular expression", pattern)
     with needs_extra("grammar"):
         from llguidance import regex_to_lark
@@ -136,11 +152,13 @@ def _check_unicode(kind: str, text: str) -> None:
         ) from None
 
 
-def _parsed(text: str) -> Mapping[str, object]:
+def _check_length(kind: str, text: str) -> None:
     if len(text) > MAX_CHARACTERS:
-        raise UsageError(
-            f"the JSON schema has {len(text)} characters; the limit is {MAX_CHARACTERS}"
-        )
+        raise UsageError(f"the {kind} has {len(text)} characters; the limit is {MAX_CHARACTERS}")
+
+
+def _parsed(text: str) -> Mapping[str, object]:
+    _check_length("JSON schema", text)
     try:
         return cast("Mapping[str, object]", json.loads(text))
     except (ValueError, RecursionError) as error:

@@ -6,16 +6,10 @@ from collections.abc import Mapping
 
 from edgespec.errors import UsageError, shortened
 from edgespec.grammar.grammar import Grammar, json_schema, lark, regex
-from edgespec.openai.json_value import JsonValue
+from edgespec.openai.json_value import JsonObject, JsonValue
 
 __all__ = ["response_grammar"]
 
-# The fields of the object with the grammar, by the format's type; "grammar" is the form that OpenAI
-# uses in tools.
-FIELDS = {
-    "json_schema": {"name", "description", "schema", "strict"},
-    "grammar": {"syntax", "definition"},
-}
 SYNTAXES = {"regex": regex, "lark": lark}
 
 
@@ -26,35 +20,35 @@ def response_grammar(response_format: JsonValue) -> Grammar | None:
         UsageError: the format is not known, or its grammar cannot be used.
     """
     form = response_format if isinstance(response_format, Mapping) else {}
-    kind = form.get("type")
-    if kind in ("text", "json_object") and form.keys() == {"type"}:
-        return None if kind == "text" else json_schema({"type": "object"})
-    inner = form.get(str(kind))
-    if kind in FIELDS and isinstance(inner, Mapping) and form.keys() == {"type", str(kind)}:
-        unknown = sorted({*inner} - FIELDS[str(kind)])
-        if unknown:
-            raise UsageError(
-                f"the response_format's {kind} has {shortened(unknown[0])}; leave it out"
-            )
-        return _schema(inner) if kind == "json_schema" else _grammar(inner)
+    match form.get("type"), form:
+        case "text", _:
+            return None
+        case "json_object", {"schema": schema}:  # as other servers take it
+            return _schema(schema)
+        case "json_object", _:
+            return json_schema({"type": "object"})
+        case "json_schema", {"json_schema": Mapping() as inner}:
+            return _schema(inner.get("schema"))
+        case "grammar", {"grammar": Mapping() as inner}:
+            return _grammar(inner)
     raise UsageError(
         f"response_format is {shortened(response_format)}; give an object with the type 'text', "
         "'json_object', 'json_schema' or 'grammar', and the schema or grammar"
     )
 
 
-def _schema(given: Mapping[str, JsonValue]) -> Grammar:
-    """The schema always holds, whether `strict` is asked for or not."""
-    schema = given.get("schema")
+def _schema(schema: JsonValue) -> Grammar:
+    """It always holds, whether `strict` is asked for or not."""
     if not isinstance(schema, Mapping):
         raise UsageError(f"the json_schema's schema is {shortened(schema)}; give an object")
     return json_schema(schema)
 
 
-def _grammar(given: Mapping[str, JsonValue]) -> Grammar:
+def _grammar(given: JsonObject) -> Grammar:
+    """In the form that OpenAI uses in tools."""
     syntax, definition = given.get("syntax"), given.get("definition")
-    if syntax not in SYNTAXES or not isinstance(definition, str):
+    if not isinstance(syntax, str) or syntax not in SYNTAXES or not isinstance(definition, str):
         raise UsageError(
             f"the grammar is {shortened(given)}; give a syntax ('regex' or 'lark') and a definition"
         )
-    return SYNTAXES[str(syntax)](definition)
+    return SYNTAXES[syntax](definition)

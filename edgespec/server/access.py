@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from secrets import compare_digest
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgespec.errors import UsageError, shortened
 from edgespec.openai.openai_api import error_object
+from edgespec.server.json_response import JsonResponse
+from edgespec.server.origins import Origins
 
 __all__ = ["Access"]
 
@@ -27,27 +27,27 @@ class Access:
         origins: of pages that may ask.
     """
 
-    def __init__(self, app: ASGIApp, api_key: str | None, origins: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, api_key: str | None, origins: Origins) -> None:
         self._app = app
         self._expected = None if api_key is None else f"Bearer {api_key}".encode()
-        self._origins = frozenset(origins)
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
+    def _refusal(self, scope: Scope) -> JsonResponse | None:
         headers = Headers(scope=scope)
         origin = headers.get("origin")
-        if origin is not None and origin not in self._origins:
+        if origin is not None and not self._origins.allow(origin):
             error = UsageError(
                 f"pages of {shortened(origin)} may not use this server; start it with "
                 "--allow-origin if they should"
             )
-            return JSONResponse(error_object(error), status_code=403)
+            return JsonResponse(error_object(error), status_code=403)
         given = headers.get("authorization", "").encode()
         if self._expected is None or scope["path"] in OPEN or compare_digest(given, self._expected):
             return None
         error = UsageError("the API key is missing or wrong; send it as Authorization: Bearer KEY")
         bearer = {"WWW-Authenticate": "Bearer"}
-        return JSONResponse(error_object(error), status_code=401, headers=bearer)
+        return JsonResponse(error_object(error), status_code=401, headers=bearer)

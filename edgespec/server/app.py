@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -26,9 +26,11 @@ from edgespec.pair.several.async_texts import AsyncSamples
 from edgespec.server.access import Access
 from edgespec.server.body import BodySizeError, BodyTimeoutError, read_json
 from edgespec.server.event_stream import EventStream, timed
+from edgespec.server.json_response import JsonResponse
 from edgespec.server.limits import Limits
 from edgespec.server.listening import EVERYWHERE, in_url
 from edgespec.server.metrics import METRICS_TYPE, metrics
+from edgespec.server.origins import Origins
 from edgespec.server.served_model import (
     QueueFullError,
     ServedModel,
@@ -78,7 +80,10 @@ def application(
             Host): a web page can reach a local server by a name of its own (DNS rebinding), and
             is refused by this.
         api_key: what requests must bring; None for no key.
-        origins: of web pages that may use the server.
+        origins: of web pages that may use the server; see `Origins`.
+
+    Raises:
+        UsageError: no page can have one of the origins.
     """
     served = _Served(pairs, drafting, limits or Limits())
     routes = [
@@ -91,18 +96,22 @@ def application(
     ]
     hosts = ["*"] if host in EVERYWHERE else [*LOCAL, in_url(host)]
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
-    access = Middleware(Access, api_key=api_key, origins=origins)
+    allowed = Origins(origins)
+    access = Middleware(Access, api_key=api_key, origins=allowed)
     browsers = Middleware(
-        CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"]
+        CORSMiddleware,
+        allow_origin_regex=allowed.expression,
+        allow_methods=["GET", "POST"],
+        allow_headers=["*"],
     )
-    middleware = [trusted, browsers, access] if origins else [trusted, access]
+    middleware = [trusted, browsers, access] if allowed else [trusted, access]
     starlette = Starlette(routes=routes, middleware=middleware)
     starlette.state.stopping = served.stopping
     return starlette
 
 
 async def _health(_: HttpRequest) -> Response:
-    return JSONResponse({"status": "ok"})
+    return JsonResponse({"status": "ok"})
 
 
 class _Served:
@@ -118,11 +127,11 @@ class _Served:
 
     async def models(self, _: HttpRequest) -> Response:
         cards = [model.card for model in self.by_name.all]
-        return JSONResponse({"object": "list", "data": cards})
+        return JsonResponse({"object": "list", "data": cards})
 
     async def model(self, http: HttpRequest) -> Response:
         try:
-            return JSONResponse(self.by_name.named(http.path_params["name"]).card)
+            return JsonResponse(self.by_name.named(http.path_params["name"]).card)
         except UnknownModelError as error:
             return _refusal(error)
 
@@ -147,7 +156,7 @@ class _Completions:
         try:
             http = HttpRequest(scope, receive)
             whole = await _first(self._respond(http, events), self._served.until_stopped())
-            response: Response | None = None if whole is None else JSONResponse(whole)
+            response: Response | None = None if whole is None else JsonResponse(whole)
         except ClientDisconnect:
             response = None if events.begun else Response(status_code=CLIENT_LEFT)
         except EdgespecError as error:
@@ -224,4 +233,4 @@ def _refusal(error: EdgespecError) -> Response:
     status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
     headers = RETRY_AFTER if status in (429, 503) else None
     of_model = ("model", "model_not_found") if status == 404 else (None, None)
-    return JSONResponse(error_object(error, *of_model), status_code=status, headers=headers)
+    return JsonResponse(error_object(error, *of_model), status_code=status, headers=headers)

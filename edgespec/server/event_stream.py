@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Send
 
-from edgespec.openai.json_value import JsonObject
+from edgespec.openai.json_value import JsonObject, json_line
 
 __all__ = ["EventStream", "timed"]
 
@@ -39,21 +38,21 @@ class EventStream:
 
     async def event(self, data: JsonObject) -> None:
         """Sends an object as an event."""
-        await self._data(json.dumps(data, ensure_ascii=False))
+        await self._data(json_line(data))
 
     async def done(self) -> None:
         """Ends a complete answer."""
-        await self._data("[DONE]")
+        await self._data(b"[DONE]")
         await self.close()
 
     async def close(self) -> None:
         """Ends the response; without `done`, clients see that the answer is incomplete."""
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _data(self, text: str) -> None:
+    async def _data(self, text: bytes) -> None:
         if not self.begun:
             headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
             self.begun = True
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-        part = f"data: {text}\n\n".encode()
+        part = b"data: " + text + b"\n\n"
         await self._send({"type": "http.response.body", "body": part, "more_body": True})

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from edgespec.grammar.grammar import Grammar, json_rule
-from edgespec.grammar.schema_ends import check_ends
 from edgespec.tools.call_format import CallFormat
 from edgespec.tools.tool_list import Tool
 
@@ -37,8 +36,6 @@ def call_grammar(
         UsageError: a tool's parameters cannot be a grammar.
     """
     rules = _Rules(special)
-    for tool in tools:
-        check_ends(tool.parameters)
     lines = [f"arguments_{i}: {json_rule(tool.parameters)}" for i, tool in enumerate(tools)]
     lines += [
         f"call_{i}: {rules.literal(tool.name + form.between)} arguments_{i}"

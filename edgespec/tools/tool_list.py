@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgespec.errors import UsageError, shortened
-from edgespec.grammar.schema_keywords import check_keywords
+from edgespec.grammar.grammar import check_schema
 
 __all__ = ["Tool", "read_tools", "template_messages"]
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # OpenAI's
-FIELDS = {"name", "description", "parameters", "strict"}
 MOST = 128
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -55,9 +54,6 @@ def _tool(tool: object) -> Tool:
         raise UsageError(f'a tool is {shortened(tool)}; give {{"type": "function", "function": …}}')
     if tool.get("type") != "function":
         raise UsageError(f"a tool has the type {shortened(tool.get('type'))}; give 'function'")
-    unknown = sorted({*function} - FIELDS)
-    if unknown:
-        raise UsageError(f"a function has the field {shortened(unknown[0])}; leave it out")
     name, description = function.get("name"), function.get("description")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise UsageError(
@@ -71,7 +67,7 @@ def _tool(tool: object) -> Tool:
             f"the parameters of {name} are {shortened(parameters)}; give a JSON schema of type "
             "'object'"
         )
-    check_keywords(parameters)
+    check_schema(parameters)
     shown = {"name": name, "description": description or "", "parameters": parameters}
     return Tool(name, parameters, {"type": "function", "function": shown})
 

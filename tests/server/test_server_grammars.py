@@ -9,10 +9,7 @@ import re
 import pytest
 
 import edgespec
-from chat_templates import MARKED_CALLS
-from checkpoints import write_noisy, write_small_llama
 from edgespec.artifact.chat_format import user_message
-from edgespec_export.export_pair import export_pair
 from serving import CHAT, DRAFTED, QUESTION, TEXT, Served
 
 pytest.importorskip("llguidance")
@@ -37,22 +34,6 @@ TOOLS = [
 WEATHER = {"type": "function", "function": {"name": "weather"}}
 MESSAGES = [user_message(QUESTION)]
 OPTIONS = [{"temperature": 0}, {"temperature": 1.2, "seed": 6}]
-
-
-@pytest.fixture(scope="module")
-def tool_folder(tmp_path_factory):
-    """A random chat model over bytes, whose template knows tools."""
-    folder = tmp_path_factory.mktemp("tools")
-    target = write_small_llama(folder / "target", max_position_embeddings=2048)
-    (target / "tokenizer_config.json").write_text(json.dumps({"chat_template": MARKED_CALLS}))
-    draft = write_noisy(target, folder / "draft", noise=0.05)
-    export_pair(str(target), str(draft), folder / "pair", threads=1)
-    return folder / "pair"
-
-
-@pytest.fixture(scope="module")
-def tool_pair(tool_folder):
-    return edgespec.load(tool_folder, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +93,10 @@ def test_a_completion_has_a_grammar_as_well(client):
     ("response_format", "reason"),
     [
         ({"type": "xml"}, "give an object with the type 'text', 'json_object'"),
-        ({"type": "json_object", "schema": {}}, "response_format is"),
+        ({"type": "json_object", "schema": 3}, "schema is 3"),
         ({"type": "json_schema"}, "response_format is"),
         ({"type": "json_schema", "json_schema": {"name": "a"}}, "schema is None"),
-        (schema_format({}, other=1), "json_schema has 'other'"),
-        (schema_format({"uniqueItems": True}), "the keyword 'uniqueItems' at #"),
+        (schema_format({"uniqueItems": True}), "uniqueItems at #, which no grammar"),
         (schema_format({"$ref": "#"}), "a value that contains itself"),
         ({"type": "grammar", "grammar": {"syntax": "gbnf", "definition": "a"}}, "give a syntax"),
         ({"type": "grammar", "grammar": {"syntax": "regex", "definition": "(a"}}, "unclosed group"),

@@ -255,7 +255,6 @@ def function(**fields):
         (function(name="a", description=3), "the description of a is 3"),
         (function(name="a", parameters={"type": "array"}), "the parameters of a are"),
         (function(name="a", parameters={"type": "object", "not": {}}), "the keyword 'not'"),
-        (function(name="a", other=1), "the field 'other'"),
         ([*function(name="a"), *function(name="a")], "the function 'a' twice"),
         (function(name="a") * 129, "give a list of 1 to 128"),
     ],

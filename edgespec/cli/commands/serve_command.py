@@ -58,7 +58,8 @@ __all__ = ["serve"]
     "origins",
     multiple=True,
     metavar="ORIGIN",
-    help="Web pages of this origin may use the server (https://example.org); repeatable.",
+    help='Web pages of this origin may use the server (https://example.org); "*" stands for every '
+    "origin, host or port (http://localhost:*); repeatable.",
 )
 @DRAFTING
 @LOADINGS
@@ -89,7 +90,9 @@ def serve(
         from edgespec.server.http_server import serve as run
         from edgespec.server.limits import Limits, usual_max_body
         from edgespec.server.listening import in_url, listening
+        from edgespec.server.origins import Origins
 
+    Origins(origins)  # refused before anything is loaded
     options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
     named = _named(loadings)
     with listening(host, port) as at:
