@@ -256,5 +256,4 @@ def tokens(answer: JsonObject) -> int:
 
 def line_of(value: JsonObject) -> bytes:
     """A line of the file."""
-    return json_line(value) + b"
-"
+    return json_line(value) + b"\n"
