@@ -15,6 +15,9 @@ def main() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+    from edgespec.cli.console import set_up_console
+
+    set_up_console()
     from edgespec.cli.main import main as command_line
 
     command_line(prog_name="edgespec")

@@ -30,7 +30,7 @@ def read_json(kind: type[T], path: Path) -> T:
         ValueError: it is no JSON, or of another type.
     """
     try:
-        return parsed(kind, json.loads(path.read_text(encoding="utf-8")), path.name)
+        return parsed(kind, json.loads(path.read_text(encoding="utf-8-sig")), path.name)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from edgespec.artifact.manifest import Exported, FusedBlocks, Manifest, RowInvariance
+from edgespec.cli.console import console_text
 from edgespec.core.device import CPU, ProviderInfo, drafter_title, variant_title
 from edgespec.core.kernels import installed_kernels
 from edgespec.core.stats import Stats
@@ -49,7 +50,8 @@ def _write_stream(stream: Stream, show_draft: bool) -> None:
     """Writes text to stdout as it is made; with `show_draft` drafted tokens are green."""
     for chunk in stream:
         coloured = show_draft and chunk.from_draft and chunk.text
-        click.echo(click.style(chunk.text, fg="green") if coloured else chunk.text, nl=False)
+        text = console_text(chunk.text)
+        click.echo(click.style(text, fg="green") if coloured else text, nl=False)
     click.echo()
 
 
@@ -121,7 +123,7 @@ def _generation_json(result: Generation) -> str:
     if result.logprobs:
         data["logprobs"] = result.logprobs
         data["top_logprobs"] = result.top_logprobs
-    return json.dumps(data, ensure_ascii=False)
+    return json.dumps(data)
 
 
 def pair_json(
@@ -138,7 +140,7 @@ def pair_json(
         "kernels": kernels and str(kernels),
         "profile": tuned,
     }
-    return json.dumps(data, ensure_ascii=False)
+    return json.dumps(data)
 
 
 def describe_pair(
@@ -272,8 +274,7 @@ def bench_json(rows: Sequence[BenchRow], measured_on: str) -> str:
 
 def _measured_json(rows: Sequence[BenchRow] | Sequence[ComparedWay], measured_on: str) -> str:
     return json.dumps(
-        {"measured_on": measured_on, "rows": [dataclasses.asdict(row) for row in rows]},
-        ensure_ascii=False,
+        {"measured_on": measured_on, "rows": [dataclasses.asdict(row) for row in rows]}
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgespec.artifact.chat_format import Message, system_messages, user_message
+from edgespec.artifact.text_file import standard_input_lines
 from edgespec.cli.generation_options import check_greedy, generation_options
 from edgespec.cli.options import (
     GENERATION,
@@ -104,10 +105,11 @@ def chat(
         click.secho(f"{pair.manifest.target.source}: {HELP}", err=True, dim=True)
         _at_a_terminal(conversation, show)
         return
-    for text in _lines():
-        stream = conversation.ask(text)
-        show(stream)
-        conversation.add(text, stream)
+    for line in standard_input_lines() if sys.stdin is not None else ():
+        if text := line.strip():
+            stream = conversation.ask(text)
+            show(stream)
+            conversation.add(text, stream)
 
 
 def _at_a_terminal(conversation: Conversation, show: Callable[[Stream], None]) -> None:
@@ -147,19 +149,9 @@ def _typed() -> str | None:
         click.echo()
         return ""
     except UnicodeDecodeError:
-        click.secho("edgespec: the message is not UTF-8 text", err=True, fg="red")
+        click.secho("edgespec: the message is not in the terminal's encoding", err=True, fg="red")
         return ""
     except EOFError:
         click.echo()
         return None
     return None if text == "/exit" else text
-
-
-def _lines() -> Iterator[str]:
-    """The messages on standard input."""
-    try:
-        for line in sys.stdin or ():
-            if line.strip():
-                yield line.strip()
-    except UnicodeDecodeError:
-        raise UsageError("standard input is not UTF-8 text") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from edgespec.artifact.chat_format import check_text, system_messages, user_message
-from edgespec.artifact.text_file import read_text
+from edgespec.artifact.text_file import read_standard_input, read_text
 from edgespec.cli.generation_options import check_greedy, generation_options
 from edgespec.cli.grammar_options import GRAMMAR, grammar_option
 from edgespec.cli.options import (
@@ -99,7 +99,4 @@ def _prompt(prompt: str | None, file: Path | None) -> str:
         return read_text(file).rstrip("\n")
     if sys.stdin is None or (prompt is None and sys.stdin.isatty()):
         raise UsageError("no prompt; give PROMPT, --file or standard input")
-    try:
-        return sys.stdin.read().rstrip("\n")
-    except UnicodeDecodeError:
-        raise UsageError("standard input is not UTF-8 text") from None
+    return read_standard_input().rstrip("\n")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from edgespec.cli.checks import check_sampling, check_seed
+from edgespec.cli.console import console_text
 from edgespec.cli.options import DRAFTER, LOADING, PAIR, Loading, drafting
 
 if TYPE_CHECKING:
@@ -94,11 +95,11 @@ def _show(stream: TranscriptStream, output_format: str) -> None:
 
     for number, segment in enumerate(stream, start=1):
         if output_format == "text":
-            click.echo(segment.text)
+            click.echo(console_text(segment.text))
         elif output_format == "srt":
-            click.echo(srt_entry(number, segment))
+            click.echo(console_text(srt_entry(number, segment)))
     if output_format == "json":
-        click.echo(json.dumps(stream.result.to_dict(), ensure_ascii=False))
+        click.echo(json.dumps(stream.result.to_dict()))
 
 
 def _show_stats(result: Transcript) -> None:

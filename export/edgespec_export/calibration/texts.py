@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from edgespec.artifact.text_file import read_text
 from edgespec.errors import UsageError
 
 __all__ = ["BUILT_IN", "NONE", "calibration_texts", "windows"]
@@ -33,11 +34,9 @@ def calibration_texts(asked: str) -> list[str]:
             (files("edgespec_export.calibration") / "texts.txt").read_text(encoding="utf-8")
         )
     try:
-        texts = _separated(Path(asked).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"calibration: {asked} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"calibration: {asked} is not a text in UTF-8") from error
+        texts = _separated(read_text(Path(asked)))
+    except UsageError as error:
+        raise UsageError(f"calibration: {error}") from None
     if not texts:
         raise UsageError(f"calibration: {asked} has no text; `none` calibrates on nothing")
     return texts

@@ -189,7 +189,7 @@ def _template(folder: Path, settings: JsonObject) -> str | None:
     path = folder / "chat_template.jinja"
     if path.is_file():
         try:
-            return path.read_text(encoding="utf-8")
+            return path.read_text(encoding="utf-8-sig")
         except (OSError, ValueError) as error:
             raise EdgespecError(f"{path}: cannot be read ({error})") from error
     template = settings.get("chat_template")

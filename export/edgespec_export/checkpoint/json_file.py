@@ -21,7 +21,7 @@ def read_json_object(path: Path) -> JsonObject:
         EdgespecError: the file cannot be read, is not JSON, or holds something else.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise EdgespecError(f"{path}: cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:  # JSON and UTF-8 errors are ValueErrors
