@@ -17,16 +17,27 @@ const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..");
 const PAIRS = join(ROOT, "build/web");
 const KEEPING_MS = 5000; // in which the browser keeps the code that it compiled
 const PROMPTS = {
-  "en-de": ["Save changes to the document before closing?", "This package contains the documentation.", "Select a folder to save the backup in."],
+  "en-de": [
+    "Save changes to the document before closing?",
+    "This package contains the documentation.",
+    "Select a folder to save the backup in.",
+  ],
   smollm2: ["Write a sentence about a cat.", "Why is the sky blue?"],
 };
 const { chromium } = createRequire(join(ROOT, "runtimes/js/package.json"))("playwright-core");
 
 async function main(runs) {
   const site = await serve({ "/": join(ROOT, "examples/web/dist"), "/pairs/": PAIRS });
-  const found = { cpu: cpus()[0].model, load: loadavg()[0], browser: await withBrowser((browser) => browser.browser().version()), runs, pairs: {} };
+  const found = {
+    cpu: cpus()[0].model,
+    load: loadavg()[0],
+    browser: await withBrowser((browser) => browser.browser().version()),
+    runs,
+    pairs: {},
+  };
   try {
-    for (const name of Object.keys(PROMPTS)) found.pairs[name] = await withBrowser((browser) => measured(browser, site.url, name, runs));
+    for (const name of Object.keys(PROMPTS))
+      found.pairs[name] = await withBrowser((browser) => measured(browser, site.url, name, runs));
   } finally {
     await site.close();
   }
@@ -36,7 +47,10 @@ async function main(runs) {
 // What `use` returns of a browser with a new profile.
 async function withBrowser(use) {
   const profile = mkdtempSync(join(tmpdir(), "edgespec-browser-"));
-  const browser = await chromium.launchPersistentContext(profile, { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  const browser = await chromium.launchPersistentContext(profile, {
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox"],
+  });
   try {
     return await use(browser);
   } finally {
@@ -64,7 +78,8 @@ async function measured(browser, url, name, runs) {
       await page.locator("#prompt").fill(prompt);
       await page.locator("#send").click();
       await page.locator("#status").filter({ hasText: "both texts are the same" }).waitFor();
-      for (const way of Object.keys(speeds)) speeds[way].push(Number(await page.locator(`#${way} td`).nth(1).innerText()));
+      for (const way of Object.keys(speeds))
+        speeds[way].push(Number(await page.locator(`#${way} td`).nth(1).innerText()));
     }
   }
   const memory = await page.evaluate(async () => (await performance.measureUserAgentSpecificMemory()).bytes);

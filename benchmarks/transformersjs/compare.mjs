@@ -40,13 +40,20 @@ const RATIOS = [
 async function main() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { runs: { type: "string", default: "3" }, tokens: { type: "string", default: "64" }, json: { type: "string" } },
+    options: {
+      runs: { type: "string", default: "3" },
+      tokens: { type: "string", default: "64" },
+      json: { type: "string" },
+    },
   });
   const [pair, models] = positionals.map((folder) => resolve(folder));
   const [runs, maxNewTokens] = [Number(values.runs), Number(values.tokens)];
   const site = await bundled();
   const server = await serve({ "/": site, "/pair/": pair, "/models/": models });
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox"],
+  });
   try {
     const environment = environmentOf(browser);
     console.log(JSON.stringify(environment));
@@ -80,9 +87,20 @@ async function main() {
 async function bundled() {
   const site = mkdtempSync(join(tmpdir(), "edgespec-compare-"));
   writeFileSync(join(site, "index.html"), "<!doctype html><title>comparison</title>");
-  const options = { outdir: site, bundle: true, format: "esm", target: "es2022", conditions: ["onnxruntime-web-use-extern-wasm"], logLevel: "error" };
+  const options = {
+    outdir: site,
+    bundle: true,
+    format: "esm",
+    target: "es2022",
+    conditions: ["onnxruntime-web-use-extern-wasm"],
+    logLevel: "error",
+  };
   const alias = { "edgespec/web": join(PACKAGE, "dist/web/index.js") };
-  await build({ ...options, entryPoints: [join(HERE, "edgespec.worker.js"), join(HERE, "transformersjs.worker.js")], alias });
+  await build({
+    ...options,
+    entryPoints: [join(HERE, "edgespec.worker.js"), join(HERE, "transformersjs.worker.js")],
+    alias,
+  });
   for (const [name, require] of Object.entries({ edgespec: ours, transformersjs: theirs })) {
     const runtime = dirname(require.resolve("onnxruntime-web"));
     mkdirSync(join(site, `ort-${name}`));
@@ -100,7 +118,9 @@ async function openedWays(page) {
       ([worker, message]) =>
         new Promise((answered) => {
           globalThis.workers ??= {};
-          const asked = (globalThis.workers[worker] ??= new Worker(`/${worker.split("/")[0]}.worker.js`, { type: "module" }));
+          const asked = (globalThis.workers[worker] ??= new Worker(`/${worker.split("/")[0]}.worker.js`, {
+            type: "module",
+          }));
           asked.onmessage = ({ data }) => answered(data);
           asked.onerror = ({ message }) => answered({ failed: message });
           asked.postMessage(message);
@@ -128,25 +148,55 @@ async function openedWays(page) {
 function speedOf(times) {
   const [first, last] = [times[0][1], times.at(-1)[1]];
   const begun = times.findIndex(([, time]) => time > first + 1);
-  return { tokens: times.length, tokensPerS: (1000 * (times.length - begun)) / (last - times[begun - 1][1]), ids: times.map(([id]) => id) };
+  return {
+    tokens: times.length,
+    tokensPerS: (1000 * (times.length - begun)) / (last - times[begun - 1][1]),
+    ids: times.map(([id]) => id),
+  };
 }
 
 function report(rows, settings, file) {
   const named = new Map(rows.map((row) => [`${row.run} ${row.prompt} ${row.way}`, row]));
-  const speeds = Object.fromEntries([...new Set(rows.map(({ way }) => way))].map((way) => [way, rounded(median(rows.filter((row) => row.way === way).map((row) => row.tokensPerS)))]));
+  const speeds = Object.fromEntries(
+    [...new Set(rows.map(({ way }) => way))].map((way) => [
+      way,
+      rounded(median(rows.filter((row) => row.way === way).map((row) => row.tokensPerS))),
+    ]),
+  );
   const ratios = RATIOS.map(([way, other]) => {
-    const all = rows.filter((row) => row.way === way).map((row) => row.tokensPerS / named.get(`${row.run} ${row.prompt} ${other}`).tokensPerS);
-    return { way, over: other, n: all.length, median: rounded(median(all)), least: rounded(Math.min(...all)), most: rounded(Math.max(...all)) };
+    const all = rows
+      .filter((row) => row.way === way)
+      .map((row) => row.tokensPerS / named.get(`${row.run} ${row.prompt} ${other}`).tokensPerS);
+    return {
+      way,
+      over: other,
+      n: all.length,
+      median: rounded(median(all)),
+      least: rounded(Math.min(...all)),
+      most: rounded(Math.max(...all)),
+    };
   });
-  const sameTexts = rows.filter(({ way }) => way === "drafted").every((row) => String(row.ids) === String(named.get(`${row.run} ${row.prompt} plain`).ids));
-  for (const { way, over, n, median, least, most } of ratios) console.log(`${way} / ${over}: ${median} (${least} to ${most}, n ${n})`);
-  console.log(`tokens/s: ${JSON.stringify(speeds)}; texts of drafted and plain are ${sameTexts ? "the same" : "NOT the same"}`);
-  const result = { ...settings, speeds, ratios, sameTexts, rows: rows.map(({ ids, ...row }) => ({ ...row, tokensPerS: rounded(row.tokensPerS) })) };
+  const sameTexts = rows
+    .filter(({ way }) => way === "drafted")
+    .every((row) => String(row.ids) === String(named.get(`${row.run} ${row.prompt} plain`).ids));
+  for (const { way, over, n, median, least, most } of ratios)
+    console.log(`${way} / ${over}: ${median} (${least} to ${most}, n ${n})`);
+  console.log(
+    `tokens/s: ${JSON.stringify(speeds)}; texts of drafted and plain are ${sameTexts ? "the same" : "NOT the same"}`,
+  );
+  const result = {
+    ...settings,
+    speeds,
+    ratios,
+    sameTexts,
+    rows: rows.map(({ ids, ...row }) => ({ ...row, tokensPerS: rounded(row.tokensPerS) })),
+  };
   if (file) writeFileSync(file, `${JSON.stringify(result, null, 1)}\n`);
 }
 
 function environmentOf(browser) {
-  const versionOf = (require, name) => JSON.parse(readFileSync(join(dirname(require.resolve(name)), "../package.json"), "utf8")).version;
+  const versionOf = (require, name) =>
+    JSON.parse(readFileSync(join(dirname(require.resolve(name)), "../package.json"), "utf8")).version;
   return {
     machine: `${cpus()[0].model}, ${cpus().length} cores`,
     load: loadavg()[0],

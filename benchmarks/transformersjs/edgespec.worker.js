@@ -6,8 +6,16 @@ let pair = null;
 
 const actions = {
   async load() {
-    pair = await load("/pair/", { threads: 1, inPlace: true, wasmPaths: new URL("/ort-edgespec/", self.location.href).href });
-    return { promptFormat: pair.manifest.chat, isRowInvariant: pair.rowInvariance.is_row_invariant, minRows: pair.rowInvariance.min_rows };
+    pair = await load("/pair/", {
+      threads: 1,
+      inPlace: true,
+      wasmPaths: new URL("/ort-edgespec/", self.location.href).href,
+    });
+    return {
+      promptFormat: pair.manifest.chat,
+      isRowInvariant: pair.rowInvariance.is_row_invariant,
+      minRows: pair.rowInvariance.min_rows,
+    };
   },
   async generate({ prompt, maxNewTokens, draft }) {
     const times = [];

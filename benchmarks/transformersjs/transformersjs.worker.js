@@ -2,8 +2,17 @@
 
 import { AutoModelForCausalLM, AutoTokenizer, env, Tensor } from "@huggingface/transformers";
 
-Object.assign(env, { allowRemoteModels: false, allowLocalModels: true, localModelPath: "/models/", useBrowserCache: false, useWasmCache: false });
-Object.assign(env.backends.onnx.wasm, { numThreads: 1, wasmPaths: new URL("/ort-transformersjs/", self.location.href).href });
+Object.assign(env, {
+  allowRemoteModels: false,
+  allowLocalModels: true,
+  localModelPath: "/models/",
+  useBrowserCache: false,
+  useWasmCache: false,
+});
+Object.assign(env.backends.onnx.wasm, {
+  numThreads: 1,
+  wasmPaths: new URL("/ort-transformersjs/", self.location.href).href,
+});
 
 let model = null;
 let tokenizer = null;

@@ -6,13 +6,15 @@ const status = document.querySelector("#status");
 const send = document.querySelector("#send");
 
 const heard = {
-  ready: ({ speculates }) => waiting(speculates ? "Ready." : "Ready; without drafts, since this machine does not verify exactly."),
+  ready: ({ speculates }) =>
+    waiting(speculates ? "Ready." : "Ready; without drafts, since this machine does not verify exactly."),
   chunk({ text, drafted }) {
     const part = document.createElement(drafted ? "mark" : "span");
     part.textContent = text;
     answers.append(part);
   },
-  done: ({ tokens, accepted, tokensPerSecond }) => waiting(`${tokens} tokens, ${accepted} of them drafted, ${tokensPerSecond.toFixed(1)} tokens/s.`),
+  done: ({ tokens, accepted, tokensPerSecond }) =>
+    waiting(`${tokens} tokens, ${accepted} of them drafted, ${tokensPerSecond.toFixed(1)} tokens/s.`),
   stopped: () => waiting("Stopped."),
   failed: ({ message }) => waiting(message),
 };

@@ -33,7 +33,9 @@ const version = createHash("sha256");
 for (const file of files) version.update(file).update(readFileSync(join(OUT, file)));
 const define = { FILES: JSON.stringify(["./", ...files]), VERSION: JSON.stringify(version.digest("hex").slice(0, 12)) };
 await build({ ...scripts, entryPoints: ["src/service-worker.js"], format: "iife", define });
-console.log(`${OUT}: ${files.length} files, ${(files.reduce((sum, file) => sum + statSync(join(OUT, file)).size, 0) / 1e6).toFixed(1)} MB`);
+console.log(
+  `${OUT}: ${files.length} files, ${(files.reduce((sum, file) => sum + statSync(join(OUT, file)).size, 0) / 1e6).toFixed(1)} MB`,
+);
 
 function filesBelow(folder) {
   return readdirSync(folder, { recursive: true, withFileTypes: true })

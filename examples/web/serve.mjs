@@ -48,7 +48,12 @@ function answerFile(roots, headers, request, response) {
     return;
   }
   const start = rangeStart(request.headers.range, size);
-  const all = { ...headers, "Content-Type": TYPES[extname(file)] ?? "application/octet-stream", "Cache-Control": "no-cache", "Content-Length": size - start };
+  const all = {
+    ...headers,
+    "Content-Type": TYPES[extname(file)] ?? "application/octet-stream",
+    "Cache-Control": "no-cache",
+    "Content-Length": size - start,
+  };
   if (start > 0) all["Content-Range"] = `bytes ${start}-${size - 1}/${size}`;
   response.writeHead(start > 0 ? 206 : 200, all);
   const stream = createReadStream(file, { start });
@@ -59,7 +64,9 @@ function answerFile(roots, headers, request, response) {
 
 // The file of a path, under the longest root that fits; null if it would leave it.
 function fileOf(roots, path) {
-  const root = Object.keys(roots).filter((prefix) => path.startsWith(prefix)).sort((a, b) => b.length - a.length)[0];
+  const root = Object.keys(roots)
+    .filter((prefix) => path.startsWith(prefix))
+    .sort((a, b) => b.length - a.length)[0];
   if (root === undefined) return null;
   const relative = normalize(decodeURIComponent(path.slice(root.length)));
   if (relative.startsWith("..")) return null;
@@ -76,8 +83,15 @@ function rangeStart(range, size) {
 }
 
 async function main() {
-  const { values, positionals } = parseArgs({ allowPositionals: true, options: { port: { type: "string", default: "8000" } } });
-  const roots = Object.fromEntries(positionals.map((given) => (given.startsWith("/") && given.includes("=") ? given.split("=") : ["/", given])).map(([path, folder]) => [path, resolve(folder)]));
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { port: { type: "string", default: "8000" } },
+  });
+  const roots = Object.fromEntries(
+    positionals
+      .map((given) => (given.startsWith("/") && given.includes("=") ? given.split("=") : ["/", given]))
+      .map(([path, folder]) => [path, resolve(folder)]),
+  );
   const { url } = await serve(roots, { port: Number(values.port) });
   console.log(`open ${url} (Ctrl-C ends it)`);
 }

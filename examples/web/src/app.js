@@ -54,14 +54,17 @@ const answers = {
 };
 
 worker.onmessage = ({ data: { type, ...given } }) => answers[type](given);
-worker.onerror = ({ message }) => answers.failed({ message: message || "the worker could not be started; reload the page" });
+worker.onerror = ({ message }) =>
+  answers.failed({ message: message || "the worker could not be started; reload the page" });
 
 by("loading").addEventListener("submit", (event) => {
   event.preventDefault();
   load(new URL(by("address").value, location.href).href);
 });
 by("cancel").addEventListener("click", () => send("stop"));
-by("files").addEventListener("change", ({ target: { files } }) => load(new Map([...files].map((file) => [file.webkitRelativePath, file]))));
+by("files").addEventListener("change", ({ target: { files } }) =>
+  load(new Map([...files].map((file) => [file.webkitRelativePath, file]))),
+);
 by("asking").addEventListener("submit", (event) => {
   event.preventDefault();
   const prompt = by("prompt").value;
@@ -140,7 +143,9 @@ function megabytes(bytes) {
 async function offerKnownPairs() {
   const response = await fetch("pairs/pairs.json").catch(() => null);
   const known = response?.ok ? await response.json() : [];
-  by("known").replaceChildren(...known.map((path) => Object.assign(document.createElement("option"), { value: `pairs/${path}` })));
+  by("known").replaceChildren(
+    ...known.map((path) => Object.assign(document.createElement("option"), { value: `pairs/${path}` })),
+  );
   by("address").value ||= known.length > 0 ? `pairs/${known[0]}` : "";
 }
 

@@ -29,7 +29,13 @@ async function open({ where }) {
   const chats = pair.manifest.chat !== null;
   if (chats) chat = pair.chat({ maxNewTokens: 256 });
   const { speculates, rowInvariance } = pair;
-  self.postMessage({ type: "loaded", chats, speculates, measuredOn: rowInvariance?.measured_on, seconds: (performance.now() - began) / 1000 });
+  self.postMessage({
+    type: "loaded",
+    chats,
+    speculates,
+    measuredOn: rowInvariance?.measured_on,
+    seconds: (performance.now() - began) / 1000,
+  });
 }
 
 // With the draft and, to compare, plainly first: a conversation takes the last answer.
@@ -40,7 +46,13 @@ async function generate({ prompt, compare }) {
   for (const draft of ways) {
     const last = draft === ways.at(-1);
     const options = { draft, signal: stopping.signal };
-    const stream = chat && last ? chat.send(prompt, options) : pair.stream(chat ? [...chat.messages, { role: "user", content: prompt }] : prompt, { maxNewTokens: 256, ...options });
+    const stream =
+      chat && last
+        ? chat.send(prompt, options)
+        : pair.stream(chat ? [...chat.messages, { role: "user", content: prompt }] : prompt, {
+            maxNewTokens: 256,
+            ...options,
+          });
     self.postMessage({ type: "begun", draft });
     for await (const { text, drafted } of stream) {
       self.postMessage({ type: "chunk", draft, text, drafted, stats: stream.result.stats });

@@ -22,7 +22,9 @@ export class PromptTooLongError extends UsageError {
     readonly tokens: number,
     readonly capacity: number,
   ) {
-    super(`the prompt has ${tokens} tokens and the cache holds ${capacity}; shorten the prompt or load the pair with more capacity`);
+    super(
+      `the prompt has ${tokens} tokens and the cache holds ${capacity}; shorten the prompt or load the pair with more capacity`,
+    );
   }
 }
 
@@ -31,7 +33,9 @@ export class BusyError extends UsageError {
   override readonly name: string = "BusyError";
 
   constructor() {
-    super("this pair is generating another text, and makes one at a time; finish or close that stream first, or load the pair twice");
+    super(
+      "this pair is generating another text, and makes one at a time; finish or close that stream first, or load the pair twice",
+    );
   }
 }
 
@@ -58,7 +62,10 @@ export class NotAPairError extends EdgespecError {
   override readonly name: string = "NotAPairError";
 
   constructor(folder: string, cause?: unknown) {
-    super(`${folder} has no edgespec.json, so it is not an exported pair; make one with: edgespec export TARGET DRAFT -o DIR`, cause);
+    super(
+      `${folder} has no edgespec.json, so it is not an exported pair; make one with: edgespec export TARGET DRAFT -o DIR`,
+      cause,
+    );
   }
 }
 
@@ -81,7 +88,9 @@ export class SpeechPairError extends EdgespecError {
   override readonly name: string = "SpeechPairError";
 
   constructor(folder: string) {
-    super(`${folder} is a speech model (whisper), which JavaScript does not run; use Python: edgespec transcribe PAIR FILE`);
+    super(
+      `${folder} is a speech model (whisper), which JavaScript does not run; use Python: edgespec transcribe PAIR FILE`,
+    );
   }
 }
 
@@ -127,7 +136,10 @@ export class OfflineError extends EdgespecError {
     what: string,
     cause?: unknown,
   ) {
-    super(`${url} cannot be reached (${what}); check the network and load again, what was downloaded whole is kept`, cause);
+    super(
+      `${url} cannot be reached (${what}); check the network and load again, what was downloaded whole is kept`,
+      cause,
+    );
   }
 }
 
@@ -140,7 +152,10 @@ export class QuotaError extends EdgespecError {
     readonly available: number,
     cause?: unknown,
   ) {
-    super(`the pair takes ${megabytes(bytes)} and this site may keep ${megabytes(available)} more; free some room or take a smaller format`, cause);
+    super(
+      `the pair takes ${megabytes(bytes)} and this site may keep ${megabytes(available)} more; free some room or take a smaller format`,
+      cause,
+    );
   }
 }
 
@@ -176,7 +191,9 @@ export class NoThreadsError extends EdgespecError {
   override readonly name: string = "NoThreadsError";
 
   constructor(readonly threads: number) {
-    super(`${threads} threads were asked for and this page is not cross-origin isolated; serve it with COOP same-origin and COEP require-corp, or ask for 1`);
+    super(
+      `${threads} threads were asked for and this page is not cross-origin isolated; serve it with COOP same-origin and COEP require-corp, or ask for 1`,
+    );
   }
 }
 
@@ -194,7 +211,10 @@ export class RuntimeError extends EdgespecError {
   override readonly name: string = "RuntimeError";
 
   constructor(what: string, cause?: unknown) {
-    super(`${what} failed in the runtime (${firstLine(cause)}); check that it is onnxruntime 1.25 or newer, or take another format`, cause);
+    super(
+      `${what} failed in the runtime (${firstLine(cause)}); check that it is onnxruntime 1.25 or newer, or take another format`,
+      cause,
+    );
   }
 }
 
@@ -208,7 +228,9 @@ export class CacheNotWrittenError extends EdgespecError {
   override readonly name: string = "CacheNotWrittenError";
 
   constructor(runtime: string) {
-    super(`${runtime} did not write the cache, so every text would be wrong; take the version of the runtime that edgespec's package names`);
+    super(
+      `${runtime} did not write the cache, so every text would be wrong; take the version of the runtime that edgespec's package names`,
+    );
   }
 }
 
@@ -217,7 +239,9 @@ export class NotRowInvariantError extends EdgespecError {
   override readonly name: string = "NotRowInvariantError";
 
   constructor() {
-    super("this target is not row-invariant here, so speculation might change its text; decode with draft: false, export another format, or load it with allowInexact: true");
+    super(
+      "this target is not row-invariant here, so speculation might change its text; decode with draft: false, export another format, or load it with allowInexact: true",
+    );
   }
 }
 
@@ -225,13 +249,19 @@ export class NotRowInvariantError extends EdgespecError {
 export function asRuntimeError(what: string, error: unknown): EdgespecError {
   if (error instanceof EdgespecError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  if (/out of memory|bad_alloc|allocation failed|array buffer allocation/i.test(message)) return new OutOfMemoryError(what, error);
+  if (/out of memory|bad_alloc|allocation failed|array buffer allocation/i.test(message))
+    return new OutOfMemoryError(what, error);
   return new RuntimeError(what, error);
 }
 
 /** A value in a message, cut where it is long. */
 export function shortened(value: unknown): string {
-  const text = typeof value === "string" ? JSON.stringify(value) : typeof value === "object" ? (JSON.stringify(value) ?? String(value)) : String(value);
+  const text =
+    typeof value === "string"
+      ? JSON.stringify(value)
+      : typeof value === "object"
+        ? (JSON.stringify(value) ?? String(value))
+        : String(value);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 }
 

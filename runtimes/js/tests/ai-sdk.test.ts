@@ -9,8 +9,20 @@ import { scriptedPair } from "./scripted-pair.js";
 const QUESTION: LanguageModelV4Prompt = [{ role: "user", content: [{ type: "text", text: "Why?" }] }];
 const CONVERSATION: LanguageModelV4Prompt = [
   { role: "system", content: "Be short." },
-  { role: "user", content: [{ type: "text", text: "Wh" }, { type: "text", text: "y?" }] },
-  { role: "assistant", content: [{ type: "reasoning", text: "hm" }, { type: "text", text: "Because." }] },
+  {
+    role: "user",
+    content: [
+      { type: "text", text: "Wh" },
+      { type: "text", text: "y?" },
+    ],
+  },
+  {
+    role: "assistant",
+    content: [
+      { type: "reasoning", text: "hm" },
+      { type: "text", text: "Because." },
+    ],
+  },
   { role: "user", content: [{ type: "text", text: "And?" }] },
 ];
 
@@ -63,7 +75,10 @@ const SETTINGS: readonly (readonly [Partial<LanguageModelV4CallOptions>, string,
 
 for (const [settings, text, reason] of SETTINGS) {
   test(`${JSON.stringify(settings)} has its effect`, async () => {
-    const { content, finishReason, warnings, providerMetadata } = await scripted().model.doGenerate({ prompt: QUESTION, ...settings });
+    const { content, finishReason, warnings, providerMetadata } = await scripted().model.doGenerate({
+      prompt: QUESTION,
+      ...settings,
+    });
     assert.deepEqual(content, [{ type: "text", text }]);
     assert.equal(finishReason.unified, reason);
     assert.deepEqual(warnings, []);
@@ -91,8 +106,17 @@ test("a setting without effect is a warning", async () => {
     reasoning: "high",
   });
   const features = ["presencePenalty", "frequencyPenalty", "responseFormat", "tools", "reasoning"];
-  assert.deepEqual(warnings, features.map((feature) => ({ type: "unsupported", feature })));
-  const usual = await scripted().model.doGenerate({ prompt: QUESTION, presencePenalty: 0, responseFormat: { type: "text" }, tools: [], reasoning: "none" });
+  assert.deepEqual(
+    warnings,
+    features.map((feature) => ({ type: "unsupported", feature })),
+  );
+  const usual = await scripted().model.doGenerate({
+    prompt: QUESTION,
+    presencePenalty: 0,
+    responseFormat: { type: "text" },
+    tools: [],
+    reasoning: "none",
+  });
   assert.deepEqual(usual.warnings, []);
 });
 
@@ -111,7 +135,10 @@ test("a signal ends a text, a stream and the waiting for one, with its own reaso
   const { stream } = await model.doStream({ prompt: QUESTION, abortSignal: controller.signal });
   const reader = stream.getReader();
   for (let read = 0; read < 5; read++) await reader.read();
-  const waiting = assert.rejects(model.doGenerate({ prompt: QUESTION, abortSignal: controller.signal }) as Promise<unknown>, /enough/);
+  const waiting = assert.rejects(
+    model.doGenerate({ prompt: QUESTION, abortSignal: controller.signal }) as Promise<unknown>,
+    /enough/,
+  );
   controller.abort(new Error("enough"));
   await waiting;
   await assert.rejects(reader.read(), /enough/);
@@ -124,7 +151,10 @@ test("texts that are asked for together come one after the other", async () => {
   const model = languageModel(pair);
   const ask = (text: string) => model.doGenerate({ prompt: [{ role: "user", content: [{ type: "text", text }] }] });
   const texts = await Promise.all(["a", "b", "c"].map(ask));
-  assert.deepEqual(texts.map(({ content }) => content), ["<A>", "<B>", "<C>"].map((text) => [{ type: "text", text }]));
+  assert.deepEqual(
+    texts.map(({ content }) => content),
+    ["<A>", "<B>", "<C>"].map((text) => [{ type: "text", text }]),
+  );
 });
 
 test("a stream that is left frees the pair", async () => {
@@ -137,7 +167,9 @@ test("a stream that is left frees the pair", async () => {
 
 test("a failure is an error part, and the next text comes", async () => {
   const { model } = scripted();
-  const { stream } = await model.doStream({ prompt: [{ role: "user", content: [{ type: "text", text: "x".repeat(300) }] }] });
+  const { stream } = await model.doStream({
+    prompt: [{ role: "user", content: [{ type: "text", text: "x".repeat(300) }] }],
+  });
   const last = (await partsOf(stream)).at(-1)!;
   assert.ok(last.type === "error" && last.error instanceof Error && last.error.name === "PromptTooLongError");
   assert.equal(deltas(await partsOf((await model.doStream({ prompt: QUESTION })).stream)), "So it is.");

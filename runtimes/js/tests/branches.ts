@@ -21,7 +21,10 @@ export class Scripted implements Randomness {
 
   bernoulli(given: unknown): boolean {
     const probability = Fraction.of(FractionMath.min(FractionMath.max(given, 0), 1));
-    return this.branch([[true, probability], [false, subtract(1, probability)]]);
+    return this.branch([
+      [true, probability],
+      [false, subtract(1, probability)],
+    ]);
   }
 
   categorical(distribution: Distribution, _ahead: number): number {

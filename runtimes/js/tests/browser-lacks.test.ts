@@ -38,5 +38,8 @@ test("WebGPU without an adapter", async (t) => {
 test("caches in place on a GPU, or without the runtime's files", async (t) => {
   await assert.rejects(startRuntime({ inPlace: true }), isOneSentence(UsageError));
   setGpu(t, { requestAdapter: async () => ({}) });
-  await assert.rejects(startRuntime({ provider: "webgpu", inPlace: true, wasmPaths: "https://example.org/" }), isOneSentence(UsageError));
+  await assert.rejects(
+    startRuntime({ provider: "webgpu", inPlace: true, wasmPaths: "https://example.org/" }),
+    isOneSentence(UsageError),
+  );
 });

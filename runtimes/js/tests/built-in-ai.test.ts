@@ -51,7 +51,15 @@ test("a session is a conversation", async () => {
 test("messages may come in parts, and without an answer yet", async () => {
   const { model, prompts } = scripted();
   const session = await model.create();
-  await session.append([{ role: "user", content: [{ type: "text", value: "a" }, { type: "text", value: "b" }] }]);
+  await session.append([
+    {
+      role: "user",
+      content: [
+        { type: "text", value: "a" },
+        { type: "text", value: "b" },
+      ],
+    },
+  ]);
   await session.prompt([{ role: "user", content: "c" }]);
   assert.deepEqual(prompts, ["<ab\nc>"]);
 });
@@ -166,10 +174,14 @@ test("a pair is opened once, at the first session, with progress for all who wai
   });
   assert.equal(await model.availability(), "downloadable");
   const seen: number[] = [];
-  const first = model.create({ monitor: (monitor) => monitor.addEventListener("downloadprogress", ({ loaded }) => seen.push(loaded)) });
+  const first = model.create({
+    monitor: (monitor) => monitor.addEventListener("downloadprogress", ({ loaded }) => seen.push(loaded)),
+  });
   const leaving = new AbortController();
   const left = model.create({ signal: leaving.signal });
-  const second = model.create({ monitor: (monitor) => (monitor.ondownloadprogress = ({ loaded }) => seen.push(loaded)) });
+  const second = model.create({
+    monitor: (monitor) => (monitor.ondownloadprogress = ({ loaded }) => seen.push(loaded)),
+  });
   assert.equal(await model.availability(), "downloading");
   leaving.abort(new DOMException("It took too long.", "TimeoutError"));
   await assert.rejects(left, { name: "TimeoutError" });
@@ -197,7 +209,10 @@ test("a translator translates between the pair's languages", async () => {
   assert.equal(await model.availability(LANGUAGES), "available");
   const translator = await model.create(LANGUAGES);
   assert.deepEqual([translator.sourceLanguage, translator.targetLanguage], ["en", "de"]);
-  assert.deepEqual(await Promise.all([translator.translate("Hello"), translator.translate("Bye")]), ["Hello (de)", "Bye (de)"]);
+  assert.deepEqual(await Promise.all([translator.translate("Hello"), translator.translate("Bye")]), [
+    "Hello (de)",
+    "Bye (de)",
+  ]);
   assert.equal((await piecesOf(translator.translateStreaming("No"))).join("|"), "N|o| |(|d|e|)");
   assert.deepEqual(prompts, ["Hello", "Bye", "No"]);
   assert.deepEqual([await translator.measureInputUsage("Hello"), translator.inputQuota], [5, 200]);

@@ -5,7 +5,8 @@ import { test } from "node:test";
 import { canonicalJson } from "../src/pair/canonical-json.js";
 
 test("keys are sorted, white space is gone, numbers stay as they were spelled", () => {
-  const text = '{ "b": [1, 0.0, -1.9e-06, true, null],\n "a": {"y": "\\u00e9\\n\\"", "x": {}}, "digest": "…", "c": [] }';
+  const text =
+    '{ "b": [1, 0.0, -1.9e-06, true, null],\n "a": {"y": "\\u00e9\\n\\"", "x": {}}, "digest": "…", "c": [] }';
   assert.equal(canonicalJson(text, ["digest"]), '{"a":{"x":{},"y":"é\\n\\""},"b":[1,0.0,-1.9e-06,true,null],"c":[]}');
 });
 

@@ -189,7 +189,11 @@ for (const [index, [name, mutation]] of Object.entries(MUTANTS).entries()) {
 }
 
 test("caught: a draft that chooses by the noise of another position is accepted less", async () => {
-  const mutation = { file: "drafters/model-drafter.js", right: "randomness.categorical(q, ahead)", wrong: "randomness.categorical(q, ahead + 1)" };
+  const mutation = {
+    file: "drafters/model-drafter.js",
+    right: "randomness.categorical(q, ahead)",
+    wrong: "randomness.categorical(q, ahead + 1)",
+  };
   const modules = await fractionBuild("coupled-mutant-draft", mutation);
   const p = varying([fractions(5, 3, 2), fractions(1, 2, 3)]);
   const { accepted, drafted, same } = await walked([p, p], model, { modules });

@@ -26,7 +26,10 @@ interface Recorded {
   readonly uniforms: readonly (readonly [seed: number, numbers: readonly [atThree: number, first: number]])[];
   readonly prompt_tokens: number;
   readonly noise: readonly (readonly [seed: number, position: number, token: number, bits: number, noise: number])[];
-  readonly ranked: readonly (readonly [seed: number, guesses: readonly (readonly [token: number, probability: number])[]])[];
+  readonly ranked: readonly (readonly [
+    seed: number,
+    guesses: readonly (readonly [token: number, probability: number])[],
+  ])[];
   readonly decisions: readonly (readonly number[])[];
 }
 
@@ -53,21 +56,27 @@ test("what similar distributions choose is ranked as in Python", () => {
   for (const [seed, guesses] of recorded.ranked) {
     const p = processorOf({ temperature: 1, topK: 0, topP: 1, minP: 0 })(logits(new Seeded(seed)));
     const found = new Coupled(seed, 0).at(0).ranked(p, 0);
-    assert.deepEqual(found.map(([token]) => token), guesses.map(([token]) => token));
-    for (const [index, [, probability]] of guesses.entries()) assert.ok(Math.abs(found[index]![1] - probability) < 1e-6);
+    assert.deepEqual(
+      found.map(([token]) => token),
+      guesses.map(([token]) => token),
+    );
+    for (const [index, [, probability]] of guesses.entries())
+      assert.ok(Math.abs(found[index]![1] - probability) < 1e-6);
   }
 });
 
 test("extreme bits have the stated logarithms", () => {
   for (const bits of [0, 1, 2 ** 51, 2 ** 52 - 1]) {
-    const expected = bits < 2 ** 51 ? -Math.log1p(-(bits + 0.5) * 2 ** -52) : -Math.log((2 ** 53 - 2 * bits - 1) * 2 ** -53);
+    const expected =
+      bits < 2 ** 51 ? -Math.log1p(-(bits + 0.5) * 2 ** -52) : -Math.log((2 ** 53 - 2 * bits - 1) * 2 ** -53);
     assert.ok(Math.abs(exponential(bits) / expected - 1) < 1e-15);
   }
 });
 
 test("every decision is Python's", () => {
   assert.ok(recorded.decisions.length >= 10_000);
-  for (const [seed, expected] of recorded.decisions.entries()) assert.deepEqual(decision(seed), expected, `seed ${seed}`);
+  for (const [seed, expected] of recorded.decisions.entries())
+    assert.deepEqual(decision(seed), expected, `seed ${seed}`);
 });
 
 test("the record has full acceptance, rejections and every number of accepted tokens", () => {

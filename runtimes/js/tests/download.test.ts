@@ -45,7 +45,8 @@ describe("download", () => {
     server.close();
   });
 
-  const get = (record = file, signal?: AbortSignal): Promise<void> => download(url, record, kept, (bytes) => seen.push(bytes), signal);
+  const get = (record = file, signal?: AbortSignal): Promise<void> =>
+    download(url, record, kept, (bytes) => seen.push(bytes), signal);
   const reported = (): number => seen.reduce((a, b) => a + b, 0);
 
   function send(content: Uint8Array, { ranged = true, until = content.length } = {}) {

@@ -80,14 +80,23 @@ test("a message that cannot be answered is one sentence, and the process goes on
 
 const EXAMPLE = new URL("../../../../examples/electron/", import.meta.url);
 const source = (file: string): string => readFileSync(new URL(file, EXAMPLE), "utf8");
-const found = (text: string, pattern: RegExp): Set<string> => new Set(Array.from(text.matchAll(pattern), ([, name]) => name!));
+const found = (text: string, pattern: RegExp): Set<string> =>
+  new Set(Array.from(text.matchAll(pattern), ([, name]) => name!));
 
 test("every script can be built, from the dependencies that its package names", async () => {
   const { dependencies, devDependencies } = JSON.parse(source("package.json"));
   const named = Object.keys({ ...dependencies, ...devDependencies });
   for (const file of ["main.mjs", "pair-process.mjs", "preload.cjs", "window.js"]) {
     const external = named.flatMap((name) => [name, `${name}/*`]);
-    const { warnings } = await build({ entryPoints: [fileURLToPath(new URL(file, EXAMPLE))], bundle: true, platform: "node", format: "esm", external, write: false, logLevel: "silent" });
+    const { warnings } = await build({
+      entryPoints: [fileURLToPath(new URL(file, EXAMPLE))],
+      bundle: true,
+      platform: "node",
+      format: "esm",
+      external,
+      write: false,
+      logLevel: "silent",
+    });
     assert.deepEqual(warnings, []);
   }
 });
@@ -98,7 +107,8 @@ test("the files that are opened by name are there", () => {
   assert.deepEqual(opened, new Set(["preload.cjs", "index.html", "pair-process.mjs"]));
   const scripts = found(source("index.html"), /src="([^"]+)"/g);
   assert.ok(scripts.size > 0);
-  for (const file of [...opened, ...scripts, JSON.parse(source("package.json")).main]) assert.ok(existsSync(new URL(file, EXAMPLE)), file);
+  for (const file of [...opened, ...scripts, JSON.parse(source("package.json")).main])
+    assert.ok(existsSync(new URL(file, EXAMPLE)), file);
 });
 
 test("the page uses what the preload script gives it, and both sides speak on one channel", () => {
@@ -113,5 +123,8 @@ test("the page uses what the preload script gives it, and both sides speak on on
 test("the page hears every type of message that the processes send", () => {
   const sent = found(["answering.mjs", "pair-process.mjs", "main.mjs"].map(source).join(), /type: "(\w+)"/g);
   const heard = found(source("window.js"), /^  (\w+)(?:\(|:)/gm);
-  assert.deepEqual([...sent].filter((type) => !heard.has(type)), []);
+  assert.deepEqual(
+    [...sent].filter((type) => !heard.has(type)),
+    [],
+  );
 });

@@ -164,7 +164,11 @@ test("a round whose correction is a candidate emits one token more", async () =>
   for (const candidates of [false, true]) {
     const target = branching(p);
     const draft = modelDraft(q, { process })();
-    await walked(p, () => (candidates ? new WithCandidates(draft) : draft), { process, target: () => target, length: 30 });
+    await walked(p, () => (candidates ? new WithCandidates(draft) : draft), {
+      process,
+      target: () => target,
+      length: 30,
+    });
     calls.push(target.calls);
   }
   assert.ok(calls[1]! < calls[0]!);
@@ -177,22 +181,39 @@ const DECODE = "core/decode.js";
 const MUTANTS: Readonly<Record<string, Mutation & Pick<Walk, "rule"> & { readonly candidates?: boolean }>> = {
   "a residual without max": { file: VERIFICATION, right: "Math.max(0, left[i])", wrong: "left[i]" },
   "a correction from p": { file: VERIFICATION, right: "next: residual(p.at(i), q)", wrong: "next: p.at(i)" },
-  "the residual of an earlier position": { file: VERIFICATION, right: "next: residual(p.at(i), q)", wrong: "next: residual(p.at(0), proposal.q[0])" },
-  "a bonus from q": { file: VERIFICATION, right: "next: p.at(drafted)", wrong: "next: proposal.q[drafted - 1] ?? p.at(drafted)" },
+  "the residual of an earlier position": {
+    file: VERIFICATION,
+    right: "next: residual(p.at(i), q)",
+    wrong: "next: residual(p.at(0), proposal.q[0])",
+  },
+  "a bonus from q": {
+    file: VERIFICATION,
+    right: "next: p.at(drafted)",
+    wrong: "next: proposal.q[drafted - 1] ?? p.at(drafted)",
+  },
   "acceptance with q/p": {
     file: VERIFICATION,
     right: "p.of(token) / probability",
     wrong: "(p.of(token) > 0 ? probability / p.of(token) : 0)",
   },
   "acceptance with p alone": { file: VERIFICATION, right: "p.of(token) / probability", wrong: "p.of(token)" },
-  "a block whose product may exceed 1": { file: VERIFICATION, right: "w.push(Math.min(", wrong: "w.push(Math.max(", rule: "block" },
+  "a block whose product may exceed 1": {
+    file: VERIFICATION,
+    right: "w.push(Math.min(",
+    wrong: "w.push(Math.max(",
+    rule: "block",
+  },
   "a block that is accepted with the residual's mass": {
     file: VERIFICATION,
     right: "randomness.bernoulli(z / (z + (1 - w[i])))",
     wrong: "randomness.bernoulli(z)",
     rule: "block",
   },
-  "a rewind off by one": { file: DECODE, right: "target.rewind(start + tokens.length)", wrong: "target.rewind(start + tokens.length - 1)" },
+  "a rewind off by one": {
+    file: DECODE,
+    right: "target.rewind(start + tokens.length)",
+    wrong: "target.rewind(start + tokens.length - 1)",
+  },
   "no rewind": { file: DECODE, right: "target.rewind(start + tokens.length)", wrong: "" },
   "the wrong row after a candidate": {
     file: DECODE,

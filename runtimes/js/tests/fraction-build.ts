@@ -98,6 +98,9 @@ function rendered(node: Node, source: string): string {
 /** The nodes directly inside a node, in the order of the source, each once. */
 function children(node: Node): Node[] {
   const isNode = (value: unknown): value is Node => typeof (value as Node | null)?.type === "string";
-  const inside = Object.values(node).flat().filter(isNode).sort((a, b) => a.start - b.start);
+  const inside = Object.values(node)
+    .flat()
+    .filter(isNode)
+    .sort((a, b) => a.start - b.start);
   return inside.filter((child, index) => index === 0 || child.start >= inside[index - 1]!.end);
 }

@@ -37,19 +37,41 @@ type Operands = { a: Fraction; b: Fraction };
 /** An operator that is JavaScript's own where neither operand is a fraction. */
 function operator(native: (a: any, b: any) => any, exact: (operands: Operands) => unknown) {
   return (a: unknown, b: unknown): any =>
-    a instanceof Fraction || b instanceof Fraction
-      ? exact({ a: Fraction.of(a), b: Fraction.of(b) })
-      : native(a, b);
+    a instanceof Fraction || b instanceof Fraction ? exact({ a: Fraction.of(a), b: Fraction.of(b) }) : native(a, b);
 }
 
-export const add = operator((a, b) => a + b, ({ a, b }) => new Fraction(a.over * b.under + b.over * a.under, a.under * b.under));
-export const subtract = operator((a, b) => a - b, ({ a, b }) => new Fraction(a.over * b.under - b.over * a.under, a.under * b.under));
-export const multiply = operator((a, b) => a * b, ({ a, b }) => new Fraction(a.over * b.over, a.under * b.under));
-export const divide = operator((a, b) => a / b, ({ a, b }) => new Fraction(a.over * b.under, a.under * b.over));
-export const less = operator((a, b) => a < b, ({ a, b }) => a.over * b.under < b.over * a.under);
-export const atMost = operator((a, b) => a <= b, ({ a, b }) => a.over * b.under <= b.over * a.under);
-export const greater = operator((a, b) => a > b, ({ a, b }) => a.over * b.under > b.over * a.under);
-export const atLeast = operator((a, b) => a >= b, ({ a, b }) => a.over * b.under >= b.over * a.under);
+export const add = operator(
+  (a, b) => a + b,
+  ({ a, b }) => new Fraction(a.over * b.under + b.over * a.under, a.under * b.under),
+);
+export const subtract = operator(
+  (a, b) => a - b,
+  ({ a, b }) => new Fraction(a.over * b.under - b.over * a.under, a.under * b.under),
+);
+export const multiply = operator(
+  (a, b) => a * b,
+  ({ a, b }) => new Fraction(a.over * b.over, a.under * b.under),
+);
+export const divide = operator(
+  (a, b) => a / b,
+  ({ a, b }) => new Fraction(a.over * b.under, a.under * b.over),
+);
+export const less = operator(
+  (a, b) => a < b,
+  ({ a, b }) => a.over * b.under < b.over * a.under,
+);
+export const atMost = operator(
+  (a, b) => a <= b,
+  ({ a, b }) => a.over * b.under <= b.over * a.under,
+);
+export const greater = operator(
+  (a, b) => a > b,
+  ({ a, b }) => a.over * b.under > b.over * a.under,
+);
+export const atLeast = operator(
+  (a, b) => a >= b,
+  ({ a, b }) => a.over * b.under >= b.over * a.under,
+);
 
 /** `Math` for numbers and fractions; a fraction needs no rounding. */
 export const FractionMath: any = Object.create(Math, {

@@ -72,7 +72,10 @@ describe("a browser without room", () => {
     test(`that takes ${room} of ${WRITES} writes: QuotaError, not whole, and it continues`, async () => {
       cache.room = room;
       const kept = await KeptFiles.open();
-      await assert.rejects(download(url, file, kept, () => undefined), isOneSentence(QuotaError));
+      await assert.rejects(
+        download(url, file, kept, () => undefined),
+        isOneSentence(QuotaError),
+      );
       assert.equal(await kept.has(file), false);
       cache.room = Infinity;
       await download(url, file, kept, () => undefined);
@@ -81,7 +84,10 @@ describe("a browser without room", () => {
     });
   }
 
-  for (const [what, bytes] of [["short", PIECE - 1], ["long", PIECE + 1]] as const) {
+  for (const [what, bytes] of [
+    ["short", PIECE - 1],
+    ["long", PIECE + 1],
+  ] as const) {
     test(`a piece that is too ${what} counts as missing`, async () => {
       cache.room = Infinity;
       const kept = await KeptFiles.open();
@@ -95,16 +101,23 @@ describe("a browser without room", () => {
     const before = Object.getOwnPropertyDescriptor(globalThis, "navigator");
     const navigator = { storage: { estimate: async () => ({ quota: 1000, usage: 900 }) } };
     Object.defineProperty(globalThis, "navigator", { value: navigator, configurable: true });
-    context.after(() => (before ? Object.defineProperty(globalThis, "navigator", before) : Reflect.deleteProperty(globalThis, "navigator")));
-    const folder = new RemoteFolder("http://127.0.0.1:1", await KeptFiles.open(), () => assert.fail("no graph is opened"));
+    context.after(() =>
+      before ? Object.defineProperty(globalThis, "navigator", before) : Reflect.deleteProperty(globalThis, "navigator"),
+    );
+    const folder = new RemoteFolder("http://127.0.0.1:1", await KeptFiles.open(), () =>
+      assert.fail("no graph is opened"),
+    );
     await assert.rejects(folder.prepare(new Map([["weights.data", file]]), {}), isOneSentence(QuotaError));
   });
 });
 
 test("weights that graphs share are read once, after the graphs", async () => {
   const read: string[] = [];
-  const blob = (name: string, size: number) => ({ arrayBuffer: async () => (read.push(name), new ArrayBuffer(size)) }) as unknown as Blob;
-  const files = ["t/weights.data", "t/encoder.onnx", "t/decoder.onnx"].map((name, size) => [name, blob(name, size + 1)] as const);
+  const blob = (name: string, size: number) =>
+    ({ arrayBuffer: async () => (read.push(name), new ArrayBuffer(size)) }) as unknown as Blob;
+  const files = ["t/weights.data", "t/encoder.onnx", "t/decoder.onnx"].map(
+    (name, size) => [name, blob(name, size + 1)] as const,
+  );
   const opened: [graph: number, weights: string[]][] = [];
   const folder = new LocalFolder(new Map(files), async (graph, weights) => {
     opened.push([graph.length, weights.map(({ path, data }) => `${path}: ${data.length}`)]);
@@ -114,13 +127,21 @@ test("weights that graphs share are read once, after the graphs", async () => {
   assert.deepEqual(read, ["t/encoder.onnx", "t/decoder.onnx", "t/weights.data"]);
   assert.deepEqual(opened, []);
   for (const open of graphs) await open();
-  assert.deepEqual(opened, [[2, ["weights.data: 1"]], [3, ["weights.data: 1"]]]);
+  assert.deepEqual(opened, [
+    [2, ["weights.data: 1"]],
+    [3, ["weights.data: 1"]],
+  ]);
 });
 
 describe("out of memory", () => {
   test("for the weights: the runtime's failure has a class, and what was opened is freed", async () => {
     let released = 0;
-    const session = { inputNames: [], outputNames: [], run: () => assert.fail("nothing runs"), release: async () => void released++ };
+    const session = {
+      inputNames: [],
+      outputNames: [],
+      run: () => assert.fail("nothing runs"),
+      release: async () => void released++,
+    };
     const opened = [async () => session, async () => Promise.reject(new RangeError("Array buffer allocation failed"))];
     const folder = { readGraphs: async () => opened } as unknown as Folder;
     const variant = { graphs: { encoder: "t/encoder.onnx", decoder: "t/decoder.onnx" } } as unknown as Variant;

@@ -60,7 +60,13 @@ function timedOn(machine: Machine, guess: Costs, adaptive: typeof Adaptive = Ada
   const without = guess.withDraft(0);
   const verification = new VerificationTimes(without);
   const drafting = new DraftingTimes(machine, guess, without);
-  return new Timed(new adaptive(new MeasuredCosts(guess, verification, drafting)), machine, verification, drafting, machine.clock);
+  return new Timed(
+    new adaptive(new MeasuredCosts(guess, verification, drafting)),
+    machine,
+    verification,
+    drafting,
+    machine.clock,
+  );
 }
 
 const zeros = (numbers: readonly number[]) => numbers.filter((number) => number === 0).length;
@@ -116,7 +122,13 @@ test("a plain step is timed now and then", () => {
 test("what happens between rounds does not count", () => {
   const machine = new Machine(FAST, 0.7);
   const verification = new VerificationTimes(FAST);
-  const timed = new Timed(new Adaptive(new MeasuredCosts(FAST, verification, null)), machine, verification, null, machine.clock);
+  const timed = new Timed(
+    new Adaptive(new MeasuredCosts(FAST, verification, null)),
+    machine,
+    verification,
+    null,
+    machine.clock,
+  );
   for (let round = 0; round < 20; round++) {
     machine.rounds(timed, 1);
     machine.now += 100;
@@ -127,7 +139,13 @@ test("what happens between rounds does not count", () => {
 test("candidates are rows of the verification", () => {
   const machine = new Machine(FAST, 0.7);
   const verification = new VerificationTimes(FAST);
-  const timed = new Timed(new Adaptive(new MeasuredCosts(FAST, verification, null)), machine, verification, null, machine.clock);
+  const timed = new Timed(
+    new Adaptive(new MeasuredCosts(FAST, verification, null)),
+    machine,
+    verification,
+    null,
+    machine.clock,
+  );
   for (let round = 0; round < 4; round++) {
     timed.gamma();
     machine.now += 9 * STEP;
@@ -146,12 +164,18 @@ function times(...measured: readonly (readonly [count: number, seconds: number])
 }
 
 function assertClose(found: number[] | null, expected: readonly number[]): void {
-  assert.ok(found !== null && found.every((value, index) => Math.abs(value / expected[index]! - 1) < 1e-9), `${found} instead of ${expected}`);
+  assert.ok(
+    found !== null && found.every((value, index) => Math.abs(value / expected[index]! - 1) < 1e-9),
+    `${found} instead of ${expected}`,
+  );
 }
 
 test("a curve of times is unknown until the second measurement, and then complete", () => {
   assert.equal(times([1, 0.01]), null);
-  assertClose(times([3, 0.012], [3, 0.012]), GUESS.map((guess) => guess / 100));
+  assertClose(
+    times([3, 0.012], [3, 0.012]),
+    GUESS.map((guess) => guess / 100),
+  );
   assertClose(times([1, 0.01], [1, 0.01], [3, 0.024], [3, 0.024]), [0.01, 0.0165, 0.024, 0.026, 0.028]);
 });
 

@@ -26,7 +26,9 @@ async function bundledBytes(contents: string): Promise<number> {
     metafile: true,
     write: false,
   });
-  const loaded = new Set([Object.keys(metafile.outputs).find((file) => metafile.outputs[file]!.entryPoint === "<stdin>")!]);
+  const loaded = new Set([
+    Object.keys(metafile.outputs).find((file) => metafile.outputs[file]!.entryPoint === "<stdin>")!,
+  ]);
   for (const file of loaded) {
     for (const { path, kind, external } of metafile.outputs[file]!.imports) {
       if (kind === "import-statement" && !external) loaded.add(path);
@@ -48,7 +50,8 @@ test("what is not used is left out", async () => {
 
 test("publint and attw find nothing", () => {
   const folder = mkdtempSync(join(tmpdir(), "edgespec-"));
-  const run = (command: string, ...options: string[]) => execFileSync(command, options, { cwd: PACKAGE, encoding: "utf8" });
+  const run = (command: string, ...options: string[]) =>
+    execFileSync(command, options, { cwd: PACKAGE, encoding: "utf8" });
   const archive = run("npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", folder).trim();
   run("npx", "publint", "--strict", join(folder, archive));
   run("npx", "attw", join(folder, archive), "--profile", "esm-only");

@@ -17,7 +17,8 @@ const COSTS = { lookup: new Costs([1, 1.1, 1.2, 1.3], 0), model: new Costs([1, 1
 const CHAT = { before: "<", after: ">", before_answer: ">", between: "<", system: "[", after_system: "]<" };
 
 const bytes = (text: string): number[] => [...new TextEncoder().encode(text)];
-const text = (tokens: readonly number[]): string => new TextDecoder().decode(Uint8Array.from(tokens.filter((token) => token !== END)));
+const text = (tokens: readonly number[]): string =>
+  new TextDecoder().decode(Uint8Array.from(tokens.filter((token) => token !== END)));
 
 const CODEC = {
   encode: bytes,
@@ -91,7 +92,10 @@ export interface ScriptedOptions {
   readonly clock?: Clock;
 }
 
-export function scriptedPair(answer: (prompt: string) => string, { capacity = 200, chat = true, clock }: ScriptedOptions = {}): Scripted {
+export function scriptedPair(
+  answer: (prompt: string) => string,
+  { capacity = 200, chat = true, clock }: ScriptedOptions = {},
+): Scripted {
   const model = new ScriptedModel(answer, capacity);
   const pair = new Pair({
     manifest: { chat: chat ? CHAT : null, eos_token_ids: [END], target: { source: "scripted" } } as unknown as Manifest,

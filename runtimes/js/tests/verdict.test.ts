@@ -54,7 +54,11 @@ class HashModel {
 }
 
 test("a model whose rows never differ may be called with one position", async () => {
-  assert.deepEqual(await measureRowInvariance(new HashModel()), { isRowInvariant: true, minRows: 1, oneRowDifference: 0 });
+  assert.deepEqual(await measureRowInvariance(new HashModel()), {
+    isRowInvariant: true,
+    minRows: 1,
+    oneRowDifference: 0,
+  });
 });
 
 test("a difference in calls of one position asks for two", async () => {
@@ -70,7 +74,9 @@ for (const rows of Array.from({ length: 15 }, (_, index) => index + 2)) {
 }
 
 test("a difference far into the cache is found", async () => {
-  const found = await measureRowInvariance(new HashModel((rows, _, position) => (position > 128 && rows === 5 ? 1 : 0)));
+  const found = await measureRowInvariance(
+    new HashModel((rows, _, position) => (position > 128 && rows === 5 ? 1 : 0)),
+  );
   assert.equal(found.isRowInvariant, false);
 });
 
@@ -163,13 +169,26 @@ test("a damaged file has no results, and a damaged entry is left out", async () 
 });
 
 test("another runtime, provider, number of threads or processor is another machine", async () => {
-  const changes = [{}, { runtime: "runtime 2" }, { provider: "webgpu" }, { threads: 2 }, { threads: 0, cores: 4 }, { threads: 0, cores: 8 }, { hardware: "other" }];
+  const changes = [
+    {},
+    { runtime: "runtime 2" },
+    { provider: "webgpu" },
+    { threads: 2 },
+    { threads: 0, cores: 4 },
+    { threads: 0, cores: 8 },
+    { hardware: "other" },
+  ];
   const digests = await Promise.all(changes.map((change) => machineDigest(host(change))));
   assert.equal(new Set(digests).size, changes.length);
 });
 
 test("what is no measurement is not taken for one", () => {
-  for (const value of [null, {}, { is_row_invariant: true, min_rows: 3, max_rows: 17, machine: "", logits: "" }, { is_row_invariant: true, min_rows: 1, max_rows: 18, machine: "", logits: "" }]) {
+  for (const value of [
+    null,
+    {},
+    { is_row_invariant: true, min_rows: 3, max_rows: 17, machine: "", logits: "" },
+    { is_row_invariant: true, min_rows: 1, max_rows: 18, machine: "", logits: "" },
+  ]) {
     assert.equal(isRowInvariance(value), false);
   }
 });

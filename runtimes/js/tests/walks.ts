@@ -36,20 +36,16 @@ export const PAIRS: Readonly<Record<string, readonly [NextToken, NextToken]>> = 
     varying([fractions(1, 2, 3), fractions(2, 1, 1)]),
     varying([fractions(0, 1, 1), fractions(1, 0, 0), fractions(1, 1, 0)], 2),
   ],
-  disjoint: [
-    varying([fractions(1, 1, 0), fractions(0, 1, 1)]),
-    varying([fractions(0, 0, 1), fractions(1, 0, 0)], 2),
-  ],
-  "one-hot": [
-    varying([fractions(0, 1, 0), fractions(1, 0, 0)]),
-    varying([fractions(0, 1, 0), fractions(0, 0, 1)], 2),
-  ],
+  disjoint: [varying([fractions(1, 1, 0), fractions(0, 1, 1)]), varying([fractions(0, 0, 1), fractions(1, 0, 0)], 2)],
+  "one-hot": [varying([fractions(0, 1, 0), fractions(1, 0, 0)]), varying([fractions(0, 1, 0), fractions(0, 0, 1)], 2)],
 };
 export const SOME_PAIRS = ["close", "far", "disjoint"];
 
 /** P(text) = Π p(x_t | x_<t), for texts of at most `length` tokens cut after an end token. */
 export function targetDistribution(p: NextToken, length = 4, ends = never): Texts {
-  let texts = new Map<string, { text: readonly number[]; probability: Fraction }>([["", { text: [], probability: new Fraction(1n) }]]);
+  let texts = new Map<string, { text: readonly number[]; probability: Fraction }>([
+    ["", { text: [], probability: new Fraction(1n) }],
+  ]);
   for (let step = 0; step < length; step++) {
     const longer: typeof texts = new Map();
     for (const { text, probability } of texts.values()) {
@@ -57,7 +53,8 @@ export function targetDistribution(p: NextToken, length = 4, ends = never): Text
       else {
         for (const [token, conditional] of p([...PROMPT, ...text]).entries()) {
           const next = [...text, token];
-          if (greater(conditional, 0)) longer.set(next.join(), { text: next, probability: multiply(probability, conditional) });
+          if (greater(conditional, 0))
+            longer.set(next.join(), { text: next, probability: multiply(probability, conditional) });
         }
       }
     }
@@ -77,7 +74,8 @@ export function asDistribution(modules: Modules): Processor {
 }
 
 export function argMax(modules: Modules): Processor {
-  return (row) => modules.distribution.oneHot([...row].reduce((best, value, index) => (greater(value, row[best]) ? index : best), 0));
+  return (row) =>
+    modules.distribution.oneHot([...row].reduce((best, value, index) => (greater(value, row[best]) ? index : best), 0));
 }
 
 /** How the loop is run; what is not said is usual. */
@@ -152,7 +150,9 @@ export class WithCandidates implements Drafter {
   async propose(text: readonly number[], gamma: number, randomness: Randomness): Promise<Proposal> {
     const proposal = await this.draft.propose(text, gamma, randomness);
     const others = (drafted: number) => [0, 1, 2].filter((token) => token !== drafted);
-    const candidates = proposal.tokens.flatMap((drafted, parent) => others(drafted).map((token) => ({ parent, token })));
+    const candidates = proposal.tokens.flatMap((drafted, parent) =>
+      others(drafted).map((token) => ({ parent, token })),
+    );
     return { ...proposal, candidates };
   }
 }

@@ -122,7 +122,10 @@ export interface TargetSize {
 export function estimatedCosts(target: TargetSize, draftBytes: number): Costs {
   const step = Math.max(target.bytes, SMALLEST) + CALL;
   const slope = FURTHER[target.weightsFormat] ?? FURTHER_ELSE;
-  const verify = Array.from({ length: target.longest + 1 }, (_, gamma) => 1 + slope * Math.max(0, gamma + 1 - target.minRows));
+  const verify = Array.from(
+    { length: target.longest + 1 },
+    (_, gamma) => 1 + slope * Math.max(0, gamma + 1 - target.minRows),
+  );
   const [drafting, call, loop] = [draftBytes / step, CALL / step, LOOP / step];
   if (!draftBytes) return new Costs(verify, 0, loop);
   if (draftBytes > CACHED) return new Costs(verify, drafting + call, loop);

@@ -129,7 +129,11 @@ export class MeasuredCosts implements CostSource {
     if (seconds === null) return this.guess;
     const step = seconds[0]!;
     const [draft, overhead] = this.drafting?.costs(step, round) ?? [0, 0];
-    return new Costs(seconds.map((value) => value / step), draft, overhead);
+    return new Costs(
+      seconds.map((value) => value / step),
+      draft,
+      overhead,
+    );
   }
 }
 

@@ -118,7 +118,10 @@ function nucleus(kept: Kept, highest: number, temperature: number, share: number
 
 function atLeast(kept: Kept, lowest: number): Kept {
   const limit = Math.fround(lowest);
-  return only(kept, indicesWhere(kept.logits, (logit) => logit >= limit));
+  return only(
+    kept,
+    indicesWhere(kept.logits, (logit) => logit >= limit),
+  );
 }
 
 function only({ tokens, logits }: Kept, indices: readonly number[]): Kept {

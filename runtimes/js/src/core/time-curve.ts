@@ -41,7 +41,8 @@ export class TimeCurve {
       ratios.length > 1 ? lowerMedian(ratios) : Math.min(ratios[0]!, ALONE * typical),
     ]);
     const found = this.guess.map((guess, index) => guess * interpolated(known, index + 1));
-    for (let index = found.length - 1; index > 0; index--) found[index - 1] = Math.min(found[index - 1]!, found[index]!);
+    for (let index = found.length - 1; index > 0; index--)
+      found[index - 1] = Math.min(found[index - 1]!, found[index]!);
     return found;
   }
 
@@ -51,7 +52,11 @@ export class TimeCurve {
     for (const count of [...this.#measured.keys()].sort((a, b) => a - b)) {
       const times = this.#measured.get(count)!.filter(({ round }) => round >= oldest);
       this.#measured.set(count, times);
-      if (times.length > 0) recent.set(count, times.map(({ seconds }) => seconds / this.guess[count - 1]!));
+      if (times.length > 0)
+        recent.set(
+          count,
+          times.map(({ seconds }) => seconds / this.guess[count - 1]!),
+        );
     }
     return recent;
   }

@@ -129,7 +129,10 @@ export class ModelDrafter implements Drafter {
     const best = (): readonly [Guess, ...Guess[]] => {
       const [[, probability], ...others] = mostProbable(logits);
       const known = vocabulary.covers(model.vocabulary) ? others : [];
-      return [[q.token(0), probability], ...known.map(([token, share]): Guess => [vocabulary.toTargetId(token), share])];
+      return [
+        [q.token(0), probability],
+        ...known.map(([token, share]): Guess => [vocabulary.toTargetId(token), share]),
+      ];
     };
     return { q, best };
   }

@@ -57,7 +57,9 @@ export function ownDrafter(draft: Drafter, cost: number, { gamma, costs }: Draft
 /** What a drafted token of a caller's own drafter costs, in steps of the target. @throws UsageError: no number from 0. */
 export function ownCost({ cost = OWN_DRAFT_COST }: Drafter): number {
   if (cost >= 0 && cost < Infinity) return cost;
-  throw new UsageError(`the drafter's cost is ${shortened(cost)}; give the time of a drafted token in steps of the target, a number from 0`);
+  throw new UsageError(
+    `the drafter's cost is ${shortened(cost)}; give the time of a drafted token in steps of the target, a number from 0`,
+  );
 }
 
 function lookup({ gamma, costs }: DrafterSetup): Rival {

@@ -44,13 +44,17 @@ export class TokenIntersection implements Vocabulary {
     const [targets, drafts, spellings] = [this.#targets, this.#drafts, this.#spellings];
     const isId = (size: number) => (token: number) => Number.isInteger(token) && token >= 0 && token < size;
     const increases = targets.every((token, index) => index === 0 || token > targets[index - 1]!);
-    if (targets.length === 0 || drafts.length !== targets.length || !increases) throw new RangeError("common target ids do not increase, or draft ids are missing");
+    if (targets.length === 0 || drafts.length !== targets.length || !increases)
+      throw new RangeError("common target ids do not increase, or draft ids are missing");
     if (!targets.every(isId(spellings.length))) throw new RangeError("common names tokens that the target lacks");
     if (new Set(drafts).size !== drafts.length) throw new RangeError("common names a token of the draft twice");
-    if (![drafts, this.#begin, ...spellings].every((ids) => ids.every(isId(this.#draftSize)))) throw new RangeError("it names tokens that the draft lacks");
+    if (![drafts, this.#begin, ...spellings].every((ids) => ids.every(isId(this.#draftSize))))
+      throw new RangeError("it names tokens that the draft lacks");
     if (!spellings.every(({ length }) => length > 0)) throw new RangeError("a token of the target has no spelling");
-    const spelledAs = (target: number, draft: number) => spellings[target]!.length === 1 && spellings[target]![0] === draft;
-    if (!targets.every((token, index) => spelledAs(token, drafts[index]!))) throw new RangeError("a common token is spelled with others");
+    const spelledAs = (target: number, draft: number) =>
+      spellings[target]!.length === 1 && spellings[target]![0] === draft;
+    if (!targets.every((token, index) => spelledAs(token, drafts[index]!)))
+      throw new RangeError("a common token is spelled with others");
   }
 
   toDraftIds(tokens: readonly number[]): number[] {

@@ -71,7 +71,8 @@ export class SomeTokens implements Vocabulary {
     const increases = outputs.every((token, index) => index === 0 || token > outputs[index - 1]!);
     if (outputs.length === 0 || !increases) throw new RangeError("outputs do not increase");
     if (!outputs.every(isIdOf(inputs.length))) throw new RangeError("outputs name tokens that the target lacks");
-    if (!inputs.every(isIdOf(inputSize ?? outputs.length))) throw new RangeError("inputs name tokens that the draft lacks");
+    if (!inputs.every(isIdOf(inputSize ?? outputs.length)))
+      throw new RangeError("inputs name tokens that the draft lacks");
   }
 
   toDraftIds(tokens: readonly number[]): number[] {

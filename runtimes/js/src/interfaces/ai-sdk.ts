@@ -138,7 +138,15 @@ function ending({ finishReason, promptTokens, seed, settings, stats }: Generatio
 }
 
 function generationOptions(call: LanguageModelV4CallOptions, defaults: GenerationOptions): GenerationOptions {
-  const { maxOutputTokens: maxNewTokens, stopSequences: stop, abortSignal: signal, temperature, topP, topK, seed } = call;
+  const {
+    maxOutputTokens: maxNewTokens,
+    stopSequences: stop,
+    abortSignal: signal,
+    temperature,
+    topP,
+    topK,
+    seed,
+  } = call;
   const given = { maxNewTokens, stop, signal, temperature, topP, topK, seed };
   return { ...defaults, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
 }
@@ -169,7 +177,9 @@ function asMessage({ role, content }: LanguageModelV4Message, index: number): Me
   const texts = content.map((part) => {
     if (role !== "tool" && part.type === "text") return part.text;
     if (part.type === "reasoning") return ""; // of another model; an answer is continued without it
-    throw new UsageError(`message ${index + 1} has a part of type ${part.type}; give text, which is all that this model reads`);
+    throw new UsageError(
+      `message ${index + 1} has a part of type ${part.type}; give text, which is all that this model reads`,
+    );
   });
   return { role: role as Message["role"], content: texts.join("") };
 }

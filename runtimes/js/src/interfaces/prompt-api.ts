@@ -30,7 +30,9 @@ export interface PromptApi {
   /** "unavailable" where something else than text, or a tool, is asked for. */
   availability(options?: SessionOptions): Promise<Availability>;
   /** @throws DOMException "NotSupportedError", TypeError: options that exclude each other; the signal's reason. */
-  create(options?: SessionOptions & CreateOptions & { readonly initialPrompts?: PromptInputMessages }): Promise<PromptSession>;
+  create(
+    options?: SessionOptions & CreateOptions & { readonly initialPrompts?: PromptInputMessages },
+  ): Promise<PromptSession>;
 }
 
 /**
@@ -44,7 +46,11 @@ export function promptApi(pair: TextMaker | OpenPair, options: GenerationOptions
       return isText(asked) ? opening.availability : "unavailable";
     },
     async create(asked = {}) {
-      if (!isText(asked)) throw new DOMException("this model reads and writes text and calls no tools; ask for that", "NotSupportedError");
+      if (!isText(asked))
+        throw new DOMException(
+          "this model reads and writes text and calls no tools; ask for that",
+          "NotSupportedError",
+        );
       const messages = asMessages(asked.initialPrompts ?? []);
       const all = { ...options, ...samplingOf(asked) };
       return new PromptSession(await opening.pair(asked), messages, all);
@@ -58,11 +64,13 @@ function isText({ expectedInputs = [], expectedOutputs = [], tools = [] }: Sessi
 
 function samplingOf({ samplingMode, temperature, topK }: SessionOptions): GenerationOptions {
   const raw = temperature !== undefined || topK !== undefined;
-  if (raw && samplingMode !== undefined) throw new TypeError("samplingMode is given with temperature or topK; give one of them");
+  if (raw && samplingMode !== undefined)
+    throw new TypeError("samplingMode is given with temperature or topK; give one of them");
   if (raw) return { temperature: temperature ?? DEFAULT_TEMPERATURE, topK: topK ?? 0 };
   if (samplingMode === undefined) return {};
   const named = TEMPERATURES[samplingMode];
-  if (named === undefined) throw new TypeError(`samplingMode is ${samplingMode}; give one of: ${Object.keys(TEMPERATURES).join(", ")}`);
+  if (named === undefined)
+    throw new TypeError(`samplingMode is ${samplingMode}; give one of: ${Object.keys(TEMPERATURES).join(", ")}`);
   return { temperature: named };
 }
 
@@ -123,7 +131,10 @@ export class PromptSession extends EventTarget {
   }
 
   /** Adds messages that are not answered yet. */
-  async append(input: string | PromptInputMessages, { signal }: { readonly signal?: AbortSignal } = {}): Promise<undefined> {
+  async append(
+    input: string | PromptInputMessages,
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ): Promise<undefined> {
     signal?.throwIfAborted();
     this.#checkState();
     this.#messages = this.#fitting(merged([...this.#messages, ...asMessages(input)]));
@@ -171,7 +182,10 @@ export class PromptSession extends EventTarget {
   #answer(input: string | PromptInputMessages, { signal, responseConstraint }: PromptOptions): AsyncGenerator<string> {
     this.#checkState();
     if (responseConstraint !== undefined) {
-      throw new DOMException("a responseConstraint is given, and no answer is constrained; ask in words", "NotSupportedError");
+      throw new DOMException(
+        "a responseConstraint is given, and no answer is constrained; ask in words",
+        "NotSupportedError",
+      );
     }
     const added = asMessages(input);
     let asked: readonly Message[] = [];
@@ -187,7 +201,8 @@ export class PromptSession extends EventTarget {
   }
 
   #checkState(): void {
-    if (this.#destroyed.signal.aborted) throw new DOMException("the session was destroyed; create another", "InvalidStateError");
+    if (this.#destroyed.signal.aborted)
+      throw new DOMException("the session was destroyed; create another", "InvalidStateError");
   }
 
   /** The messages without the oldest ones, where the cache does not hold all. */

@@ -24,7 +24,11 @@ export interface TranslatorApi {
  * @param languages of the pair; its folder does not name them.
  * @param options of generation, for every translation.
  */
-export function translatorApi(pair: TextMaker | OpenPair, languages: Languages, options: GenerationOptions = {}): TranslatorApi {
+export function translatorApi(
+  pair: TextMaker | OpenPair,
+  languages: Languages,
+  options: GenerationOptions = {},
+): TranslatorApi {
   const opening = new Opening(pair);
   const translates = ({ sourceLanguage, targetLanguage }: Languages) =>
     sourceLanguage === languages.sourceLanguage && targetLanguage === languages.targetLanguage;
@@ -35,7 +39,10 @@ export function translatorApi(pair: TextMaker | OpenPair, languages: Languages, 
     async create(asked) {
       if (!translates(asked)) {
         const { sourceLanguage, targetLanguage } = languages;
-        throw new DOMException(`this pair translates from ${sourceLanguage} to ${targetLanguage}; ask for these`, "NotSupportedError");
+        throw new DOMException(
+          `this pair translates from ${sourceLanguage} to ${targetLanguage}; ask for these`,
+          "NotSupportedError",
+        );
       }
       return new TranslatorSession(await opening.pair(asked), languages, options);
     },
@@ -81,7 +88,14 @@ export class TranslatorSession {
   }
 
   async *#translation(input: string, signal: AbortSignal | undefined): AsyncGenerator<string> {
-    if (input.trim() === "") yield input; // spaces are the same in every language
-    else yield* pieces({ pair: this.#pair, prompt: () => input, options: this.#options, signals: [signal, this.#destroyed.signal] });
+    if (input.trim() === "")
+      yield input; // spaces are the same in every language
+    else
+      yield* pieces({
+        pair: this.#pair,
+        prompt: () => input,
+        options: this.#options,
+        signals: [signal, this.#destroyed.signal],
+      });
   }
 }

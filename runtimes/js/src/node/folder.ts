@@ -46,9 +46,15 @@ export class NodeFolder implements Folder {
   }
 
   async #check(path: string, { bytes, sha256 }: FileRecord): Promise<void> {
-    const size = await stat(path).then(({ size }) => size, (error: unknown) => { throw asFileError(path, error); });
+    const size = await stat(path).then(
+      ({ size }) => size,
+      (error: unknown) => {
+        throw asFileError(path, error);
+      },
+    );
     if (size !== bytes) throw new FileChangedError(path, `it has ${size} bytes where the manifest says ${bytes}`);
-    if (/\.(onnx|json)$/.test(path) && (await digestOf(path)) !== sha256) throw new FileChangedError(path, "its digest differs");
+    if (/\.(onnx|json)$/.test(path) && (await digestOf(path)) !== sha256)
+      throw new FileChangedError(path, "its digest differs");
   }
 }
 

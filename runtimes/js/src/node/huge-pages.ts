@@ -27,7 +27,11 @@ function hugePageAddresses(): Set<Address> {
     const [span, permissions, , , inode, name] = line.split(/\s+/);
     if (permissions !== "rw-p" || inode !== "0" || !(name === "" || name === undefined || name === "[heap]")) continue;
     const [start, end] = span!.split("-").map((part) => BigInt(`0x${part}`)) as [Address, Address];
-    for (let address = ((start + HUGE_PAGE - 1n) / HUGE_PAGE) * HUGE_PAGE; address + HUGE_PAGE <= end; address += HUGE_PAGE) {
+    for (
+      let address = ((start + HUGE_PAGE - 1n) / HUGE_PAGE) * HUGE_PAGE;
+      address + HUGE_PAGE <= end;
+      address += HUGE_PAGE
+    ) {
       addresses.add(address);
     }
   }

@@ -11,7 +11,11 @@ export function openInPlace(koffi: Koffi, settings: Settings): ((threads: number
   if (library === null) return null;
   const api = new OrtApi(koffi, library);
   const entries = entriesOf(settings);
-  return (threads) => async (graph) => new NativeSession(api, onHugePages(koffi, () => api.createSession(graph, threads, entries)));
+  return (threads) => async (graph) =>
+    new NativeSession(
+      api,
+      onHugePages(koffi, () => api.createSession(graph, threads, entries)),
+    );
 }
 
 /** Settings by their whole names, parts joined by dots. */

@@ -83,7 +83,10 @@ function hardwareName(): string {
 function instructionSets(): string {
   try {
     const first = readFileSync("/proc/cpuinfo", "utf8").split("\n\n", 1)[0]!;
-    return first.split("\n").filter((line) => /^(flags|Features|stepping|CPU )/.test(line)).join("\n");
+    return first
+      .split("\n")
+      .filter((line) => /^(flags|Features|stepping|CPU )/.test(line))
+      .join("\n");
   } catch {
     return version(); // not Linux: the version of the system
   }

@@ -43,7 +43,13 @@ export class NativeSession implements Session {
     const wanted = Object.entries(fetches);
     const inputs = BigUint64Array.from(Object.values(feeds), (tensor) => this.#values.of(tensor));
     const outputs = BigUint64Array.from(wanted, ([, tensor]) => (tensor === null ? 0n : this.#values.of(tensor)));
-    this.#api.run(this.#session, this.#addresses(Object.keys(feeds)), inputs, this.#addresses(Object.keys(fetches)), outputs);
+    this.#api.run(
+      this.#session,
+      this.#addresses(Object.keys(feeds)),
+      inputs,
+      this.#addresses(Object.keys(fetches)),
+      outputs,
+    );
     return Object.fromEntries(wanted.map(([name, tensor], index) => [name, tensor ?? this.#taken(outputs[index]!)]));
   }
 

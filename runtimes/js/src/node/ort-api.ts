@@ -85,9 +85,26 @@ export class OrtApi {
     this.#table = table;
     this.#errorMessage = this.#at<string>("errorMessage", ["void *"], "const char *");
     this.#releaseStatus = this.#at<void>("releaseStatus", ["void *"], "void");
-    this.#createTensor = this.#at<Status>("createTensor", ["void *", "void *", "size_t", "void *", "size_t", "int", "void *"]);
+    this.#createTensor = this.#at<Status>("createTensor", [
+      "void *",
+      "void *",
+      "size_t",
+      "void *",
+      "size_t",
+      "int",
+      "void *",
+    ]);
     this.#tensorData = this.#at<Status>("tensorData", ["void *", "void *"]);
-    this.#run = this.#at<Status>("run", ["void *", "void *", "void *", "void *", "size_t", "void *", "size_t", "void *"]);
+    this.#run = this.#at<Status>("run", [
+      "void *",
+      "void *",
+      "void *",
+      "void *",
+      "size_t",
+      "void *",
+      "size_t",
+      "void *",
+    ]);
     this.#env = this.#made(this.#at("createEnv", ["int", "str", "void *"]), WARNINGS_OFF, "edgespec");
     this.#memory = this.#made(this.#at("createMemoryInfo", ["int", "int", "void *"]), ...CPU_ALLOCATOR);
     this.#allocator = this.#made(this.#at("allocator", ["void *"]));
@@ -122,7 +139,15 @@ export class OrtApi {
 
   /** A tensor over memory that is not copied and must outlive it. */
   createTensor(data: ArrayBufferView, dims: readonly number[], type: number): Address {
-    return this.#made(this.#createTensor, this.#memory, this.#koffi.address(data), data.byteLength, BigInt64Array.from(dims, BigInt), dims.length, type);
+    return this.#made(
+      this.#createTensor,
+      this.#memory,
+      this.#koffi.address(data),
+      data.byteLength,
+      BigInt64Array.from(dims, BigInt),
+      dims.length,
+      type,
+    );
   }
 
   releaseValue(value: Address): void {
@@ -160,7 +185,13 @@ export class OrtApi {
    *
    * @param outputs tensors to write into, or 0, which the runtime replaces by a tensor of its own.
    */
-  run(session: Address, inputNames: BigUint64Array, inputs: BigUint64Array, outputNames: BigUint64Array, outputs: BigUint64Array): void {
+  run(
+    session: Address,
+    inputNames: BigUint64Array,
+    inputs: BigUint64Array,
+    outputNames: BigUint64Array,
+    outputs: BigUint64Array,
+  ): void {
     this.#check(this.#run(session, null, inputNames, inputs, inputs.length, outputNames, outputs.length, outputs));
   }
 
@@ -208,7 +239,11 @@ export function runtimeLibrary(): string | null {
   const binaries = join(dirname(package_), "bin");
   for (const version of existsSync(binaries) ? readdirSync(binaries) : []) {
     const folder = join(binaries, version, platform, arch);
-    const file = existsSync(folder) && readdirSync(folder).find((name) => /^(libonnxruntime\.so\.1|libonnxruntime\.1\.dylib|onnxruntime\.dll)$/.test(name));
+    const file =
+      existsSync(folder) &&
+      readdirSync(folder).find((name) =>
+        /^(libonnxruntime\.so\.1|libonnxruntime\.1\.dylib|onnxruntime\.dll)$/.test(name),
+      );
     if (file) return join(folder, file);
   }
   return null;

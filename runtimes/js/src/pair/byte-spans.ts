@@ -17,7 +17,11 @@ export function byteSpans(tokens: readonly TokenName[], text: string): Range[] |
   return spansIn(bytes, tokens, fromByteAlphabet) ?? spansIn(bytes, tokens, fromPieces);
 }
 
-function spansIn(bytes: Uint8Array, tokens: readonly TokenName[], spelled: (name: string) => Uint8Array | null): Range[] | null {
+function spansIn(
+  bytes: Uint8Array,
+  tokens: readonly TokenName[],
+  spelled: (name: string) => Uint8Array | null,
+): Range[] | null {
   const spans: Range[] = [];
   let start = 0;
   for (const { name, text } of tokens) {

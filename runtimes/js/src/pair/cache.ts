@@ -87,7 +87,12 @@ export class Cache {
     [this.#tensors, this.#positions] = [[], 0];
   }
 
-  async #grown({ type, array, width }: Buffer, old: Tensor | undefined, length: number, positions: number): Promise<Tensor> {
+  async #grown(
+    { type, array, width }: Buffer,
+    old: Tensor | undefined,
+    length: number,
+    positions: number,
+  ): Promise<Tensor> {
     const data = this.#allocated(array, this.#heads * positions * width, positions);
     if (old !== undefined) {
       const known = (await old.getData()) as TensorData;
@@ -114,7 +119,13 @@ function buffersOf({ layers, head_size: width }: Exported, format: CacheFormat):
   return parts.flatMap((part) => {
     const buffer = { past: `past_${part}`, present: `present_${part}`, type, array, width };
     if (format !== "int8") return [buffer];
-    const scale = { past: `past_${part}.scale`, present: `present_${part}.scale`, type: "float32", array: Float32Array, width: 1 } as const;
+    const scale = {
+      past: `past_${part}.scale`,
+      present: `present_${part}.scale`,
+      type: "float32",
+      array: Float32Array,
+      width: 1,
+    } as const;
     return [buffer, scale];
   });
 }

@@ -67,7 +67,11 @@ function turnsOf(format: ChatFormat, messages: readonly Message[]): (readonly [M
   for (const [index, message] of messages.entries()) checkMessage(message, index + 1);
   const turns = messages[0]?.role === "system" ? messages.slice(1) : messages;
   if (turns.length % 2 === 0 || turns.some(({ role }, index) => role !== ROLES[1 + (index % 2)])) {
-    const roles = messages.slice(0, 6).map(({ role }) => role).join(", ") || "none";
+    const roles =
+      messages
+        .slice(0, 6)
+        .map(({ role }) => role)
+        .join(", ") || "none";
     throw new UsageError(
       `the messages' roles are ${roles}${messages.length > 6 ? ", …" : ""}; give perhaps a system message, then user and assistant in turns, and a user's last`,
     );
@@ -75,7 +79,9 @@ function turnsOf(format: ChatFormat, messages: readonly Message[]): (readonly [M
   if (turns.length > 1 && (format.between == null || format.before_answer == null)) {
     throw new UsageError("this model's chat format is known for one message only; give one");
   }
-  return turns.filter((_, index) => index % 2 === 0).map((message, index) => [message, turns[2 * index + 1]] as [Message, Message?]);
+  return turns
+    .filter((_, index) => index % 2 === 0)
+    .map((message, index) => [message, turns[2 * index + 1]] as [Message, Message?]);
 }
 
 function shown(format: ChatFormat, { role, content }: Message): string {
@@ -92,7 +98,9 @@ function checkMessage(message: Message, number: number): void {
   const fields: Partial<Message> = typeof message === "object" && message !== null ? message : {};
   const { role, content, ...others } = fields;
   if (!ROLES.includes(role ?? "") || typeof content !== "string" || Object.keys(others).length > 0) {
-    throw new UsageError(`message ${number} is ${shortened(message)}; give a role (${ROLES.join(", ")}) and a content that is text, and nothing else`);
+    throw new UsageError(
+      `message ${number} is ${shortened(message)}; give a role (${ROLES.join(", ")}) and a content that is text, and nothing else`,
+    );
   }
   if (content !== "" || role === "user") checkText(content, `message ${number}`); // others may be empty
 }

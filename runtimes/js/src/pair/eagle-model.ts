@@ -25,7 +25,10 @@ export class EagleModel extends GraphModel {
     super(host, exported, variant, sessions, calls);
     const width = target.features?.width ?? 0;
     if (width !== exported.features || width === 0) {
-      throw new DamagedError("the manifest", `the draft takes ${exported.features ?? 0} features of each position and the target returns ${width}`);
+      throw new DamagedError(
+        "the manifest",
+        `the draft takes ${exported.features ?? 0} features of each position and the target returns ${width}`,
+      );
     }
     this.#target = target;
     this.#width = width;
@@ -75,7 +78,9 @@ export class EagleModel extends GraphModel {
     const skipped = Math.max(0, 1 - first); // no position is before the first
     before.set(this.#target.features!.read(first - 1 + skipped, end - 1), skipped * this.#width);
     const features = this.host.tensor("float32", before, [end - first, this.#width]);
-    const { fused_states: states } = await this.timed(() => this.sessions.feature_fusion!.run({ features }, { fused_states: null }));
+    const { fused_states: states } = await this.timed(() =>
+      this.sessions.feature_fusion!.run({ features }, { fused_states: null }),
+    );
     const values = (await states!.getData(true)) as Float32Array;
     values.fill(0, 0, skipped * states!.dims[1]!);
     const fused = this.host.tensor("float32", values, states!.dims);

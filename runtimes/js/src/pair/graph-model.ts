@@ -115,7 +115,9 @@ export class GraphModel implements Model {
   async score(tokens: readonly number[]): Promise<Rows> {
     const room = this.capacity - this.length;
     if (!(tokens.length > 0 && tokens.length <= room)) {
-      throw new ModelError(`asked to score ${tokens.length} positions with room for ${room} of ${this.capacity}; load the pair with more capacity`);
+      throw new ModelError(
+        `asked to score ${tokens.length} positions with room for ${room} of ${this.capacity}; load the pair with more capacity`,
+      );
     }
     const logits = await this.#run(tokens, false);
     for (const token of tokens) this.#cached.push({ key: String(token), call: null });

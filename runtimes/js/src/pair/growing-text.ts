@@ -6,7 +6,8 @@ import type { TextCodec } from "./tokenizer.js";
 /** The strings that end a text. @throws UsageError: not strings, or an empty one. */
 export function stopStrings(stop: string | readonly string[]): readonly string[] {
   const stops: readonly unknown[] = typeof stop === "string" ? [stop] : Array.isArray(stop) ? stop : [stop];
-  if (!stops.every((text) => typeof text === "string")) throw new UsageError(`stop is ${shortened(stop)}; give a string, or several`);
+  if (!stops.every((text) => typeof text === "string"))
+    throw new UsageError(`stop is ${shortened(stop)}; give a string, or several`);
   if (stops.includes("")) throw new UsageError("a stop string is empty; give at least one character");
   return stops as string[];
 }

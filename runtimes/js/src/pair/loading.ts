@@ -64,20 +64,28 @@ export async function openPair(host: Host, folder: Folder, options: LoadOptions 
 function chosen(manifest: Manifest, options: LoadOptions): Choice {
   const { target, draft } = manifest;
   if (draft?.family === BLOCK) {
-    throw new UsageError("the pair's draft is a block draft, which JavaScript does not run; export it with another draft or without one");
+    throw new UsageError(
+      "the pair's draft is a block draft, which JavaScript does not run; export it with another draft or without one",
+    );
   }
   return {
     manifest,
     target: variantName(target, options.targetFormat, "target"),
     draft: draft && variantName(draft, options.draftFormat, "draft"),
-    capacity: checkedCapacity(options.capacity ?? Math.min(target.capacity, draft?.positions ?? target.capacity), target, draft),
+    capacity: checkedCapacity(
+      options.capacity ?? Math.min(target.capacity, draft?.positions ?? target.capacity),
+      target,
+      draft,
+    ),
   };
 }
 
 function checkedCapacity(capacity: number, ...models: readonly (Exported | null)[]): number {
   const limit = Math.min(...models.map((model) => model?.positions ?? Infinity));
   if (Number.isInteger(capacity) && capacity >= 1 && capacity <= limit) return capacity;
-  throw new UsageError(`capacity is ${shortened(capacity)}; this pair takes ${limit === Infinity ? "1 or more" : `1 to ${limit}`}`);
+  throw new UsageError(
+    `capacity is ${shortened(capacity)}; this pair takes ${limit === Infinity ? "1 or more" : `1 to ${limit}`}`,
+  );
 }
 
 /** Every file of the folder that the choice needs. */
@@ -94,7 +102,13 @@ function filesOf({ manifest, target, draft }: Choice): Set<string> {
 }
 
 /** @param opened is told the sessions, for the case that a later step fails. */
-async function partsOf(host: Host, folder: Folder, choice: Choice, options: LoadOptions, opened: Sessions[]): Promise<PairParts> {
+async function partsOf(
+  host: Host,
+  folder: Folder,
+  choice: Choice,
+  options: LoadOptions,
+  opened: Sessions[],
+): Promise<PairParts> {
   const { manifest } = choice;
   const variant = manifest.target.variants[choice.target]!;
   const open = async (variant: Variant): Promise<Sessions> => {
@@ -137,14 +151,25 @@ function measuredModel(host: Host, target: Exported, variant: Variant, sessions:
   return new GraphModel(host, target, variant, sessions, { capacity, minRows: 1, maxRows: MAX_ROWS });
 }
 
-function targetModel(host: Host, choice: Choice, variant: Variant, sessions: Sessions, measured: RowInvariance | null): GraphModel {
+function targetModel(
+  host: Host,
+  choice: Choice,
+  variant: Variant,
+  sessions: Sessions,
+  measured: RowInvariance | null,
+): GraphModel {
   const { manifest, capacity } = choice;
   const [minRows, maxRows] = rowsOf(measured);
   const keepFeatures = manifest.draft?.family === EAGLE;
   return new GraphModel(host, manifest.target, variant, sessions, { capacity, minRows, maxRows, keepFeatures });
 }
 
-function draftModel(host: Host, { manifest, draft, capacity }: Choice, sessions: Sessions, target: GraphModel): GraphModel {
+function draftModel(
+  host: Host,
+  { manifest, draft, capacity }: Choice,
+  sessions: Sessions,
+  target: GraphModel,
+): GraphModel {
   const exported = manifest.draft!;
   const variant = exported.variants[draft!]!;
   const calls = { capacity, minRows: 1, maxRows: null };
@@ -174,19 +199,34 @@ async function openVocabulary(folder: Folder, { target, draft }: Manifest, signa
       return new TokenIntersection(maps, draft.vocab_size);
     }
     const { outputs, inputs } = maps;
-    if (outputs.length !== draft.vocab_size || inputs.length !== target.vocab_size) throw new RangeError("it is for other models");
+    if (outputs.length !== draft.vocab_size || inputs.length !== target.vocab_size)
+      throw new RangeError("it is for other models");
     return new SomeTokens(outputs, inputs, draft.input_vocab_size);
   } catch (error) {
-    throw new DamagedError(`${folder.name}/${draft.vocabulary}`, error instanceof Error ? error.message : String(error), error);
+    throw new DamagedError(
+      `${folder.name}/${draft.vocabulary}`,
+      error instanceof Error ? error.message : String(error),
+      error,
+    );
   }
 }
 
 /** Costs of rounds with prompt lookup and with the draft model: as given, or estimated from sizes. */
-function costsOf({ manifest, draft }: Choice, variant: Variant, measured: RowInvariance | null, given?: Costs): PairParts["costs"] {
+function costsOf(
+  { manifest, draft }: Choice,
+  variant: Variant,
+  measured: RowInvariance | null,
+  given?: Costs,
+): PairParts["costs"] {
   const [minRows, maxRows] = rowsOf(measured);
   const longest = maxRows - 1;
   if (given !== undefined) return { lookup: given.upTo(longest).withDraft(0), model: given.upTo(longest) };
-  const size: TargetSize = { bytes: bytesOf(manifest, variant), weightsFormat: variant.weights_format, minRows, longest };
+  const size: TargetSize = {
+    bytes: bytesOf(manifest, variant),
+    weightsFormat: variant.weights_format,
+    minRows,
+    longest,
+  };
   const draftBytes = draft === null ? 0 : bytesOf(manifest, manifest.draft!.variants[draft]!);
   return { lookup: estimatedCosts(size, 0), model: estimatedCosts(size, draftBytes) };
 }
@@ -197,7 +237,9 @@ function bytesOf(manifest: Manifest, variant: Variant): number {
 }
 
 /** Like Promise.all, but nothing goes on any more when it fails. */
-async function allEnded<T extends readonly unknown[] | []>(values: T): Promise<{ -readonly [Index in keyof T]: Awaited<T[Index]> }> {
+async function allEnded<T extends readonly unknown[] | []>(
+  values: T,
+): Promise<{ -readonly [Index in keyof T]: Awaited<T[Index]> }> {
   await Promise.allSettled(values);
   return Promise.all(values);
 }

@@ -164,7 +164,9 @@ export function variantFiles(manifest: Manifest, variant: Variant): { graphs: st
 /** The files with external data in the folder of a graph. */
 function weightsOf(manifest: Manifest, graph: string): string[] {
   const folder = graph.slice(0, graph.lastIndexOf("/") + 1);
-  return Object.keys(manifest.files).filter((file) => file.startsWith(folder) && /^[^/]*\.data[^/]*$/.test(file.slice(folder.length)));
+  return Object.keys(manifest.files).filter(
+    (file) => file.startsWith(folder) && /^[^/]*\.data[^/]*$/.test(file.slice(folder.length)),
+  );
 }
 
 /** The records of files that the manifest names. @throws DamagedError: it does not record one. */
@@ -172,7 +174,8 @@ export function recordsOf(folder: Folder, manifest: Manifest, files: Iterable<st
   return new Map(
     Array.from(files, (file) => {
       const record = manifest.files[file];
-      if (record === undefined) throw new DamagedError(`${folder.name}/${MANIFEST}`, `it does not record ${shortened(file)}`);
+      if (record === undefined)
+        throw new DamagedError(`${folder.name}/${MANIFEST}`, `it does not record ${shortened(file)}`);
       return [file, record];
     }),
   );

@@ -6,7 +6,15 @@ import type { Drafter } from "../core/draft.js";
 import { Coupled, Seeded } from "../core/randomness.js";
 import { checkSampling, isGreedy, processorOf, type Sampling } from "../core/sampling.js";
 import { RULES, type RuleName } from "../core/verification.js";
-import { DRAFTER_NAMES, type DrafterName, type DrafterSetup, type Drafting, namedDrafter, ownCost, ownDrafter } from "../drafters/registry.js";
+import {
+  DRAFTER_NAMES,
+  type DrafterName,
+  type DrafterSetup,
+  type Drafting,
+  namedDrafter,
+  ownCost,
+  ownDrafter,
+} from "../drafters/registry.js";
 import type { Vocabulary } from "../drafters/vocabulary-map.js";
 import { BusyError, DisposedError, NotRowInvariantError, shortened, UsageError } from "../errors.js";
 import { Chat, type ChatOptions } from "./chat.js";
@@ -94,7 +102,11 @@ export class Pair {
     const stop = new StopCondition(new GrowingText(codec, stopStrings(options.stop ?? [])), lastTokens);
     const process = processorOf(sampling);
     const followsClock = gamma === "auto" && (rule === "coupled" || isGreedy(sampling)); // where no text depends on γ
-    const drafting = this.#drafting(kind, { process, gamma, lastTokens, answers }, followsClock ? this.#parts.clock : null);
+    const drafting = this.#drafting(
+      kind,
+      { process, gamma, lastTokens, answers },
+      followsClock ? this.#parts.clock : null,
+    );
     const decoding: Decoding = {
       target,
       prompt: given.tokens,

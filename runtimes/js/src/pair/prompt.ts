@@ -47,7 +47,8 @@ export class PromptEncoder {
       if (!chat) return { tokens: this.codec.encode(given, true), answers: null };
       return { tokens: this.#conversation([{ role: "user", content: given }]).tokens, answers: null };
     }
-    if (!Array.isArray(given)) throw new UsageError(`the prompt is ${shortened(given)}; give text, token ids, or chat messages`);
+    if (!Array.isArray(given))
+      throw new UsageError(`the prompt is ${shortened(given)}; give text, token ids, or chat messages`);
     if (given.length === 0) throw new UsageError("the prompt is empty; give at least one token");
     if (given.some((part) => typeof part === "object")) return this.#conversation(given as Message[]);
     const wrong: unknown = given.find((token) => !Number.isInteger(token));
@@ -61,14 +62,22 @@ export class PromptEncoder {
     }
     const chat = chatText(this.chatFormat, messages);
     const { tokens, spans } = this.#encodeChat(chat);
-    return { tokens, answers: spans && positions(chat.answers.map((answer) => inBytes(chat.text, answer)), spans) };
+    return {
+      tokens,
+      answers:
+        spans &&
+        positions(
+          chat.answers.map((answer) => inBytes(chat.text, answer)),
+          spans,
+        ),
+    };
   }
 
   /** The whole text in one piece, unless a message spells out a special token. */
   #encodeChat(chat: ChatText): Encoded {
-    const spelledOut = this.codec.controlTokens(chat.text).some(({ start, end }) =>
-      chat.contents.some((part) => start < part.end && end > part.start),
-    );
+    const spelledOut = this.codec
+      .controlTokens(chat.text)
+      .some(({ start, end }) => chat.contents.some((part) => start < part.end && end > part.start));
     if (spelledOut) return this.#encodePieces(chat);
     const tokens = this.codec.encode(chat.text, false);
     return { tokens, spans: this.codec.byteSpans(tokens, chat.text) };
@@ -103,7 +112,9 @@ export class PromptEncoder {
     const starts = [0, ...chat.contents.map(({ end }) => end)];
     const ends = [...chat.contents.map(({ start }) => start), chat.text.length];
     return starts.flatMap((start, index) =>
-      this.codec.controlTokens(chat.text.slice(start, ends[index])).map((found) => ({ token: found.token, ...moved(found, start) })),
+      this.codec
+        .controlTokens(chat.text.slice(start, ends[index]))
+        .map((found) => ({ token: found.token, ...moved(found, start) })),
     );
   }
 }

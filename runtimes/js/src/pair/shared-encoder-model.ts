@@ -20,7 +20,9 @@ export class SharedEncoderModel extends GraphModel {
     const features = this.#target.encoderStates;
     const length = features?.dims[0] ?? 0;
     if (features === null || length !== prompt.length) {
-      throw new ModelError(`the draft was given ${prompt.length} source tokens, and its target's encoder has read ${length}; start the target's text first`);
+      throw new ModelError(
+        `the draft was given ${prompt.length} source tokens, and its target's encoder has read ${length}; start the target's text first`,
+      );
     }
     return { features };
   }

@@ -91,7 +91,12 @@ function* chunksOfRound(round: Round, { stop, result, logprobs }: StreamParts): 
 }
 
 /** Passes rounds on and adds each to the statistics; the consumer's own time is not counted. */
-async function* counted({ rounds, result: { stats }, modelSeconds, signal }: StreamParts): AsyncGenerator<Round, void, undefined> {
+async function* counted({
+  rounds,
+  result: { stats },
+  modelSeconds,
+  signal,
+}: StreamParts): AsyncGenerator<Round, void, undefined> {
   let [target, draft] = modelSeconds();
   try {
     for (;;) {

@@ -58,13 +58,20 @@ export class TextCodec {
   /** Where a text spells out special tokens. */
   controlTokens(text: string): ControlToken[] {
     const found = this.#names === null ? [] : [...text.matchAll(this.#names)];
-    return found.map(({ 0: name, index }) => ({ token: this.#special.get(name)!, start: index, end: index + name.length }));
+    return found.map(({ 0: name, index }) => ({
+      token: this.#special.get(name)!,
+      start: index,
+      end: index + name.length,
+    }));
   }
 
   /** For each token the bytes of the text's UTF-8 that it was made from; null where they are not known. */
   byteSpans(tokens: readonly number[], text: string): Range[] | null {
     const added = new Map((this.#json.added_tokens ?? []).map(({ id, content }) => [id, content]));
-    const names = tokens.map((token) => ({ name: this.#tokenizer.id_to_token(token) ?? "", text: added.get(token) ?? null }));
+    const names = tokens.map((token) => ({
+      name: this.#tokenizer.id_to_token(token) ?? "",
+      text: added.get(token) ?? null,
+    }));
     return byteSpans(names, text);
   }
 }
@@ -78,7 +85,9 @@ function encoded(tokenizer: Tokenizer, text: string, addSpecialTokens: boolean):
   try {
     return tokenizer.encode(text, { add_special_tokens: addSpecialTokens }).ids;
   } catch (error) {
-    throw new ModelError(`the tokenizer cannot encode this text (${error instanceof Error ? error.message : String(error)}); export the pair again`);
+    throw new ModelError(
+      `the tokenizer cannot encode this text (${error instanceof Error ? error.message : String(error)}); export the pair again`,
+    );
   }
 }
 

@@ -68,7 +68,9 @@ export async function measureRowInvariance(model: Model): Promise<Findings> {
   const draws = new Draws(model.vocabulary);
   const starts = STARTS.filter((start) => start + POSITIONS_AFTER_START <= model.capacity);
   if (starts.length === 0) {
-    throw new ModelError(`the cache holds ${model.capacity} positions; row invariance needs ${STARTS[0]! + POSITIONS_AFTER_START} to be measured`);
+    throw new ModelError(
+      `the cache holds ${model.capacity} positions; row invariance needs ${STARTS[0]! + POSITIONS_AFTER_START} to be measured`,
+    );
   }
   let [isRowInvariant, oneRowDifference] = [true, 0];
   for (const start of starts) {
@@ -76,7 +78,10 @@ export async function measureRowInvariance(model: Model): Promise<Findings> {
     const text = draws.tokens(MAX_ROWS);
     const expected = copied(await model.score(text));
     model.rewind(start);
-    oneRowDifference = Math.max(oneRowDifference, largestDifference(await scored(model, text, SINGLE_ROWS, draws), expected));
+    oneRowDifference = Math.max(
+      oneRowDifference,
+      largestDifference(await scored(model, text, SINGLE_ROWS, draws), expected),
+    );
     for (const walk of WALKS) {
       const difference = largestDifference(await scored(model, text, walk, draws), expected);
       isRowInvariant &&= difference === 0;
@@ -136,7 +141,8 @@ function largestDifference(found: readonly Float32Array[], expected: readonly Fl
   for (const [index, row] of found.entries()) {
     for (const [token, logit] of row.entries()) {
       const difference = Math.abs(logit - expected[index]![token]!);
-      if (!Number.isFinite(difference)) throw new ModelError("the model's logits are not finite numbers; export it again or choose another format");
+      if (!Number.isFinite(difference))
+        throw new ModelError("the model's logits are not finite numbers; export it again or choose another format");
       if (difference > largest) largest = difference;
     }
   }

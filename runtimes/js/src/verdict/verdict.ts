@@ -18,7 +18,11 @@ export interface MeasuredModel extends Model {
  * @param graph digest of the decoder's file.
  * @param openModel opens the target to be measured; called only if it has to be.
  */
-export async function rowInvarianceHere(host: Host, graph: string, openModel: () => MeasuredModel): Promise<RowInvariance> {
+export async function rowInvarianceHere(
+  host: Host,
+  graph: string,
+  openModel: () => MeasuredModel,
+): Promise<RowInvariance> {
   const machine = await machineDigest(host);
   const known = await host.verdicts.read(graph, machine);
   if (known !== null) return known;

@@ -5,7 +5,11 @@ import { sha256Hex } from "../pair/digest.js";
 import type { FileRecord } from "../pair/manifest.js";
 
 /** @throws FileChangedError: it is cut short, or another file. */
-export async function checkDigest(name: string, content: Uint8Array<ArrayBuffer> | null, file: FileRecord): Promise<void> {
+export async function checkDigest(
+  name: string,
+  content: Uint8Array<ArrayBuffer> | null,
+  file: FileRecord,
+): Promise<void> {
   if (content?.length !== file.bytes) {
     throw new FileChangedError(name, `${content?.length ?? 0} bytes instead of ${file.bytes}`);
   }

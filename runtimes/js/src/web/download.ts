@@ -60,7 +60,7 @@ async function addPieces(
     if (end + filled + chunk.length > file.bytes) {
       throw new FileChangedError(url, `it has more than ${file.bytes} bytes`);
     }
-    for (let from = 0; from < chunk.length; ) {
+    for (let from = 0; from < chunk.length;) {
       const count = Math.min(PIECE - filled, chunk.length - from);
       buffer.set(chunk.subarray(from, from + count), filled);
       [filled, from] = [filled + count, from + count];
@@ -88,10 +88,15 @@ export async function request(url: string, start: number, signal?: AbortSignal):
 }
 
 /** The body's bytes from `skipped` on. */
-async function* chunksOf(response: Response, url: string, skipped: number, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+async function* chunksOf(
+  response: Response,
+  url: string,
+  skipped: number,
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array> {
   const reader = response.body!.getReader();
   try {
-    for (let left = skipped; ; ) {
+    for (let left = skipped; ;) {
       const { done, value } = await read(reader, url, signal);
       if (done) return;
       const rest = value.subarray(Math.min(left, value.length));

@@ -115,7 +115,9 @@ export class LocalFolder extends WebFolder {
     const path = [...files.keys()].find((file) => file === MANIFEST || file.endsWith(`/${MANIFEST}`)) ?? MANIFEST;
     const folder = path.slice(0, -MANIFEST.length);
     this.name = folder.slice(0, -1) || "the chosen files";
-    this.#files = new Map([...files].flatMap(([file, content]) => (file.startsWith(folder) ? [[file.slice(folder.length), content]] : [])));
+    this.#files = new Map(
+      [...files].flatMap(([file, content]) => (file.startsWith(folder) ? [[file.slice(folder.length), content]] : [])),
+    );
   }
 
   async read(file: string): Promise<Uint8Array<ArrayBuffer>> {

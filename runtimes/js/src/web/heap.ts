@@ -28,7 +28,18 @@ interface OrtModule {
   unmountExternalData(): void;
   _OrtInit(threads: number, logLevel: number): number;
   _OrtGetLastError(code: Address, message: Address): number;
-  _OrtCreateSessionOptions(optimization: number, arena: boolean, pattern: boolean, mode: number, profile: boolean, prefix: Address, id: Address, severity: number, verbosity: number, optimizedFile: Address): Address;
+  _OrtCreateSessionOptions(
+    optimization: number,
+    arena: boolean,
+    pattern: boolean,
+    mode: number,
+    profile: boolean,
+    prefix: Address,
+    id: Address,
+    severity: number,
+    verbosity: number,
+    optimizedFile: Address,
+  ): Address;
   _OrtAddSessionConfigEntry(options: Address, key: Address, value: Address): number;
   _OrtReleaseSessionOptions(options: Address): number;
   _OrtCreateSession(graph: Address, bytes: number, options: Address): Address | Promise<Address>;
@@ -39,7 +50,16 @@ interface OrtModule {
   _OrtCreateTensor(type: number, data: Address, bytes: number, dims: Address, rank: number, location: number): Address;
   _OrtGetTensorData(tensor: Address, type: Address, data: Address, dims: Address, rank: Address): number;
   _OrtReleaseTensor(tensor: Address): number;
-  _OrtRun(session: Address, inputNames: Address, inputs: Address, inputCount: number, outputNames: Address, outputCount: number, outputs: Address, options: Address): number | Promise<number>;
+  _OrtRun(
+    session: Address,
+    inputNames: Address,
+    inputs: Address,
+    inputCount: number,
+    outputNames: Address,
+    outputCount: number,
+    outputs: Address,
+    options: Address,
+  ): number | Promise<number>;
 }
 
 const POINTER = 4; // bytes
@@ -47,7 +67,16 @@ const ERRORS_ONLY = 3;
 const ALL_OPTIMIZATIONS = 99;
 const CPU = 1; // location of a tensor
 // ONNXTensorElementDataType, and the arrays of such numbers.
-const TYPES: Readonly<Record<number, { type: TensorType; array: new (memory: ArrayBufferLike, offset: number, length: number) => TensorData; bytes: number }>> = {
+const TYPES: Readonly<
+  Record<
+    number,
+    {
+      type: TensorType;
+      array: new (memory: ArrayBufferLike, offset: number, length: number) => TensorData;
+      bytes: number;
+    }
+  >
+> = {
   1: { type: "float32", array: Float32Array, bytes: 4 },
   3: { type: "int8", array: Int8Array, bytes: 1 },
   7: { type: "int64", array: BigInt64Array, bytes: 8 },
@@ -78,7 +107,9 @@ export class Heap {
     const { default: create } = (await import(/* webpackIgnore: true */ /* @vite-ignore */ module)) as {
       default: (settings: object) => Promise<OrtModule>;
     };
-    const heap = new Heap(await create({ numThreads: threads, locateFile: (file: string) => new URL(file, module).href }));
+    const heap = new Heap(
+      await create({ numThreads: threads, locateFile: (file: string) => new URL(file, module).href }),
+    );
     heap.#check(heap.#module._OrtInit(threads, ERRORS_ONLY) === 0);
     return heap;
   }
@@ -100,10 +131,14 @@ export class Heap {
   /** Opens a graph. @param weights the files with its external data. */
   async openSession(graph: Uint8Array, weights: readonly ExternalData[]): Promise<Session> {
     const module = this.#module;
-    const options = this.#made(module._OrtCreateSessionOptions(ALL_OPTIMIZATIONS, true, true, 0, false, 0, 0, ERRORS_ONLY, 0, 0));
+    const options = this.#made(
+      module._OrtCreateSessionOptions(ALL_OPTIMIZATIONS, true, true, 0, false, 0, 0, ERRORS_ONLY, 0, 0),
+    );
     const address = this.#allocated(graph.length);
     try {
-      this.#withStrings(["session.use_ort_model_bytes_directly", "1"], ([key, value]) => this.#check(module._OrtAddSessionConfigEntry(options, key!, value!) === 0));
+      this.#withStrings(["session.use_ort_model_bytes_directly", "1"], ([key, value]) =>
+        this.#check(module._OrtAddSessionConfigEntry(options, key!, value!) === 0),
+      );
       module.HEAPU8.set(graph, address);
       for (const { path, data } of weights) module.mountExternalData(path, data);
       const session = this.#made(await module._OrtCreateSession(address, graph.length, options));
@@ -116,7 +151,13 @@ export class Heap {
   }
 
   /** Runs a session; names and values by address. Returns what each output is. */
-  async run(session: Address, inputNames: readonly Address[], inputs: readonly Tensor[], outputNames: readonly Address[], outputs: readonly (Tensor | null)[]): Promise<Tensor[]> {
+  async run(
+    session: Address,
+    inputNames: readonly Address[],
+    inputs: readonly Tensor[],
+    outputNames: readonly Address[],
+    outputs: readonly (Tensor | null)[],
+  ): Promise<Tensor[]> {
     const module = this.#module;
     const stack = module.stackSave();
     try {
@@ -174,8 +215,12 @@ export class Heap {
     const stack = module.stackSave();
     try {
       const found = module.stackAlloc(4 * POINTER);
-      this.#check(module._OrtGetTensorData(value, found, found + POINTER, found + 2 * POINTER, found + 3 * POINTER) === 0);
-      const [type, data, dimsAddress, rank] = [0, 1, 2, 3].map((index) => module.getValue(found + index * POINTER, "*")) as [number, number, number, number];
+      this.#check(
+        module._OrtGetTensorData(value, found, found + POINTER, found + 2 * POINTER, found + 3 * POINTER) === 0,
+      );
+      const [type, data, dimsAddress, rank] = [0, 1, 2, 3].map((index) =>
+        module.getValue(found + index * POINTER, "*"),
+      ) as [number, number, number, number];
       const dims = Array.from({ length: rank }, (_, index) => module.getValue(dimsAddress + index * POINTER, "*"));
       module._OrtFree(dimsAddress);
       const kind = TYPES[type];
@@ -264,7 +309,12 @@ class HeapSession implements Session {
   readonly #inputs: ReadonlyMap<string, Address>;
   readonly #outputs: ReadonlyMap<string, Address>;
 
-  constructor(heap: Heap, session: Address, inputs: ReadonlyMap<string, Address>, outputs: ReadonlyMap<string, Address>) {
+  constructor(
+    heap: Heap,
+    session: Address,
+    inputs: ReadonlyMap<string, Address>,
+    outputs: ReadonlyMap<string, Address>,
+  ) {
     this.#heap = heap;
     this.#session = session;
     this.#inputs = inputs;

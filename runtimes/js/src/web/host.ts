@@ -10,7 +10,11 @@ import { isRowInvariance, verdictEntries } from "../verdict/verdict.js";
 import type { KeptFiles } from "./kept-files.js";
 import type { Runtime } from "./runtime.js";
 
-export function webHost({ ort, provider, threads, hardware, writesOutputs, tensor }: Runtime, kept: KeptFiles, folder: Folder): Host {
+export function webHost(
+  { ort, provider, threads, hardware, writesOutputs, tensor }: Runtime,
+  kept: KeptFiles,
+  folder: Folder,
+): Host {
   return {
     runtime: runtimeName(ort),
     provider,
@@ -32,7 +36,9 @@ function keptVerdicts(kept: KeptFiles, folder: Folder): VerdictStore {
       return isRowInvariance(verdict) && verdict.machine === machine ? verdict : null;
     },
     async shipped(graph, machine): Promise<RowInvariance | null> {
-      const found = (await shippedEntries(folder)).find((entry) => entry.graph === graph && entry.row_invariance.machine === machine);
+      const found = (await shippedEntries(folder)).find(
+        (entry) => entry.graph === graph && entry.row_invariance.machine === machine,
+      );
       return found?.row_invariance ?? null;
     },
     async write(graph, verdict): Promise<void> {

@@ -26,7 +26,10 @@ export interface WebLoadOptions extends LoadOptions, RuntimeOptions {}
  * @throws every error of `openPair` in src/pair/loading.ts; NoSimdError, NoThreadsError, NoWebGpuError:
  *   the browser lacks what was asked for. OfflineError, QuotaError: a file cannot be had, or kept.
  */
-export async function load(where: string | URL | ReadonlyMap<string, Blob>, options: WebLoadOptions = {}): Promise<Pair> {
+export async function load(
+  where: string | URL | ReadonlyMap<string, Blob>,
+  options: WebLoadOptions = {},
+): Promise<Pair> {
   const runtime = await startRuntime(options);
   const kept = await KeptFiles.open();
   const folder: Folder =

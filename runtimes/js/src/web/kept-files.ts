@@ -43,7 +43,9 @@ export class KeptFiles {
   async content(file: FileRecord): Promise<Uint8Array<ArrayBuffer> | null> {
     const content = new Uint8Array(file.bytes);
     // One after the other they took 1.6 times as long.
-    const pieces = Array.from({ length: Math.ceil(file.bytes / PIECE) }, (_, piece) => this.#fill(content, file, piece));
+    const pieces = Array.from({ length: Math.ceil(file.bytes / PIECE) }, (_, piece) =>
+      this.#fill(content, file, piece),
+    );
     return (await Promise.all(pieces)).every((whole) => whole) ? content : null;
   }
 
@@ -114,7 +116,7 @@ export class KeptFiles {
 /** Whether a stream has as many bytes as there is room; they are then there. */
 async function fill(room: Uint8Array, body: ReadableStream<Uint8Array>): Promise<boolean> {
   const reader = body.getReader();
-  for (let end = 0; ; ) {
+  for (let end = 0; ;) {
     const { done, value } = await reader.read();
     if (done) return end === room.length;
     if (end + value.length > room.length) {

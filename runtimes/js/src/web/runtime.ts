@@ -47,7 +47,12 @@ export interface Runtime {
 const IN_PLACE_VERSION = "1.30.0"; // of onnxruntime-web, whose C exports `Heap` calls
 const MAX_THREADS = 4;
 
-let started: { readonly provider: Provider; readonly threads: number; readonly inPlace: boolean; readonly calls: Calls } | null = null;
+let started: {
+  readonly provider: Provider;
+  readonly threads: number;
+  readonly inPlace: boolean;
+  readonly calls: Calls;
+} | null = null;
 
 /** @throws NoSimdError, NoThreadsError, NoWebGpuError, UsageError. */
 export async function startRuntime(options: RuntimeOptions = {}): Promise<Runtime> {
@@ -57,16 +62,25 @@ export async function startRuntime(options: RuntimeOptions = {}): Promise<Runtim
   const inPlace = options.inPlace ?? false;
   const hardware = provider === "webgpu" ? await gpuName() : "";
   // The settings are the module's own: the runtime reads them at the first session and never again.
-  if (started !== null && (started.provider !== provider || started.threads !== threads || started.inPlace !== inPlace)) {
+  if (
+    started !== null &&
+    (started.provider !== provider || started.threads !== threads || started.inPlace !== inPlace)
+  ) {
     throw new UsageError(
       `the runtime was started otherwise (${started.provider}, ${started.threads} threads, ${started.inPlace ? "in place" : "copying"}) than is asked for now; load this pair in another worker`,
     );
   }
-  const ort: typeof Ort = provider === "webgpu" ? await import("onnxruntime-web/webgpu") : await import("onnxruntime-web/wasm");
+  const ort: typeof Ort =
+    provider === "webgpu" ? await import("onnxruntime-web/webgpu") : await import("onnxruntime-web/wasm");
   ort.env.wasm.numThreads = threads;
   ort.env.logLevel = "error";
   if (options.wasmPaths !== undefined) ort.env.wasm.wasmPaths = options.wasmPaths;
-  started ??= { provider, threads, inPlace, calls: inPlace ? inHeap(openHeap(ort, options)) : copying(ort, provider, warmUp(ort, provider)) };
+  started ??= {
+    provider,
+    threads,
+    inPlace,
+    calls: inPlace ? inHeap(openHeap(ort, options)) : copying(ort, provider, warmUp(ort, provider)),
+  };
   return { ort, provider, threads, hardware, ...started.calls };
 }
 
@@ -100,14 +114,20 @@ function inHeap(opening: Promise<Heap>): Calls {
 function openHeap(ort: typeof Ort, { provider = "wasm", threads, wasmPaths }: RuntimeOptions): Promise<Heap> {
   const version = ort.env.versions.web;
   if (version !== IN_PLACE_VERSION) {
-    throw new UsageError(`inPlace needs onnxruntime-web ${IN_PLACE_VERSION} and this is ${version}; install that version or leave inPlace out`);
+    throw new UsageError(
+      `inPlace needs onnxruntime-web ${IN_PLACE_VERSION} and this is ${version}; install that version or leave inPlace out`,
+    );
   }
-  if (provider !== "wasm") throw new UsageError(`inPlace was asked for with ${provider}; it works with the provider wasm`);
-  if (wasmPaths === undefined) throw new UsageError("inPlace needs wasmPaths; give the URL of the folder with the runtime's files");
-  return Heap.open(new URL("ort-wasm-simd-threaded.mjs", wasmPaths).href, threadsFor(threads)).catch((error: unknown) => {
-    started = null; // the next load tries again
-    throw asRuntimeError("starting WebAssembly", error);
-  });
+  if (provider !== "wasm")
+    throw new UsageError(`inPlace was asked for with ${provider}; it works with the provider wasm`);
+  if (wasmPaths === undefined)
+    throw new UsageError("inPlace needs wasmPaths; give the URL of the folder with the runtime's files");
+  return Heap.open(new URL("ort-wasm-simd-threaded.mjs", wasmPaths).href, threadsFor(threads)).catch(
+    (error: unknown) => {
+      started = null; // the next load tries again
+      throw asRuntimeError("starting WebAssembly", error);
+    },
+  );
 }
 
 // The runtime compiles its WebAssembly when the first session is opened. With one that does nothing, that
@@ -122,7 +142,11 @@ function copying(ort: typeof Ort, provider: Provider, warm: Promise<unknown>): C
   return {
     open: inTurn(async (graph, weights) => {
       await warm;
-      return ort.InferenceSession.create(graph, { executionProviders: [provider], externalData: weights, logSeverityLevel: 3 });
+      return ort.InferenceSession.create(graph, {
+        executionProviders: [provider],
+        externalData: weights,
+        logSeverityLevel: 3,
+      });
     }),
     writesOutputs: false,
     tensor: (type, data, dims) => new ort.Tensor(type, data, dims),
@@ -142,7 +166,9 @@ function threadsFor(asked: number | undefined): number {
 
 // The part of WebGPU's interface that is used; TypeScript's own library has none of it.
 interface Gpu {
-  requestAdapter(): Promise<{ readonly info?: Readonly<Record<"vendor" | "architecture" | "device" | "description", string>> } | null>;
+  requestAdapter(): Promise<{
+    readonly info?: Readonly<Record<"vendor" | "architecture" | "device" | "description", string>>;
+  } | null>;
 }
 
 async function gpuName(): Promise<string> {
@@ -161,7 +187,7 @@ const SIMD = new Uint8Array([
 
 // A graph whose output y is its input x, one float32: onnx.helper made it (IR version 8, opset 17).
 const NOTHING = new Uint8Array([
-  8, 8, 58, 55, 10, 16, 10, 1, 120, 18, 1, 121, 34, 8, 73, 100, 101, 110, 116, 105, 116, 121, 18, 1, 110, 90, 15, 10,
-  1, 120, 18, 10, 10, 8, 8, 1, 18, 4, 10, 2, 8, 1, 98, 15, 10, 1, 121, 18, 10, 10, 8, 8, 1, 18, 4, 10,
-  2, 8, 1, 66, 4, 10, 0, 16, 17,
+  8, 8, 58, 55, 10, 16, 10, 1, 120, 18, 1, 121, 34, 8, 73, 100, 101, 110, 116, 105, 116, 121, 18, 1, 110, 90, 15, 10, 1,
+  120, 18, 10, 10, 8, 8, 1, 18, 4, 10, 2, 8, 1, 98, 15, 10, 1, 121, 18, 10, 10, 8, 8, 1, 18, 4, 10, 2, 8, 1, 66, 4, 10,
+  0, 16, 17,
 ]);

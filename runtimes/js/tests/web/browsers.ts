@@ -31,7 +31,10 @@ export function openChromium(...args: readonly string[]): Promise<Browser> {
 /** Opens a page in Firefox; returns what ends it. */
 export function openFirefox(url: string): () => Promise<void> {
   const profile = mkdtempSync(join(tmpdir(), "edgespec-firefox-"));
-  const firefox = spawn(FIREFOX!, ["--headless", "--no-remote", "--profile", profile, url], { stdio: "ignore", detached: true });
+  const firefox = spawn(FIREFOX!, ["--headless", "--no-remote", "--profile", profile, url], {
+    stdio: "ignore",
+    detached: true,
+  });
   return async () => {
     await ended(firefox);
     rmSync(profile, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });

@@ -26,8 +26,14 @@ describe("in place", { skip: EXPECTED === null && "make test-web exports the pai
 
   test("what cannot be in place is refused", async () => {
     const url = `${site.url}en-de`;
-    await assert.rejects(load(url, { inPlace: true }), { name: "UsageError", message: /^inPlace needs wasmPaths; give / });
-    await assert.rejects(load(url, { ...HOW, wasmPaths: "file:///nowhere/" }), { name: "RuntimeError", message: /^starting WebAssembly failed in the runtime/ });
+    await assert.rejects(load(url, { inPlace: true }), {
+      name: "UsageError",
+      message: /^inPlace needs wasmPaths; give /,
+    });
+    await assert.rejects(load(url, { ...HOW, wasmPaths: "file:///nowhere/" }), {
+      name: "RuntimeError",
+      message: /^starting WebAssembly failed in the runtime/,
+    });
   });
 
   test("en-de: Python's texts, with and without draft, and memory that stays", async () => {
@@ -47,7 +53,10 @@ describe("in place", { skip: EXPECTED === null && "make test-web exports the pai
     const used = process.memoryUsage().rss;
     for (let round = 0; round < 3; round++) await translate();
     assert.ok(accepted > 0, "no drafted token was accepted");
-    assert.ok(process.memoryUsage().rss - used < 50 * MEGABYTE, `${(process.memoryUsage().rss - used) / MEGABYTE} MB more`);
+    assert.ok(
+      process.memoryUsage().rss - used < 50 * MEGABYTE,
+      `${(process.memoryUsage().rss - used) / MEGABYTE} MB more`,
+    );
     await pair.dispose();
   });
 });

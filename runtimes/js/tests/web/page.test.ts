@@ -18,7 +18,10 @@ const PICTURES = join(PAIRS, "screenshots");
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const FIRST = 120_000; // ms for a download, and for the measurement of a pair's first visit
 
-const missing = EXPECTED === null || !existsSync(PAGE) ? "make test-web exports the pairs and builds the page" : CHROMIUM === null && "there is no chromium";
+const missing =
+  EXPECTED === null || !existsSync(PAGE)
+    ? "make test-web exports the pairs and builds the page"
+    : CHROMIUM === null && "there is no chromium";
 
 describe("examples/web", { skip: missing }, () => {
   let site: { url: string; close(): Promise<void> };
@@ -70,7 +73,9 @@ describe("examples/web", { skip: missing }, () => {
   async function checkAccessibility(): Promise<void> {
     await page.addScriptTag({ path: AXE });
     const violations = await page.evaluate(async () => {
-      const { axe } = globalThis as unknown as { axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> } };
+      const { axe } = globalThis as unknown as {
+        axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
+      };
       return (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
     });
     assert.deepEqual(violations, []);
@@ -121,7 +126,14 @@ describe("examples/web", { skip: missing }, () => {
 
   test("memory is flat over 200 texts", async () => {
     const memory = (): Promise<number> =>
-      page.evaluate(async () => (await (performance as unknown as { measureUserAgentSpecificMemory(): Promise<{ bytes: number }> }).measureUserAgentSpecificMemory()).bytes);
+      page.evaluate(
+        async () =>
+          (
+            await (
+              performance as unknown as { measureUserAgentSpecificMemory(): Promise<{ bytes: number }> }
+            ).measureUserAgentSpecificMemory()
+          ).bytes,
+      );
     const { prompt } = EXPECTED!["en-de"]!.cases[0]!;
     for (let text = 0; text < 5; text++) await translate(`${prompt} ${text}`);
     const early = await memory();
@@ -152,7 +164,11 @@ describe("examples/web", { skip: missing }, () => {
     await load("pairs/smollm2");
     await page.getByLabel("Your message").fill("Write a long story about a cat.");
     await page.getByRole("button", { name: "Send" }).click();
-    await page.locator("#texts .answer").last().filter({ hasText: /\w+ \w+/ }).waitFor();
+    await page
+      .locator("#texts .answer")
+      .last()
+      .filter({ hasText: /\w+ \w+/ })
+      .waitFor();
     await page.getByRole("button", { name: "Stop" }).click();
     await status("Stopped.");
     const stopped = await lastAnswer();

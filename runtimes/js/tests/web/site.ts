@@ -29,7 +29,10 @@ export async function openSite(worker: string, task: unknown, { isolated = true,
   const folder = mkdtempSync(join(tmpdir(), "edgespec-site-"));
   await bundle(worker, folder);
   writeFileSync(join(folder, "task.json"), JSON.stringify(task));
-  writeFileSync(join(folder, "index.html"), `<!doctype html><script type="module">new Worker("worker.js", { type: "module" })</script>`);
+  writeFileSync(
+    join(folder, "index.html"),
+    `<!doctype html><script type="module">new Worker("worker.js", { type: "module" })</script>`,
+  );
   let posted: (result: unknown) => void;
   const result = new Promise<unknown>((resolve) => (posted = resolve));
   const answer = (request: IncomingMessage, response: ServerResponse): boolean => {
@@ -39,13 +42,18 @@ export async function openSite(worker: string, task: unknown, { isolated = true,
     }
     if (request.method !== "POST") return false;
     let body = "";
-    request.on("data", (chunk) => (body += chunk)).on("end", () => {
-      response.end();
-      posted(JSON.parse(body));
-    });
+    request
+      .on("data", (chunk) => (body += chunk))
+      .on("end", () => {
+        response.end();
+        posted(JSON.parse(body));
+      });
     return true;
   };
-  const { url, close } = await serve({ "/": folder, "/pairs/": PAIRS }, { answer, ...(isolated ? {} : { headers: {} }) });
+  const { url, close } = await serve(
+    { "/": folder, "/pairs/": PAIRS },
+    { answer, ...(isolated ? {} : { headers: {} }) },
+  );
   return {
     url,
     result,

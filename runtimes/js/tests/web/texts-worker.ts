@@ -31,7 +31,11 @@ async function found(): Promise<FoundTexts> {
   let accepted = 0;
   for (const prompt of task.prompts) {
     for (const draft of [false, true]) {
-      const { tokenIds, text, stats } = await pair.generate(prompt, { draft, chat: task.chat, maxNewTokens: task.maxNewTokens });
+      const { tokenIds, text, stats } = await pair.generate(prompt, {
+        draft,
+        chat: task.chat,
+        maxNewTokens: task.maxNewTokens,
+      });
       (draft ? drafted : plain).push({ prompt, tokenIds, text });
       accepted += stats.accepted;
     }

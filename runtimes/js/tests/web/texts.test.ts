@@ -15,7 +15,10 @@ const skip = EXPECTED === null ? "make test-web exports the pairs" : false;
 const skipChromium = skip || (CHROMIUM === null && "there is no chromium");
 const skipFirefox = skip || (FIREFOX === null && "there is no firefox");
 
-async function inChromium(task: TextsTask, { isolated = true, ships = true, args = [] as readonly string[] } = {}): Promise<FoundTexts> {
+async function inChromium(
+  task: TextsTask,
+  { isolated = true, ships = true, args = [] as readonly string[] } = {},
+): Promise<FoundTexts> {
   const site = await openSite("texts-worker.ts", task, { isolated, ships });
   const browser = await openChromium(...args);
   try {
@@ -102,7 +105,10 @@ describe("Chromium", { skip: skipChromium }, () => {
   // Operators that WebGPU lacks, such as products of integers, run in WebAssembly.
   test("WebGPU: an int8 pair has one text to a prompt, with and without draft", async () => {
     const args = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"];
-    const found = await inChromium({ ...taskFor("smollm2", { count: 2, provider: "webgpu" }), maxNewTokens: 8 }, { args });
+    const found = await inChromium(
+      { ...taskFor("smollm2", { count: 2, provider: "webgpu" }), maxNewTokens: 8 },
+      { args },
+    );
     assert.deepEqual(found.drafted, found.plain);
     assert.ok(found.accepted > 0, "no drafted token was accepted");
   });
@@ -117,18 +123,26 @@ describe("Firefox", { skip: skipFirefox }, () => {
   });
 });
 
-test("with caches in place both browsers have the int8 texts of copied ones", { skip: skipChromium || skipFirefox }, async () => {
-  const few = { count: 1, inPlace: true };
-  const copied = await inChromium(taskFor("smollm2", { ...few, inPlace: false }));
-  checkSpeculation(copied);
-  assert.deepEqual(await inChromium(taskFor("smollm2", few)), copied);
-  assert.deepEqual(await inFirefox(taskFor("smollm2", few)), copied);
-});
+test(
+  "with caches in place both browsers have the int8 texts of copied ones",
+  { skip: skipChromium || skipFirefox },
+  async () => {
+    const few = { count: 1, inPlace: true };
+    const copied = await inChromium(taskFor("smollm2", { ...few, inPlace: false }));
+    checkSpeculation(copied);
+    assert.deepEqual(await inChromium(taskFor("smollm2", few)), copied);
+    assert.deepEqual(await inFirefox(taskFor("smollm2", few)), copied);
+  },
+);
 
-test("both browsers confirm the shipped result and have the same int8 texts", { skip: skipChromium || skipFirefox }, async () => {
-  const [chromium, firefox] = [await inChromium(chat!), await inFirefox(chat!)];
-  checkSpeculation(chromium);
-  assert.deepEqual(chromium.rowInvariance, shippedWith("smollm2"));
-  const { accepted } = chromium; // γ goes by the clock, so how much was drafted differs
-  assert.deepEqual({ ...firefox, accepted }, chromium);
-});
+test(
+  "both browsers confirm the shipped result and have the same int8 texts",
+  { skip: skipChromium || skipFirefox },
+  async () => {
+    const [chromium, firefox] = [await inChromium(chat!), await inFirefox(chat!)];
+    checkSpeculation(chromium);
+    assert.deepEqual(chromium.rowInvariance, shippedWith("smollm2"));
+    const { accepted } = chromium; // γ goes by the clock, so how much was drafted differs
+    assert.deepEqual({ ...firefox, accepted }, chromium);
+  },
+);

@@ -36,13 +36,27 @@ export interface Expected {
 const FILE = join(PAIRS, "expected.json");
 
 /** Null where `make test-web` has not exported the pairs. */
-export const EXPECTED: Readonly<Record<string, Expected>> | null = existsSync(FILE) ? JSON.parse(readFileSync(FILE, "utf8")) : null;
+export const EXPECTED: Readonly<Record<string, Expected>> | null = existsSync(FILE)
+  ? JSON.parse(readFileSync(FILE, "utf8"))
+  : null;
 
 /** Of each chat model's questions: all 50 take a browser minutes. */
 export const QUESTIONS = Number(process.env.EDGESPEC_WEB_QUESTIONS ?? 5);
 
-export function taskFor(pair: string, { count = Infinity, threads = 1, provider = "wasm" as Provider, inPlace = false } = {}): TextsTask {
+export function taskFor(
+  pair: string,
+  { count = Infinity, threads = 1, provider = "wasm" as Provider, inPlace = false } = {},
+): TextsTask {
   const { chat, maxNewTokens, cases } = EXPECTED![pair]!;
   const allowInexact = provider === "webgpu";
-  return { pair, chat, maxNewTokens, threads, provider, inPlace, allowInexact, prompts: cases.slice(0, count).map(({ prompt }) => prompt) };
+  return {
+    pair,
+    chat,
+    maxNewTokens,
+    threads,
+    provider,
+    inPlace,
+    allowInexact,
+    prompts: cases.slice(0, count).map(({ prompt }) => prompt),
+  };
 }
