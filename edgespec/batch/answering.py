@@ -12,6 +12,7 @@ from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_answer import Answer
 from edgespec.openai.openai_api import error_object
 from edgespec.openai.openai_logprobs import TokenTexts
+from edgespec.openai.unknown_fields import UnknownFields
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.pair import Pair
 from edgespec.pair.several.samples import Samples
@@ -29,12 +30,14 @@ class AnsweringOptions:
         instead: options that replace the model's own where a line says nothing. With a seed, the
             line of number k draws with seed + k - 1; text number i of a line with i more.
         drafting: options of `Pair.stream` that no line decides: draft, gamma, rule.
+        strict: lines with unknown fields are refused.
     """
 
     model: str
     texts: int
     instead: GenerationOptions
     drafting: GenerationOptions
+    strict: bool = False
 
 
 class Answering:
@@ -50,6 +53,7 @@ class Answering:
         self._many = pair.many(options.texts)
         self._token_texts = TokenTexts(pair.tokenizer)
         self._options = options
+        self._unknown = UnknownFields(options.strict)
 
     def answers(
         self, lines: Iterable[RequestLine | RefusedLine]
@@ -84,6 +88,7 @@ class Answering:
         instead: GenerationOptions = {**self._options.instead}
         if (seed := instead.get("seed")) is not None:
             instead["seed"] = seed + line.number - 1
+        self._unknown.check(line.body)
         pair = self._many.pair
         request = line.request(pair.manifest.generation, instead)
         form = request.call_form(pair.tool_use)

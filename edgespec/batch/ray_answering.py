@@ -49,6 +49,7 @@ def answers_on_ray(
         "loading": loading,
         "instead": options.instead,
         "drafting": options.drafting,
+        "strict": options.strict,
         "sha256": sha256,
     }
     waiting = iter(lines)

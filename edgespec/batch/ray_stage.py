@@ -51,6 +51,7 @@ class RayAnswers:
         instead: options of `Pair.stream` that replace the model's own where a request says
             nothing. With a seed, row number k draws with seed + k - 1.
         drafting: the options `draft`, `gamma` and `rule` of `Pair.stream`.
+        strict: rows with unknown fields are refused.
         sha256: of the manifest; a folder with another pair is refused. None takes any.
 
     Raises:
@@ -67,6 +68,7 @@ class RayAnswers:
         loading: LoadOptions | None = None,
         instead: GenerationOptions | None = None,
         drafting: GenerationOptions | None = None,
+        strict: bool = False,
         sha256: str | None = None,
     ) -> None:
         path = Path(folder)
@@ -77,7 +79,7 @@ class RayAnswers:
         if options.get("threads") is None:
             options["threads"] = len(self._share.cores)
         name = path.resolve().name if model is None else model
-        how = AnsweringOptions(name, texts, instead or {}, drafting or {})
+        how = AnsweringOptions(name, texts, instead or {}, drafting or {}, strict)
         self._answering = Answering(load(path, **options), how)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,6 @@ __all__ = [
     "SHOWN",
     "SYSTEM",
     "TEXT",
-    "TEXTS",
     "THREADS",
     "VARIANTS",
     "Loading",
@@ -94,13 +93,6 @@ def _drafter_names() -> click.Choice[str]:
 
 
 PAIR = click.argument("pair")
-TEXTS = click.option(
-    "--texts",
-    type=click.IntRange(min=1),
-    default=8,
-    show_default=True,
-    help="Texts that are made at once, each as if it were alone. Needs kernels.",
-)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 THREADS = click.option(
     "--threads",

@@ -1,4 +1,9 @@
-"""The fields of OpenAI's requests: which are used, which are ignored, and the type of each."""
+"""The fields of OpenAI's requests: those that are used, and the type of each.
+
+One rule for all: a field that cannot change the answer is passed over. One that would, and is not
+there, is refused by its name: to ignore it would give another text than the one that was asked for.
+Others are not known here, and are passed over with a note (`unknown_fields`).
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,9 @@ from dataclasses import dataclass
 
 from edgespec.errors import UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
+from edgespec.openai.openai_absent import check_absent
 
-__all__ = ["NEUTRAL", "OPTIONS", "TO_128", "check_fields"]
+__all__ = ["OPTIONS", "TEXT_TYPES", "TO_128", "TYPES", "check_fields"]
 
 
 @dataclass(frozen=True)
@@ -108,46 +114,26 @@ TYPES = {
     "response_format": OBJECT,
     **{"logprobs": BOOLEAN, "top_logprobs": TO_20},
     **{"model": TEXT, "stream": BOOLEAN, "stream_options": STREAM_OPTIONS},
-    # Ignored: about the caller, or about OpenAI's own service. No text depends on them.
-    **{"user": TEXT, "metadata": OBJECT, "store": BOOLEAN, "service_tier": TEXT},
-    **{"safety_identifier": TEXT, "prompt_cache_key": TEXT, "prompt_cache_retention": TEXT},
 }
 # Completions, older than chats, have one field for both.
 TEXT_TYPES = {**TYPES, "logprobs": TO_5}
 for name in ("top_logprobs", "tools", "tool_choice", "parallel_tool_calls"):
     del TEXT_TYPES[name]
-# Fields that ask for more than a text, each with the one value that asks for nothing.
-NEUTRAL: dict[str, JsonValue] = {
-    **{"best_of": 1, "echo": False, "suffix": "", "functions": []},
-    "modalities": ["text"],
-}
 
 
 def check_fields(fields: JsonObject, prompt_field: str) -> None:
     """Checks every field but the prompt. Fields that are null must have been removed.
 
-    A field that would change the text and is not known is refused: to ignore it would give
-    another text than the one that was asked for.
-
     Args:
         prompt_field: "messages" or "prompt".
 
     Raises:
-        UsageError: a field is unknown, or its value is not allowed.
+        UsageError: a field's value is not allowed, or it would change the text and is not there.
     """
     types = TYPES if prompt_field == "messages" else TEXT_TYPES
     for name, value in fields.items():
         if name in types:
             if not types[name].holds(value):
                 raise UsageError(f"{name} is {shortened(value)}; give {types[name].words}")
-        elif name in NEUTRAL:
-            if not _same(value, NEUTRAL[name]):
-                only = repr(NEUTRAL[name])
-                raise UsageError(f"{name} is {shortened(value)}; only {only} is known here")
         elif name != prompt_field:
-            raise UsageError(f"{shortened(name)[1:-1]} is not known here; leave it out")
-
-
-def _same(value: JsonValue, other: JsonValue) -> bool:
-    """Equal in JSON, where true is not 1."""
-    return isinstance(value, bool) == isinstance(other, bool) and value == other
+            check_absent(name, value, fields)

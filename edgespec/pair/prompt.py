@@ -127,9 +127,10 @@ class PromptEncoder:
         """The whole text in one piece, unless a message spells out a special token."""
         encoding = _encoding(chat.text, self._tokenizer, False)
         whole = _Encoded(list(encoding.ids), list(encoding.offsets))
+        ends = [part.stop for part in chat.contents]  # in the text's order
         in_messages = any(
             self._is_spelled_out(token, chat.text[start:end])
-            and any(start < part.stop and end > part.start for part in chat.contents)
+            and _overlaps(chat.contents, bisect_right(ends, start), end)
             for token, (start, end) in zip(whole.tokens, whole.offsets, strict=True)
         )
         return self._encode_pieces(chat) if in_messages else whole
@@ -200,6 +201,11 @@ def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding
     """As a batch of one: `encode` would stop all other Python threads until it ends (the GIL)."""
     with tokenizer_errors("the tokenizer cannot encode this text"):
         return tokenizer.encode_batch([text], add_special_tokens=special_tokens)[0]
+
+
+def _overlaps(contents: Sequence[range], number: int, end: int) -> bool:
+    """Whether a token that ends here begins in the content of this number, or before it."""
+    return number < len(contents) and contents[number].start < end
 
 
 def _positions(answers: Sequence[range], offsets: Sequence[tuple[int, int]]) -> list[range]:

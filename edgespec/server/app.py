@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
 from typing import NoReturn, TypeVar
 
 from starlette.applications import Starlette
@@ -20,11 +21,13 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_answer import Answer
 from edgespec.openai.openai_api import Request, chat_request, error_object, text_request
+from edgespec.openai.unknown_fields import UnknownFields
 from edgespec.pair.generation import GenerationOptions
 from edgespec.pair.pair import Pair
 from edgespec.pair.several.async_texts import AsyncSamples
 from edgespec.server.access import Access
-from edgespec.server.body import BodySizeError, BodyTimeoutError, read_json
+from edgespec.server.body import BodySizeError, BodyTimeoutError, json_object, read_body
+from edgespec.server.daemon_threads import DaemonThreads
 from edgespec.server.event_stream import EventStream, timed
 from edgespec.server.json_response import JsonResponse
 from edgespec.server.limits import Limits
@@ -37,12 +40,15 @@ from edgespec.server.served_model import (
     ServedModels,
     UnknownModelError,
 )
+from edgespec.tools.call_format import CallFormat
 
 __all__ = ["application"]
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 CLIENT_LEFT = 499  # nginx's status for a request whose client has left; nobody reads it
 RETRY_AFTER = {"Retry-After": "1"}  # seconds
+
+READERS = 2  # requests that are read at once; reading checks grammars and renders templates
 
 T = TypeVar("T")
 
@@ -69,6 +75,7 @@ def application(
     host: str = "127.0.0.1",
     api_key: str | None = None,
     origins: Sequence[str] = (),
+    strict: bool = False,
 ) -> Starlette:
     """The ASGI application; its `state.stopping` is an event that ends every request.
 
@@ -81,11 +88,12 @@ def application(
             is refused by this.
         api_key: what requests must bring; None for no key.
         origins: of web pages that may use the server; see `Origins`.
+        strict: requests with unknown fields are refused.
 
     Raises:
         UsageError: no page can have one of the origins.
     """
-    served = _Served(pairs, drafting, limits or Limits())
+    served = _Served(pairs, drafting, limits or Limits(), strict)
     routes = [
         Route("/v1/models", served.models),
         Route("/v1/models/{name:path}", served.model),
@@ -118,12 +126,18 @@ class _Served:
     """The pairs, and what all routes share."""
 
     def __init__(
-        self, pairs: Mapping[str, Pair], drafting: GenerationOptions, limits: Limits
+        self,
+        pairs: Mapping[str, Pair],
+        drafting: GenerationOptions,
+        limits: Limits,
+        strict: bool,
     ) -> None:
         self.drafting = drafting
         self.limits = limits
         self.by_name = ServedModels(pairs, limits)
         self.stopping = asyncio.Event()
+        self.unknown = UnknownFields(strict)
+        self.readers = DaemonThreads(READERS)
 
     async def models(self, _: HttpRequest) -> Response:
         cards = [model.card for model in self.by_name.all]
@@ -170,16 +184,20 @@ class _Completions:
     async def _respond(self, http: HttpRequest, events: EventStream) -> JsonObject | None:
         """The answer as one object; None if it was sent as events."""
         self._served.by_name.check()  # before the body takes memory
-        body = await read_json(http, self._served.limits)
+        body = await read_body(http, self._served.limits)
+        return await _first(self._answer(body, events), _until_left(http))
+
+    def _read(self, text: bytes) -> tuple[ServedModel, Request, CallFormat | None]:
+        """The model that a request is for, its call, and the form of the calls in its answer."""
+        body = json_object(text)
+        self._served.unknown.check(body)
         model = self._served.by_name.wanted(body.get("model"))
         read = chat_request if self._is_chat else text_request
         request = read(body, model.pair.manifest.generation)
-        return await _first(self._answer(model, request, events), _until_left(http))
+        return model, request, request.call_form(model.pair.tool_use)
 
-    async def _answer(
-        self, model: ServedModel, request: Request, events: EventStream
-    ) -> JsonObject | None:
-        form = request.call_form(model.pair.tool_use)
+    async def _answer(self, body: bytes, events: EventStream) -> JsonObject | None:
+        model, request, form = await self._served.readers.run(partial(self._read, body))
         answer = Answer(model.name, self._is_chat, model.token_texts, form, request.n)
         options: GenerationOptions = {**request.options, **self._served.drafting}
         model.check()

@@ -1,4 +1,4 @@
-"""The body of a request as a JSON object, never more of it than the limit."""
+"""The body of a request, never more of it than the limit, and as a JSON object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgespec.errors import UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.server.limits import Limits
 
-__all__ = ["BodySizeError", "BodyTimeoutError", "read_json"]
+__all__ = ["BodySizeError", "BodyTimeoutError", "json_object", "read_body"]
 
 
 class BodySizeError(UsageError):
@@ -22,24 +22,28 @@ class BodyTimeoutError(UsageError):
     """The body did not arrive in time. Status 408."""
 
 
-async def read_json(http: HttpRequest, limits: Limits) -> JsonObject:
-    """The request's JSON object.
+async def read_body(http: HttpRequest, limits: Limits) -> bytes:
+    """The request's body, which says that it is JSON.
 
     Raises:
         BodySizeError: by its Content-Length, or as soon as more bytes than the limit have come.
         BodyTimeoutError: it was not complete in time.
-        UsageError: the content type is another one, or the body is no JSON object.
+        UsageError: the content type is another one.
         starlette.requests.ClientDisconnect: the client left in the middle of the body.
     """
     _check_content_type(http)
     try:
         async with asyncio.timeout(limits.timeout):
-            text = await _read(http, limits.max_body)
+            return await _read(http, limits.max_body)
     except TimeoutError:
         raise BodyTimeoutError(
             f"the body did not arrive within {limits.timeout:g} s; send it faster, or start the "
             "server with a longer --timeout"
         ) from None
+
+
+def json_object(text: bytes) -> JsonObject:
+    """Raises UsageError unless the text is a JSON object."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:

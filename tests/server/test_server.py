@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -27,7 +28,9 @@ from starlette.testclient import TestClient  # noqa: E402
 
 from edgespec.artifact.chat_format import user_message  # noqa: E402
 from edgespec.errors import EdgespecError, shortened  # noqa: E402
-from edgespec.openai.openai_fields import NEUTRAL, TYPES  # noqa: E402
+from edgespec.openai.openai_absent import ABSENT, HARMLESS, INSTEAD  # noqa: E402
+from edgespec.openai.openai_fields import TEXT_TYPES, TYPES  # noqa: E402
+from edgespec.openai.unknown_fields import MOST_NOTES, UnknownFields  # noqa: E402
 from edgespec.server.app import application  # noqa: E402
 
 DRAWN = {"temperature": 0.9, "top_p": 0.8, "seed": 7, "max_tokens": 30}
@@ -182,33 +185,71 @@ def refused(client, path, status=400, **request):
     return error["message"]
 
 
-OTHERWISE = {
-    "best_of": 3,
-    "echo": True,
-    "suffix": "x",
-    "functions": [{}],
-    "modalities": ["audio"],
+def is_absent(name, value):
+    return f"{name} is {value!r}, which is not there; "
+
+
+@pytest.mark.parametrize("name", sorted(ABSENT.keys() - TYPES.keys() - {"messages"}))
+def test_a_field_that_would_change_the_answer_is_refused_unless_it_asks_for_nothing(client, name):
+    message = refused(client, CHAT, json=chat(**{name: ["something"]}))
+    assert message.startswith(is_absent(name, ["something"]))
+    for nothing in (*ABSENT[name][:1], None):
+        assert client.post(CHAT, json=chat(max_tokens=2, **{name: nothing})).status_code == 200
+
+
+@pytest.mark.parametrize("name", sorted(ABSENT.keys() - TEXT_TYPES.keys() - {"prompt"}))
+def test_it_is_refused_at_completions_too(client, name):
+    body = {"prompt": "a", "max_tokens": 2}
+    message = refused(client, TEXT, json={**body, name: ["something"]})
+    assert message.startswith(is_absent(name, ["something"]))
+    for nothing in (*ABSENT[name][:1], None):
+        assert client.post(TEXT, json={**body, name: nothing}).status_code == 200
+
+
+@pytest.mark.parametrize("name", INSTEAD.keys() - TYPES.keys() - {"messages"})
+def test_a_refusal_says_what_has_the_same_effect(client, name):
+    assert f"use {INSTEAD[name]}" in refused(client, CHAT, json=chat(**{name: ["x"]}))
+
+
+@pytest.mark.parametrize(("n", "best_of"), [(1, 1), (2, 2), (2, 1)])
+def test_the_best_of_as_many_texts_as_are_asked_for_is_no_choice(client, n, best_of):
+    body = {"prompt": "a", "max_tokens": 2, "n": n}
+    assert client.post(TEXT, json={**body, "best_of": best_of}).status_code == 200
+    assert refused(client, TEXT, json={**body, "best_of": 3}).startswith("best_of is 3, and the")
+
+
+UNKNOWN = {
+    "top": {"stop_at": 3},
+    "of the stream": {"stream_options": {"include_usage": False, "chunk_size": 3}},
+    "of the format": {"response_format": {"type": "text", "style": "plain"}},
 }
 
 
-def test_every_field_with_a_neutral_value_has_a_case():
-    assert OTHERWISE.keys() == NEUTRAL.keys()
+@pytest.mark.parametrize("fields", UNKNOWN.values(), ids=UNKNOWN)
+def test_an_unknown_field_is_passed_over_with_a_note_once(pair, fields, caplog):
+    served = application({"small": pair}, DRAFTED)
+    with TestClient(served, base_url="http://localhost") as client:
+        whole = client.post(CHAT, json=chat()).json()["choices"]
+        for _ in range(2):
+            assert client.post(CHAT, json=chat(**fields)).json()["choices"] == whole
+    (note,) = [record.getMessage() for record in caplog.records if record.name == "edgespec"]
+    assert re.fullmatch(r"a request has the field [\w.]+, which is not known: ignored", note)
 
 
-@pytest.mark.parametrize("name", OTHERWISE)
-def test_a_field_that_asks_for_more_than_a_text_is_refused(client, name):
-    message = refused(client, CHAT, json=chat(**{name: OTHERWISE[name]}))
-    assert message.startswith(f"{name} is {OTHERWISE[name]!r}; only ")
-    whole = client.post(CHAT, json=chat()).json()["choices"]
-    for neutral in (NEUTRAL[name], None):
-        assert client.post(CHAT, json=chat(**{name: neutral})).json()["choices"] == whole
+@pytest.mark.parametrize("fields", UNKNOWN.values(), ids=UNKNOWN)
+def test_it_is_refused_if_that_is_wanted(pair, fields):
+    served = application({"small": pair}, DRAFTED, strict=True)
+    with TestClient(served, base_url="http://localhost") as client:
+        message = refused(client, CHAT, json=chat(**fields))
+        assert message.endswith(" is not known here, and --strict is on; leave it out")
+        assert client.post(CHAT, json=chat(user="me")).status_code == 200
 
 
-@pytest.mark.parametrize("name", ["repeat_penalty", "grammar", "prompt", "max_new_tokens"])
-def test_an_unknown_field_is_refused(client, name):
-    assert (
-        refused(client, CHAT, json=chat(**{name: 1})) == f"{name} is not known here; leave it out"
-    )
+def test_no_more_notes_than_a_log_can_bear(caplog):
+    fields = UnknownFields(strict=False)
+    for number in range(3):
+        fields.check({f"x{number}.{index}": 1 for index in range(MOST_NOTES)})
+    assert len(caplog.records) == MOST_NOTES
 
 
 EDITS = {
@@ -228,8 +269,10 @@ def test_changes_of_logits_are_those_of_the_pair(client, pair, name):
 
 def test_fields_that_no_text_depends_on_are_ignored(client):
     whole = client.post(CHAT, json=chat()).json()["choices"]
-    ignored = {"user": "me", "metadata": {"a": "b"}, "store": False, "model": "gpt"}
-    assert client.post(CHAT, json=chat(**ignored)).json()["choices"] == whole
+    assert client.post(CHAT, json=chat(model="gpt")).json()["choices"] == whole
+    for value in ("me", {"a": "b"}, False, [3], 0):
+        ignored = dict.fromkeys(HARMLESS, value)
+        assert client.post(CHAT, json=chat(**ignored)).json()["choices"] == whole
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -286,13 +329,6 @@ WRONG_TYPES = {
     "n": [True, 0, -1, 129, 1.5, "2"],
     "stream": ["x", 1],
     "stream_options": [True, {"include_usage": 1.5}],
-    "user": [5],
-    "metadata": ["x"],
-    "store": ["x"],
-    "service_tier": [1],
-    "safety_identifier": [1],
-    "prompt_cache_key": [1],
-    "prompt_cache_retention": [1],
     "parallel_tool_calls": [1],
     "tools": ["x", {}, ["x"]],
     "tool_choice": [1, ["auto"]],
@@ -300,7 +336,7 @@ WRONG_TYPES = {
     "logprobs": [1, "x"],
     "top_logprobs": [True, -1, 21, 1.5],
 }
-NEARLY_NEUTRAL = {"best_of": True, "echo": 0}
+NEARLY_NEUTRAL = {"num_beams": True, "use_beam_search": 0}
 
 
 def test_every_field_with_a_type_has_a_case():
@@ -320,20 +356,19 @@ def test_a_value_of_another_type_is_refused(client, name, value):
 @pytest.mark.parametrize("name", NEARLY_NEUTRAL)
 def test_true_is_not_one(client, name):
     message = refused(client, CHAT, json=chat(**{name: NEARLY_NEUTRAL[name]}))
-    assert message.startswith(f"{name} is {NEARLY_NEUTRAL[name]}; only ")
+    assert message.startswith(is_absent(name, NEARLY_NEUTRAL[name]))
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        *({name: "x" * 5000} for name in ("temperature", "n", "messages", "stop_at", "tools")),
-        {"x" * 5000: 1},
+        *({name: "x" * 5000} for name in ("temperature", "n", "messages", "grammar", "tools")),
         {"messages": ["x" * 5000]},
         {"messages": [{"role": "user", "content": [{"type": "x" * 5000}]}]},
         {"messages": [{"role": "x" * 5000, "content": "a"}]},
         {"temperature": [1] * 5000},
     ],
-    ids=range(10),
+    ids=range(9),
 )
 def test_a_long_value_is_cut_in_the_message(client, fields):
     assert len(refused(client, CHAT, json=chat(**fields))) < 250

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from edgespec.cli.generation_options import check_greedy
-from edgespec.cli.options import GENERATION, JSON, LOADING, PAIR, TEXTS, Loading, drafting, say
+from edgespec.cli.options import GENERATION, JSON, LOADING, PAIR, Loading, drafting, say
+from edgespec.cli.request_options import STRICT, TEXTS
 from edgespec.errors import UsageError, shortened
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class ActorCount(click.ParamType):  # type: ignore[type-arg]  # older versions o
     type=ActorCount(),
     help="With --ray: processes that load PAIR, one a node, one a socket or N.  [default: node]",
 )
+@STRICT
 @GENERATION
 @JSON
 @LOADING
@@ -88,6 +90,7 @@ def batch(
     force: bool,
     address: str | None,
     actors: Actors | None,
+    strict: bool,
     draft: str | None,
     no_draft: bool,
     gamma: str | None,
@@ -119,7 +122,7 @@ def batch(
         raise UsageError("the answers and --json both go to standard output; leave one out")
     _check_not_the_same(requests, out)
     drafts: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
-    how = AnsweringOptions(loading.folder.resolve().name, texts, _given(options), drafts)
+    how = AnsweringOptions(loading.folder.resolve().name, texts, _given(options), drafts, strict)
 
     def answering(lines: Lines) -> Answers:
         if address is None:
@@ -288,4 +291,5 @@ def _recipe(source: BatchInput, loading: Loading, how: AnsweringOptions) -> Json
         "target_format": loading.options.get("target_format"),
         "rule": how.drafting.get("rule"),
         "options": cast("JsonObject", how.instead),
+        **({"strict": True} if how.strict else {}),
     }

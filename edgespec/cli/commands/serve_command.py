@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.options import DRAFTING, LOADINGS, TEXTS, Loading, drafting, say
+from edgespec.cli.options import DRAFTING, LOADINGS, Loading, drafting, say
+from edgespec.cli.request_options import STRICT, TEXTS
 from edgespec.errors import UsageError, needs_extra, shortened
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ __all__ = ["serve"]
     help='Web pages of this origin may use the server (https://example.org); "*" stands for every '
     "origin, host or port (http://localhost:*); repeatable.",
 )
+@STRICT
 @DRAFTING
 @LOADINGS
 def serve(
@@ -72,6 +74,7 @@ def serve(
     timeout: float,
     api_key: str | None,
     origins: tuple[str, ...],
+    strict: bool,
     draft: str | None,
     no_draft: bool,
     gamma: str | None,
@@ -103,7 +106,7 @@ def serve(
         for name, pair in pairs.items():
             at_once = "one text" if not pair.shares_calls else f"up to {texts} texts"
             say(f"{name} at http://{in_url(host)}:{port}/v1, {at_once} at a time (Ctrl-C ends)")
-        run(application(pairs, options, limits, host, api_key, origins), at, limits)
+        run(application(pairs, options, limits, host, api_key, origins, strict), at, limits)
 
 
 def _named(loadings: list[Loading]) -> dict[str, Loading]:
