@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["EdgespecError", "UsageError", "needs_extra", "shortened"]
+__all__ = ["EdgespecError", "UsageError", "needs_extra", "one_line", "shortened"]
 
 
 class EdgespecError(Exception):
@@ -29,6 +29,18 @@ def shortened(value: object, limit: int = 60) -> str:
     except (ValueError, RecursionError):  # an integer of thousands of digits; lists in lists
         return f"{type(value).__name__} too long to show"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def one_line(error: BaseException, limit: int = 160) -> str:
+    """What another library's error says, in one line of at most `limit` characters: its first line
+    that is not blank; where there is none, the error's type.
+
+    A longer line keeps its two ends: what is wrong, and the value or what would be right.
+    """
+    lines = (" ".join(line.split()) for line in str(error).splitlines())
+    line = next(filter(None, lines), "") or type(error).__name__
+    half = limit // 2
+    return line if len(line) <= limit else f"{line[: half - 1]}…{line[-half:]}"
 
 
 @contextmanager

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from edgespec.core.device import CPU, Device
-from edgespec.errors import UsageError
+from packaging.version import Version
 
-__all__ = ["OFF", "ON", "SWITCH", "Kernels", "installed_kernels", "kernels_for"]
+from edgespec.core.device import CPU, Device
+from edgespec.core.kernel_files import check_libraries
+from edgespec.errors import UsageError, one_line
+
+__all__ = ["OFF", "ON", "SWITCH", "Kernels", "installed_kernels", "kernels_for", "release"]
 
 logger = logging.getLogger("edgespec")
 
+PACKAGE = "edgespec_kernels"
 OLDEST = (0, 8)  # older ones know other functions
 SWITCH = "EDGESPEC_KERNELS"  # ON, OFF, or the name of an instruction set, which it forces
 ON = "1"
@@ -61,26 +65,46 @@ def kernels_for(device: Device) -> Kernels | None:
 @cache
 def _installed(forced: str | None) -> Kernels | None:
     try:
-        import edgespec_kernels
+        return _usable(forced)
+    except UsageError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name == PACKAGE:
+            return None
+        reason = one_line(error)
+    except Exception as error:  # damaged, or built for another system
+        reason = one_line(error)
+    logger.warning("edgespec-kernels are not used (%s); install them again", reason)
+    return None
 
-        version = tuple(map(int, edgespec_kernels.__version__.split(".")[:2]))
-        if version < OLDEST:
-            logger.warning(
-                "edgespec-kernels %s is older than %s and is not used; install a newer one",
-                edgespec_kernels.__version__,
-                ".".join(map(str, OLDEST)),
-            )
-            return None
-        target = edgespec_kernels.target()
-        if target is None:
-            if forced is not None:
-                raise UsageError(edgespec_kernels.problem())
-            return None
-        library = edgespec_kernels.library()
-    except ImportError:
+
+def _usable(forced: str | None) -> Kernels | None:
+    """Raises whatever a damaged package raises."""
+    import edgespec_kernels
+
+    version = edgespec_kernels.__version__
+    if release(version) < OLDEST:
+        logger.warning(
+            "edgespec-kernels %s is older than %s and is not used; install a newer one",
+            version,
+            ".".join(map(str, OLDEST)),
+        )
         return None
-    except OSError as error:  # damaged, or built for another system
-        reason = str(error).partition("\n")[0]
-        logger.warning("edgespec-kernels are not used (%s); install them again", reason)
+    library = edgespec_kernels.library()
+    check_libraries(library.parent)
+    target = edgespec_kernels.target()
+    if target is None:
+        if forced is not None:
+            raise UsageError(edgespec_kernels.problem())
         return None
-    return Kernels(f"edgespec-kernels {edgespec_kernels.__version__}", target, library)
+    return Kernels(f"edgespec-kernels {version}", target, library)
+
+
+def release(version: str) -> tuple[int, int]:
+    """The first two numbers of a version (PEP 440): (1, 0) for "1.0rc1", which has what 1.0 has.
+
+    Raises:
+        ValueError: it is no version.
+    """
+    parsed = Version(version)
+    return parsed.major, parsed.minor

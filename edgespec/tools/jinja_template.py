@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from edgespec.artifact.manifest import CHAT_TEMPLATE
 from edgespec.artifact.typed_json import read_json
-from edgespec.errors import EdgespecError, UsageError, needs_extra
+from edgespec.errors import EdgespecError, UsageError, needs_extra, one_line
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -60,7 +60,7 @@ class ChatTemplate:
             return environment.from_string(self.template).render(values)
         except Exception as error:  # a template is a program and may raise anything
             raise UsageError(
-                f"this model's chat template refuses the messages ({str(error)[:120]})"
+                f"this model's chat template refuses the messages ({one_line(error)})"
             ) from None
 
     def shows_tools(self) -> bool:

@@ -14,7 +14,7 @@ import transformers
 
 from edgespec.artifact import graph_io, manifest
 from edgespec.audio.sample_sound import sample_log_mel
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, one_line
 from edgespec_export.checkpoint.transformers_config import (
     from_pretrained_arguments,
     transformers_config,
@@ -122,7 +122,7 @@ def _reference(source: Path, exported: manifest.Exported) -> Any:
             path, config=transformers_config(source), dtype=torch.float32, **options
         ).eval()
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)
         raise EdgespecError(
             f"transformers cannot load {source} to verify it: {type(error).__name__}: {reason}"
         ) from error

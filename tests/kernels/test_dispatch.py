@@ -16,7 +16,7 @@ import pytest
 
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.device import Device
-from edgespec.core.kernels import SWITCH, installed_kernels
+from edgespec.core.kernels import SWITCH, _installed, installed_kernels
 from edgespec.pair.runtime import machine_of
 from edgespec_export.export_pair import export_pair
 
@@ -113,23 +113,108 @@ def damaged(tmp_path):
     return tmp_path / package.name
 
 
-@pytest.mark.parametrize("library", ["libedgespec_kernels.so", "libedgespec_kernels_{target}.so"])
-def test_a_library_that_is_cut_short_is_not_used(tiny_folder, damaged, targets, library):
-    path = damaged / library.format(target=targets[0])
+def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
+
+
+def cut_to_a_page(path: Path) -> None:
+    os.truncate(path, 1000)
+
+
+def changed(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 2000] = os.urandom(2000)
+    path.write_bytes(content)
+
+
+ENTRY, FIRST, SAMPLING = (
+    "libedgespec_kernels.so",
+    "libedgespec_kernels_{target}.so",
+    "_sampling.abi3.so",
+)
+
+
+@pytest.mark.parametrize(
+    ("library", "damage", "recorded"),
+    [
+        *((library, cut, recorded) for library in (ENTRY, FIRST, SAMPLING) for recorded in (1, 0)),
+        (FIRST, cut_to_a_page, False),
+        (FIRST, changed, True),
+        (FIRST, Path.unlink, True),
+    ],
+)
+def test_a_damaged_library_is_not_used(tiny_folder, damaged, targets, library, damage, recorded):
+    """A copy without the record of its installation is tried by another process."""
+    path = damaged / library.format(target=targets[0])
+    damage(path)
+    if not recorded:
+        for record in damaged.parent.glob("*.dist-info"):
+            shutil.rmtree(record)
     run = edgespec("inspect", tiny_folder, switch="1", PYTHONPATH=paths(damaged))
     assert run.returncode == 0
     assert run.stderr.count("\n") == 1
-    assert f"{path.name} has" in run.stderr
+    assert "edgespec-kernels are not used (" in run.stderr
+    assert (path.name if recorded else "code -") in run.stderr
+    assert "install them again" in run.stderr
     assert "kernels: none" in run.stdout
 
 
-def test_a_library_that_is_missing_is_one_line(tiny_folder, damaged, targets):
-    (damaged / f"libedgespec_kernels_{targets[0]}.so").unlink()
+def test_a_copy_without_the_record_of_its_installation_is_used(tiny_folder, damaged, targets):
+    for record in damaged.parent.glob("*.dist-info"):
+        shutil.rmtree(record)
     run = edgespec("inspect", tiny_folder, switch="1", PYTHONPATH=paths(damaged))
-    assert run.returncode == 0
-    assert run.stderr.count("\n") == 1
-    assert "install them again" in run.stderr
+    assert run.stderr == ""
+    assert f"({targets[0]})" in run.stdout
+
+
+INITS = {
+    "it raises": "raise RuntimeError('nothing\\nworks')",
+    "it is no Python": "def",
+    "it lacks names": "__version__ = '0.9.0'",
+    "it imports what is not there": "import edgespec_nosuch",
+    "no version": "__version__ = 'x.y'",
+    "no text": "__version__ = None",
+}
+
+
+@pytest.mark.parametrize("content", INITS.values(), ids=INITS)
+def test_a_damaged_package_is_one_line(content, tmp_path, monkeypatch, caplog):
+    imported_from(tmp_path, content, monkeypatch)
+    assert _installed.__wrapped__(None) is None
+    (record,) = caplog.records
+    assert record.getMessage().startswith("edgespec-kernels are not used (")
+    assert "\n" not in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("version", "is_used"),
+    [
+        *dict.fromkeys(
+            ["0.8", "0.8.0", "0.8rc1", "0.9.dev3", "1.0rc1", "1.0a2.post3"], True
+        ).items(),
+        *dict.fromkeys(["v0.10", "0.9+local.7", "00.8"], True).items(),
+        *dict.fromkeys(["0.7.99", "0.7rc1", "0.1", "0"], False).items(),
+    ],
+)
+def test_any_version_is_understood(version, is_used, tmp_path, monkeypatch, caplog):
+    """Also one before a release, which has what the release has."""
+    real = Path(installed_kernels().library.parent / "__init__.py").read_text()
+    imported_from(tmp_path, f"{real}\n__version__ = {version!r}", monkeypatch)
+    monkeypatch.setattr("edgespec.core.kernels.check_libraries", lambda _: None)
+    assert (_installed.__wrapped__(None) is not None) == is_used, caplog.text
+    assert is_used or "is older than 0.8" in caplog.text
+
+
+def imported_from(folder: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets edgespec import a package with this content, beside the installed libraries."""
+    package = folder / "edgespec_kernels"
+    package.mkdir()
+    for path in installed_kernels().library.parent.glob("*.so"):
+        (package / path.name).symlink_to(path)
+    (package / "__init__.py").write_text(content)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "edgespec_kernels", raising=False)
 
 
 def paths(package: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, one_line
 from edgespec_distill.data.draft_vocabulary import full_vocabulary
 from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.seq2seq import Seq2Seq
@@ -42,10 +42,9 @@ def open_target(source: Source, start_token: int | None) -> GeneratingModel:
     except (MemoryError, KeyboardInterrupt):
         raise
     except Exception as error:
-        first = str(error).splitlines()[0] if str(error) else ""
         raise EdgespecError(
             f"transformers cannot load {source.path} to train against it: "
-            f"{type(error).__name__}: {first}"
+            f"{type(error).__name__}: {one_line(error)}"
         ) from None
     model.eval().requires_grad_(requires_grad=False)
     vocabulary = full_vocabulary(model.config.vocab_size)

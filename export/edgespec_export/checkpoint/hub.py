@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgespec.artifact.manifest import VOCABULARY
-from edgespec.errors import EdgespecError, shortened
+from edgespec.errors import EdgespecError, one_line, shortened
 
 __all__ = ["download"]
 
@@ -77,5 +77,5 @@ def _snapshot(hub: Any, repository: str, revision: str | None, patterns: list[st
             "without HF_HUB_OFFLINE, or give a local folder"
         ) from error
     except Exception as error:  # what the connection raises depends on the hub's version
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        reason = one_line(error)
         raise EdgespecError(f"{repository}: the download failed ({reason}): try again") from error

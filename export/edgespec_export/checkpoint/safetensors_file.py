@@ -14,7 +14,7 @@ import ml_dtypes  # registers bfloat16 with numpy; safetensors asks for it by na
 import numpy as np
 from safetensors import safe_open
 
-from edgespec.errors import EdgespecError, shortened
+from edgespec.errors import EdgespecError, one_line, shortened
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 from edgespec_export.checkpoint.shard_index import read_shard_index
 from edgespec_export.checkpoint.weights import Tensor, missing_tensor
@@ -158,7 +158,7 @@ def _one_line_errors(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise EdgespecError(f"{path}: no such file") from error
     except Exception as error:  # SafetensorError is a bare Exception, and not the only one
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)
         raise EdgespecError(
             f"{path}: cut off or not safetensors ({reason}): download it again"
         ) from error

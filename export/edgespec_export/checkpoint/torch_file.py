@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from edgespec.errors import EdgespecError, shortened
+from edgespec.errors import EdgespecError, one_line, shortened
 from edgespec_export.checkpoint.shard_index import read_shard_index
 from edgespec_export.checkpoint.weights import Tensor, missing_tensor
 
@@ -103,7 +103,7 @@ def _mapped(torch: Any, path: Path) -> dict[str, Any]:
     try:
         state = torch.load(path, weights_only=True, mmap=True, map_location="cpu")
     except Exception as error:  # the zip reader and the unpickler raise many kinds
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        reason = one_line(error)
         raise EdgespecError(
             f"{path}: corrupt, or holds more than tensors, which is never unpickled "
             f"({reason}): convert it to safetensors"

@@ -17,7 +17,7 @@ import onnxruntime as ort
 
 from edgespec.core.device import CPU, ProviderInfo
 from edgespec.core.kernels import installed_kernels
-from edgespec.errors import UsageError, shortened
+from edgespec.errors import UsageError, one_line, shortened
 
 __all__ = ["CPU_TITLE", "Provider", "all_providers", "find_provider", "unusable_plugins"]
 
@@ -155,7 +155,7 @@ def _load_plugins() -> _Plugins:
             ort.register_execution_provider_library(name, library)
             found.versions[library] = packages[name].version
         except (Exception, SystemExit) as error:  # a foreign package may raise anything
-            reason = str(error).partition("\n")[0][:200]
+            reason = one_line(error)
             found.unusable.append(f"{name} cannot be used ({reason})")
     return found
 

@@ -9,8 +9,8 @@ from typing import Any
 import onnxruntime as ort
 
 from edgespec.core.device import Device
-from edgespec.core.kernels import SWITCH, installed_kernels
-from edgespec.errors import EdgespecError
+from edgespec.core.kernels import SWITCH, installed_kernels, release
+from edgespec.errors import EdgespecError, one_line
 from edgespec_runtimes.ort.flash_attention import row_invariant_attention
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
@@ -81,8 +81,7 @@ class as_edgespec_errors:  # noqa: N801, it is used like contextlib's
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception):
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-            raise EdgespecError(f"{self._what} ({reason}); {self._way_out}") from None
+            raise EdgespecError(f"{self._what} ({one_line(error)}); {self._way_out}") from None
 
 
 def _open_on_provider(
@@ -137,8 +136,7 @@ def _checked_version() -> tuple[int, int]:
     Raises:
         EdgespecError: it is too old.
     """
-    major, minor, *_ = ort.__version__.split(".")
-    version = int(major), int(minor)
+    version = release(ort.__version__)
     if version < MIN_VERSION:
         raise EdgespecError(
             f"onnxruntime {ort.__version__} lacks operators of these graphs, which need "

@@ -7,7 +7,7 @@ import json
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
-from edgespec.errors import EdgespecError, shortened
+from edgespec.errors import EdgespecError, one_line, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_pretokenizers import PRE_TOKENIZERS, Rules, byte_level
 from edgespec_export.checkpoint.gguf.gguf_sentencepiece import SPACE, sentencepiece_parts
@@ -44,7 +44,7 @@ def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
     except EdgespecError:
         raise
     except Exception as error:  # the library raises bare Exceptions
-        reason = str(error)[:200]
+        reason = one_line(error)
         raise EdgespecError(
             f"{header.path}: its vocabulary and merges do not fit ({reason}): {_WAY_OUT}"
         ) from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from edgespec.errors import EdgespecError, shortened
+from edgespec.errors import EdgespecError, one_line, shortened
 from edgespec.pair.tokenizer import is_tokenizer_error
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.tokenizer.byt5_tokenizer import byt5_tokenizer
@@ -65,7 +65,7 @@ def read_tokenizer_json(path: Path) -> Tokenizer:
     except BaseException as error:
         if not is_tokenizer_error(error):
             raise
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)
         raise EdgespecError(
             f"{path}: is not a tokenizer this version of tokenizers reads ({reason}): "
             "pip install --upgrade tokenizers, or download the file again"
