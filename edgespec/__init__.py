@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from edgespec.grammar.grammar import regex as regex
     from edgespec.pair.generation import Chunk as Chunk
     from edgespec.pair.generation import Generation as Generation
-    from edgespec.pair.generation import GenerationOptions as GenerationOptions
     from edgespec.pair.generation import Settings as Settings
     from edgespec.pair.generation import Stream as Stream
+    from edgespec.pair.generation_options import GenerationOptions as GenerationOptions
     from edgespec.pair.loading import load as load
     from edgespec.pair.pair import Pair as Pair
 
@@ -60,7 +60,7 @@ _MODULES = {
     "Drafter": "edgespec.core.draft",
     "EdgespecError": "edgespec.errors",
     "Generation": "edgespec.pair.generation",
-    "GenerationOptions": "edgespec.pair.generation",
+    "GenerationOptions": "edgespec.pair.generation_options",
     "Grammar": "edgespec.grammar.grammar",
     "Model": "edgespec.core.model",
     "Pair": "edgespec.pair.pair",

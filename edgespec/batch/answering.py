@@ -13,7 +13,7 @@ from edgespec.openai.openai_answer import Answer
 from edgespec.openai.openai_api import error_object
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.openai.unknown_fields import UnknownFields
-from edgespec.pair.generation import GenerationOptions
+from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.pair import Pair
 from edgespec.pair.several.samples import Samples
 
@@ -50,6 +50,7 @@ class Answering:
 
     def __init__(self, pair: Pair, options: AnsweringOptions) -> None:
         pair.stream([0], **options.drafting)  # only checks: nothing runs before a token is taken
+        self._pair = pair
         self._many = pair.many(options.texts)
         self._token_texts = TokenTexts(pair.tokenizer)
         self._options = options
@@ -89,9 +90,8 @@ class Answering:
         if (seed := instead.get("seed")) is not None:
             instead["seed"] = seed + line.number - 1
         self._unknown.check(line.body)
-        pair = self._many.pair
-        request = line.request(pair.manifest.generation, instead)
-        form = request.call_form(pair.tool_use)
+        request = line.request(self._pair.manifest.generation, instead)
+        form = request.call_form(self._pair.tool_use)
         answer = Answer(self._options.model, line.is_chat, self._token_texts, form, request.n)
         options = cast(GenerationOptions, {**request.options, **self._options.drafting})
         samples = self._many.samples(request.prompt, request.n, **options)

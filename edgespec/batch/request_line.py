@@ -11,7 +11,7 @@ from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Request, chat_request, text_request
 from edgespec.openai.openai_fields import TO_128
-from edgespec.pair.generation import GenerationOptions
+from edgespec.pair.generation_options import GenerationOptions
 
 __all__ = ["RefusedLine", "RequestLine", "read_line"]
 

@@ -80,7 +80,7 @@ def check_seed(_: click.Context, __: click.Parameter, value: int | None) -> int 
 
 
 def check_length(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
-    from edgespec.pair.generation import check_max_new_tokens
+    from edgespec.pair.generation_request import check_max_new_tokens
 
     check_max_new_tokens(value)
     return value

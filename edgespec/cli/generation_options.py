@@ -9,7 +9,7 @@ from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
     from edgespec.artifact.manifest import Manifest
-    from edgespec.pair.generation import GenerationOptions
+    from edgespec.pair.generation_options import GenerationOptions
 
 __all__ = ["check_greedy", "generation_options"]
 

@@ -16,7 +16,7 @@ from edgespec.costs.controller import Fixed
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.registry import available
 from edgespec.errors import UsageError
-from edgespec.pair.generation import GenerationOptions, sampling_options
+from edgespec.pair.generation_options import GenerationOptions, sampling_options
 from edgespec.pair.pair import Pair
 
 __all__ = ["NOTHING_TO_TIME", "BenchRow", "bench", "bench_synthetic", "synthetic_rule"]

@@ -13,7 +13,8 @@ from edgespec.drafters.registry import available
 from edgespec.errors import UsageError
 from edgespec.measure.bench import NOTHING_TO_TIME
 from edgespec.measure.round_costs import drafted_token_seconds, plain_step_seconds
-from edgespec.pair.generation import Generation, GenerationOptions, sampling_options
+from edgespec.pair.generation import Generation
+from edgespec.pair.generation_options import GenerationOptions, sampling_options
 from edgespec.pair.pair import Pair
 
 __all__ = ["ComparedWay", "Request", "compare"]

@@ -20,7 +20,7 @@ from edgespec.core.sampling import Sampling
 from edgespec.core.stats import RoundTime, Stats
 from edgespec.costs.cost_model import Costs
 from edgespec.drafters.registry import DRAFTERS
-from edgespec.pair.generation import GenerationOptions, sampling_options
+from edgespec.pair.generation_options import GenerationOptions, sampling_options
 from edgespec.pair.pair import Pair
 
 __all__ = [

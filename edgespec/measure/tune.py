@@ -29,7 +29,8 @@ from edgespec.measure.predict import (
 )
 from edgespec.measure.round_costs import MAX_GAMMA, RoundCosts, plain_step_seconds, round_costs
 from edgespec.measure.tune_result import Trial, Tuning
-from edgespec.pair.generation import GenerationOptions, sampling_options
+from edgespec.pair.drafting import DraftChoice
+from edgespec.pair.generation_options import GenerationOptions, sampling_options
 from edgespec.pair.invariance_cache import invariance_here
 from edgespec.pair.loading import load
 from edgespec.pair.pair import Pair
@@ -169,7 +170,9 @@ class _Run:
 
     def certain(self, name: str) -> Trial:
         """A drafter that runs no model."""
-        drafter, _ = self._pair.drafter(name, "auto", self._processor)
+        choice = DraftChoice(name, "auto", rule=None, keeps_text=False)
+        drafter, _ = self._pair.drafting.drafter(choice, self._processor)
+        assert drafter is not None
         traces = [
             replay_trace(drafter, prompt, text, MAX_GAMMA, ended=ended)
             for prompt, (text, ended) in zip(self._prompts, self._texts, strict=True)
@@ -223,7 +226,7 @@ class _Run:
         gamma = int(np.argmax(speedups))
         ways: dict[str, GenerationOptions] = {"plain": {"draft": False}}
         if gamma:
-            pair.costs = costs_by_name(costs)
+            pair.use_costs(costs_by_name(costs))
             ways["fixed"] = {"draft": kind, "gamma": gamma}
             ways["adaptive"] = {"draft": DRAFTERS[kind].tuned_with, "gamma": "auto"}
         rates = self._rates(pair, ways)

@@ -12,7 +12,7 @@ from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_fields import OPTIONS, check_fields
 from edgespec.openai.openai_grammar import response_grammar
-from edgespec.pair.generation import GenerationOptions
+from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import PromptInput
 from edgespec.tools.call_format import CallFormat
 from edgespec.tools.tool_use import ToolUse

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from numbers import Integral
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.decode import Round
-from edgespec.core.draft import Drafter
-from edgespec.core.logit_edits import LogitEditOptions
-from edgespec.core.sampling import Sampling, SamplingOptions
 from edgespec.core.stats import Stats, counted
-from edgespec.errors import UsageError, shortened
-from edgespec.grammar.grammar import Grammar
 from edgespec.pair.tokenizer import GrowingText
-from edgespec.tools.tool_use import ToolChoice
 
 __all__ = [
     "Chunk",
     "Generation",
-    "GenerationOptions",
     "Settings",
     "StopCondition",
     "Stream",
     "TopLogprobs",
-    "check_max_new_tokens",
-    "check_top_logprobs",
-    "sampling_options",
     "stream_of",
 ]
 
@@ -39,50 +27,6 @@ __all__ = [
 MAX_TOP_LOGPROBS = 20  # OpenAI's limit
 
 TopLogprobs = Sequence[tuple[int, float]]  # token ids and log-probabilities, the largest first
-
-
-class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
-    """The keyword arguments of `Pair.generate`; `Pair.stream` explains them."""
-
-    max_new_tokens: int | None
-    seed: int | None
-    gamma: int | str | None
-    draft: bool | str | Drafter
-    rule: str | None
-    stop: str | Sequence[str]
-    ignore_eos: bool
-    logprobs: bool
-    top_logprobs: int
-    chat: bool
-    grammar: Grammar | None
-    tools: Sequence[Mapping[str, object]]
-    tool_choice: ToolChoice
-    parallel_tool_calls: bool
-
-
-def check_max_new_tokens(number: object) -> None:
-    """Raises UsageError unless it is a whole number from 1, or None for no limit."""
-    if number is not None and not (isinstance(number, Integral) and int(number) >= 1):
-        raise UsageError(f"max_new_tokens is {shortened(number)}; give a whole number from 1")
-
-
-def sampling_options(sampling: Sampling) -> GenerationOptions:
-    """The options that sample as `sampling` does."""
-    return {
-        "temperature": sampling.temperature,
-        "top_k": sampling.top_k,
-        "top_p": sampling.top_p,
-        "min_p": sampling.min_p,
-    }
-
-
-def check_top_logprobs(number: object) -> None:
-    """Raises UsageError unless it is a whole number that is allowed."""
-    whole = isinstance(number, Integral) and not isinstance(number, bool)
-    if not (whole and 0 <= int(cast("int", number)) <= MAX_TOP_LOGPROBS):
-        raise UsageError(
-            f"top_logprobs is {shortened(number)}; give a whole number from 0 to {MAX_TOP_LOGPROBS}"
-        )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -20,6 +20,7 @@ from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import open_vocabulary
 from edgespec.pair.invariance_cache import RUN_BY_KERNELS, invariance_here, known_invariance
 from edgespec.pair.pair import Pair
+from edgespec.pair.parts import PairParts
 from edgespec.pair.runtime import open_model
 from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
 from edgespec.pair.tokenizer import load_tokenizer
@@ -93,7 +94,7 @@ def load(
     find_invariance = known_invariance if allow_inexact else invariance_here
     invariance = find_invariance(folder, manifest, setup.target_format, setup.device)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
-    return _pair_of(folder, manifest)(
+    parts = PairParts(
         manifest,
         tokenizer,
         target,
@@ -110,6 +111,7 @@ def load(
         shares_calls=_shares_calls(manifest, setup, target, invariance),
         template=read_chat_template(folder),
     )
+    return _pair(folder, parts)
 
 
 def _shares_calls(
@@ -125,14 +127,16 @@ def _shares_calls(
     return target.shares_calls and measured and variant.weights_format in RUN_BY_KERNELS
 
 
-def _pair_of(folder: Path, manifest: Manifest) -> Callable[..., Pair]:
-    """What makes a pair of models: speech models need their speech formats."""
-    if not manifest.target.hears:
-        return Pair
-    from edgespec.pair.speech_pair import SpeechPair
+def _pair(folder: Path, parts: PairParts) -> Pair:
+    """The pair of these parts: speech models need their speech formats."""
+    drafting = parts.drafting()
+    if not parts.manifest.target.hears:
+        return Pair(parts, drafting)
+    from edgespec.pair.speech_engine import SpeechEngine
 
-    draft = None if manifest.draft is None else read_speech_format(folder / "draft")
-    return partial(SpeechPair, speech=read_speech_format(folder / "target"), draft_speech=draft)
+    draft = None if parts.manifest.draft is None else read_speech_format(folder / "draft")
+    speech = SpeechEngine(parts, drafting, read_speech_format(folder / "target"), draft)
+    return Pair(parts, drafting, speech)
 
 
 def _remembered(folder: Path, manifest: Manifest) -> RememberedTexts:

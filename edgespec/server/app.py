@@ -22,7 +22,7 @@ from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_answer import Answer
 from edgespec.openai.openai_api import Request, chat_request, error_object, text_request
 from edgespec.openai.unknown_fields import UnknownFields
-from edgespec.pair.generation import GenerationOptions
+from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.pair import Pair
 from edgespec.pair.several.async_texts import AsyncSamples
 from edgespec.server.access import Access

@@ -82,7 +82,7 @@ def loaded(folder, format_="int8", **options):
     """With the costs of a large model: for one of this size, γ "auto" would not draft."""
     pair = edgespec.load(folder, threads=1, target_format=format_, draft_format=format_, **options)
     costs = Costs([1 + 0.02 * gamma for gamma in range(MAX_ROWS)], draft=0.02)
-    pair.costs = costs_by_name(costs)
+    pair.use_costs(costs_by_name(costs))
     return pair
 
 

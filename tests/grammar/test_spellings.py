@@ -175,12 +175,12 @@ def test_rules_whose_text_depends_on_the_draft_learn_within_a_text_only(new_pair
     pair = new_pair()
     learned = pair.generate("x", draft="lookup", **OPTIONS)
     assert learned.stats.accepted
-    assert pair._spellings._first
-    kept = dict(pair._spellings._first)
+    assert pair.text_engine._spellings._first
+    kept = dict(pair.text_engine._spellings._first)
     for seed in range(4):
         texts = [pair.generate("x", seed=seed, **options).token_ids for _ in range(2)]
         assert texts[0] == texts[1]
-    assert pair._spellings._first == kept
+    assert pair.text_engine._spellings._first == kept
 
 
 def test_a_second_record_takes_fewer_calls(new_pair, monkeypatch):
@@ -190,5 +190,5 @@ def test_a_second_record_takes_fewer_calls(new_pair, monkeypatch):
     pair = new_pair()
     calls = [len(pair.generate("x", draft="lookup", **OPTIONS).stats.rounds) for _ in range(2)]
     assert calls[1] < calls[0] / 2
-    pair._spellings = Spellings()
+    pair.text_engine._spellings = Spellings()
     assert len(pair.generate("x", draft="lookup", **OPTIONS).stats.rounds) == calls[0]

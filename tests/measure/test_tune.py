@@ -218,7 +218,7 @@ def test_a_tuned_gamma_is_the_default_of_the_tuned_setting_alone(own_pair):
     assert len(stats.evaluated_at) == 1
     write_profile(profile(draft="none"), own_pair)
     pair = edgespec.load(own_pair, threads=2)
-    pair.costs = dict.fromkeys(("model", "lookup"), Costs([1.0, 1.0, 1.0], 0.01))
+    pair.use_costs(dict.fromkeys(("model", "lookup"), Costs([1.0, 1.0, 1.0], 0.01)))
     assert pair.generate("text", max_new_tokens=8).stats.drafted > 0
 
 

@@ -166,7 +166,7 @@ def test_answers_do_not_depend_on_how_a_long_call_rounds(pair, monkeypatch, muta
 
 def test_a_target_that_is_not_exact_reuses_no_cache(pair, monkeypatch):
     """Its calls of one position, which decode plainly, are not those of several."""
-    monkeypatch.setattr(pair, "_exact", False)
+    monkeypatch.setattr(pair.drafting, "exact", False)
     messages = [user_message("a" * 60)]
     for _ in range(2):
         with computed(pair.target, monkeypatch) as calls:

@@ -32,7 +32,7 @@ def own(tiny_folder):
     """A pair whose clock nobody has used, with the guesses of a large one: drafting pays."""
     pair = edgespec.load(tiny_folder, threads=1)
     costs = Costs([1 + 0.02 * gamma for gamma in range(17)], draft=0.02)
-    pair.clock = RoundClock(costs_by_name(costs), pair.draft)
+    pair.drafting.clock = RoundClock(costs_by_name(costs), pair.draft)
     return pair
 
 
@@ -46,7 +46,7 @@ def test_whatever_the_clock_says_the_text_is_the_plain_one(own, sampling, draft)
     options = {"max_new_tokens": 60, "ignore_eos": True, **sampling}
     different_drafts = set()
     for seed in range(12):
-        own.clock.clock = RandomClock(seed)
+        own.drafting.clock.clock = RandomClock(seed)
         for prompt in PROMPTS:
             plain = own.generate(prompt, draft=False, **options)
             made = own.generate(prompt, draft=draft, **options)
@@ -60,8 +60,8 @@ def test_without_a_clock_the_costs_alone_decide(own):
         made = own.generate("a b a b a b a b a", max_new_tokens=60, ignore_eos=True)
         return drafted(made.stats)
 
-    own.costs = dict(own.costs)
-    assert own.clock is None
+    own.use_costs(dict(own.costs))
+    assert own.drafting.clock is None
     assert rounds() == rounds()
 
 
@@ -71,7 +71,7 @@ def test_the_clock_has_no_say_where_text_depends_on_gamma(own, rule):
     options = {"max_new_tokens": 60, "ignore_eos": True, "rule": rule, **SAMPLED}
     texts, rounds = set(), set()
     for seed in range(6):
-        own.clock.clock = RandomClock(seed)
+        own.drafting.clock.clock = RandomClock(seed)
         own.generate(PROMPTS[0], max_new_tokens=60)  # greedy: the clock learns
         made = own.generate(PROMPTS[0], **options)
         texts.add(tuple(made.token_ids))
@@ -80,7 +80,7 @@ def test_the_clock_has_no_say_where_text_depends_on_gamma(own, rule):
 
 
 def test_times_are_kept_from_text_to_text(own):
-    before = own.clock.costs["lookup"].now()
+    before = own.drafting.clock.costs["lookup"].now()
     for prompt in PROMPTS:
         own.generate(prompt, max_new_tokens=60, ignore_eos=True)
-    assert own.clock.costs["lookup"].now() != before
+    assert own.drafting.clock.costs["lookup"].now() != before

@@ -164,7 +164,8 @@ def test_a_drafts_probabilities_equal_those_of_its_logits(pair, monkeypatch):
     """γ "auto" depends on them: rounds have the same lengths and tokens either way."""
     assert pair.draft.returns_top_tokens
     cheap = Costs([1 + 0.01 * gamma for gamma in range(MAX_ROWS)], draft=0.02)
-    monkeypatch.setattr(pair, "costs", costs_by_name(cheap))
+    monkeypatch.setattr(pair.drafting, "costs", costs_by_name(cheap))
+    monkeypatch.setattr(pair.drafting, "clock", None)
     top = [gammas_of(pair, prompt) for prompt in PROMPTS]
     monkeypatch.setattr(pair.draft, "returns_top_tokens", False)
     assert [gammas_of(pair, prompt) for prompt in PROMPTS] == top

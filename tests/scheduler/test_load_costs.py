@@ -78,10 +78,10 @@ def test_guesses_are_corrected_after_a_few_calls():
 def test_times_are_kept_from_one_group_of_texts_to_the_next(chat_folder):
     pair = edgespec.load(chat_folder, threads=1, target_format="int8")
     [*pair.generate_many(["One text.", "Another text."], texts=2)]
-    target, *_ = pair.call_times.now()
+    target, *_ = pair.drafting.call_times.now()
     assert max(target) < 1  # seconds, not guessed plain steps
-    pair.costs = costs_by_name(FLAT)
-    assert pair.call_times.now()[0][0] == 1.0
+    pair.use_costs(costs_by_name(FLAT))
+    assert pair.drafting.call_times.now()[0][0] == 1.0
 
 
 def test_threads_may_report_while_others_ask():

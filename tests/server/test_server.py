@@ -489,16 +489,16 @@ def test_requests_are_answered_one_after_the_other(pair):
 @pytest.mark.parametrize("streams", [True, False])
 def test_a_text_that_nobody_waits_for_ends(pair, monkeypatch, streams):
     """A text without an end, which only a client that leaves can end."""
-    stream, begun = pair.stream, threading.Event()
+    stream, begun = pair.text_engine.stream, threading.Event()
 
-    def endless(prompt, **options):
-        result = stream(prompt, **options)
+    def endless(prompt, options):
+        result = stream(prompt, options)
         if options["max_new_tokens"] > 500:
             chunk = next(result)
             result._chunks = iter(lambda: begun.set() or chunk, None)
         return result
 
-    monkeypatch.setattr(pair, "stream", endless)
+    monkeypatch.setattr(pair.text_engine, "stream", endless)
     with Served(pair) as port:
         left = sent(port, max_tokens=900, stream=streams)
         assert begun.wait(60)
@@ -509,10 +509,10 @@ def test_a_text_that_nobody_waits_for_ends(pair, monkeypatch, streams):
 
 
 def test_an_error_after_the_first_token_is_an_event_without_an_end_mark(client, pair, monkeypatch):
-    stream = pair.stream
+    stream = pair.text_engine.stream
 
-    def failing(prompt, **options):
-        result = stream(prompt, **options)
+    def failing(prompt, options):
+        result = stream(prompt, options)
         chunks = result._chunks
 
         def until():
@@ -523,7 +523,7 @@ def test_an_error_after_the_first_token_is_an_event_without_an_end_mark(client, 
         result._chunks = until()
         return result
 
-    monkeypatch.setattr(pair, "stream", failing)
+    monkeypatch.setattr(pair.text_engine, "stream", failing)
     lines = client.post(CHAT, json=chat(stream=True)).text.split("\n\n")
     assert "data: [DONE]" not in lines
     assert json.loads(lines[-2].removeprefix("data: "))["error"]["type"] == "server_error"

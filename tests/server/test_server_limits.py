@@ -34,17 +34,17 @@ class Gate:
 
     def __init__(self, pair, monkeypatch):
         self.reached, self._open = threading.Event(), threading.Event()
-        self.prompts, self._stream = [], pair.stream
-        monkeypatch.setattr(pair, "stream", self._gated)
+        self.prompts, self._stream = [], pair.text_engine.stream
+        monkeypatch.setattr(pair.text_engine, "stream", self._gated)
 
     def open(self):
         self._open.set()
 
-    def _gated(self, prompt, **options):
+    def _gated(self, prompt, options):
         self.prompts.append(prompt[0]["content"])
         self.reached.set()
         assert self._open.wait(60)
-        return self._stream(prompt, **options)
+        return self._stream(prompt, options)
 
 
 @pytest.fixture
@@ -128,16 +128,16 @@ def _queued(port, text):
 
 def test_the_pair_is_used_by_one_thread(pair, monkeypatch):
     """Also while several requests are tokenized."""
-    threads, stream = set(), pair.stream
+    threads, stream = set(), pair.text_engine.stream
 
-    def observed(prompt, **options):
+    def observed(prompt, options):
         threads.add(threading.get_ident())
-        for chunk in (result := stream(prompt, **options)):
+        for chunk in (result := stream(prompt, options)):
             threads.add(threading.get_ident())
             del chunk
         return result
 
-    monkeypatch.setattr(pair, "stream", observed)
+    monkeypatch.setattr(pair.text_engine, "stream", observed)
     with Served(pair) as port:
         assert {status_of(c)[0] for c in [sent(port) for _ in range(6)]} == {200}
     assert len(threads) == 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgespec.batch.ray_cluster import Actors
     from edgespec.batch.request_line import RefusedLine, RequestLine
     from edgespec.openai.json_value import JsonObject
-    from edgespec.pair.generation import GenerationOptions
+    from edgespec.pair.generation_options import GenerationOptions
 
     Lines: TypeAlias = Iterable[RequestLine | RefusedLine]
     Answers: TypeAlias = Generator[JsonObject, None, None]

@@ -26,7 +26,8 @@ from edgespec.cli.options import (
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgespec.pair.generation import GenerationOptions, Stream
+    from edgespec.pair.generation import Stream
+    from edgespec.pair.generation_options import GenerationOptions
     from edgespec.pair.pair import Pair
 
 __all__ = ["chat"]

@@ -13,7 +13,7 @@ from edgespec.cli.request_options import STRICT, TEXTS
 from edgespec.errors import UsageError, needs_extra, shortened
 
 if TYPE_CHECKING:
-    from edgespec.pair.generation import GenerationOptions
+    from edgespec.pair.generation_options import GenerationOptions
 
 __all__ = ["serve"]
 

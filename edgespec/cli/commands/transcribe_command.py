@@ -13,7 +13,7 @@ from edgespec.cli.console import console_text
 from edgespec.cli.options import DRAFTER, LOADING, PAIR, Loading, drafting
 
 if TYPE_CHECKING:
-    from edgespec.pair.speech_pair import TranscriptionOptions, TranscriptStream
+    from edgespec.pair.speech_engine import TranscriptionOptions, TranscriptStream
     from edgespec.speech.transcript import Transcript
 
 __all__ = ["transcribe"]

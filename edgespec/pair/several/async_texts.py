@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Unpack
 
 from edgespec.errors import UsageError
-from edgespec.pair.generation import Chunk, Generation, GenerationOptions
+from edgespec.pair.generation import Chunk, Generation
+from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import PromptInput
 from edgespec.pair.several.samples import check_n, seeded
 from edgespec.pair.several.text_thread import BegunText, News, TextThread

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from edgespec.core.logit_edits import LogitEdits
+from edgespec.core.logit_edits import LogitEditOptions
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.pair.tokenizer import GrowingText
 from edgespec.scheduler.beam_search import EarlyStopping, beam_search
-from edgespec.scheduler.shared_calls import SharedModel
+from edgespec.scheduler.shared_calls import SharedModel, Texts
 
 if TYPE_CHECKING:
-    from edgespec.pair.pair import Pair
+    from edgespec.pair.generation_options import GenerationOptions
+    from edgespec.pair.prompt import PromptInput
+    from edgespec.pair.text_engine import TextEngine
 
-__all__ = ["BeamResult", "searched"]
+__all__ = ["BeamOptions", "BeamResult", "BeamSearch"]
+
+
+MOST_BEAMS = 64
 
 
 @dataclass(frozen=True)
@@ -36,44 +41,66 @@ class BeamResult:
     score: float
 
 
-def searched(
-    pair: Pair,
-    prompt: Sequence[int],
-    edits: LogitEdits,
-    num_beams: int,
-    max_new_tokens: int | None,
-    length_penalty: float,
-    early_stopping: EarlyStopping,
-) -> list[BeamResult]:
-    """See `Pair.beam_search`."""
-    _check(num_beams, length_penalty, early_stopping)
-    target = pair.target
-    if not (isinstance(target, SharedModel) and target.shares_calls):
-        raise EdgespecError(
-            "rows of a call cannot be of several beams here; install the kernels "
-            "(pip install 'edgespec[fast]'), or export the pair again"
-        )
-    last_tokens = pair.manifest.eos_token_ids
-    repeated = () if pair.manifest.target.is_encoder_decoder else prompt
-    beams = beam_search(
-        pair.beam_texts(num_beams),
-        prompt,
-        beams=num_beams,
-        max_new_tokens=target.capacity if max_new_tokens is None else max_new_tokens,
-        last_tokens=last_tokens,
-        length_penalty=length_penalty,
-        early_stopping=early_stopping,
-        edit=edits.edit(repeated, last_tokens, target.vocab_size),
-    )
-    return [
-        BeamResult(_text(pair, beam.tokens), list(beam.tokens), beam.logprob, beam.score)
-        for beam in beams
-    ]
+class BeamOptions(LogitEditOptions, total=False):
+    """Those options of a generation that beam search has."""
+
+    max_new_tokens: int | None
+    chat: bool
 
 
-def _text(pair: Pair, tokens: Sequence[int]) -> str:
-    text = GrowingText(pair.tokenizer)
-    return "".join([*map(text.add, tokens), text.end()])
+class BeamSearch:
+    """Beam search with a pair's target.
+
+    Args:
+        engine: what makes the pair's texts.
+    """
+
+    def __init__(self, engine: TextEngine) -> None:
+        self._engine = engine
+        self._texts: Texts | None = None
+
+    def __call__(
+        self,
+        prompt: PromptInput,
+        num_beams: int,
+        length_penalty: float,
+        early_stopping: EarlyStopping,
+        options: BeamOptions,
+    ) -> list[BeamResult]:
+        """See `Pair.beam_search`."""
+        _check(num_beams, length_penalty, early_stopping)
+        request = self._engine.read(prompt, cast("GenerationOptions", options))
+        target = self._engine.target
+        if not (isinstance(target, SharedModel) and target.shares_calls):
+            raise EdgespecError(
+                "rows of a call cannot be of several beams here; install the kernels "
+                "(pip install 'edgespec[fast]'), or export the pair again"
+            )
+        with self._engine.parts.occupied():
+            beams = beam_search(
+                self._beam_texts(target, num_beams),
+                request.prompt.tokens,
+                beams=num_beams,
+                max_new_tokens=request.max_new_tokens or target.capacity,
+                last_tokens=request.last_tokens,
+                length_penalty=length_penalty,
+                early_stopping=early_stopping,
+                edit=self._engine.edit(request),
+            )
+            return [
+                BeamResult(self._text(beam.tokens), list(beam.tokens), beam.logprob, beam.score)
+                for beam in beams
+            ]
+
+    def _beam_texts(self, target: SharedModel, count: int) -> Texts:
+        """Texts of the target for so many beams, kept for the next search."""
+        if self._texts is None or len(self._texts.texts) != count:
+            self._texts = target.several(count, target.capacity)
+        return self._texts
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        text = GrowingText(self._engine.parts.tokenizer)
+        return "".join([*map(text.add, tokens), text.end()])
 
 
 def _check(num_beams: object, length_penalty: object, early_stopping: object) -> None:
@@ -87,6 +114,3 @@ def _check(num_beams: object, length_penalty: object, early_stopping: object) ->
         raise UsageError(
             f"early_stopping is {shortened(early_stopping)}; give True, False or 'never'"
         )
-
-
-MOST_BEAMS = 64

@@ -20,9 +20,10 @@ from edgespec.scheduler.shared_calls import ReadingDraft, SharedModel, TextModel
 
 if TYPE_CHECKING:
     from edgespec.core.draft import Drafter
-    from edgespec.pair.generation import Chunk, Generation, GenerationOptions, Stream
-    from edgespec.pair.pair import Pair
+    from edgespec.pair.generation import Chunk, Generation, Stream
+    from edgespec.pair.generation_options import GenerationOptions
     from edgespec.pair.prompt import PromptInput
+    from edgespec.pair.text_engine import TextEngine
 
 __all__ = ["ManyTexts", "TextStream"]
 
@@ -37,7 +38,7 @@ class ManyTexts:
         capacity: positions that each cache holds; None takes the pair's.
 
     Attributes:
-        pair: whose texts they are.
+        engine: what makes the pair's texts.
         target, drafts: the texts of the models, which count their calls; None where they are not
             shared.
 
@@ -45,24 +46,25 @@ class ManyTexts:
         UsageError: there is no memory for their caches, or the number is below 1.
     """
 
-    def __init__(self, pair: Pair, texts: int, capacity: int | None = None) -> None:
+    def __init__(self, engine: TextEngine, texts: int, capacity: int | None = None) -> None:
         if texts < 1:
             raise UsageError(f"texts is {texts}; give a whole number from 1")
-        capacity = pair.target.capacity if capacity is None else capacity
-        load = Load(pair.call_times)
-        self.pair = pair
-        self.target = _several(pair.target, texts, capacity) if pair.shares_calls else None
+        parts, drafting = engine.parts, engine.drafting
+        capacity = parts.target.capacity if capacity is None else capacity
+        load = Load(drafting.call_times)
+        self.engine = engine
+        self.target = _several(parts.target, texts, capacity) if parts.shares_calls else None
         self.drafts: Texts | None = None
         self._scheduler = Scheduler(self.target, load)
         if self.target is None:
-            self._seats = [_Seat(pair, None, None)]
+            self._seats = [_Seat(engine)]
             return
-        self.drafts = _drafts(pair.draft, self.target, texts, capacity)
+        self.drafts = _drafts(parts.draft, self.target, texts, capacity)
         drafts = self.drafts.texts if self.drafts else [None] * texts
-        clock = _LoadClock(load, pair.costs, pair.manifest.target.is_encoder_decoder)
+        clock = _LoadClock(load, drafting.costs, parts.manifest.target.is_encoder_decoder)
         self._seats = [
-            _Seat(pair.seat(*models, clock), models[0], self._scheduler)
-            for models in zip(self.target.texts, drafts, strict=True)
+            _SharedSeat(engine, target, draft, clock, self._scheduler)
+            for target, draft in zip(self.target.texts, drafts, strict=True)
         ]
 
     @property
@@ -91,8 +93,8 @@ class ManyTexts:
                 "close one first, or ask for more texts"
             )
         seat = free[0]
-        if len(free) > 1 and not self.pair.manifest.target.is_encoder_decoder:
-            tokens = self.pair.encode(prompt, options.get("chat", False))
+        if len(free) > 1 and not self.engine.parts.manifest.target.is_encoder_decoder:
+            tokens = self.engine.encoder(prompt, options.get("chat", False)).tokens
             best = max(free, key=lambda seat: seat.kept(tokens))
             seat = best if best.kept(tokens) >= SHARED else seat
         self._seats.remove(seat)
@@ -201,22 +203,12 @@ class TextStream:
 
 
 class _Seat:
-    """The caches of one text, and the text that is being made in them.
+    """The caches of one text that shares no calls, and the text that is being made in them."""
 
-    Args:
-        pair: with these caches.
-        target: the text of the target; None where calls are not shared.
-        scheduler: drives its loops; None likewise.
-    """
-
-    def __init__(self, pair: Pair, target: TextModel | None, scheduler: Scheduler | None) -> None:
-        self._pair = pair
-        self._target = target
-        self._live: LiveText | None = None
+    def __init__(self, engine: TextEngine) -> None:
+        self._engine = engine
         self._stream: TextStream | None = None
-        self._scheduler = scheduler
-        if scheduler is not None:
-            pair.drive = self._drive
+        self._live: LiveText | None = None
 
     @property
     def is_free(self) -> bool:
@@ -224,15 +216,40 @@ class _Seat:
 
     def kept(self, prompt: Sequence[int]) -> int:
         """How many leading positions of a prompt the target's cache holds."""
-        return self._target.kept(self._target.position_keys(prompt)) if self._target else 0
+        return 0
 
     def stream(self, prompt: PromptInput, options: GenerationOptions) -> TextStream:
-        stream = self._pair.stream(prompt, **options)
+        stream = self._engine.stream(prompt, options)
         self._stream = TextStream(stream, self._live)
         return self._stream
 
+
+class _SharedSeat(_Seat):
+    """The caches of one of several texts that share calls.
+
+    Args:
+        engine: of the pair.
+        target, draft: texts of its models.
+        clock: for γ "auto".
+        scheduler: drives the loops.
+    """
+
+    def __init__(
+        self,
+        engine: TextEngine,
+        target: TextModel,
+        draft: Model | None,
+        clock: _LoadClock,
+        scheduler: Scheduler,
+    ) -> None:
+        super().__init__(engine.slot(target, draft, clock, self._drive))
+        self._target = target
+        self._scheduler = scheduler
+
+    def kept(self, prompt: Sequence[int]) -> int:
+        return self._target.kept(self._target.position_keys(prompt))
+
     def _drive(self, loop: Loop) -> Iterator[Round]:
-        assert self._scheduler is not None
         self._live = self._scheduler.add(loop)
         return self._live.rounds()
 

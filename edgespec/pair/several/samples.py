@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgespec.pair.generation import Generation, GenerationOptions
+    from edgespec.pair.generation import Generation
+    from edgespec.pair.generation_options import GenerationOptions
     from edgespec.pair.prompt import PromptInput
     from edgespec.pair.several.many_texts import ManyTexts, TextStream
 

@@ -16,7 +16,8 @@ from threading import Thread
 from typing import TypeVar
 
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.pair.generation import Chunk, Generation, GenerationOptions
+from edgespec.pair.generation import Chunk, Generation
+from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import PromptInput
 from edgespec.pair.several.many_texts import ManyTexts, TextStream
 

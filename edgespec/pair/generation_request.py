@@ -1,0 +1,157 @@
+"""One call of `Pair.stream`, checked: everything that it asks for, and nothing of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields
+from numbers import Integral
+from typing import Any, cast
+
+from edgespec.core.draft import Drafter
+from edgespec.core.logit_edits import LogitEdits
+from edgespec.core.sampling import Sampling
+from edgespec.errors import UsageError, shortened
+from edgespec.grammar.grammar import Grammar
+from edgespec.pair.generation_options import GenerationOptions, completed
+from edgespec.pair.prompt import Prompt, PromptEncoder, PromptInput
+from edgespec.tools.tool_list import read_tools
+from edgespec.tools.tool_use import ToolUse, chosen_tools
+
+__all__ = ["GenerationRequest", "RequestReader", "check_max_new_tokens"]
+
+MAX_TOP_LOGPROBS = 20  # OpenAI's limit
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """What a generation is to be, after all checks that need no model.
+
+    Attributes:
+        prompt: token ids.
+        sampling, edits: what makes logits a distribution.
+        max_new_tokens: None for no limit of the caller's.
+        last_tokens: token ids that end the text.
+        stops: strings that end it.
+        marks: special tokens that are spelled out in the text: parts of calls.
+        grammar: what the text must look like; None for anything.
+        seed: None takes a new one.
+        draft, gamma, rule: as given; `edgespec.pair.drafting` resolves them.
+        top_logprobs: how many log-probabilities to report beside each token's own; None for none.
+    """
+
+    prompt: Prompt
+    sampling: Sampling
+    edits: LogitEdits
+    max_new_tokens: int | None
+    last_tokens: Sequence[int]
+    stops: Sequence[str]
+    marks: Collection[int]
+    grammar: Grammar | None
+    seed: int | None
+    draft: bool | str | Drafter
+    gamma: int | str | None
+    rule: str | None
+    top_logprobs: int | None
+
+
+class RequestReader:
+    """Checks the options of a call and reads its prompt.
+
+    Args:
+        encoder: makes token ids of prompts.
+        tool_use: how the target uses tools.
+        last_tokens: token ids that end its texts.
+    """
+
+    def __init__(
+        self, encoder: PromptEncoder, tool_use: ToolUse, last_tokens: Sequence[int]
+    ) -> None:
+        self._encoder = encoder
+        self._tool_use = tool_use
+        self._last_tokens = last_tokens
+
+    def __call__(self, prompt: PromptInput, options: GenerationOptions) -> GenerationRequest:
+        """The request of a call.
+
+        Raises:
+            UsageError: an option is out of its range, or two contradict each other.
+            TypeError: there is no such option.
+        """
+        given = completed(options)
+        check_max_new_tokens(given["max_new_tokens"])
+        top_logprobs = _top_logprobs(given["logprobs"], given["top_logprobs"])
+        sampling = Sampling(**_part(given, Sampling))
+        offered = read_tools(given["tools"]) if given["tools"] else ()
+        tools = chosen_tools(offered, given["tool_choice"])
+        read = self._encoder(prompt, given["chat"], offered if tools else ())
+        grammar = _checked_grammar(given["grammar"], given["ignore_eos"])
+        if tools:
+            if grammar is not None:
+                raise UsageError("an answer cannot have both tools and a grammar; give one of them")
+            choice, several = given["tool_choice"], given["parallel_tool_calls"]
+            grammar = _checked_grammar(
+                self._tool_use.grammar(tools, choice, several), given["ignore_eos"]
+            )
+        return GenerationRequest(
+            prompt=read,
+            sampling=sampling,
+            edits=LogitEdits(**_part(given, LogitEdits)),
+            max_new_tokens=given["max_new_tokens"],
+            last_tokens=() if given["ignore_eos"] else self._last_tokens,
+            stops=_stops(given["stop"]),
+            marks=self._tool_use.marks if tools else (),
+            grammar=grammar,
+            seed=given["seed"],
+            draft=given["draft"],
+            gamma=given["gamma"],
+            rule=given["rule"],
+            top_logprobs=top_logprobs,
+        )
+
+
+def _part(given: dict[str, Any], options: type[Sampling | LogitEdits]) -> dict[str, Any]:
+    """Those of the options that are fields of one dataclass; None is what is not given."""
+    values = {field.name: given[field.name] for field in fields(options)}
+    if options is LogitEdits and values["logit_bias"] is None:
+        values["logit_bias"] = {}
+    return values
+
+
+def check_max_new_tokens(number: object) -> None:
+    """Raises UsageError unless it is a whole number from 1, or None for no limit."""
+    if number is not None and not (isinstance(number, Integral) and int(number) >= 1):
+        raise UsageError(f"max_new_tokens is {shortened(number)}; give a whole number from 1")
+
+
+def _top_logprobs(logprobs: object, number: object) -> int | None:
+    """How many log-probabilities are reported beside each token's own; None for none at all."""
+    whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not (whole and 0 <= int(cast("int", number)) <= MAX_TOP_LOGPROBS):
+        raise UsageError(
+            f"top_logprobs is {shortened(number)}; give a whole number from 0 to {MAX_TOP_LOGPROBS}"
+        )
+    count = int(cast("int", number))
+    if count and not logprobs:
+        raise UsageError(f"top_logprobs is {count} without logprobs; ask for both")
+    return count if logprobs else None
+
+
+def _checked_grammar(grammar: object, ignore_eos: bool) -> Grammar | None:
+    if grammar is None:
+        return None
+    if not isinstance(grammar, Grammar):
+        raise UsageError(
+            f"grammar is {shortened(grammar)}; give edgespec.json_schema(…), "
+            "edgespec.regex(…) or edgespec.lark(…)"
+        )
+    if ignore_eos:
+        raise UsageError("ignore_eos goes on after a grammar's end; give one of the two")
+    return grammar
+
+
+def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
+    """The strings that end a text."""
+    stops = (stop,) if isinstance(stop, str) or not isinstance(stop, Iterable) else tuple(stop)
+    if not all(isinstance(text, str) for text in stops):
+        raise UsageError(f"stop is {shortened(stop)}; give a string, or several")
+    return stops

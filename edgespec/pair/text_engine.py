@@ -1,0 +1,165 @@
+"""From a request to the stream of its text: what a loop of `edgespec.core.decode` is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import cache, partial
+
+from edgespec.core.decode import Loop, Round, decoded
+from edgespec.core.draft import Drafter
+from edgespec.core.logit_edits import LogitEdit
+from edgespec.core.model import Model
+from edgespec.core.randomness import Coupled, Seeded
+from edgespec.grammar.grammar import Grammar
+from edgespec.grammar.grammar_matcher import GrammarMatcher
+from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
+from edgespec.grammar.legal_tokens import LegalTokens, only_legal
+from edgespec.grammar.spellings import Spellings
+from edgespec.pair.drafting import DraftChoice, Drafting, loop_of
+from edgespec.pair.generation import Generation, Settings, StopCondition, Stream, stream_of
+from edgespec.pair.generation_options import GenerationOptions
+from edgespec.pair.generation_request import GenerationRequest, RequestReader
+from edgespec.pair.parts import OneAtATime, PairParts
+from edgespec.pair.prompt import PromptEncoder, PromptInput
+from edgespec.pair.round_clock import CostClock
+from edgespec.pair.tokenizer import GrowingText
+from edgespec.tools.tool_use import ToolUse
+
+__all__ = ["TextEngine"]
+
+
+class TextEngine:
+    """Generates texts of a pair, one at a time, in the caches of its models.
+
+    Args:
+        parts: of the pair.
+        drafting: what drafts are made from.
+
+    Attributes:
+        parts, drafting: likewise.
+        tool_use: how the target uses tools.
+        encoder: makes token ids of prompts.
+        read: checks the options of a call.
+        target: the model that verifies.
+        drive: turns a text's loop into its rounds.
+    """
+
+    def __init__(self, parts: PairParts, drafting: Drafting) -> None:
+        manifest, tokenizer = parts.manifest, parts.tokenizer
+        self.parts = parts
+        self.drafting = drafting
+        self.target = parts.target
+        self.drive: Callable[[Loop], Iterator[Round]] = decoded
+        self.tool_use = ToolUse(parts.template, tokenizer, manifest.eos_token_ids)
+        self.encoder = PromptEncoder(tokenizer, manifest.chat, self.tool_use)
+        self.read = RequestReader(self.encoder, self.tool_use, manifest.eos_token_ids)
+        # Made when it is first needed, in some tenths of a second, and shared by all slots.
+        self._grammar_vocabulary = cache(
+            partial(GrammarVocabulary, tokenizer, parts.target.vocab_size, manifest.eos_token_ids)
+        )
+        self._spellings = Spellings()
+        self._occupied = parts.occupied
+
+    def slot(
+        self,
+        target: Model,
+        draft: Model | None,
+        clock: CostClock,
+        drive: Callable[[Loop], Iterator[Round]],
+    ) -> TextEngine:
+        """The same with other caches, for one of several concurrent texts.
+
+        Args:
+            target, draft: of the slot; without a draft, prompt lookup drafts.
+            clock: for γ "auto".
+            drive: turns a text's loop into its rounds.
+        """
+        slot = copy(self)
+        slot.target, slot.drive = target, drive
+        slot.drafting = self.drafting.beside(target, draft, clock)
+        slot._occupied = OneAtATime()
+        return slot
+
+    def stream(self, prompt: PromptInput, options: GenerationOptions) -> Stream:
+        """The text of a prompt as it grows; see `edgespec.Pair.stream`."""
+        request = self.read(prompt, options)
+        choice = self.drafting.choice(
+            request.draft, request.gamma, request.rule, request.sampling.greedy
+        )
+        tokens = request.prompt.tokens
+        coupled = choice.rule == "coupled"
+        randomness = Coupled(request.seed, len(tokens)) if coupled else Seeded(request.seed)
+        ends = StopCondition(
+            GrowingText(self.parts.tokenizer, request.stops, request.marks), request.last_tokens
+        )
+        drafter, start = self._start(request, choice)
+        loop = start(
+            self.target,
+            prompt=tokens,
+            randomness=randomness,
+            max_new_tokens=request.max_new_tokens or self.target.capacity,
+            ends=ends,
+            logits=request.top_logprobs is not None,
+        )
+        rounds = self.drive(loop)
+        if self.parts.remembered is not None:
+            rounds = self.parts.remembered.watched(rounds)
+        return stream_of(
+            rounds,
+            ends,
+            Generation(
+                prompt_tokens=len(tokens), seed=randomness.seed, settings=self._settings(choice)
+            ),
+            max_new_tokens=request.max_new_tokens,
+            model_seconds=lambda: (self.target.seconds, drafter.seconds if drafter else 0.0),
+            top_logprobs=request.top_logprobs,
+            occupied=self._occupied(),
+        )
+
+    def _start(
+        self, request: GenerationRequest, choice: DraftChoice
+    ) -> tuple[Drafter | None, Callable[..., Loop]]:
+        """The drafter of a text, and what makes its loop: plain decoding, or speculation."""
+        process = request.sampling.processor()
+        answers = request.prompt.answers if self.drafting.exact else None
+        legal = self._legal_tokens(request.grammar, choice)
+        edit = self.edit(request)
+        drafter, gamma = self.drafting.drafter(
+            choice, process, last_tokens=request.last_tokens, answers=answers, legal=legal
+        )
+        return drafter, partial(
+            loop_of(drafter, gamma, choice.rule),
+            process=process,
+            answers=answers,
+            edit=edit if legal is None else only_legal(legal, edit),
+        )
+
+    def edit(self, request: GenerationRequest) -> LogitEdit | None:
+        """What changes the logits of each row; the source of an encoder-decoder is no repetition,
+        as in transformers."""
+        is_source = self.parts.manifest.target.is_encoder_decoder
+        repeated = () if is_source else request.prompt.tokens
+        return request.edits.edit(repeated, request.last_tokens, self.target.vocab_size)
+
+    def _legal_tokens(self, grammar: Grammar | None, choice: DraftChoice) -> LegalTokens | None:
+        """Which tokens a text may have; None if it may have all."""
+        if grammar is None:
+            return None
+        # What one text spelled changes what others draft, which must not change them.
+        spellings = self._spellings if choice.keeps_text else Spellings()
+        return GrammarMatcher(grammar, self._grammar_vocabulary(), spellings)
+
+    def _settings(self, choice: DraftChoice) -> Settings:
+        target_format, draft_format = self.parts.formats
+        device, draft_device = self.parts.devices
+        gamma = choice.gamma if choice.gamma == "auto" else int(choice.gamma)
+        return Settings(
+            target_format=target_format,
+            provider=device.provider,
+            draft=choice.name,
+            draft_format=draft_format if choice.uses_model else None,
+            draft_provider=draft_device.provider if choice.uses_model else None,
+            gamma=None if choice.kind is None else gamma,
+            rule=choice.rule,
+        )
