@@ -118,6 +118,16 @@ class Pair:
             )
         return self._engine
 
+    @property
+    def speech_engine(self) -> SpeechEngine:
+        """What transcribes sounds. Raises UsageError if the pair continues texts."""
+        if self._speech is None:
+            raise UsageError(
+                f"{self.manifest.target.source} reads text and transcribes nothing; export a "
+                "speech model, such as a Whisper"
+            )
+        return self._speech
+
     @with_option_signature
     def generate(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> Generation:
         """Generates to the end; arguments and errors are those of `stream`."""
@@ -284,12 +294,7 @@ class Pair:
                 is running is found with the first segment.
             EdgespecError: the sound cannot be read.
         """
-        if self._speech is None:
-            raise UsageError(
-                f"{self.manifest.target.source} reads text and transcribes nothing; export a "
-                "speech model, such as a Whisper"
-            )
-        return self._speech.stream(sound, options)
+        return self.speech_engine.stream(sound, options)
 
     def encode(self, prompt: PromptInput, chat: bool = False) -> list[int]:
         """The token ids of a prompt, in the model's chat format if asked for."""

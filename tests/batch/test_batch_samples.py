@@ -130,7 +130,9 @@ def test_a_prompt_is_read_once(chat_folder, monkeypatch):
     pair = edgespec.load(chat_folder, threads=1, target_format="int8")
     made: list[ManyTexts] = []
     monkeypatch.setattr(
-        edgespec.Pair, "many", lambda self, texts: made.append(ManyTexts(self, texts)) or made[-1]
+        edgespec.Pair,
+        "many",
+        lambda self, texts: made.append(ManyTexts(self.text_engine, texts)) or made[-1],
     )
     prompt = QUESTION * 20
     line = read_line(1, json.dumps({"prompt": prompt, **DRAWN, "max_tokens": 2, "n": 7}).encode())

@@ -124,7 +124,7 @@ def test_texts_are_those_of_transformers(checkpoints, hearing):
     from edgespec.audio.sound import ArraySound
 
     reference = transformers.WhisperForConditionalGeneration.from_pretrained(checkpoints[0])
-    speech = hearing._speech
+    speech = hearing.speech_engine.speech
     config = reference.generation_config
     config.no_timestamps_token_id = speech.no_timestamps
     config.lang_to_id = {f"<|{code}|>": token for code, token in speech.languages.items()}
@@ -162,7 +162,7 @@ def test_each_option_changes_what_it_says(hearing):
     assert text(task="translate") != usual
     assert text(use_previous=True) != usual
     assert text(**SAMPLED) != usual
-    first = hearing._speech.first_timestamp
+    first = hearing.speech_engine.speech.first_timestamp
     untimed = hearing.transcribe(SOUNDS[0], timestamps=False)
     assert [segment.end for segment in untimed.segments] == [2.0, 4.0, 5.3]
     assert usual[0][0] >= first
