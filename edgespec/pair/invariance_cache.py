@@ -120,9 +120,10 @@ def _graph_digest(manifest: Manifest, variant: str) -> str:
 
 def _read(folder: Path) -> dict[tuple[str, str], RowInvariance]:
     """The results in the pair's folder, by graph and machine. A missing or damaged file counts as
-    empty: it can be measured again."""
+    empty: it can be measured again. So does a pipe, which would keep its reader waiting."""
+    path = folder / INVARIANCE_FILE
     try:
-        entries = read_json(list[_Entry], folder / INVARIANCE_FILE)
+        entries = read_json(list[_Entry], path) if path.is_file() else []
     except (OSError, ValueError):
         return {}
     return {(entry.graph, entry.row_invariance.machine): entry.row_invariance for entry in entries}

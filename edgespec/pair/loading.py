@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from edgespec.artifact.graph_io import MAX_ROWS
-from edgespec.artifact.manifest import TOKENIZER, Manifest, RowInvariance, read_manifest
+from edgespec.artifact.manifest import (
+    CHAT_TEMPLATE,
+    TOKENIZER,
+    Manifest,
+    RowInvariance,
+    read_manifest,
+)
 from edgespec.artifact.speech_format import read_speech_format
 from edgespec.core.device import variant_title
 from edgespec.core.kernels import kernels_for
@@ -109,7 +115,7 @@ def load(
         corpus=known,
         remembered=remembered,
         shares_calls=_shares_calls(manifest, setup, target, invariance),
-        template=read_chat_template(folder),
+        template=read_chat_template(folder) if CHAT_TEMPLATE in manifest.files else None,
     )
     return _pair(folder, parts)
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgespec.artifact.manifest import TOKENIZER
-from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.errors import EdgespecError, UsageError, one_line
+from edgespec.pair.quiet_panics import is_panic, quiet_panics
+from edgespec.pair.tokenizer_check import check_settings
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -26,13 +28,16 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer of an exported pair.
 
     Raises:
-        EdgespecError: the file is missing or damaged.
+        EdgespecError: the file is missing or damaged, or no tokenizer of a pair (`check_settings`).
     """
     from tokenizers import Tokenizer
 
     path = folder / TOKENIZER
-    with tokenizer_errors(f"{path} is not a tokenizer"):
-        return Tokenizer.from_file(str(path))
+    with tokenizer_errors(f"{path} is not a tokenizer"), quiet_panics():
+        tokenizer = Tokenizer.from_file(str(path))
+        check_settings(tokenizer)
+        tokenizer.encode("")  # a post-processor with an unknown token panics only here
+    return tokenizer
 
 
 @contextmanager
@@ -47,12 +52,12 @@ def tokenizer_errors(what: str) -> Iterator[None]:
     except BaseException as error:
         if not is_tokenizer_error(error):
             raise
-        raise EdgespecError(f"{what} ({shortened(str(error))}); export the pair again") from None
+        raise EdgespecError(f"{what} ({one_line(error)}); export the pair again") from None
 
 
 def is_tokenizer_error(error: BaseException) -> bool:
     """Whether the package tokenizers may have raised it: Rust's panics are no `Exception`."""
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+    return isinstance(error, Exception) or is_panic(error)
 
 
 def check_stop_strings(stop: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -59,6 +60,14 @@ class _TimedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._await_header()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no HTTP. Where the request has been answered already, its body cannot be
+        answered again."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

@@ -205,6 +205,41 @@ def test_a_body_without_a_length_is_read_up_to_the_limit(pair):
     assert message.startswith("the body is larger; the limit is 1000 bytes")
 
 
+ANSWERED_EARLY = {
+    "no such page": ("GET /none", "localhost", b"404"),
+    "health": ("GET /health", "localhost", b"200"),
+    "another host": ("POST /v1/completions", "evil.example", b"400"),
+    "no such method": ("PUT /v1/models", "localhost", b"405"),
+    "another type": ("POST /v1/completions", "localhost", b"400"),
+}
+
+
+BAD_CHUNKS = (b"-1\r\n", b"zz\r\n", b"3\r\nabcdef\r\n")
+
+
+def test_a_bad_chunk_after_an_early_answer_is_no_traceback(pair, caplog):
+    """Each was one in the log, which anybody could fill."""
+    with Served(pair) as port:
+        for request_line, host, status in ANSWERED_EARLY.values():
+            for bad in BAD_CHUNKS:
+                head = f"{request_line} HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked"
+                answer = answer_before(port, f"{head}\r\n\r\n".encode(), bad)
+                assert answer.startswith(b"HTTP/1.1 " + status)
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+def answer_before(port: int, head: bytes, body: bytes) -> bytes:
+    """The beginning of the answer to a request whose body comes after it."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(head)
+        answer = connection.recv(100)
+        with contextlib.suppress(ConnectionError):  # the server closes, perhaps at once
+            connection.sendall(body)
+            while connection.recv(1000):
+                pass
+    return answer
+
+
 def test_a_body_of_the_limit_is_answered(pair):
     body = json.dumps(chat()).encode()
     with Served(pair, max_body=len(body)) as port:

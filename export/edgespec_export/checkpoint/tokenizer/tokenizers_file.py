@@ -7,7 +7,9 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from edgespec.errors import EdgespecError, one_line, shortened
+from edgespec.pair.quiet_panics import quiet_panics
 from edgespec.pair.tokenizer import is_tokenizer_error
+from edgespec.pair.tokenizer_check import check_settings
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.tokenizer.byt5_tokenizer import byt5_tokenizer
 from edgespec_export.checkpoint.tokenizer.marian_tokenizer import SOURCE_PIECES, marian_tokenizer
@@ -52,16 +54,19 @@ def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
 
 
 def read_tokenizer_json(path: Path) -> Tokenizer:
-    """The tokenizer in a `tokenizer.json`, with truncation and padding off.
+    """The tokenizer in a `tokenizer.json`, with truncation, padding and dropout off.
 
     Raises:
         EdgespecError: the file is missing or damaged, or newer than the installed tokenizers.
     """
     try:
-        tokenizer = Tokenizer.from_file(str(path))
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        tokenizer.encode("")  # a post-processor with an unknown token fails only here
+        with quiet_panics():
+            tokenizer = Tokenizer.from_file(str(path))
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            _choose_nothing_at_random(tokenizer)
+            check_settings(tokenizer)
+            tokenizer.encode("")  # a post-processor with an unknown token fails only here
     except BaseException as error:
         if not is_tokenizer_error(error):
             raise
@@ -71,6 +76,14 @@ def read_tokenizer_json(path: Path) -> Tokenizer:
             "pip install --upgrade tokenizers, or download the file again"
         ) from None
     return tokenizer
+
+
+def _choose_nothing_at_random(tokenizer: Tokenizer) -> None:
+    """Takes BPE's dropout away, which is for training: a text would have other tokens each time."""
+    model = tokenizer.model
+    if getattr(model, "dropout", None):
+        model.dropout = None
+        tokenizer.model = model
 
 
 def _extra_ids(path: Path, settings: JsonObject, default: int) -> int:
