@@ -69,7 +69,7 @@ class AskCounts:
     def __init__(self, pair: edgespec.Pair) -> None:
         self.arg_max = self.rows = 0
         self._target = pair.target
-        pair.text_engine.drive = self.rounds
+        pair.text_engine.drive = lambda loop: (self.rounds(loop), None)
 
     def rounds(self, loop: Loop) -> Any:
         answer: Any = None

@@ -13,9 +13,9 @@ from edgespec.openai.openai_answer import Answer
 from edgespec.openai.openai_api import error_object
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.openai.unknown_fields import UnknownFields
+from edgespec.pair.concurrent.samples import Samples
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.pair import Pair
-from edgespec.pair.several.samples import Samples
 
 __all__ = ["Answering", "AnsweringOptions", "refusal"]
 
@@ -51,7 +51,7 @@ class Answering:
     def __init__(self, pair: Pair, options: AnsweringOptions) -> None:
         pair.stream([0], **options.drafting)  # only checks: nothing runs before a token is taken
         self._pair = pair
-        self._many = pair.many(options.texts)
+        self._batch = pair.many(options.texts)
         self._token_texts = TokenTexts(pair.tokenizer)
         self._options = options
         self._unknown = UnknownFields(options.strict)
@@ -65,14 +65,14 @@ class Answering:
         live: list[_LiveLine] = []
         try:
             while True:
-                while self._many.free and (line := next(waiting, None)) is not None:
+                while self._batch.free and (line := next(waiting, None)) is not None:
                     try:
                         live.append(self._begin(line))
                     except EdgespecError as refused:
                         yield refusal(RefusedLine(line.number, line.custom_id, refused))
                 if not live:
                     return
-                self._many.step()
+                self._batch.step()
                 for begun in live:
                     begun.collect()
                 ended = [begun for begun in live if begun.ended]
@@ -94,7 +94,7 @@ class Answering:
         form = request.call_form(self._pair.tool_use)
         answer = Answer(self._options.model, line.is_chat, self._token_texts, form, request.n)
         options = cast(GenerationOptions, {**request.options, **self._options.drafting})
-        samples = self._many.samples(request.prompt, request.n, **options)
+        samples = Samples(self._batch, request.prompt, request.n, options)
         samples.grow()
         return _LiveLine(line, answer, samples)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,7 @@ from edgespec.pair.tokenizer import GrowingText
 __all__ = [
     "Chunk",
     "Generation",
+    "Progress",
     "Settings",
     "StopCondition",
     "Stream",
@@ -102,27 +105,79 @@ class Generation:
     top_logprobs: list[TopLogprobs] = field(default_factory=list)
 
 
+class Progress(Protocol):
+    """A loop that runs whenever any of several loops does.
+
+    Attributes:
+        ready_tokens: how many tokens can be taken without computing anything.
+        ended: no more come.
+    """
+
+    @property
+    def ready_tokens(self) -> int: ...
+    @property
+    def ended(self) -> bool: ...
+
+    def close(self) -> None:
+        """Ends the loop, if it has not ended yet."""
+        ...
+
+
 class Stream:
     """Iterates over the `Chunk`s of a generation; `result` grows with them and ends complete.
 
-    The pair is occupied from the first chunk to the last token. A stream that is left before that
-    frees it when it is closed, at the end of a `with` block, or when nothing refers to it any more.
+    The pair, or the slot of a batch, is occupied from the first chunk to the last token. A stream
+    of a pair that is left before that frees it when it is closed, at the end of a `with` block, or
+    when nothing refers to it any more.
+
+    Args:
+        chunks: of the text.
+        result: is filled in by them.
+        progress: of a text that is computed beside others; None for one that is computed alone.
+
+    Attributes:
+        result: likewise.
+        ended: all chunks were taken, or the stream was closed.
     """
 
-    def __init__(self, chunks: Iterator[Chunk], result: Generation, close: Callable[[], None]):
+    def __init__(
+        self, chunks: Generator[Chunk, None, None], result: Generation, progress: Progress | None
+    ) -> None:
         self._chunks = chunks
-        self._close = close
+        self._progress = progress
         self.result = result
+        self.ended = False
 
     def __iter__(self) -> Stream:
         return self
 
     def __next__(self) -> Chunk:
-        return next(self._chunks)
+        try:
+            return next(self._chunks)
+        except BaseException:
+            self.close()
+            raise
+
+    def ready(self) -> list[Chunk]:
+        """The chunks that the latest steps of a batch brought; ends the text with its last. A text
+        that is computed alone computes its next chunk now.
+
+        Raises:
+            EdgespecError: the text cannot be made.
+        """
+        if self._progress is None:
+            return list(islice(self, 1))
+        chunks = [next(self) for _ in range(self._progress.ready_tokens)]
+        if self._progress.ended and not self.ended:
+            chunks += self
+        return chunks
 
     def close(self) -> None:
         """Ends the generation, if it has not ended yet; another text may then begin."""
-        self._close()
+        self.ended = True
+        self._chunks.close()
+        if self._progress is not None:
+            self._progress.close()
 
     def __enter__(self) -> Stream:
         return self
@@ -170,6 +225,7 @@ def stream_of(
     model_seconds: Callable[[], tuple[float, float]],
     top_logprobs: int | None,
     occupied: AbstractContextManager[object],
+    progress: Progress | None,
 ) -> Stream:
     """The stream of a generation whose rounds are not computed yet.
 
@@ -179,6 +235,7 @@ def stream_of(
         model_seconds: time spent so far in the target and in the draft.
         top_logprobs: how many to report besides each token's own; None for no log-probabilities.
         occupied: is entered before the first round, and left after the last.
+        progress: of a text that is computed beside others.
     """
 
     def chunks() -> Generator[Chunk, None, None]:
@@ -206,8 +263,7 @@ def stream_of(
             result.text += rest
             yield Chunk(None, rest)
 
-    generator = chunks()
-    return Stream(generator, result, generator.close)
+    return Stream(chunks(), result, progress)
 
 
 def _logprobs(round_: Round, top: int | None) -> list[tuple[float | None, TopLogprobs]]:

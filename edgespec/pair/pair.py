@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from edgespec.core.device import Device
     from edgespec.core.model import Model
     from edgespec.drafters.vocabulary_map import Vocabulary
+    from edgespec.pair.concurrent.async_batch import AsyncBatch
+    from edgespec.pair.concurrent.batch import Batch
+    from edgespec.pair.concurrent.beams import BeamOptions, BeamResult, BeamSearch
     from edgespec.pair.drafting import Drafting
-    from edgespec.pair.several.async_texts import AsyncTexts
-    from edgespec.pair.several.beams import BeamOptions, BeamResult, BeamSearch
-    from edgespec.pair.several.many_texts import ManyTexts
     from edgespec.pair.speech_engine import (
         SoundInput,
         SpeechEngine,
@@ -155,7 +155,7 @@ class Pair:
         """
         return self.text_engine.stream(prompt, options)
 
-    def many(self, texts: int = MANY, capacity: int | None = None) -> ManyTexts:
+    def many(self, texts: int = MANY, capacity: int | None = None) -> Batch:
         """Makes so many texts at once, which share the calls of the models.
 
         Each is the text that it would be alone. Where calls cannot be shared (without kernels, or
@@ -168,9 +168,9 @@ class Pair:
         Raises:
             UsageError: there is no memory for their caches, or the number is below 1.
         """
-        from edgespec.pair.several.many_texts import ManyTexts
+        from edgespec.pair.concurrent.batch import Batch
 
-        return ManyTexts(self.text_engine, texts, capacity)
+        return Batch(self.text_engine, texts, capacity)
 
     def generate_many(
         self,
@@ -193,13 +193,13 @@ class Pair:
         Raises:
             UsageError: an argument is out of range, or a prompt is too long.
         """
-        from edgespec.pair.several.in_order import InOrder
+        from edgespec.pair.concurrent.in_order import InOrder
 
         ordered = InOrder[Generation]()
         for number, result in self.many(texts).results(prompts, n=n, **options):
             yield from ordered.add(number, result)
 
-    def amany(self, texts: int = MANY, capacity: int | None = None) -> AsyncTexts:
+    def amany(self, texts: int = MANY, capacity: int | None = None) -> AsyncBatch:
         """`many` for coroutines: they wait in the event loop, and a thread computes for all of
         them. Nothing else may use the pair meanwhile.
 
@@ -209,9 +209,9 @@ class Pair:
 
         The arguments and errors are those of `many`.
         """
-        from edgespec.pair.several.async_texts import AsyncTexts
+        from edgespec.pair.concurrent.async_batch import AsyncBatch
 
-        return AsyncTexts(self.many(texts, capacity))
+        return AsyncBatch(self.many(texts, capacity))
 
     async def agenerate_many(
         self,
@@ -225,7 +225,7 @@ class Pair:
 
         The arguments, results and errors are those of `generate_many`.
         """
-        from edgespec.pair.several.in_order import InOrder
+        from edgespec.pair.concurrent.in_order import InOrder
 
         ordered = InOrder[Generation]()
         async with self.amany(texts) as many:
@@ -259,7 +259,7 @@ class Pair:
             UsageError: an argument is out of range, or the prompt is too long.
             EdgespecError: rows of a call cannot be of several texts here: that needs kernels.
         """
-        from edgespec.pair.several.beams import BeamSearch
+        from edgespec.pair.concurrent.beams import BeamSearch
 
         if self._beams is None:
             self._beams = BeamSearch(self.text_engine)

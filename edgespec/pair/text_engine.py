@@ -17,7 +17,14 @@ from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
 from edgespec.grammar.legal_tokens import LegalTokens, only_legal
 from edgespec.grammar.spellings import Spellings
 from edgespec.pair.drafting import DraftChoice, Drafting, loop_of
-from edgespec.pair.generation import Generation, Settings, StopCondition, Stream, stream_of
+from edgespec.pair.generation import (
+    Generation,
+    Progress,
+    Settings,
+    StopCondition,
+    Stream,
+    stream_of,
+)
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.generation_request import GenerationRequest, RequestReader
 from edgespec.pair.parts import OneAtATime, PairParts
@@ -26,7 +33,15 @@ from edgespec.pair.round_clock import CostClock
 from edgespec.pair.tokenizer import GrowingText
 from edgespec.tools.tool_use import ToolUse
 
-__all__ = ["TextEngine"]
+__all__ = ["Drive", "TextEngine"]
+
+# Computes what a loop asks for: its rounds, and its progress if other loops make it go on, too.
+Drive = Callable[[Loop], tuple[Iterator[Round], Progress | None]]
+
+
+def alone(loop: Loop) -> tuple[Iterator[Round], None]:
+    """Everything is computed as a round is asked for."""
+    return decoded(loop), None
 
 
 class TextEngine:
@@ -50,7 +65,7 @@ class TextEngine:
         self.parts = parts
         self.drafting = drafting
         self.target = parts.target
-        self.drive: Callable[[Loop], Iterator[Round]] = decoded
+        self.drive: Drive = alone
         self.tool_use = ToolUse(parts.template, tokenizer, manifest.eos_token_ids)
         self.encoder = PromptEncoder(tokenizer, manifest.chat, self.tool_use)
         self.read = RequestReader(self.encoder, self.tool_use, manifest.eos_token_ids)
@@ -66,7 +81,7 @@ class TextEngine:
         target: Model,
         draft: Model | None,
         clock: CostClock,
-        drive: Callable[[Loop], Iterator[Round]],
+        drive: Drive,
     ) -> TextEngine:
         """The same with other caches, for one of several concurrent texts.
 
@@ -102,7 +117,7 @@ class TextEngine:
             ends=ends,
             logits=request.top_logprobs is not None,
         )
-        rounds = self.drive(loop)
+        rounds, progress = self.drive(loop)
         if self.parts.remembered is not None:
             rounds = self.parts.remembered.watched(rounds)
         return stream_of(
@@ -115,6 +130,7 @@ class TextEngine:
             model_seconds=lambda: (self.target.seconds, drafter.seconds if drafter else 0.0),
             top_logprobs=request.top_logprobs,
             occupied=self._occupied(),
+            progress=progress,
         )
 
     def _start(

@@ -9,10 +9,10 @@ in pieces beside the rows of texts that are being written, so that no stream sta
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from edgespec.core.asks import Prefill, Read, Score, TopScore
-from edgespec.core.decode import Loop
+from edgespec.core.decode import Loop, Round
 from edgespec.core.model import common_length
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.live_text import LiveText
@@ -42,11 +42,11 @@ class Scheduler:
         self._load = load
         self.live: list[LiveText] = []
 
-    def add(self, loop: Loop) -> LiveText:
-        """A text with this loop; it starts with the next step."""
+    def add(self, loop: Loop) -> tuple[Iterator[Round], LiveText]:
+        """The rounds of a text with this loop, which starts with the next step; and its state."""
         text = LiveText(loop, self.step)
         self.live.append(text)
-        return text
+        return text.rounds(), text
 
     def step(self) -> None:
         """Makes one call for the texts that draft, or else one for those that verify and read."""

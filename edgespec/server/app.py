@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import NoReturn, TypeVar
 
@@ -22,9 +23,11 @@ from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_answer import Answer
 from edgespec.openai.openai_api import Request, chat_request, error_object, text_request
 from edgespec.openai.unknown_fields import UnknownFields
+from edgespec.pair.concurrent.async_batch import AsyncStream
+from edgespec.pair.concurrent.interleaved import interleaved
+from edgespec.pair.generation import Chunk
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.pair import Pair
-from edgespec.pair.several.async_texts import AsyncSamples
 from edgespec.server.access import Access
 from edgespec.server.body import BodySizeError, BodyTimeoutError, json_object, read_body
 from edgespec.server.daemon_threads import DaemonThreads
@@ -201,30 +204,35 @@ class _Completions:
         answer = Answer(model.name, self._is_chat, model.token_texts, form, request.n)
         options: GenerationOptions = {**request.options, **self._served.drafting}
         model.check()
-        async with model.texts.samples(request.prompt, request.n, **options) as samples:
+        streams = model.batch.samples(request.prompt, request.n, **options)
+        async with aclosing(interleaved(streams)) as chunks:
             if request.streams:
-                await _send_events(request, answer, samples, events)
+                await _send_events(request, answer, streams, chunks, events)
                 return None
-            async for _ in samples:
+            async for _ in chunks:
                 pass
-            return answer.whole(samples.results)
+            return answer.whole([stream.result for stream in streams])
 
 
 async def _send_events(
-    request: Request, answer: Answer, samples: AsyncSamples, events: EventStream
+    request: Request,
+    answer: Answer,
+    streams: Sequence[AsyncStream],
+    chunks: AsyncIterator[tuple[int, Chunk | None]],
+    events: EventStream,
 ) -> None:
     """Sends the chunks as they come. A request that cannot be answered fails before any event."""
     begun: set[int] = set()
-    async for number, chunk in samples:
+    async for number, chunk in chunks:
         if number not in begun:
             begun.add(number)
             await events.event(answer.begin(number))
         if chunk is None:
-            await events.event(answer.end(number, samples.results[number]))
+            await events.event(answer.end(number, streams[number].result))
         elif (piece := answer.piece(number, chunk)) is not None:
             await events.event(piece)
     if request.counts:
-        await events.event(answer.counts(samples.results))
+        await events.event(answer.counts([stream.result for stream in streams]))
     await events.done()
 
 

@@ -44,12 +44,12 @@ class _Counts:
         rows = counter("target_rows", "Rows in these calls.")
         seconds = counter("target_seconds", "Seconds in these calls.")
         for model in self._models:
-            name, texts, target = (model.name,), model.texts, model.texts.many.target
-            running.add_metric(name, texts.running)
-            waiting.add_metric(name, texts.waiting)
-            at_once.add_metric(name, texts.many.capacity)
-            begun.add_metric(name, texts.begun)
-            tokens.add_metric(name, texts.tokens)
+            name, batch, target = (model.name,), model.batch, model.batch.batch.target
+            running.add_metric(name, batch.running)
+            waiting.add_metric(name, batch.waiting)
+            at_once.add_metric(name, batch.batch.capacity)
+            begun.add_metric(name, batch.started)
+            tokens.add_metric(name, batch.tokens)
             if target is not None:
                 calls.add_metric(name, target.calls)
                 rows.add_metric(name, target.rows)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_logprobs import TokenTexts
+from edgespec.pair.concurrent.async_batch import AsyncBatch
 from edgespec.pair.pair import Pair
-from edgespec.pair.several.async_texts import AsyncTexts
 from edgespec.server.limits import Limits
 
 __all__ = ["QueueFullError", "ServedModel", "ServedModels", "UnknownModelError"]
@@ -29,14 +29,14 @@ class ServedModel:
 
     Attributes:
         name: the model's name in requests and answers.
-        texts: that are made with it.
+        batch: makes its texts.
         token_texts: of its single tokens.
         queue: texts that may wait while others are made.
     """
 
     name: str
     pair: Pair
-    texts: AsyncTexts
+    batch: AsyncBatch
     token_texts: TokenTexts
     queue: int
 
@@ -47,9 +47,9 @@ class ServedModel:
 
     def check(self) -> None:
         """Raises QueueFullError if another text cannot wait."""
-        if self.texts.is_full and self.texts.waiting >= self.queue:
+        if self.batch.is_full and self.batch.waiting >= self.queue:
             raise QueueFullError(
-                f"{self.texts.waiting} texts are waiting, and the queue holds {self.queue}; try "
+                f"{self.batch.waiting} texts are waiting, and the queue holds {self.queue}; try "
                 "again later, or start the server with a longer --queue"
             )
 
@@ -67,7 +67,7 @@ class ServedModels:
             name: ServedModel(
                 name,
                 pair,
-                AsyncTexts(pair.many(limits.texts)),
+                AsyncBatch(pair.many(limits.texts)),
                 TokenTexts(pair.tokenizer),
                 limits.queue,
             )
@@ -104,6 +104,6 @@ class ServedModels:
     def check(self) -> None:
         """Raises QueueFullError if no model has room for another text."""
         for model in self.all:
-            if not model.texts.is_full or model.texts.waiting < model.queue:
+            if not model.batch.is_full or model.batch.waiting < model.queue:
                 return
         self.all[0].check()

@@ -269,7 +269,7 @@ def test_an_interruption_says_how_to_go_on(tiny_folder, tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("edgespec.pair.several.many_texts.TextStream.ready", interrupt)
+    monkeypatch.setattr("edgespec.pair.generation.Stream.ready", interrupt)
     out = tmp_path / "out.jsonl"
     result = run("batch", tiny_folder, requests(tmp_path), "-o", out, *FAST, code=130)
     assert f"{partial_path(out)}: 0 of 5 lines; go on with the same command" in result.stderr

@@ -26,7 +26,9 @@ from edgespec.batch.request_line import read_line
 from edgespec.batch.result_lines import errors_path, partial_path
 from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError
-from edgespec.pair.several.many_texts import ManyTexts, TextStream
+from edgespec.pair.concurrent.batch import Batch
+from edgespec.pair.concurrent.samples import Samples
+from edgespec.pair.generation import Stream
 from edgespec.server.app import application
 from edgespec.server.limits import Limits
 from serving import CHAT, DRAFTED, QUESTION, TEXT
@@ -128,11 +130,11 @@ def test_a_prompt_is_read_once(chat_folder, monkeypatch):
     if installed_kernels() is None:
         pytest.skip("needs kernels")
     pair = edgespec.load(chat_folder, threads=1, target_format="int8")
-    made: list[ManyTexts] = []
+    made: list[Batch] = []
     monkeypatch.setattr(
         edgespec.Pair,
         "many",
-        lambda self, texts: made.append(ManyTexts(self.text_engine, texts)) or made[-1],
+        lambda self, texts: made.append(Batch(self.text_engine, texts)) or made[-1],
     )
     prompt = QUESTION * 20
     line = read_line(1, json.dumps({"prompt": prompt, **DRAWN, "max_tokens": 2, "n": 7}).encode())
@@ -201,14 +203,14 @@ def test_a_line_that_cannot_be_answered_is_one_error_and_the_others_go_on(
 
 
 def test_a_text_that_fails_ends_its_line_alone_and_frees_its_caches(pair, monkeypatch):
-    ready = TextStream.ready
+    ready = Stream.ready
 
     def failing(stream):
         if stream.result.prompt_tokens == len(pair.encode("bad")) and stream.result.token_ids:
             raise EdgespecError("no memory")
         return ready(stream)
 
-    monkeypatch.setattr(TextStream, "ready", failing)
+    monkeypatch.setattr(Stream, "ready", failing)
     prompts = ["bad", "good one", "good one"]  # the first takes all caches
     lines = [
         read_line(number, json.dumps({"prompt": prompt, **DRAWN, "n": 4}).encode())
@@ -226,7 +228,7 @@ def test_a_text_that_fails_ends_its_line_alone_and_frees_its_caches(pair, monkey
 def test_samples_that_find_no_cache_free_wait_for_one(pair):
     many = pair.many(1)
     with many.stream("other"):
-        samples = many.samples("once", 2, max_new_tokens=3)
+        samples = Samples(many, "once", 2, {"max_new_tokens": 3})
         samples.grow()
         assert (samples.results, samples.ended) == ([], False)
     while not samples.ended:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from contextlib import aclosing
 
 import pytest
 
 import edgespec
 from edgespec.core.kernels import installed_kernels
 from edgespec.errors import EdgespecError
-from edgespec.pair.several.many_texts import ManyTexts
+from edgespec.pair.concurrent.batch import Batch
+from edgespec.pair.concurrent.interleaved import interleaved
 
 LENGTH = {"max_new_tokens": 12}
 LONG = {"max_new_tokens": 900, "ignore_eos": True}
@@ -34,7 +36,7 @@ def pair(request, chat_folder) -> edgespec.Pair:
 
 async def freed(many):
     """Waits until all caches are free."""
-    while many.many.free != many.many.capacity:
+    while many.batch.free != many.batch.capacity:
         await asyncio.sleep(0.001)
     assert (many.running, many.waiting) == (0, 0)
 
@@ -51,11 +53,12 @@ def test_samples_are_drawn_with_following_seeds(pair):
     options = {"temperature": 1.0, "seed": 5, **LENGTH}
 
     async def made():
-        async with pair.amany(4) as many, many.samples("Once", 6, **options) as samples:
+        async with pair.amany(4) as many:
+            streams = many.samples("Once", 6, **options)
             texts = [""] * 6
-            async for number, chunk in samples:
+            async for number, chunk in interleaved(streams):
                 texts[number] += chunk.text if chunk else "."
-            return texts, samples.results
+            return texts, [stream.result for stream in streams]
 
     texts, results = asyncio.run(made())
     assert [result.seed for result in results] == [5, 6, 7, 8, 9, 10]
@@ -103,7 +106,7 @@ def test_the_event_loops_thread_computes_nothing(pair, monkeypatch):
         return called
 
     for name in ("stream", "step"):
-        monkeypatch.setattr(ManyTexts, name, observed(getattr(ManyTexts, name)))
+        monkeypatch.setattr(Batch, name, observed(getattr(Batch, name)))
 
     async def made():
         async with pair.amany(2) as many:
@@ -154,8 +157,8 @@ async def cancelled_before_it_begins(many):
 
 
 async def samples_cancelled_while_some_wait(many):
-    async with many.samples("Once", 9, **LONG) as samples:
-        await anext(samples)
+    async with aclosing(interleaved(many.samples("Once", 9, **LONG))) as chunks:
+        await anext(chunks)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +218,7 @@ def test_an_unexpected_error_ends_the_texts_and_not_the_thread(pair, monkeypatch
     async def scenario():
         async with pair.amany(2) as many:
             with monkeypatch.context() as patch:
-                patch.setattr(ManyTexts, "step", lambda self: 1 // 0)
+                patch.setattr(Batch, "step", lambda self: 1 // 0)
                 with pytest.raises(ZeroDivisionError):
                     await many.generate("Once", **LENGTH)
             await freed(many)

@@ -146,10 +146,10 @@ def test_the_pair_is_used_by_one_thread(pair, monkeypatch):
 def test_a_cancelled_waiter_leaves_the_queue(pair):
     async def scenario():
         (model,) = ServedModels({"small": pair}, Limits(texts=1, queue=1)).all
-        async with model.texts as texts, texts.stream("once", max_new_tokens=900) as stream:
+        async with model.batch as batch, batch.stream("once", max_new_tokens=900) as stream:
             await anext(stream)
             model.check()
-            waiter = asyncio.create_task(texts.generate("twice"))
+            waiter = asyncio.create_task(batch.generate("twice"))
             await asyncio.sleep(0)
             with pytest.raises(QueueFullError, match="1 texts are waiting, and the queue holds 1"):
                 model.check()

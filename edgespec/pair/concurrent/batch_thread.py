@@ -1,7 +1,7 @@
 """The one thread that uses a pair, for texts that grow in it while event loops wait for them.
 
 A pair must not be used by two threads, and an event loop must not compute. So everything that uses
-the pair, tokenizing included, runs here. What came of all texts in a step is passed on together.
+the pair, tokenizing included, runs here. The events of all texts in a step are passed on together.
 """
 
 from __future__ import annotations
@@ -10,43 +10,40 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.pair.generation import Chunk, Generation
+from edgespec.pair.concurrent.batch import Batch
+from edgespec.pair.generation import Chunk, Stream
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import PromptInput
-from edgespec.pair.several.many_texts import ManyTexts, TextStream
 
-__all__ = ["BegunText", "News", "TextThread"]
+__all__ = ["BatchThread", "Event"]
 
 T = TypeVar("T")
-News = list[Chunk] | BaseException | None  # of a text: more of it; why it failed; its end
+Event = list[Chunk] | BaseException | None  # of a text: more of it; why it failed; its end
 
 
-class BegunText:
+@dataclass(frozen=True, eq=False)
+class _Text:
     """A text that grows in the thread.
 
-    Args:
-        receive: is called in the event loop with all that comes of the text, in order.
-
     Attributes:
-        result: grows with the text; complete when its end was received.
+        stream: its chunks.
+        loop: waits for it.
+        receive: is called in the event loop with all events of the text, in order.
     """
 
-    def __init__(
-        self, stream: TextStream, loop: asyncio.AbstractEventLoop, receive: Callable[[News], None]
-    ) -> None:
-        self.result: Generation = stream.result
-        self.stream = stream
-        self.loop = loop
-        self.receive = receive
+    stream: Stream
+    loop: asyncio.AbstractEventLoop
+    receive: Callable[[Event], None]
 
-    def news(self) -> Iterator[News]:
-        """What came of it in the latest step; ends with its end, or with its error."""
+    def events(self) -> Iterator[Event]:
+        """What the latest step brought; ends with the text's end, or with its error."""
         try:
             chunks = self.stream.ready()
         except Exception as error:
@@ -58,23 +55,23 @@ class BegunText:
             yield None
 
 
-class TextThread:
-    """Makes calls for all texts that were begun, as long as there are any.
+class BatchThread:
+    """Makes calls for all texts that were started, as long as there are any.
 
     Args:
-        many: the pair's texts. Only the thread uses them from now on.
+        batch: of the pair. Only the thread uses it from now on.
 
     Attributes:
-        begun: number of texts so far.
+        started: number of texts so far.
         tokens: emitted so far.
     """
 
-    def __init__(self, many: ManyTexts) -> None:
-        self.begun = 0
+    def __init__(self, batch: Batch) -> None:
+        self.started = 0
         self.tokens = 0
-        self._many = many
+        self._batch = batch
         self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        self._texts: list[BegunText] = []
+        self._texts: list[_Text] = []
         self._stopping = self._stopped = False
         # A daemon: a call of the model cannot be interrupted, and must not delay the exit.
         Thread(target=self._work, name="edgespec texts", daemon=True).start()
@@ -94,26 +91,31 @@ class TextThread:
         self._jobs.put(partial(_complete, future, job))
         return future
 
-    def begin(
+    def start(
         self,
         prompt: PromptInput,
         options: GenerationOptions,
         loop: asyncio.AbstractEventLoop,
-        receive: Callable[[News], None],
-    ) -> Future[BegunText]:
-        """Begins a text beside the others; `ManyTexts` must have a cache for it."""
+        receive: Callable[[Event], None],
+    ) -> Future[Stream]:
+        """Starts a text beside the others; the batch must have a slot for it.
 
-        def begin() -> BegunText:
-            text = BegunText(self._many.stream(prompt, **options), loop, receive)
+        Args:
+            loop: waits for the text.
+            receive: is called there with all events of the text, in order.
+        """
+
+        def started() -> Stream:
+            text = _Text(self._batch.stream(prompt, **options), loop, receive)
             self._texts.append(text)
-            self.begun += 1
-            return text
+            self.started += 1
+            return text.stream
 
-        return self.run(begin)
+        return self.run(started)
 
-    def close(self, text: BegunText) -> None:
-        """Ends a text, if it has not ended yet, and frees its cache for one that begins later."""
-        self._add(text.stream.close)
+    def close(self, stream: Stream) -> None:
+        """Ends a text, if it has not ended yet, and frees its slot for one that starts later."""
+        self._add(stream.close)
 
     def stop(self) -> Future[None]:
         """Ends the thread, and all texts, with an error for those who wait for them."""
@@ -135,15 +137,15 @@ class TextThread:
 
     def _step(self) -> None:
         try:
-            self._many.step()
+            self._batch.step()
         except Exception as error:  # nobody knows whose it is; the thread must live on
             self._fail(error)
             return
-        came = [(text, news) for text in self._texts for news in text.news()]
-        for _, news in came:
-            if isinstance(news, list):
-                self.tokens += sum(chunk.token is not None for chunk in news)
-        _pass_on(came)
+        events = [(text, event) for text in self._texts for event in text.events()]
+        for _, event in events:
+            if isinstance(event, list):
+                self.tokens += sum(chunk.token is not None for chunk in event)
+        _pass_on(events)
 
     def _stop(self) -> None:
         self._stopped = True
@@ -157,19 +159,19 @@ class TextThread:
         _pass_on([(text, error) for text in texts])
 
 
-def _pass_on(came: Sequence[tuple[BegunText, News]]) -> None:
-    """Tells each event loop, with one call, what came of its texts."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[BegunText, News]]] = {}
-    for text, news in came:
-        by_loop.setdefault(text.loop, []).append((text, news))
+def _pass_on(events: Sequence[tuple[_Text, Event]]) -> None:
+    """Tells each event loop, with one call, the events of its texts."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Text, Event]]] = {}
+    for text, event in events:
+        by_loop.setdefault(text.loop, []).append((text, event))
     for loop, items in by_loop.items():
         with suppress(RuntimeError):  # the event loop has ended
             loop.call_soon_threadsafe(_receive, items)
 
 
-def _receive(items: Sequence[tuple[BegunText, News]]) -> None:
-    for text, news in items:
-        text.receive(news)
+def _receive(items: Sequence[tuple[_Text, Event]]) -> None:
+    for text, event in items:
+        text.receive(event)
 
 
 def _complete(future: Future[T], job: Callable[[], T]) -> None:

@@ -1,35 +1,33 @@
-"""Several texts of one pair at once."""
+"""Concurrent texts of one pair."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count, islice
+from itertools import count
 from typing import TYPE_CHECKING, Unpack
 
-from edgespec.core.decode import Loop, Round
 from edgespec.core.model import Model
 from edgespec.costs.controller import Adaptive, Controller
 from edgespec.costs.cost_model import Costs, CostSource
 from edgespec.drafters.registry import DRAFTERS, own_costs
 from edgespec.errors import UsageError
-from edgespec.pair.several.samples import Samples, check_n, seeded
-from edgespec.scheduler.live_text import LiveText
+from edgespec.pair.concurrent.seeds import check_n, seeded
 from edgespec.scheduler.load_costs import AfterFirst, Load, LoadCosts
 from edgespec.scheduler.scheduler import SHARED, Scheduler
 from edgespec.scheduler.shared_calls import ReadingDraft, SharedModel, TextModel, Texts
 
 if TYPE_CHECKING:
     from edgespec.core.draft import Drafter
-    from edgespec.pair.generation import Chunk, Generation, Stream
+    from edgespec.pair.generation import Generation, Stream
     from edgespec.pair.generation_options import GenerationOptions
     from edgespec.pair.prompt import PromptInput
     from edgespec.pair.text_engine import TextEngine
 
-__all__ = ["ManyTexts", "TextStream"]
+__all__ = ["Batch"]
 
 
-class ManyTexts:
-    """Texts of one pair that share the calls of its models; `Pair.many` makes it.
+class Batch:
+    """Concurrent texts of one pair that share the calls of its models; `Pair.many` makes it.
 
     Must be used by one thread at a time.
 
@@ -57,27 +55,27 @@ class ManyTexts:
         self.drafts: Texts | None = None
         self._scheduler = Scheduler(self.target, load)
         if self.target is None:
-            self._seats = [_Seat(engine)]
+            self._slots = [Slot(engine)]
             return
         self.drafts = _drafts(parts.draft, self.target, texts, capacity)
         drafts = self.drafts.texts if self.drafts else [None] * texts
         clock = _LoadClock(load, drafting.costs, parts.manifest.target.is_encoder_decoder)
-        self._seats = [
-            _SharedSeat(engine, target, draft, clock, self._scheduler)
+        self._slots = [
+            Slot(engine.slot(target, draft, clock, self._scheduler.add), target)
             for target, draft in zip(self.target.texts, drafts, strict=True)
         ]
 
     @property
     def capacity(self) -> int:
         """How many texts can be made at once."""
-        return len(self._seats)
+        return len(self._slots)
 
     @property
     def free(self) -> int:
         """How many more texts can begin now."""
-        return sum(seat.is_free for seat in self._seats)
+        return sum(slot.is_free for slot in self._slots)
 
-    def stream(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> TextStream:
+    def stream(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> Stream:
         """Starts a text, as `Pair.stream`. It grows whenever any text is asked for its next token.
 
         A cache that holds the beginning of the prompt is taken, or else the one that was not used
@@ -86,33 +84,23 @@ class ManyTexts:
         Raises:
             UsageError: as `Pair.stream`, or as many texts as can be made at once are being made.
         """
-        free = [seat for seat in self._seats if seat.is_free]
+        free = [slot for slot in self._slots if slot.is_free]
         if not free:
             raise UsageError(
-                f"{len(self._seats)} texts are being made, as many as there are caches; finish or "
+                f"{len(self._slots)} texts are being made, as many as there are caches; finish or "
                 "close one first, or ask for more texts"
             )
-        seat = free[0]
+        slot = free[0]
         if len(free) > 1 and not self.engine.parts.manifest.target.is_encoder_decoder:
             tokens = self.engine.encoder(prompt, options.get("chat", False)).tokens
-            best = max(free, key=lambda seat: seat.kept(tokens))
-            seat = best if best.kept(tokens) >= SHARED else seat
-        self._seats.remove(seat)
-        self._seats.append(seat)  # used last
-        return seat.stream(prompt, options)
-
-    def samples(self, prompt: PromptInput, n: int, **options: Unpack[GenerationOptions]) -> Samples:
-        """Several texts of one prompt. With a seed, text number i is drawn with seed + i. They
-        begin with `Samples.grow`.
-
-        Raises:
-            UsageError: n is below 1.
-        """
-        check_n(n)
-        return Samples(self, prompt, n, options)
+            best = max(free, key=lambda slot: slot.kept(tokens))
+            slot = best if best.kept(tokens) >= SHARED else slot
+        self._slots.remove(slot)
+        self._slots.append(slot)  # used last
+        return slot.stream(prompt, options)
 
     def step(self) -> None:
-        """Makes one call for the texts that share calls; see `TextStream.ready`."""
+        """Makes one call for the texts that share calls; see `Stream.ready`."""
         self._scheduler.step()
 
     def results(
@@ -129,7 +117,7 @@ class ManyTexts:
         check_n(n)
         wanted = (prompt for prompt in prompts for _ in range(n))
         numbered = zip(count(), wanted, strict=False)
-        running: dict[int, TextStream] = {}
+        running: dict[int, Stream] = {}
         try:
             while True:
                 while self.free and (following := next(numbered, None)) is not None:
@@ -147,68 +135,18 @@ class ManyTexts:
                 stream.close()
 
 
-class TextStream:
-    """Iterates over the `Chunk`s of one of several texts, as `Stream` does.
+class Slot:
+    """The caches of one text, and the text that is being made in them.
 
     Args:
-        live: its place in the scheduler; None for a text that shares no calls.
-
-    Attributes:
-        result: grows with the chunks.
-        ended: all chunks were taken.
+        engine: makes texts in these caches.
+        target: the sequence of the target's cache; None for a slot that shares no calls.
     """
 
-    def __init__(self, stream: Stream, live: LiveText | None) -> None:
-        self._stream = stream
-        self._live = live
-        self.result = stream.result
-        self.ended = False
-
-    def __iter__(self) -> TextStream:
-        return self
-
-    def __next__(self) -> Chunk:
-        try:
-            return next(self._stream)
-        except BaseException:
-            self.close()
-            raise
-
-    def ready(self) -> list[Chunk]:
-        """The chunks that came with the latest steps; ends the text with its last. A text that
-        shares no calls computes its next chunk now.
-
-        Raises:
-            EdgespecError: the text cannot be made.
-        """
-        if self._live is None:
-            return list(islice(self, 1))
-        chunks = [next(self) for _ in range(self._live.ready_tokens)]
-        if self._live.ended and not self.ended:
-            chunks += self
-        return chunks
-
-    def close(self) -> None:
-        """Ends the text, if it has not ended yet, and frees its cache for another."""
-        self.ended = True
-        self._stream.close()
-        if self._live is not None:
-            self._live.close()
-
-    def __enter__(self) -> TextStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _Seat:
-    """The caches of one text that shares no calls, and the text that is being made in them."""
-
-    def __init__(self, engine: TextEngine) -> None:
+    def __init__(self, engine: TextEngine, target: TextModel | None = None) -> None:
         self._engine = engine
-        self._stream: TextStream | None = None
-        self._live: LiveText | None = None
+        self._target = target
+        self._stream: Stream | None = None
 
     @property
     def is_free(self) -> bool:
@@ -216,42 +154,11 @@ class _Seat:
 
     def kept(self, prompt: Sequence[int]) -> int:
         """How many leading positions of a prompt the target's cache holds."""
-        return 0
+        return self._target.kept(self._target.position_keys(prompt)) if self._target else 0
 
-    def stream(self, prompt: PromptInput, options: GenerationOptions) -> TextStream:
-        stream = self._engine.stream(prompt, options)
-        self._stream = TextStream(stream, self._live)
+    def stream(self, prompt: PromptInput, options: GenerationOptions) -> Stream:
+        self._stream = self._engine.stream(prompt, options)
         return self._stream
-
-
-class _SharedSeat(_Seat):
-    """The caches of one of several texts that share calls.
-
-    Args:
-        engine: of the pair.
-        target, draft: texts of its models.
-        clock: for γ "auto".
-        scheduler: drives the loops.
-    """
-
-    def __init__(
-        self,
-        engine: TextEngine,
-        target: TextModel,
-        draft: Model | None,
-        clock: _LoadClock,
-        scheduler: Scheduler,
-    ) -> None:
-        super().__init__(engine.slot(target, draft, clock, self._drive))
-        self._target = target
-        self._scheduler = scheduler
-
-    def kept(self, prompt: Sequence[int]) -> int:
-        return self._target.kept(self._target.position_keys(prompt))
-
-    def _drive(self, loop: Loop) -> Iterator[Round]:
-        self._live = self._scheduler.add(loop)
-        return self._live.rounds()
 
 
 class _LoadClock:

@@ -1,0 +1,229 @@
+"""Concurrent texts of one pair for coroutines, which wait while one thread computes for all of
+them.
+
+Texts that wait for a slot wait in the event loop, so they hold no thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Unpack
+
+from edgespec.errors import UsageError
+from edgespec.pair.concurrent.batch_thread import BatchThread, Event
+from edgespec.pair.concurrent.seeds import check_n, seeded
+from edgespec.pair.generation import Chunk, Generation
+from edgespec.pair.generation_options import GenerationOptions
+from edgespec.pair.prompt import PromptInput
+
+if TYPE_CHECKING:
+    from edgespec.pair.concurrent.batch import Batch
+
+__all__ = ["AsyncBatch", "AsyncStream"]
+
+
+class AsyncBatch:
+    """Texts of one pair that coroutines of one event loop make concurrently; `Pair.amany` makes it.
+
+    Texts begin in the order in which they were asked for, and share the calls of the models. A text
+    whose task is cancelled, or which is closed, ends and leaves its slot to another one.
+
+    Args:
+        batch: of the pair, which nobody else may use.
+
+    Attributes:
+        batch: likewise.
+        thread: computes.
+        running, waiting: texts that are being made, and that wait for a slot.
+        slots: as many as there are caches.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.thread = BatchThread(batch)
+        self.running = self.waiting = 0
+        self.slots = asyncio.Semaphore(batch.capacity)
+
+    @property
+    def started(self) -> int:
+        """Texts so far."""
+        return self.thread.started
+
+    @property
+    def tokens(self) -> int:
+        """Tokens emitted so far."""
+        return self.thread.tokens
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another text has to wait."""
+        return self.slots.locked()
+
+    def stream(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> AsyncStream:
+        """A text as it grows; the options are those of `Pair.stream`, and so are the errors, which
+        come with the first chunk."""
+        return AsyncStream(self, prompt, options)
+
+    def samples(
+        self, prompt: PromptInput, n: int, **options: Unpack[GenerationOptions]
+    ) -> list[AsyncStream]:
+        """Several texts of one prompt; `edgespec.pair.concurrent.interleaved` iterates over all of
+        them. With a seed, text number i is drawn with seed + i.
+
+        Raises:
+            UsageError: n is below 1.
+        """
+        check_n(n)
+        return [AsyncStream(self, prompt, seeded(options, number)) for number in range(n)]
+
+    async def generate(
+        self, prompt: PromptInput, **options: Unpack[GenerationOptions]
+    ) -> Generation:
+        """A text to its end."""
+        async with self.stream(prompt, **options) as stream:
+            async for _ in stream:
+                pass
+            return stream.result
+
+    async def results(
+        self, prompts: Iterable[PromptInput], *, n: int = 1, **options: Unpack[GenerationOptions]
+    ) -> AsyncIterator[tuple[int, Generation]]:
+        """Makes `n` texts for each prompt and yields each with its number as it ends; see
+        `Batch.results`. Prompts are taken one by one as texts end."""
+        check_n(n)
+        numbered = enumerate(prompt for prompt in prompts for _ in range(n))
+        running: dict[asyncio.Task[Generation], int] = {}
+        try:
+            while True:
+                while len(running) < self.batch.capacity and (one := next(numbered, None)):
+                    number, prompt = one
+                    own = seeded(options, number)
+                    running[asyncio.create_task(self.generate(prompt, **own))] = number
+                if not running:
+                    return
+                ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
+                    yield running.pop(task), task.result()
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def aclose(self) -> None:
+        """Ends all texts, and the thread."""
+        await asyncio.wrap_future(self.thread.stop())
+
+    async def __aenter__(self) -> AsyncBatch:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class AsyncStream:
+    """Iterates over the `Chunk`s of a text as it grows; the twin of `Stream` for coroutines.
+
+    The text starts with the first chunk that is asked for, as soon as a slot is free. Left before
+    its end, it ends when it is closed, at the end of an `async with` block, when its task is
+    cancelled, or when nothing refers to it any more.
+    """
+
+    def __init__(self, batch: AsyncBatch, prompt: PromptInput, options: GenerationOptions) -> None:
+        self._results: list[Generation] = []
+        self._chunks = _chunks(batch, prompt, options, self._results)
+
+    @property
+    def result(self) -> Generation:
+        """Grows with the text, from its start on.
+
+        Raises:
+            UsageError: the text has not started yet.
+        """
+        if not self._results:
+            raise UsageError("the text has not begun; take its first chunk before its result")
+        return self._results[0]
+
+    async def start(self) -> None:
+        """Waits for a slot and starts the text in it, unless it has started."""
+        if not self._results:
+            await anext(self._chunks)
+
+    def __aiter__(self) -> AsyncStream:
+        return self
+
+    async def __anext__(self) -> Chunk:
+        await self.start()
+        chunk = await anext(self._chunks)
+        assert chunk is not None
+        return chunk
+
+    async def aclose(self) -> None:
+        """Ends the text, if it has not ended yet; another may then begin."""
+        await self._chunks.aclose()
+
+    async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Slot:
+    """A slot of a batch, from the moment a text gets it to the text's end."""
+
+    def __init__(self, batch: AsyncBatch) -> None:
+        self._batch = batch
+        self._is_taken = False
+
+    async def take(self) -> None:
+        """Waits until one is free. A waiter that is cancelled leaves the queue."""
+        self._batch.waiting += 1
+        try:
+            await self._batch.slots.acquire()
+        finally:
+            self._batch.waiting -= 1
+        self._batch.running += 1
+        self._is_taken = True
+
+    def leave(self) -> None:
+        """Makes the slot free, once."""
+        if self._is_taken:
+            self._is_taken = False
+            self._batch.running -= 1
+            self._batch.slots.release()
+
+
+async def _chunks(
+    batch: AsyncBatch, prompt: PromptInput, options: GenerationOptions, results: list[Generation]
+) -> AsyncGenerator[Chunk | None, None]:
+    """None when the text has started and its result is in `results`, then its chunks."""
+    slot = _Slot(batch)
+    await slot.take()
+    events: asyncio.Queue[Event] = asyncio.Queue()
+
+    def receive(event: Event) -> None:
+        if not isinstance(event, list):
+            slot.leave()  # also while the text's reader is slow
+        events.put_nowait(event)
+
+    try:
+        starting = batch.thread.start(prompt, options, asyncio.get_running_loop(), receive)
+        try:
+            text = await asyncio.wrap_future(starting)
+        except asyncio.CancelledError:
+            if not starting.cancelled():  # it starts now, and nobody wants it
+                batch.thread.run(lambda: starting.result().close())
+            raise
+        results.append(text.result)
+        try:
+            yield None
+            while (event := await events.get()) is not None:
+                if isinstance(event, BaseException):
+                    raise event
+                for chunk in event:
+                    yield chunk
+        finally:
+            batch.thread.close(text)
+    finally:
+        slot.leave()
