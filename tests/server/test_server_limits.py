@@ -130,11 +130,15 @@ def test_the_pair_is_used_by_one_thread(pair, monkeypatch):
     """Also while several requests are tokenized."""
     threads, stream = set(), pair.text_engine.stream
 
+    def watched(chunks):
+        for chunk in chunks:
+            threads.add(threading.get_ident())
+            yield chunk
+
     def observed(prompt, options):
         threads.add(threading.get_ident())
-        for chunk in (result := stream(prompt, options)):
-            threads.add(threading.get_ident())
-            del chunk
+        result = stream(prompt, options)
+        result._chunks = watched(result._chunks)
         return result
 
     monkeypatch.setattr(pair.text_engine, "stream", observed)

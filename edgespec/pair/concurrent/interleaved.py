@@ -35,8 +35,8 @@ async def interleaved(
         except Exception as error:
             events.put_nowait((number, error))
 
-    async def start_all() -> None:
-        for number, stream in enumerate(streams):
+    async def start_others() -> None:
+        for number, stream in enumerate(streams[1:], start=1):
             try:
                 await stream.start()
             except Exception as error:
@@ -44,8 +44,11 @@ async def interleaved(
                 return
             reading.append(asyncio.create_task(read(number)))
 
-    starting = asyncio.create_task(start_all())
+    starting: asyncio.Task[None] | None = None
     try:
+        await streams[0].start()
+        reading.append(asyncio.create_task(read(0)))
+        starting = asyncio.create_task(start_others())
         unended = len(streams)
         while unended:
             number, event = await events.get()
@@ -54,10 +57,9 @@ async def interleaved(
             unended -= event is None
             yield number, event
     finally:
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        for task in reading:
+        tasks = [starting, *reading] if starting else reading
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*reading, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for stream in streams:
             await stream.aclose()
