@@ -6,6 +6,7 @@ The tensors that are read are compared with those written, and with transformers
 
 import json
 import logging
+import struct
 from pathlib import Path
 
 import gguf
@@ -244,6 +245,38 @@ def test_a_tensor_or_a_key_that_is_there_twice_is_refused_by_name(path):
     assert "names tensor 'blk.0.attn_q.weight' twice" in message_of(open_gguf, path)
     path.write_bytes(whole.replace(b"tokenizer.ggml.eos_token_id", b"tokenizer.ggml.bos_token_id"))
     assert "has key 'tokenizer.ggml.bos_token_id' twice" in message_of(open_gguf, path)
+
+
+def packed(form: str, *values: object) -> bytes:
+    """Little-endian, without gaps; a text has its length before it."""
+    return b"".join(
+        struct.pack("<Q", len(value)) + value
+        if isinstance(value, bytes)
+        else struct.pack(f"<{kind}", value)
+        for kind, value in zip(form, values, strict=True)
+    )
+
+
+COUNTS = {
+    "keys": packed("IQQ", 3, 0, 15_000_000),
+    "tensors": packed("IQQ", 3, 50_000_000, 0),
+    "values in lists": packed("IQQsIIQ", 3, 0, 1, b"key", 9, 8, 50_000_000),
+    "dimensions of a tensor": packed("IQQsI", 3, 1, 0, b"name", 10**6),
+}
+
+
+@pytest.mark.parametrize(("what", "head"), COUNTS.items(), ids=COUNTS)
+def test_a_count_that_would_take_minutes_is_refused_before_anything_is_read(path, what, head):
+    path.write_bytes(b"GGUF" + head)
+    with path.open("ab") as file:
+        file.truncate(len(head) + 10**9)  # zeros: empty texts, and no room on the disk
+    assert f"the number of {what} is " in message_of(open_gguf, path)
+
+
+def test_values_of_several_lists_are_counted_together(path):
+    lists = b"".join(packed("sIIQ", b"%d" % n, 9, 0, 10**6) + bytes(10**6) for n in range(11))
+    path.write_bytes(b"GGUF" + packed("IQQ", 3, 0, 11) + lists)
+    assert "values in lists is 11000000; the limit is 10000000" in message_of(open_gguf, path)
 
 
 def test_more_layers_than_tensors_are_refused(path):

@@ -30,6 +30,9 @@ _SCALARS = {
 }
 _STRING, _ARRAY = 8, 9
 _VERSIONS = (2, 3)
+# Models have about a hundred keys, up to some ten thousand tensors, and lists of up to 1.5 million
+# values together (tokens, their scores and kinds, merges).
+MOST_KEYS, MOST_TENSORS, MOST_VALUES, MOST_DIMENSIONS = 10_000, 200_000, 10_000_000, 8
 
 
 @dataclass(frozen=True)
@@ -80,17 +83,21 @@ class _Head:
 
     def __init__(self, path: Path, data: mmap.mmap, size: int) -> None:
         self._path, self._data, self._size, self._at = path, data, size, 4
+        self._values = 0  # in lists, so far
 
     def read(self) -> GgufHeader:
         version = self._integer("<u4")
         if version not in _VERSIONS:
             raise self._corrupt(f"version {version}, not 2 or 3 (or big-endian): convert it again")
         tensors, entries = self._integer("<u8"), self._integer("<u8")
+        self._check_count("keys", entries, MOST_KEYS)
+        self._check_count("tensors", tensors, MOST_TENSORS)
         metadata: dict[str, JsonValue] = {}
-        for key, value in self._many(entries, self._entry):
+        for _ in range(entries):
+            key = self._string()
             if key in metadata:
                 raise self._corrupt(f"it has key {shortened(key)} twice")
-            metadata[key] = value
+            metadata[key] = self._value(self._integer("<u4"))
         records = self._many(tensors, self._tensor)
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 1:
@@ -128,11 +135,10 @@ class _Head:
 
     def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
         name = self._string()
-        shape = tuple(reversed(self._many(self._integer("<u4"), lambda: self._integer("<u8"))))
+        dimensions = self._integer("<u4")
+        self._check_count("dimensions of a tensor", dimensions, MOST_DIMENSIONS)
+        shape = tuple(reversed(self._many(dimensions, lambda: self._integer("<u8"))))
         return name, shape, self._integer("<u4"), self._integer("<u8")
-
-    def _entry(self) -> tuple[str, JsonValue]:
-        return self._string(), self._value(self._integer("<u4"))
 
     def _value(self, kind: int) -> JsonValue:
         if kind == _STRING:
@@ -142,6 +148,8 @@ class _Head:
         return self._number(self._scalar(kind))
 
     def _array(self, kind: int, count: int) -> list[JsonValue]:
+        self._values += count
+        self._check_count("values in lists", self._values, MOST_VALUES)
         if kind == _STRING:
             return list(self._many(count, self._string))
         dtype = np.dtype(self._scalar(kind))
@@ -151,6 +159,11 @@ class _Head:
         if kind not in _SCALARS:
             raise self._corrupt(f"a value of unknown type {kind} near byte {self._at}")
         return _SCALARS[kind]
+
+    def _check_count(self, what: str, count: int, limit: int) -> None:
+        """Raises EdgespecError where reading so many would take minutes or all memory."""
+        if count > limit:
+            raise self._corrupt(f"the number of {what} is {count}; the limit is {limit}")
 
     def _many(self, count: int, read: Callable[[], _Item]) -> list[_Item]:
         # Every item takes bytes, so a wrong count fails at the end of the file.
