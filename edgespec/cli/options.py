@@ -50,7 +50,6 @@ __all__ = [
     "check_shown",
     "drafting",
     "in_chat_format",
-    "say",
 ]
 
 Command = Callable[..., object]
@@ -374,11 +373,6 @@ def in_chat_format(chat: bool | None, manifest: Manifest) -> bool:
     """As asked for; a chat model by default, because without its format it would continue a
     question instead of answering it."""
     return manifest.chat is not None if chat is None else chat
-
-
-def say(line: str) -> None:
-    """A line about a step that takes long, on stderr."""
-    click.echo(line, err=True)
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

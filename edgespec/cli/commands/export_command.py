@@ -8,7 +8,8 @@ import click
 
 from edgespec.cli.checks import check_cache_formats, check_formats, check_output_folder
 from edgespec.cli.exporting import BUILT_IN
-from edgespec.cli.options import THREADS, say
+from edgespec.cli.messages import say
+from edgespec.cli.options import THREADS
 from edgespec.errors import UsageError
 
 __all__ = ["export"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from edgespec.cli.options import JSON, PAIR, THREADS, say
+from edgespec.cli.messages import say
+from edgespec.cli.options import JSON, PAIR, THREADS
 
 __all__ = ["inspect"]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.options import DRAFTING, LOADINGS, Loading, drafting, say
+from edgespec.cli.messages import say
+from edgespec.cli.options import DRAFTING, LOADINGS, Loading, drafting
 from edgespec.cli.request_options import STRICT, TEXTS
 from edgespec.errors import UsageError, needs_extra, shortened
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,37 @@ from edgespec.artifact.manifest import Exported
 from edgespec.core.asks import Read, Score, TopScore
 from edgespec.core.model import Candidate, TopTokens, common_length
 from edgespec.errors import EdgespecError
+from edgespec.scheduler.shared_calls import Texts
 from edgespec_runtimes.ort.cached_text import CachedText, Layout
 from edgespec_runtimes.ort.prefill import MAX_PREFILL_ROWS
-
-if TYPE_CHECKING:
-    from edgespec_runtimes.ort.ort_shared_calls import OrtTexts
 
 __all__ = ["OrtText"]
 
 LAST_ROWS = 64  # of a prompt, at most, that wait for the call of the first token
+
+
+class SharedCache(Texts, Protocol):
+    """What one of several texts asks of the cache that they share.
+
+    Attributes:
+        start_token: of an encoder-decoder.
+        returns_top_tokens, scores_candidates: see `edgespec.core.model`.
+    """
+
+    start_token: int | None
+    returns_top_tokens: bool
+    scores_candidates: bool
+
+    def encode(self, source: Sequence[int], start: int) -> int:
+        """Keeps what the encoder returns of a source from position `start` on; the source's length.
+
+        The encoder does not run where another text has the same source: that one's is copied.
+        """
+        ...
+
+    def copy_positions(self, source: int, destination: int, count: int) -> None:
+        """Copies what indices of the cache hold over what others hold."""
+        ...
 
 
 class OrtText(CachedText):
@@ -41,7 +63,7 @@ class OrtText(CachedText):
         seconds: its share, by rows, of the time of calls.
     """
 
-    def __init__(self, texts: OrtTexts, exported: Exported, start: int, capacity: int) -> None:
+    def __init__(self, texts: SharedCache, exported: Exported, start: int, capacity: int) -> None:
         super().__init__(exported, capacity)
         self.texts = texts
         self.start = start
