@@ -16,7 +16,7 @@ from typing import Any
 
 from edgespec.core.array_types import LogitRows
 from edgespec.core.asks import Ask, prefilled
-from edgespec.core.distribution import Processor
+from edgespec.core.distribution import REFUSED, Distribution, Processor, RefusedRow
 from edgespec.core.draft import Drafter, Proposal, proposed
 from edgespec.core.logit_edits import LogitEdit
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
@@ -24,6 +24,7 @@ from edgespec.core.randomness import Randomness
 from edgespec.core.scoring import score_of
 from edgespec.core.verification import Rule
 from edgespec.costs.controller import Controller
+from edgespec.errors import EdgespecError
 
 __all__ = ["Loop", "Round", "decoded", "plain", "speculate"]
 
@@ -99,6 +100,8 @@ def plain(
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
         p = yield from score(text, (), ())
         token = randomness.at(emitted).categorical(p[0], 0)
+        if token == REFUSED:
+            raise _reason(p[0])
         text.append(token)
         ended = ends(token)
         yield Round([token], drafted=0, evaluated=0, accepted=0, logits=p.logits)
@@ -127,6 +130,8 @@ def speculate(
     The coupled rule needs `Coupled` randomness, and gives the tokens of `plain` with the same.
     Candidates are scored in the same call. The correction is drawn as if there were none. If it
     equals one of them, the distribution after it is known, and a bonus token follows.
+
+    A row that has no token is an error only where the text comes to it, as in `plain`.
 
     Arguments are those of `plain`, and:
         draft: proposes tokens.
@@ -159,6 +164,8 @@ def speculate(
             rows.append(1 + len(proposal.tokens) + number)
             run.append(randomness.at(len(text) - 1 + len(run)).categorical(p[rows[-1]], 0))
         tokens, ended = _until_end(run, ends)
+        if not tokens:
+            raise _reason(p[rows[0]])
         target.rewind(start + len(tokens))
         text += tokens
         left -= len(tokens)
@@ -169,12 +176,14 @@ def speculate(
             drafted=len(proposal.tokens),
             evaluated=min(result.evaluated, len(tokens)),
             accepted=accepted,
-            logits=p.logits[rows] if logits and p.logits is not None else None,
+            logits=p.logits[rows[: len(tokens)]] if logits and p.logits is not None else None,
             candidates=len(candidates),
             committed=int(correction in candidates and accepted < len(tokens)),
         )
         if ended:
             return
+        if len(tokens) < len(run):
+            raise _reason(p[rows[len(tokens)]])
 
 
 def _scored_candidates(model: CandidateModel | None, proposal: Proposal) -> Sequence[Candidate]:
@@ -187,8 +196,17 @@ def _scored_candidates(model: CandidateModel | None, proposal: Proposal) -> Sequ
 
 
 def _until_end(run: Sequence[int], ends: Ends) -> tuple[Sequence[int], bool]:
-    """The tokens up to the one that ends the text, which may be an accepted one."""
-    for count, token in enumerate(run, start=1):
+    """The tokens up to the one that ends the text, which may be an accepted one, or up to a row
+    that has no token; and whether the text ends."""
+    for count, token in enumerate(run):
+        if token == REFUSED:
+            return run[:count], False
         if ends(token):
-            return run[:count], True
+            return run[: count + 1], True
     return run, False
+
+
+def _reason(row: Distribution) -> EdgespecError:
+    """Why a row has no token."""
+    assert isinstance(row, RefusedRow)
+    return row.error

@@ -17,7 +17,22 @@ import numpy as np
 from edgespec.core.array_types import Number, Probabilities, QIndices, TokenIds, VocabRow
 from edgespec.errors import EdgespecError
 
-__all__ = ["Distribution", "Processor", "arg_max_distribution", "one_hot"]
+__all__ = [
+    "REFUSED",
+    "Distribution",
+    "Processor",
+    "RefusedLogitsError",
+    "RefusedRow",
+    "arg_max_distribution",
+    "one_hot",
+    "refused",
+]
+
+REFUSED = -1  # what is drawn from a `RefusedRow`
+
+
+class RefusedLogitsError(EdgespecError):
+    """A row of logits from which no token can be drawn."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,20 @@ class Distribution:
         return bool(self.tokens[last] == last)
 
 
+@dataclass(frozen=True)
+class RefusedRow(Distribution):
+    """What stands for the distribution of a row that cannot have one: all probability on `REFUSED`.
+
+    Many rows of a call decide nothing: those after a rejected token, and after a text's end. So a
+    row's error is raised where the text would go on with the row's token, and nowhere else.
+
+    Attributes:
+        error: why it has none.
+    """
+
+    error: EdgespecError
+
+
 # One row of logits ([vocab], float32) to its distribution.
 Processor = Callable[[VocabRow], Distribution]
 
@@ -72,11 +101,16 @@ def one_hot(token: int) -> Distribution:
     return Distribution(np.array([token]), _ONE)
 
 
+def refused(error: EdgespecError) -> RefusedRow:
+    """The stand-in for a distribution that could not be made."""
+    return RefusedRow(np.array([REFUSED]), _ONE, error)
+
+
 def arg_max_distribution(token: int, logit: float) -> Distribution:
     """The distribution of greedy decoding: all probability on the token with the largest logit.
 
     Raises:
-        EdgespecError: that logit is infinite or NaN.
+        RefusedLogitsError: that logit is infinite or NaN.
     """
     check_largest_logit(logit)
     return one_hot(token)
@@ -85,7 +119,7 @@ def arg_max_distribution(token: int, logit: float) -> Distribution:
 def check_largest_logit(logit: float) -> None:
     """Refuses a row of logits whose largest is infinite or NaN."""
     if not math.isfinite(logit):  # of one number, math is faster than numpy
-        raise EdgespecError(
+        raise RefusedLogitsError(
             f"the model returned {logit} as its largest logit, so no token can be drawn; "
             "export it again with --verify, or use another format"
         )

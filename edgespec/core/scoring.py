@@ -7,12 +7,13 @@ from typing import Protocol, cast, runtime_checkable
 
 from edgespec.core.array_types import AnyArray, LogitRows
 from edgespec.core.asks import Asking, scored, top_scored
-from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
+from edgespec.core.distribution import Distribution, Processor, arg_max_distribution, refused
 from edgespec.core.logit_edits import LogitEdit, Mask
 from edgespec.core.model import Candidate, Model, TopTokens, TopTokensModel
 from edgespec.core.sampling import is_greedy
 from edgespec.core.verification import TargetDistributions
 from edgespec.core.vocab_ops import vocab_ops_for
+from edgespec.errors import EdgespecError
 
 __all__ = ["ScoreCall", "ScoredCall", "score_of", "top_tokens_model_of"]
 
@@ -120,9 +121,11 @@ def _keeps_best(
     candidates: Sequence[Candidate],
 ) -> bool:
     """Whether a mask leaves the arg-max of each row that decides about the text: those up to the
-    first drafted token that is not the arg-max before it, and that of a candidate in its stead."""
+    first drafted token that is not the arg-max before it, and that of a candidate in its stead.
+
+    A mask that cannot say is asked again where the row is needed."""
     row = 0
-    while mask.keeps(best[row], _before(row, text, drafted, candidates)):
+    while _keeps(mask, best[row], _before(row, text, drafted, candidates)):
         if row < len(drafted) and drafted[row] == best[row]:
             row += 1
             continue
@@ -131,6 +134,13 @@ def _keeps_best(
             return True
         row = 1 + len(drafted) + candidates.index(correction)
     return False
+
+
+def _keeps(mask: Mask, token: int, generated: Sequence[int]) -> bool:
+    try:
+        return mask.keeps(token, generated)
+    except EdgespecError:
+        return False
 
 
 def _before(
@@ -151,7 +161,7 @@ def top_tokens_model_of(model: Model, process: Processor) -> TopTokensModel | No
 
 
 class _FromLogits:
-    """Distributions made from logits, one row at a time, when asked for."""
+    """Distributions made from logits, one row at a time, when asked for; see `RefusedRow`."""
 
     def __init__(self, logits: AnyArray, distribution: Callable[[int], Distribution]) -> None:
         self.logits: LogitRows | None = logits
@@ -160,7 +170,10 @@ class _FromLogits:
 
     def __getitem__(self, row: int) -> Distribution:
         if row not in self._made:
-            self._made[row] = self._distribution(row)
+            try:
+                self._made[row] = self._distribution(row)
+            except EdgespecError as error:
+                self._made[row] = refused(error)
         return self._made[row]
 
 
@@ -172,4 +185,7 @@ class _FromTopTokens:
         self._top = top
 
     def __getitem__(self, row: int) -> Distribution:
-        return arg_max_distribution(self._top.tokens.item(row), self._top.logits.item(row))
+        try:
+            return arg_max_distribution(self._top.tokens.item(row), self._top.logits.item(row))
+        except EdgespecError as error:
+            return refused(error)

@@ -111,14 +111,17 @@ def block_rule(
     h_i = Z_i / (Z_i + 1 − w_i) with Z_i = Σ_x max(0, w_i · p_{i+1}(x) − q_{i+1}(x)).
     The draws are independent, so they are made from the last to the first and stop at a success.
     1 − w_i is computed first, so that h_i is exactly 1, and nothing is drawn, where w_i is.
+    From a w_i of 0 on all are, and no later row is looked at.
     """
     drafted = len(proposal.tokens)
     w: list[Number] = [1]
     for i, (token, q) in enumerate(zip(proposal.tokens, proposal.q, strict=True)):
         w.append(min(w[i] * _ratio(p[i], q, token), 1))
-    if randomness.bernoulli(w[drafted]):
+        if not w[-1]:
+            break
+    if w[-1] and randomness.bernoulli(w[drafted]):
         return VerificationResult(accepted=drafted, evaluated=drafted, next=p[drafted])
-    for i in range(drafted - 1, 0, -1):
+    for i in range(len(w) - 2, 0, -1):
         z = _excess(p[i], proposal.q[i], w[i]).sum()
         if z and randomness.bernoulli(z / (z + (1 - w[i]))):
             return VerificationResult(i, i + 1, residual(p[i], proposal.q[i], w[i]))

@@ -9,7 +9,7 @@ from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Drafter, Proposal, proposed
 from edgespec.core.randomness import Randomness
 from edgespec.costs.controller import Controller
-from edgespec.grammar.legal_tokens import LegalTokens
+from edgespec.grammar.legal_tokens import ForcedTokens
 
 __all__ = ["GrammarDrafter"]
 
@@ -28,7 +28,7 @@ class GrammarDrafter:
     """
 
     def __init__(
-        self, legal: LegalTokens, drafter: Drafter, controller: Controller, longest: int
+        self, legal: ForcedTokens, drafter: Drafter, controller: Controller, longest: int
     ) -> None:
         self._legal = legal
         self._drafter = drafter

@@ -11,7 +11,12 @@ import numpy as np
 from edgespec.artifact.graph_io import TOP_K
 from edgespec.core.array_types import LegalRow, Logits
 from edgespec.core.asks import Asking, prefilled, scored, top_scored
-from edgespec.core.distribution import Distribution, Processor, arg_max_distribution
+from edgespec.core.distribution import (
+    Distribution,
+    Processor,
+    RefusedLogitsError,
+    arg_max_distribution,
+)
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Candidate, Model, TopTokensModel, block_model_of
 from edgespec.core.randomness import Coupled, Randomness
@@ -113,7 +118,10 @@ class ModelDrafter:
             allowed = self._allowed(generated)
             if allowed is not None and not allowed.any():
                 break  # the draft has none of the legal tokens, whatever it would predict
-            prediction = yield from self._predict(unread, allowed, generated)
+            try:
+                prediction = yield from self._predict(unread, allowed, generated)
+            except RefusedLogitsError:
+                prediction = None  # the draft's, on which no text depends
             self._cached += unread
             if prediction is None:
                 break

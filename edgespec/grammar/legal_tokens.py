@@ -13,9 +13,9 @@ import numpy as np
 
 from edgespec.core.array_types import LegalRow, VocabRow
 from edgespec.core.logit_edits import LogitEdit
-from edgespec.errors import EdgespecError
+from edgespec.errors import UsageError
 
-__all__ = ["LegalTokens", "only_legal"]
+__all__ = ["ForcedTokens", "LegalTokens", "only_legal"]
 
 
 @runtime_checkable
@@ -29,13 +29,18 @@ class LegalTokens(Protocol):
         after a drafted token that will be rejected, and nothing depends on it.
 
         Raises:
-            EdgespecError: no token of the vocabulary may follow.
+            UsageError: the grammar is too large for its matcher to tell.
         """
         ...
 
     def allows(self, token: int, generated: Sequence[int]) -> bool:
         """Whether one token is in their row; true where they have none."""
         ...
+
+
+@runtime_checkable
+class ForcedTokens(LegalTokens, Protocol):
+    """What a drafter is told of a text's grammar."""
 
     def forced(self, generated: Sequence[int], most: int) -> Sequence[int]:
         """At most so many tokens that spell the only text that may follow, with the end-of-text
@@ -64,12 +69,12 @@ class _OnlyLegal:
 
     def __call__(self, logits: VocabRow, generated: Sequence[int]) -> VocabRow:
         allowed = self._legal.legal(generated)
-        if allowed is None:
-            return logits
+        if allowed is None:  # nothing depends on this row: the error stays where it is
+            raise UsageError(f"no text of the grammar goes on after these {len(generated)} tokens")
         row: VocabRow = np.full_like(logits, -np.inf)
         np.copyto(row, logits, where=allowed)  # a third of the time of `np.where`
         if np.all(row == -np.inf):
-            raise EdgespecError(
+            raise UsageError(
                 f"after {len(generated)} tokens, the grammar and the other options (min_tokens, "
                 "logit_bias) leave no token; relax one of them"
             )

@@ -16,10 +16,11 @@ from edgespec.costs.controller import Controller, controller, gamma_number
 from edgespec.costs.cost_model import Costs
 from edgespec.drafters.grammar_drafter import GrammarDrafter
 from edgespec.drafters.matcher import Store
+from edgespec.drafters.own_drafter import OwnDrafter
 from edgespec.drafters.registry import DRAFTER_NAMES, DRAFTERS, DrafterSetup, own_costs
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
-from edgespec.grammar.legal_tokens import LegalTokens
+from edgespec.grammar.legal_tokens import ForcedTokens
 from edgespec.pair.profile import Profile
 from edgespec.pair.round_clock import CostClock, RoundClock
 from edgespec.scheduler.load_costs import CallTimes
@@ -136,7 +137,7 @@ class Drafting:
         *,
         last_tokens: Sequence[int] = (),
         answers: Sequence[range] | None = None,
-        legal: LegalTokens | None = None,
+        legal: ForcedTokens | None = None,
         draft: Model | None = None,
     ) -> tuple[Drafter | None, Controller]:
         """The drafter of one text, None if it is decoded plainly, and the controller of its γ.
@@ -173,7 +174,8 @@ class Drafting:
             drafter, gammas = DRAFTERS[kind].build(setup)
             gammas = clock.timed(kind, gammas, self._target) if clock else gammas
         else:
-            drafter, gammas = kind, self._gammas_of_own(kind, gamma, clock)
+            drafter = OwnDrafter(kind, self._target.vocab_size)
+            gammas = self._gammas_of_own(drafter, gamma, clock)
         if legal is None:
             return drafter, gammas
         longest = without_model.longest if gamma == "auto" else gamma_number(gamma)

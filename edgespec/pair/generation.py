@@ -271,7 +271,7 @@ def _logprobs(round_: Round, top: int | None) -> list[tuple[float | None, TopLog
     if top is None:
         return [(None, ())] * len(round_.tokens)
     assert round_.logits is not None
-    rows = round_.logits[: len(round_.tokens)].astype(np.float64)
+    rows = round_.logits.astype(np.float64)
     rows -= rows.max(axis=-1, keepdims=True)
     rows -= np.log(np.exp(rows).sum(axis=-1, keepdims=True))
     return [

@@ -11,10 +11,11 @@ from edgespec.core.draft import Drafter
 from edgespec.core.logit_edits import LogitEdit
 from edgespec.core.model import Model
 from edgespec.core.randomness import Coupled, Seeded
+from edgespec.grammar.draft_matcher import DraftMatcher
 from edgespec.grammar.grammar import Grammar
 from edgespec.grammar.grammar_matcher import GrammarMatcher
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
-from edgespec.grammar.legal_tokens import LegalTokens, only_legal
+from edgespec.grammar.legal_tokens import only_legal
 from edgespec.grammar.spellings import Spellings
 from edgespec.pair.drafting import DraftChoice, Drafting, loop_of
 from edgespec.pair.generation import (
@@ -108,7 +109,8 @@ class TextEngine:
         ends = StopCondition(
             GrowingText(self.parts.tokenizer, request.stops, request.marks), request.last_tokens
         )
-        drafter, start = self._start(request, choice)
+        matcher = self._matcher(request.grammar)
+        drafter, start = self._start(request, choice, matcher)
         loop = start(
             self.target,
             prompt=tokens,
@@ -118,6 +120,8 @@ class TextEngine:
             logits=request.top_logprobs is not None,
         )
         rounds, progress = self.drive(loop)
+        if matcher is not None:
+            rounds = matcher.fitting(rounds)
         if self.parts.remembered is not None:
             rounds = self.parts.remembered.watched(rounds)
         return stream_of(
@@ -134,21 +138,24 @@ class TextEngine:
         )
 
     def _start(
-        self, request: GenerationRequest, choice: DraftChoice
+        self, request: GenerationRequest, choice: DraftChoice, matcher: GrammarMatcher | None
     ) -> tuple[Drafter | None, Callable[..., Loop]]:
         """The drafter of a text, and what makes its loop: plain decoding, or speculation."""
         process = request.sampling.processor()
         answers = request.prompt.answers if self.drafting.exact else None
-        legal = self._legal_tokens(request.grammar, choice)
         edit = self.edit(request)
         drafter, gamma = self.drafting.drafter(
-            choice, process, last_tokens=request.last_tokens, answers=answers, legal=legal
+            choice,
+            process,
+            last_tokens=request.last_tokens,
+            answers=answers,
+            legal=self._draft_matcher(request.grammar, choice),
         )
         return drafter, partial(
             loop_of(drafter, gamma, choice.rule),
             process=process,
             answers=answers,
-            edit=edit if legal is None else only_legal(legal, edit),
+            edit=edit if matcher is None else only_legal(matcher, edit),
         )
 
     def edit(self, request: GenerationRequest) -> LogitEdit | None:
@@ -158,13 +165,17 @@ class TextEngine:
         repeated = () if is_source else request.prompt.tokens
         return request.edits.edit(repeated, request.last_tokens, self.target.vocab_size)
 
-    def _legal_tokens(self, grammar: Grammar | None, choice: DraftChoice) -> LegalTokens | None:
-        """Which tokens a text may have; None if it may have all."""
+    def _matcher(self, grammar: Grammar | None) -> GrammarMatcher | None:
+        """Says which tokens a text may have; None if it may have all."""
+        return None if grammar is None else GrammarMatcher(grammar, self._grammar_vocabulary())
+
+    def _draft_matcher(self, grammar: Grammar | None, choice: DraftChoice) -> DraftMatcher | None:
+        """The same for the text's drafter."""
         if grammar is None:
             return None
         # What one text spelled changes what others draft, which must not change them.
         spellings = self._spellings if choice.keeps_text else Spellings()
-        return GrammarMatcher(grammar, self._grammar_vocabulary(), spellings)
+        return DraftMatcher(grammar, self._grammar_vocabulary(), spellings)
 
     def _settings(self, choice: DraftChoice) -> Settings:
         target_format, draft_format = self.parts.formats

@@ -17,6 +17,7 @@ from conftest import MODELS
 from edgespec.drafters.token_intersection import TokenIntersection
 from edgespec.drafters.vocabulary_map import SharedTokens, SomeTokens
 from edgespec.errors import EdgespecError, UsageError
+from edgespec.grammar.draft_matcher import DraftMatcher
 from edgespec.grammar.grammar import MAX_CHARACTERS, Grammar
 from edgespec.grammar.grammar_matcher import GrammarMatcher
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
@@ -145,7 +146,7 @@ def test_special_tokens_are_no_text(vocabulary):
 def test_a_forced_text_is_spelled_as_the_tokenizer_does():
     tokenizer = TOKENIZERS["byte-level"][0]()
     tokens = GrammarVocabulary(tokenizer, tokenizer.get_vocab_size(), [2])
-    matcher = GrammarMatcher(edgespec.lark('start: "It is called " /[a-z]/ ", as before."'), tokens)
+    matcher = DraftMatcher(edgespec.lark('start: "It is called " /[a-z]/ ", as before."'), tokens)
     usual = tokenizer.encode("It is called x, as before.", add_special_tokens=False).ids
     assert list(matcher.forced([], 3)) == usual[:3]
     x = usual.index(tokenizer.token_to_id("Ġx"))
@@ -155,7 +156,7 @@ def test_a_forced_text_is_spelled_as_the_tokenizer_does():
 
 def test_forced_tokens_are_legal(vocabulary):
     _, tokens, _ = vocabulary
-    matcher = GrammarMatcher(choice("Die Datei wurde umbenannt."), tokens)
+    matcher = DraftMatcher(choice("Die Datei wurde umbenannt."), tokens)
     for text in ([], [int(np.flatnonzero(matcher.legal([]))[0])]):
         for count, token in enumerate(matcher.forced(text, 9)):
             assert matcher.legal([*text, *matcher.forced(text, 9)[:count]])[token]
@@ -164,7 +165,7 @@ def test_forced_tokens_are_legal(vocabulary):
 def test_a_text_that_is_forced_for_ever_forces_nothing(vocabulary):
     """It goes over a limit of llguidance; the text itself goes on."""
     tokenizer, tokens, _ = vocabulary
-    matcher = GrammarMatcher(edgespec.lark('start: "a" start'), tokens)
+    matcher = DraftMatcher(edgespec.lark('start: "a" start'), tokens)
     a = tokenizer.token_to_id("a")
     for count in range(20):
         assert matcher.legal([a] * count)[a]

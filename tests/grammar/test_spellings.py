@@ -9,7 +9,7 @@ from test_grammars import TOKENIZERS
 import edgespec
 from checkpoints import write_noisy, write_small_llama
 from edgespec.grammar import spellings as spellings_module
-from edgespec.grammar.grammar_matcher import GrammarMatcher
+from edgespec.grammar.draft_matcher import DraftMatcher
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
 from edgespec.grammar.spellings import LONGEST_KEY, Spellings
 from edgespec_export.export_pair import export_pair
@@ -93,7 +93,7 @@ def test_a_matcher_proposes_what_came_before_and_then_what_the_tokenizer_does(wo
     usual = tokenizer.encode(": the number> ", add_special_tokens=False).ids
     letters = [tokenizer.token_to_id("Ġ" if letter == " " else letter) for letter in ": the n"]
     record = [tokenizer.token_to_id(token) for token in "<x"]
-    matcher = GrammarMatcher(LIST, vocabulary)
+    matcher = DraftMatcher(LIST, vocabulary)
     first = list(matcher.forced(record, 9))
     assert first == usual[: len(first)] != letters[: len(first)]
     matcher.forced([*record, *letters], 9)  # the target spelled it by letters
@@ -108,26 +108,26 @@ def test_matchers_that_share_spellings_share_what_was_learned(words):
     letter = tokenizer.token_to_id(":")
     space = tokenizer.token_to_id("Ġ")
     shared = Spellings()
-    matcher = GrammarMatcher(LIST, vocabulary, shared)
+    matcher = DraftMatcher(LIST, vocabulary, shared)
     matcher.forced(record, 9)
     matcher.forced([*record, letter, space], 9)
-    assert list(GrammarMatcher(LIST, vocabulary, shared).forced(record, 2)) == [letter, space]
-    assert list(GrammarMatcher(LIST, vocabulary).forced(record, 2)) != [letter, space]
+    assert list(DraftMatcher(LIST, vocabulary, shared).forced(record, 2)) == [letter, space]
+    assert list(DraftMatcher(LIST, vocabulary).forced(record, 2)) != [letter, space]
 
 
 def test_what_was_learned_is_proposed_only_where_it_is_legal(words):
     tokenizer, vocabulary = words
     shared = Spellings()
     shared.learn(b"b", [(tokenizer.token_to_id("x"), b"b")])  # as in another tokenizer
-    assert list(GrammarMatcher(edgespec.regex("b"), vocabulary, shared).forced([], 3)) == []
+    assert list(DraftMatcher(edgespec.regex("b"), vocabulary, shared).forced([], 3)) == []
 
 
 def test_an_end_is_forced_where_nothing_else_may_follow(words):
     tokenizer, vocabulary = words
     a = tokenizer.token_to_id("a")
-    assert list(GrammarMatcher(edgespec.regex("a"), vocabulary).forced([a], 3)) == [END]
-    assert list(GrammarMatcher(edgespec.regex("ab?"), vocabulary).forced([a], 3)) == []
-    assert list(GrammarMatcher(edgespec.regex("a"), vocabulary).forced([a, END], 3)) == []
+    assert list(DraftMatcher(edgespec.regex("a"), vocabulary).forced([a], 3)) == [END]
+    assert list(DraftMatcher(edgespec.regex("ab?"), vocabulary).forced([a], 3)) == []
+    assert list(DraftMatcher(edgespec.regex("a"), vocabulary).forced([a, END], 3)) == []
 
 
 # --- a pair ---------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_rules_whose_text_depends_on_the_draft_learn_within_a_text_only(new_pair
 def test_a_second_record_takes_fewer_calls(new_pair, monkeypatch):
     """Here the tokenizer spells otherwise than the target does: the matcher's own spelling is made
     unusable. Without anything learned, the same would take as many calls again."""
-    monkeypatch.setattr("edgespec.grammar.grammar_matcher._Place.forced_tokens", lambda place: [])
+    monkeypatch.setattr("edgespec.grammar.grammar_place.Place.forced_tokens", lambda place: [])
     pair = new_pair()
     calls = [len(pair.generate("x", draft="lookup", **OPTIONS).stats.rounds) for _ in range(2)]
     assert calls[1] < calls[0] / 2

@@ -14,7 +14,11 @@ import pytest
 import edgespec
 from command import run
 from edgespec.core import scoring
+from edgespec.core.distribution import one_hot
+from edgespec.core.draft import Proposal
+from edgespec.costs.controller import Fixed
 from edgespec.errors import EdgespecError, UsageError
+from edgespec.speech.transcribing import Transcriber
 from edgespec_export.export_pair import export_pair
 from whisper_checkpoints import write_whisper
 
@@ -174,6 +178,55 @@ def test_silent_windows_have_no_text(hearing, monkeypatch):
     assert hearing.transcribe(sound, no_speech=1.0) is not None
     alone = hearing.transcribe(sound, no_speech=1.0, draft=False).segments
     assert hearing.transcribe(sound, no_speech=None).segments == alone
+
+
+class Knowing:
+    """A drafter that knows the text of each window, its end included."""
+
+    seconds = 0.0
+
+    def __init__(self, texts):
+        self._texts = iter(texts)
+
+    def begin(self, prompt):
+        self._text = next(self._texts)
+
+    def propose(self, text, gamma, randomness):
+        tokens = self._text[len(text) - 1 :][:gamma]
+        return Proposal(tokens, [one_hot(token) for token in tokens])
+
+
+@pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("gamma", range(1, 9))
+def test_a_window_s_text_may_end_at_any_token_of_a_drafted_run(
+    hearing, monkeypatch, gamma, sampling
+):
+    """Where every window may be silent, the log-probability of each token counts."""
+    windows = []
+    text = Transcriber._text
+
+    def recorded(*arguments):
+        windows.append(text(*arguments))
+        return windows[-1]
+
+    monkeypatch.setattr(Transcriber, "_text", recorded)
+    monkeypatch.setattr("edgespec.speech.transcribing.LIKELY", -np.inf)
+    options = {"no_speech": 0.0, **sampling}
+    alone = hearing.transcribe(SOUNDS[0], draft=False, **options)
+    plain, windows[:] = list(windows), []
+    end = hearing.speech_engine.speech.end
+    texts = [[*tokens, end] for tokens, _ in plain]
+    drafter = Knowing(texts)
+    monkeypatch.setattr(
+        hearing.speech_engine.drafting, "drafter", lambda *_, **__: (drafter, Fixed(gamma))
+    )
+    drafted = hearing.transcribe(SOUNDS[0], draft="lookup", gamma=gamma, **options)
+    assert drafted.segments == alone.segments
+    assert drafted.stats.accepted > 0
+    assert [tokens for tokens, _ in windows] == [tokens for tokens, _ in plain]
+    means = [[mean for _, mean in found] for found in (windows, plain)]
+    assert all(mean is not None for mean in means[0])
+    assert means[0] == pytest.approx(means[1], rel=1e-6)
 
 
 def test_segments_come_as_windows_finish(hearing):

@@ -117,6 +117,26 @@ def test_a_format_that_cannot_be_used_is_a_bad_request(tool_pair, response_forma
             assert reason in answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "fields", "reason"),
+    [
+        ("(.*){10}" * 50, {"logit_bias": {"70": 30}}, "the regular expression is too large: after"),
+        ("[a-z]{3}", {"min_tokens": 9}, "after 3 tokens, the grammar and the other options"),
+    ],
+)
+def test_a_grammar_that_a_text_cannot_follow_is_a_bad_request(tool_pair, pattern, fields, reason):
+    format_ = {"type": "grammar", "grammar": {"syntax": "regex", "definition": pattern}}
+    with TestClient(
+        application({"small": tool_pair}, DRAFTED), base_url="http://localhost"
+    ) as client:
+        for path, prompt in ((CHAT, {"messages": MESSAGES}), (TEXT, {"prompt": "a"})):
+            body = {**prompt, **fields, "response_format": format_, "max_tokens": 40}
+            answer = client.post(path, json={**body, "temperature": 0})
+            assert answer.status_code == 400
+            assert reason in answer.json()["error"]["message"]
+            assert "\n" not in answer.json()["error"]["message"]
+
+
 # --- tools ----------------------------------------------------------------------------------------
 
 

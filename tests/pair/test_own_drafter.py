@@ -1,0 +1,225 @@
+"""Claim: a caller's drafter that breaks the protocol is one sentence, and never another text."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import edgespec
+from edgespec.core.asks import Score
+from edgespec.core.decode import Round
+from edgespec.core.distribution import Distribution, one_hot
+from edgespec.core.model import Candidate
+from edgespec.errors import EdgespecError
+from hashed_model import HashedModel, hashed_pair
+
+PROMPT = [70, 71, 72]
+SIZE = 272
+SAMPLINGS = [{}, {"temperature": 1.0, "seed": 3}, {"temperature": 1.0, "seed": 3, "rule": "token"}]
+HALVES = np.array([0.5, 0.5])
+
+
+@pytest.fixture
+def hashed(tiny):
+    assert tiny.target.vocab_size == SIZE
+    return hashed_pair(tiny, HashedModel(SIZE, 5), HashedModel(SIZE, 5, noise=0.1))
+
+
+class Own:
+    """A drafter whose `propose` is given."""
+
+    seconds = 0.0
+
+    def __init__(self, propose):
+        self._propose = propose
+
+    def begin(self, prompt):
+        pass
+
+    def propose(self, text, gamma, randomness):
+        return self._propose(text, gamma, randomness)
+
+
+def q_of(tokens, probabilities):
+    return Distribution(np.asarray(tokens), np.asarray(probabilities))
+
+
+def proposes(*arguments, **named):
+    return lambda text, gamma, randomness: edgespec.Proposal(*arguments, **named)
+
+
+def raising(error):
+    def propose(text, gamma, randomness):
+        raise error
+
+    return propose
+
+
+def asking(*asks):
+    def propose(text, gamma, randomness):
+        yield from asks
+        return edgespec.Proposal()
+
+    return propose
+
+
+def raising_later(text, gamma, randomness):
+    yield from ()
+    raise KeyError("lost")
+
+
+BROKEN = {
+    "nothing": (lambda *_: None, "proposes None; return an edgespec.Proposal"),
+    "a list": (lambda *_: [1, 2], "proposes [1, 2]; return"),
+    "a token beyond": (proposes([SIZE], [one_hot(SIZE)]), "the token 272; give ids from 0 to 271"),
+    "a negative token": (proposes([-1], [one_hot(-1)]), "the token -1; give ids"),
+    "a float": (proposes([1.5], [one_hot(1)]), "the token 1.5; give ids"),
+    "a text": (proposes(["a"], [one_hot(1)]), "the token 'a'; give ids"),
+    "a flag": (proposes([True], [one_hot(1)]), "the token True; give ids"),
+    "no number of tokens": (proposes(7, [one_hot(7)]), "raised TypeError"),
+    "no q": (proposes([7], []), "proposes 1 tokens with 0 distributions; give one q"),
+    "too many q": (proposes([7], [one_hot(7)] * 2), "1 tokens with 2 distributions"),
+    "q of another type": (proposes([7], [HALVES]), "as a q; give an edgespec.core Distribution"),
+    "q without tokens": (proposes([7], [q_of([], [])]), "gives a q of shapes (0,) and (0,)"),
+    "q of two lengths": (proposes([7], [q_of([7], HALVES)]), "of shapes (1,) and (2,)"),
+    "q of a matrix": (proposes([7], [q_of([[7]], [[1.0]])]), "of shapes (1, 1) and (1, 1)"),
+    "q that does not increase": (proposes([7], [q_of([8, 7], HALVES)]), "q of wrong tokens"),
+    "q with a token twice": (proposes([7], [q_of([7, 7], HALVES)]), "q of wrong tokens"),
+    "q beyond": (proposes([7], [q_of([7, SIZE], HALVES)]), "q of wrong tokens; give increasing"),
+    "q of floats": (proposes([7], [q_of([7.0, 8.0], HALVES)]), "q of wrong tokens"),
+    "q of NaN": (proposes([7], [q_of([7, 8], [np.nan, 1])]), "whose sum is nan"),
+    "q of infinity": (proposes([7], [q_of([7, 8], [np.inf, 1])]), "whose sum is inf"),
+    "negative q": (proposes([7], [q_of([7, 8], [1.5, -0.5])]), "least probability is -0.5"),
+    "q above one": (proposes([7], [q_of([7, 8], [1.0, 1.0])]), "whose sum is 2"),
+    "q of texts": (proposes([7], [q_of([7], ["x"])]), "raised"),
+    "a candidate that is none": (proposes([7], [one_hot(7)], [3]), "raised TypeError"),
+    "a candidate beyond": (proposes([7], [one_hot(7)], [Candidate(0, 999)]), "the token 999"),
+    "a candidate nowhere": (proposes([7], [one_hot(7)], [("x", 7)]), "a candidate after 'x'"),
+    "an exception": (raising(ValueError("bad\nluck")), "raised ValueError ('bad\\nluck')"),
+    "an assertion": (raising(AssertionError()), "raised AssertionError"),
+    "a late exception": (raising_later, "raised KeyError"),
+    "asks for a round": (asking(Round([7], 0, 0, 0, None)), "asks for Round("),
+    "asks for a number": (asking(3), "asks for 3; yield Prefill, Score, TopScore"),
+    "moves the randomness": (lambda text, gamma, draws: draws.at(3), "draw from what propose is"),
+    "a weight that is no number": (
+        lambda text, gamma, draws: draws.categorical(q_of([1, 2], ["a", "b"]), 0),
+        "raised",
+    ),
+}
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=["greedy", "coupled", "token rule"])
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_breaks_the_protocol_is_one_sentence(hashed, name, sampling):
+    propose, reason = BROKEN[name]
+    options = {"draft": Own(propose), "gamma": 2, "max_new_tokens": 20, **sampling}
+    with pytest.raises(EdgespecError, match=re.escape(reason)) as raised:
+        hashed.generate(PROMPT, **options)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 400
+    # The pair is free again, and its text is its own.
+    assert hashed.generate(PROMPT, max_new_tokens=5).token_ids
+
+
+class NoBegin:
+    seconds = 0.0
+
+    def propose(self, text, gamma, randomness):
+        return edgespec.Proposal()
+
+
+class NoSeconds(Own):
+    seconds = property(lambda self: 1 / 0)
+
+
+class OddSeconds(Own):
+    seconds = "long"
+
+
+class FailsToBegin(Own):
+    def begin(self, prompt):
+        raise OSError("no file")
+
+
+@pytest.mark.parametrize(
+    ("drafter", "reason"),
+    [
+        (NoBegin(), "the drafter NoBegin has no method begin"),
+        (NoSeconds(None), "the drafter NoSeconds raised ZeroDivisionError"),
+        (OddSeconds(None), "has the seconds 'long'; give a number from 0"),
+        (FailsToBegin(None), "the drafter FailsToBegin raised OSError ('no file')"),
+        (Own("no function"), "the drafter Own raised TypeError"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_drafter_without_its_methods_is_one_sentence(hashed, drafter, reason):
+    with pytest.raises(EdgespecError, match=re.escape(reason)):
+        hashed.generate(PROMPT, draft=drafter, gamma=2, max_new_tokens=9)
+
+
+# --- what is odd and harmless ---------------------------------------------------------------------
+
+
+def rewriting(text, gamma, randomness):
+    """Changes the list that it was given."""
+    text[:] = [9] * len(text)
+    return edgespec.Proposal([9] * gamma, [one_hot(9)] * gamma)
+
+
+def offering_more(text, gamma, randomness):
+    """More tokens than it was asked for, as numpy's own numbers."""
+    tokens = np.full(gamma + 9, 5, np.uint16)
+    return edgespec.Proposal(tokens, [one_hot(5)] * (gamma + 9))
+
+
+def late(text, gamma, randomness):
+    """A generator that asks for a model's call first."""
+    model = HashedModel(SIZE, 5)
+    model.prefill([*text])
+    row = yield Score(model, [text[-1]])
+    token = int(row[0].argmax())
+    return edgespec.Proposal([token], [one_hot(token)])
+
+
+def drawing(text, gamma, randomness):
+    """Draws more than it proposes."""
+    q = q_of(np.arange(SIZE), np.full(SIZE, 1 / SIZE))
+    tokens = [randomness.categorical(q, ahead) for ahead in range(gamma)]
+    assert randomness.bernoulli(1.0)
+    return edgespec.Proposal(tokens[:1], [q])
+
+
+HARMLESS = [rewriting, offering_more, late, drawing, lambda *_: edgespec.Proposal()]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[:2], ids=["greedy", "coupled"])
+@pytest.mark.parametrize("propose", HARMLESS)
+@pytest.mark.parametrize("gamma", [3, "auto"])
+def test_what_is_odd_changes_no_text(hashed, propose, gamma, sampling):
+    options = {"max_new_tokens": 30, "logprobs": True, **sampling}
+    alone = hashed.generate(PROMPT, draft=False, **options)
+    drafted = hashed.generate(PROMPT, draft=Own(propose), gamma=gamma, **options)
+    assert drafted.token_ids == alone.token_ids
+    assert drafted.logprobs == alone.logprobs
+
+
+class Damaged(HashedModel):
+    """A draft model whose rows after some tokens are infinite, or not numbers."""
+
+    def _row(self, key):
+        row = super()._row(key)
+        return row if sum(key) % 3 else np.full_like(row, [np.nan, np.inf, -np.inf][len(key) % 3])
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[:2], ids=["greedy", "coupled"])
+@pytest.mark.parametrize("top", [False, True])
+def test_a_damaged_draft_model_changes_no_text(tiny, sampling, top):
+    draft = Damaged(SIZE, 5, returns_top_tokens=top)
+    hashed = hashed_pair(tiny, HashedModel(SIZE, 5), draft)
+    options = {"max_new_tokens": 40, "ignore_eos": True, **sampling}
+    alone = hashed.generate(PROMPT, draft=False, **options)
+    drafted = hashed.generate(PROMPT, draft="model", gamma=3, **options)
+    assert drafted.token_ids == alone.token_ids
+    assert drafted.stats.accepted > 0
