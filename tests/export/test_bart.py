@@ -258,7 +258,7 @@ def test_masks_in_an_old_config_hold_where_there_is_no_generation_config(tmp_pat
 @pytest.mark.parametrize(
     ("family", "settings", "named"),
     [
-        ("bart", {"twist": 2}, "twist = 2"),
+        ("bart", {"per_layer_config": {"0": 1}}, "per_layer_config = "),
         ("bart", {"normalize_before": True}, "normalize_before = True"),
         ("bart", {"static_position_embeddings": True}, "static_position_embeddings = True"),
         ("mbart", {"normalize_before": False}, "normalize_before = False"),

@@ -201,7 +201,7 @@ def test_a_convolution_that_keeps_its_last_state_only_is_found(checkpoints, tmp_
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"twist": 2}, "twist = 2"),
+        ({"per_layer_config": {"0": 1}}, "per_layer_config = "),
         ({"conv_L_cache": 1}, "conv_L_cache is 1"),
         ({"conv_dim": 96}, "conv_dim = 96"),
         ({"block_dim": 96}, "block_dim = 96"),

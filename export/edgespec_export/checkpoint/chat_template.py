@@ -11,7 +11,7 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec.tools.jinja_template import ChatTemplate
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
 
-__all__ = ["chat_format", "folder_chat", "folder_template"]
+__all__ = ["chat_format", "folder_chat", "folder_template", "special_tokens"]
 
 
 def _conversation(*texts: str) -> list[dict[str, str]]:
@@ -31,9 +31,7 @@ _THOUGHT = _conversation(_FIRST, f"<think>\n{_REPLY}\n{_THINKING_ENDS}\n\n{_ANSW
 _Render = Callable[[list[dict[str, str]]], str | None]
 
 
-def chat_format(
-    template: str, special_tokens: Mapping[str, str] | None = None
-) -> ChatFormat | None:
+def chat_format(template: str, tokens: Mapping[str, str] | None = None) -> ChatFormat | None:
     """The texts that a template writes around messages, found by rendering it.
 
     Each optional part (system prompt, earlier turns, hidden thinking) is kept only if it renders
@@ -162,18 +160,20 @@ def folder_template(folder: Path) -> ChatTemplate | None:
     Raises:
         EdgespecError: one of these files is corrupt.
     """
-    path = folder / "tokenizer_config.json"
-    settings = read_json_object(path) if path.is_file() else {}
-    template = _template(folder, settings)
-    return None if template is None else ChatTemplate(template, _special_tokens(folder, settings))
+    template = _template(folder, _settings(folder))
+    return None if template is None else ChatTemplate(template, special_tokens(folder))
 
 
-def _special_tokens(folder: Path, settings: JsonObject) -> dict[str, str]:
-    """Special tokens by name, as transformers finds them.
+def special_tokens(folder: Path) -> dict[str, str]:
+    """Texts of a checkpoint folder's special tokens by name, as transformers finds them.
 
     `special_tokens_map.json` is read only for an older tokenizer_config.json, which lacks
     `added_tokens_decoder`.
+
+    Raises:
+        EdgespecError: one of these files is corrupt.
     """
+    settings = _settings(folder)
     path = folder / "special_tokens_map.json"
     if path.is_file() and "added_tokens_decoder" not in settings:
         settings = {**settings, **read_json_object(path)}
@@ -183,6 +183,11 @@ def _special_tokens(folder: Path, settings: JsonObject) -> dict[str, str]:
         named |= extra
     tokens = {key: _token(value) for key, value in named.items()}
     return {key: token for key, token in tokens.items() if token is not None}
+
+
+def _settings(folder: Path) -> JsonObject:
+    path = folder / "tokenizer_config.json"
+    return read_json_object(path) if path.is_file() else {}
 
 
 def _template(folder: Path, settings: JsonObject) -> str | None:

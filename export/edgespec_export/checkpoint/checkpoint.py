@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeGuard
 
 from tokenizers import Tokenizer
 
@@ -12,16 +11,24 @@ from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.manifest import VOCABULARY
 from edgespec.errors import EdgespecError, shortened
 from edgespec.tools.jinja_template import ChatTemplate
-from edgespec_export.checkpoint.chat_template import chat_format, folder_chat, folder_template
+from edgespec_export.checkpoint.chat_template import (
+    chat_format,
+    folder_chat,
+    folder_template,
+    special_tokens,
+)
 from edgespec_export.checkpoint.ctranslate2.ctranslate2_whisper import (
     MODEL_BIN,
     CTranslate2Whisper,
 )
+from edgespec_export.checkpoint.end_tokens import configured_ends, turn_end, within_vocabulary
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
-from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
+from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.safetensors_file import Safetensors
+from edgespec_export.checkpoint.source_kinds import name_adapter, refuse_adapter
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.speech_tokens import END, START, with_timestamps
+from edgespec_export.checkpoint.text_part import text_part
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import load_tokenizer
 from edgespec_export.checkpoint.torch_file import TorchBin
 from edgespec_export.checkpoint.weights import Weights
@@ -45,7 +52,7 @@ class Checkpoint:
         tokenizer: without truncation and padding.
         chat: the texts around messages; None for a model without a chat format.
         template: its chat template, if that knows tools.
-        eos_token_ids: tokens that end a text, at least one.
+        eos_token_ids: tokens that end a text; none if nothing in the checkpoint names one.
         label: the checkpoint's name in messages.
         vocabulary: the file that lists the tokens of a draft with a reduced vocabulary, else None.
         generation: its settings for generating text, as in a `generation_config.json`.
@@ -108,38 +115,67 @@ def _check_layer_counts(checkpoint: Checkpoint) -> None:
 def _folder(source: Source) -> Checkpoint:
     folder = source.path
     if not (folder / "config.json").is_file():
+        refuse_adapter(folder, source.label)
         raise EdgespecError(f"{folder}: is not a checkpoint: it has no config.json")
-    config = read_json_object(folder / "config.json")
+    outer = read_json_object(folder / "config.json")
     generation_file = folder / "generation_config.json"
     generation = read_json_object(generation_file) if generation_file.is_file() else {}
     vocabulary = folder / VOCABULARY
+    weights = _weights(folder, source.label)
+    config, weights = text_part(outer, weights, source.label)
+    config = _with_start_token(config, generation)
+    tokenizer = _with_timestamps(load_tokenizer(folder, config), config)
+    template = folder_template(folder)
+    end = special_tokens(folder).get("eos_token")
+    ends = [
+        *configured_ends(folder, generation, outer, config),
+        None if end is None else tokenizer.token_to_id(end),
+        turn_end(template, tokenizer),
+    ]
     return Checkpoint(
-        config=_with_start_token(config, generation),
-        weights=open_weights(folder),
-        tokenizer=_with_timestamps(load_tokenizer(folder, config), config),
+        config=config,
+        weights=weights,
+        tokenizer=tokenizer,
         chat=folder_chat(folder),
-        eos_token_ids=_eos_token_ids(folder, generation, config),
+        eos_token_ids=_within(ends, config, source.label),
         label=source.label,
         vocabulary=vocabulary if vocabulary.is_file() else None,
         generation=generation,
-        template=_with_tools(folder_template(folder)),
+        template=_with_tools(template),
     )
+
+
+def _weights(folder: Path, label: str) -> Weights:
+    """The weights of a folder, which may have an adapter beside or in place of them."""
+    try:
+        weights = open_weights(folder)
+    except EdgespecError:
+        refuse_adapter(folder, label)
+        raise
+    name_adapter(folder, label)
+    return weights
+
+
+def _within(ends: list[int | None], config: JsonObject, label: str) -> tuple[int, ...]:
+    named = [end for end in ends if end is not None]
+    return within_vocabulary(named, config.get("vocab_size"), label)
 
 
 def _gguf(source: Source) -> Checkpoint:
     gguf = open_gguf(source.path)
-    template = gguf.chat_template
+    template = None
+    if gguf.chat_template is not None:
+        template = ChatTemplate(gguf.chat_template, gguf.special_tokens)
+    ends = [*configured_ends(source.path, gguf.config), turn_end(template, gguf.tokenizer)]
     return Checkpoint(
         config=gguf.config,
         weights=gguf.weights,
         tokenizer=gguf.tokenizer,
-        chat=None if template is None else chat_format(template, gguf.special_tokens),
-        eos_token_ids=_eos_token_ids(source.path, gguf.config),
+        chat=None if template is None else chat_format(template.template, gguf.special_tokens),
+        eos_token_ids=_within(ends, gguf.config, source.label),
         label=source.label,
         generation=gguf.generation,
-        template=None
-        if template is None
-        else _with_tools(ChatTemplate(template, gguf.special_tokens)),
+        template=_with_tools(template),
     )
 
 
@@ -186,22 +222,3 @@ def _with_start_token(config: JsonObject, generation: JsonObject) -> JsonObject:
     """The config with the decoder's start token of the generation config, if that has one."""
     start = generation.get("decoder_start_token_id")
     return config if start is None else {**config, "decoder_start_token_id": start}
-
-
-def _eos_token_ids(where: Path, *configs: JsonObject) -> tuple[int, ...]:
-    """The end tokens of the first config that names any."""
-    for config in configs:
-        value = config.get("eos_token_id")
-        listed = value if isinstance(value, list) else [value]
-        if value is not None and listed:
-            ids = [token for token in listed if _is_token_id(token)]
-            if len(ids) < len(listed):
-                raise EdgespecError(
-                    f"{where}: eos_token_id is {shortened(value)}, not a token id or a list of them"
-                )
-            return tuple(dict.fromkeys(ids))
-    raise EdgespecError(f"{where}: neither config names an eos_token_id, so no text would end")
-
-
-def _is_token_id(value: JsonValue) -> TypeGuard[int]:
-    return type(value) is int and value >= 0

@@ -73,7 +73,7 @@ def row_blocks(weights: Weights, name: str) -> Iterator[Tensor]:
         yield read_rows(weights, name, start, min(start + count, rows))
 
 
-def missing_tensor(where: Path, name: str, names: Iterable[str]) -> EdgespecError:
+def missing_tensor(where: Path | str, name: str, names: Iterable[str]) -> EdgespecError:
     """The error for a tensor that `where` lacks; it lists up to three similar names."""
     close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.6)
     hint = f"close: {', '.join(close)}" if close else "no similar name"

@@ -21,12 +21,15 @@ from edgespec_export.families.gpt2 import Gpt2
 from edgespec_export.families.lfm2 import Lfm2
 from edgespec_export.families.llama import Llama
 from edgespec_export.families.llama_variants.granite import Granite
+from edgespec_export.families.llama_variants.granite_hybrid import GraniteHybrid
 from edgespec_export.families.llama_variants.hunyuan import Hunyuan
 from edgespec_export.families.llama_variants.phi3 import Phi3
+from edgespec_export.families.llama_variants.renamed import RenamedLlama
 from edgespec_export.families.llama_variants.smollm3 import SmolLM3
 from edgespec_export.families.shared_encoder import SharedEncoder
 from edgespec_export.families.speech.whisper import Whisper
 from edgespec_export.families.t5 import T5
+from edgespec_export.families.unknown import unknown_type
 
 __all__ = [
     "FAMILIES",
@@ -42,7 +45,9 @@ FAMILIES: tuple[type[Family], ...] = (
     Llama,
     SmolLM3,
     Granite,
+    GraniteHybrid,
     Hunyuan,
+    RenamedLlama,
     Gemma3,
     Phi3,
     Gpt2,
@@ -68,8 +73,7 @@ def family_of(config: dict[str, Any], label: str) -> Family:
     for family in FAMILIES:
         if kind in family.model_types:
             return _from_config(family, config, label)
-    known = ", ".join(kind for family in FAMILIES for kind in family.model_types)
-    raise EdgespecError(f"{label}: model_type is {shortened(kind)}; edgespec exports {known}")
+    raise unknown_type(kind, (known for family in FAMILIES for known in family.model_types), label)
 
 
 def _from_config(family: type[Family], config: dict[str, Any], label: str) -> Family:

@@ -9,8 +9,8 @@ differs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import onnx_ir as ir
@@ -21,7 +21,8 @@ from edgespec_export.components.linear import Linear
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions, decoder_positions
 from edgespec_export.components.residual_stream import ResidualStream
-from edgespec_export.families.llama import Llama
+from edgespec_export.families.llama import HARMLESS, Llama
+from edgespec_export.families.llama_kinds import KINDS
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
 
@@ -55,21 +56,20 @@ class Eagle(Llama):
         return len(self.reads) * self.target_width
 
     @classmethod
-    def from_config(cls, values: dict[str, object], label: str) -> Self:
-        own = {"target_layers", "target_hidden_size", "layers_of"}
-        rest = {name: value for name, value in values.items() if name not in own}
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
         config = Config(values, label)
         config.must_be("layers_of", *Llama.model_types)
-        kind = config.get("layers_of", "llama")
-        llama = Llama.from_config({**rest, "model_type": kind}, label)
+        kind = KINDS[config.get("layers_of", "llama")]
         layers = tuple(map(int, config.need("target_layers")))
         if not layers:
             raise ValueError("target_layers names none")
-        return cls(
-            **{field.name: getattr(llama, field.name) for field in fields(llama)},
+        shape = cls(
+            **cls.fields_of(config, kind, label),
             reads=layers,
             target_width=int(config.need("target_hidden_size")),
         )
+        config.refuse_the_rest(harmless=HARMLESS)
+        return shape
 
     def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         """Emits the graph named `g.name`."""

@@ -2,7 +2,7 @@
 
 Each block has a norm before and after it; norms multiply by 1 + w; queries and keys are normalised
 head by head; the embedding is scaled by √width and is also the head. Gemma Team (2025, arXiv
-2503.19786). A checkpoint may hold a vision tower, too, which no graph here needs.
+2503.19786).
 
 √width is rounded to float32, as transformers and llama.cpp do for weights in float32. transformers
 rounds it further if it loads weights as bfloat16: 25.25 instead of 25.298 for a width of 640.
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.weights import Weights, read_rows
 from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.feed_forward import Gate
@@ -52,13 +53,9 @@ class Gemma3(DecoderOnly):
     """
 
     family = "gemma3"
-    model_types = ("gemma3_text", "gemma3")
+    model_types = ("gemma3_text",)
     table, head = "model.embed_tokens.weight", "lm_head.weight"
-    # A copy of a tied head, and the parts that read images.
-    redundant = re.compile(
-        r"((model\.)?language_model\.)?lm_head\.weight"
-        r"|(model\.)?(vision_tower|multi_modal_projector)\..*"
-    )
+    redundant = re.compile(r"lm_head\.weight")  # a copy of a tied head
 
     window: int
     kinds: tuple[str, ...]
@@ -66,7 +63,7 @@ class Gemma3(DecoderOnly):
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
-        config = Config(_text_values(values, label), label)
+        config = Config(values, label)
         heads, size = config.count("num_attention_heads", 8), config.count("head_dim", 256)
         scale = config.number("query_pre_attn_scalar", 256) ** -0.5
         layers = config.count("num_hidden_layers", 26)
@@ -83,7 +80,7 @@ class Gemma3(DecoderOnly):
             kinds=_kinds(config, layers),
             frequencies=_frequencies(config, size, label),
         )
-        config.must_be("hidden_activation", "gelu_pytorch_tanh")
+        config.must_be("hidden_activation", "gelu_pytorch_tanh", "gelu_new", "gelu_fast")
         config.must_be("attention_bias", False)
         config.must_be("use_bidirectional_attention", False)
         config.must_be("attn_logit_softcapping")
@@ -98,7 +95,7 @@ class Gemma3(DecoderOnly):
         return shape
 
     def view(self, weights: Weights) -> Weights:
-        return _TextWeights(weights)
+        return _WithOne(weights)
 
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"model.layers.{index}"
@@ -151,24 +148,6 @@ class Gemma3(DecoderOnly):
         return RmsNorm(f"{name}.weight", self.epsilon)
 
 
-def _text_values(values: dict[str, Any], label: str) -> dict[str, Any]:
-    """The config of the text model, which is a part of the config of a model with vision."""
-    if values["model_type"] == "gemma3_text":
-        return values
-    outer = Config(values, label)
-    text = dict(outer.need("text_config"))
-    outer.must_be("tie_word_embeddings", text.get("tie_word_embeddings", True))
-    images = ("boi_token", "eoi_token", "image_token")
-    outer.refuse_the_rest(
-        harmless={
-            "vision_config",
-            "mm_tokens_per_image",
-            *(f"{token}_{key}" for token in images for key in ("id", "index")),
-        }
-    )
-    return text
-
-
 def _kinds(config: Config, layers: int) -> tuple[str, ...]:
     """The kind of each layer: a list, or every n-th is global."""
     pattern = config.count("sliding_window_pattern", DEFAULT_PATTERN)
@@ -182,7 +161,7 @@ def _kinds(config: Config, layers: int) -> tuple[str, ...]:
 def _frequencies(config: Config, size: int, label: str) -> dict[str, npt.NDArray[np.float32]]:
     """Of each kind of layer. Older configs scale only those of global layers."""
     newer = config.get("rope_parameters") or {}
-    scaling = {GLOBAL: config.get("rope_scaling") or {}}
+    scaling = {GLOBAL: _scaling(config, label)}
     unknown = sorted(set(newer) - set(BASES))
     if unknown:
         raise ValueError(f"rope_parameters has {unknown}, not {sorted(BASES)}")
@@ -196,34 +175,37 @@ def _frequencies(config: Config, size: int, label: str) -> dict[str, npt.NDArray
     return frequencies
 
 
-class _TextWeights:
-    """The tensors by the names that they have without a vision tower; norms are 1 + w."""
+def _scaling(config: Config, label: str) -> dict[str, Any]:
+    """The scaling of older configs, which is that of global layers.
 
-    _PREFIX = re.compile(r"(language_model\.model|model\.language_model)\.")
+    Raises:
+        EdgespecError: it names its kind "type": transformers 4 reads that, and 5 passes over it.
+    """
+    scaling = config.get("rope_scaling") or {}
+    if "type" in scaling and "rope_type" not in scaling:
+        raise EdgespecError(
+            f"{label}: rope_scaling says type = {shortened(scaling['type'])}, which transformers "
+            "reads for Gemma 3 in some versions only: write it as rope_type, or take it out"
+        )
+    return scaling
+
+
+class _WithOne:
+    """The checkpoint with norms that are 1 + w."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
-        self._stored = {self._plain(name): name for name in weights.names()}
-
-    def names(self) -> list[str]:
-        return sorted(self._stored)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self._weights.shape(self._stored.get(name, name))
+        self.names = weights.names
+        self.shape = weights.shape
 
     def read(self, name: str) -> npt.NDArray[np.generic]:
-        return self._changed(name, self._weights.read(self._stored.get(name, name)))
+        return self._changed(name, self._weights.read(name))
 
     def read_rows(self, name: str, start: int, stop: int) -> npt.NDArray[np.generic]:
-        stored = self._stored.get(name, name)
-        return self._changed(name, read_rows(self._weights, stored, start, stop))
+        return self._changed(name, read_rows(self._weights, name, start, stop))
 
     @staticmethod
     def _changed(name: str, rows: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         if not name.endswith("norm.weight"):
             return rows
         return rows.astype(np.float32) + np.float32(1)
-
-    def _plain(self, name: str) -> str:
-        name = self._PREFIX.sub("model.", name, count=1)
-        return "lm_head.weight" if name == "language_model.lm_head.weight" else name

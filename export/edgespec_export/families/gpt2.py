@@ -73,11 +73,10 @@ class Gpt2(DecoderOnly):
             layers=config.count("n_layer", 12),
             heads=Heads(heads, heads, size, scale=size**-0.5 if scaled else 1.0),
             epsilon=config.number("layer_norm_epsilon", 1e-5),
-            activation=config.get("activation_function", "gelu_new"),
+            activation=config.activation("activation_function", "gelu_new"),
             tied_head=config.flag("tie_word_embeddings", True),
             positions=config.count("n_positions", 1024),
         )
-        config.must_be("activation_function", "relu", "silu", "gelu", "gelu_new")
         config.must_be("add_cross_attention", False)
         config.must_be("is_encoder_decoder", False)
         config.must_be("scale_attn_by_inverse_layer_idx", False)

@@ -1,18 +1,19 @@
 """Llama and models built like it: SmolLM2, Qwen2.5, Qwen3, Mistral without sliding window.
 
-Decoder-only: grouped-query attention with rotary positions, gated feed-forward, RMS norms.
+Decoder-only: grouped-query attention with rotary positions, gated feed-forward, RMS norms. How the
+model types differ is in llama_kinds.py.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, shortened
 from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.feed_forward import Gate
 from edgespec_export.components.heads import HeadNorms, Heads
@@ -21,14 +22,22 @@ from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.components.self_attention import SelfAttention
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
+from edgespec_export.families.llama_kinds import KINDS, LlamaKind
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rope import inverse_frequencies
+from edgespec_export.families.rope import (
+    inverse_frequencies,
+    partial_frequencies,
+    rotated_numbers,
+)
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["Llama"]
 
-DEFAULT_QWEN3_HEAD = 128
-DEFAULT_WINDOW = 4096  # of a Mistral whose config has none, and of a Qwen that only asks for one
+HARMLESS = {
+    "intermediate_size",  # the matrices themselves have it
+    "is_llama_config",  # a remark of SmolLM2's
+}
+FULL, WINDOWED = "full_attention", "sliding_attention"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,42 +65,43 @@ class Llama(DecoderOnly):
     head_norms: bool
 
     @classmethod
-    def from_config(cls, values: dict[str, object], label: str) -> Self:
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
         config = Config(values, label)
-        kind = config.need("model_type")
-        heads = config.count("num_attention_heads")
-        width = config.count("hidden_size")
-        size = config.count("head_dim", DEFAULT_QWEN3_HEAD if kind == "qwen3" else width // heads)
-        # Other model types have no such option, whatever their config says.
-        bias = config.flag("attention_bias", False) and kind in ("llama", "qwen3")
-        mlp_bias = config.flag("mlp_bias", False) and kind == "llama"
-        shape = cls(
-            label=label,
-            vocab_size=config.count("vocab_size"),
-            width=width,
-            layers=config.count("num_hidden_layers"),
-            heads=Heads(heads, config.count("num_key_value_heads", heads), size, scale=size**-0.5),
-            epsilon=config.number("rms_norm_eps", 1e-6),
-            frequencies=inverse_frequencies(config, size, label),
-            activation=config.get("hidden_act", "silu"),
-            tied_head=config.flag("tie_word_embeddings", False),
-            qkv_bias=bias or kind == "qwen2",
-            out_bias=bias,
-            mlp_bias=mlp_bias,
-            head_norms=kind == "qwen3",
-            positions=min(config.count("max_position_embeddings"), MAX_POSITIONS),
-        )
-        config.must_be("hidden_act", "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
+        shape = cls(**cls.fields_of(config, KINDS[config.need("model_type")], label))
+        config.refuse_the_rest(harmless=HARMLESS)
+        return shape
+
+    @staticmethod
+    def fields_of(config: Config, kind: LlamaKind, label: str) -> dict[str, Any]:
+        """The fields of a Llama, from a config of a model type that differs from it by `kind`.
+
+        Keys are read, and those left over are not refused.
+        """
+        heads, width = config.count("num_attention_heads"), config.count("hidden_size")
+        size = config.count("head_dim", width // heads)
+        layers = config.count("num_hidden_layers")
+        positions = min(config.count("max_position_embeddings"), MAX_POSITIONS)
         config.must_be("is_encoder_decoder", False)
         config.must_be("rope_interleaved", False)
-        _refuse_sliding_windows(config, kind, shape)
-        config.refuse_the_rest(
-            harmless={
-                "intermediate_size",  # the matrices themselves have it
-                "is_llama_config",  # a remark of SmolLM2's
-            }
-        )
-        return shape
+        _refuse_windows(config, kind, layers, positions, label)
+        return {
+            "label": label,
+            "vocab_size": config.count("vocab_size"),
+            "width": width,
+            "layers": layers,
+            "heads": Heads(
+                heads, config.count("num_key_value_heads", heads), size, scale=size**-0.5
+            ),
+            "epsilon": config.number("rms_norm_eps", 1e-6),
+            "frequencies": _frequencies(config, kind, size, label),
+            "activation": config.activation("hidden_act", "silu"),
+            "tied_head": config.flag("tie_word_embeddings", False),
+            "qkv_bias": _has_bias(config, kind.qkv_bias) or kind.always_qkv_bias,
+            "out_bias": _has_bias(config, kind.out_bias),
+            "mlp_bias": _has_bias(config, kind.mlp_bias),
+            "head_norms": kind.head_norms,
+            "positions": positions,
+        }
 
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"model.layers.{index}"
@@ -129,28 +139,54 @@ class Llama(DecoderOnly):
         return RmsNorm(f"{name}.weight", self.epsilon)
 
 
-def _refuse_sliding_windows(config: Config, kind: str, shape: Llama) -> None:
-    """Refuses a window, which would need a cache that forgets, unless no text can be longer."""
-    window = _window(config, kind)
-    if window is not None and window < shape.positions:
+def _frequencies(config: Config, kind: LlamaKind, size: int, label: str) -> npt.NDArray[np.float32]:
+    """Of each pair of a head's numbers, [size / 2]; 0 for those that are not rotated."""
+    if kind.partial:
+        return partial_frequencies(config, size, rotated_numbers(config, size), label)
+    return inverse_frequencies(config, size, label)
+
+
+def _has_bias(config: Config, keys: tuple[str, ...]) -> bool:
+    """Whether the first of these keys that the config states, or the class has, is true.
+
+    Biases of other keys are passed over: a model type without such a key has none.
+    """
+    for key in ("attention_bias", "mlp_bias"):
+        config.get(key)
+    stated = [key for key in keys if config.states(key)]
+    return any(config.flag(key, False) for key in (stated or keys)[:1])
+
+
+def _refuse_windows(
+    config: Config, kind: LlamaKind, layers: int, positions: int, label: str
+) -> None:
+    """Refuses layers that see a window of positions, unless no text can be longer."""
+    window = config.get("sliding_window")
+    asked = config.flag("use_sliding_window", kind.window == "always")
+    kinds = config.get("layer_types", _by_number(config, kind, layers))
+    if kind.window == "asked" and not asked:
+        window = None
+    covers = window is not None and window >= positions
+    others = sorted(set(kinds) - ({FULL, WINDOWED} if covers or window is not None else {FULL}))
+    if others:
+        raise EdgespecError(
+            f"{label}: config.json has layers of kind {', '.join(map(shortened, others))} in "
+            f"layer_types; edgespec exports only {FULL!r} here"
+        )
+    if window is not None and not covers and WINDOWED in kinds:
         said = "config.json says" if config.states("sliding_window") else "by default,"
         raise EdgespecError(
-            f"{shape.label}: {said} sliding_window = {window!r}; edgespec exports only models that "
-            f"attend to all of their {shape.positions} positions"
+            f"{label}: {said} sliding_window = {window!r}; edgespec exports only models that "
+            f"attend to all of their {positions} positions"
         )
-    config.must_be("layer_types", ["full_attention"] * len(config.get("layer_types", ())))
 
 
-def _window(config: Config, kind: str) -> int | None:
-    """How many positions a layer attends to, as transformers reads it; None means all of them.
-
-    A Qwen config states a window that is used only with `use_sliding_window`. Mistral's window is
-    always used, and only a null means none. Transformers' Llama has no window, so one in the config
-    has no effect there and is ignored here too.
-    """
-    asked = config.flag("use_sliding_window", kind == "llama")
-    window: int | None = config.get("sliding_window")
-    config.get("max_window_layers")
-    if kind != "mistral" and not asked:
-        return None
-    return window if kind == "llama" or config.states("sliding_window") else DEFAULT_WINDOW
+def _by_number(config: Config, kind: LlamaKind, layers: int) -> list[str]:
+    """The kinds of layers of a config that does not list them."""
+    first = config.get("max_window_layers", 0)
+    if config.get("sliding_window") is None or (
+        kind.window == "asked" and not config.flag("use_sliding_window", False)
+    ):
+        return [FULL] * layers
+    first = first if kind.window == "asked" else 0
+    return [WINDOWED if layer >= first else FULL for layer in range(layers)]

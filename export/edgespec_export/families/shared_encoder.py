@@ -7,8 +7,8 @@ and values of its own. docs/decisions/0032-shared-encoder.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.families.family import Family
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.t5 import T5
+from edgespec_export.families.t5 import HARMLESS, T5
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["SharedEncoder"]
@@ -48,16 +48,16 @@ class SharedEncoder(T5):
         return self.target_width
 
     @classmethod
-    def from_config(cls, values: dict[str, object], label: str) -> Self:
-        config = Config(values, label)
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
+        config = Config({**values, "num_layers": 1}, label)
         config.must_be("layers_of", *T5.model_types)
-        own = {"encoder_width", "layers_of"}
-        rest = {name: value for name, value in values.items() if name not in own}
-        decoder = {"model_type": config.get("layers_of", "t5"), "num_layers": 1}
-        t5 = T5.from_config({**rest, **decoder}, label)
-        shape = {field.name: getattr(t5, field.name) for field in fields(t5)}
-        target_width = config.count("encoder_width")
-        return cls(**{**shape, "encoder_layers": 0}, target_width=target_width)
+        shape = {
+            **cls.fields_of(config, config.get("layers_of", "t5"), label),
+            "encoder_layers": 0,
+            "target_width": config.count("encoder_width"),
+        }
+        config.refuse_the_rest(harmless=HARMLESS)
+        return cls(**shape)
 
     def emit_encoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         states = g.input(graph_io.FEATURES, np.float32, ["source", self.target_width])

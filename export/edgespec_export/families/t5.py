@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,12 +36,13 @@ from edgespec_export.components.self_attention import (
     SelfAttention,
 )
 from edgespec_export.families.encoder_decoder import EncoderDecoder
-from edgespec_export.families.model_config import Config
+from edgespec_export.families.model_config import ACTIVATIONS, Config
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["T5"]
 
-ACTIVATIONS = ("relu", "gelu", "gelu_new", "silu")
+# The matrices themselves have d_ff, and distances are bucketed, however many positions.
+HARMLESS = {"d_ff", "n_positions"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,40 +82,49 @@ class T5(EncoderDecoder):
         return self.width if self.shows_encoder else 0
 
     @classmethod
-    def from_config(cls, values: dict[str, object], label: str) -> Self:
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
         config = Config(values, label)
+        shape = cls(**cls.fields_of(config, config.get("model_type"), label))
+        config.refuse_the_rest(harmless=HARMLESS)
+        return shape
+
+    @staticmethod
+    def fields_of(config: Config, kind: str, label: str) -> dict[str, Any]:
+        """The fields of a T5 of one of the `model_types`; keys left over are not refused."""
         feed_forward = config.get("feed_forward_proj", "relu")
         gated = feed_forward.startswith("gated-")
         dense = feed_forward.removeprefix("gated-")
-        config.must_be("feed_forward_proj", *ACTIVATIONS, *(f"gated-{a}" for a in ACTIVATIONS))
+        if dense not in ACTIVATIONS:
+            names = [prefix + name for prefix in ("", "gated-") for name in ACTIVATIONS]
+            config.must_be("feed_forward_proj", *names)
+        dense = ACTIVATIONS[dense]
+        used = "gelu_new" if feed_forward == "gated-gelu" else dense
         config.must_be("is_gated_act", gated)
-        config.must_be("dense_act_fn", "gelu_new" if feed_forward == "gated-gelu" else dense)
+        config.must_be("dense_act_fn", *(name for name in ACTIVATIONS if ACTIVATIONS[name] == used))
         config.must_be("is_encoder_decoder", True)
         config.must_be("is_decoder", False)
         tied = config.flag("tie_word_embeddings", True)
-        scaled = config.flag("scale_decoder_outputs", tied) and config.get("model_type") == "t5"
         heads, layers = config.count("num_heads"), config.count("num_layers")
-        shape = cls(
-            label=label,
-            vocab_size=config.count("vocab_size"),
-            width=config.count("d_model"),
-            encoder_layers=layers,
-            layers=config.count("num_decoder_layers", layers),
-            heads=Heads(heads, heads, config.count("d_kv"), scale=1.0),
-            epsilon=config.number("layer_norm_epsilon", 1e-6),
-            activation="gelu_new" if feed_forward == "gated-gelu" else dense,
-            gated=gated,
-            scale_outputs=scaled,
-            tied_head=tied,
-            buckets=config.count("relative_attention_num_buckets", 32),
-            max_distance=config.count("relative_attention_max_distance", 128),
-            start_token=config.get("decoder_start_token_id", config.get("pad_token_id", 0)),
-        )
-        if type(shape.start_token) is not int or not 0 <= shape.start_token < shape.vocab_size:
-            raise ValueError(f"decoder_start_token_id is {shape.start_token!r}")
-        # The matrices themselves have d_ff, and distances are bucketed, however many positions.
-        config.refuse_the_rest(harmless={"d_ff", "n_positions"})
-        return shape
+        vocab_size = config.count("vocab_size")
+        start_token = config.get("decoder_start_token_id", config.get("pad_token_id", 0))
+        if type(start_token) is not int or not 0 <= start_token < vocab_size:
+            raise ValueError(f"decoder_start_token_id is {start_token!r}")
+        return {
+            "label": label,
+            "vocab_size": vocab_size,
+            "width": config.count("d_model"),
+            "encoder_layers": layers,
+            "layers": config.count("num_decoder_layers", layers),
+            "heads": Heads(heads, heads, config.count("d_kv"), scale=1.0),
+            "epsilon": config.number("layer_norm_epsilon", 1e-6),
+            "activation": used,
+            "gated": gated,
+            "scale_outputs": config.flag("scale_decoder_outputs", tied) and kind == "t5",
+            "tied_head": tied,
+            "buckets": config.count("relative_attention_num_buckets", 32),
+            "max_distance": config.count("relative_attention_max_distance", 128),
+            "start_token": start_token,
+        }
 
     def view(self, weights: Weights) -> Weights:
         return _WithTable(weights, self.table, self.copies)

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.checkpoint.source_kinds import refuse_quantized
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.families import Family, family_of
 
@@ -22,10 +23,17 @@ def fitted(checkpoint: Checkpoint) -> Family:
     Transformers does the same: it ties two tensors only if they are equal or one is absent.
 
     Raises:
-        EdgespecError: the family is unknown, a tensor is missing or has another shape, or a copy of
-            the embedding differs from it; no family here has such a model.
+        EdgespecError: the family is unknown, the weights are quantized, no token ends a text, a
+            tensor is missing or has another shape, or a copy of the embedding differs from it; no
+            family here has such a model.
     """
     family = family_of(checkpoint.config, checkpoint.label)
+    refuse_quantized(checkpoint.config, checkpoint.weights, checkpoint.label)
+    if not checkpoint.eos_token_ids:
+        raise EdgespecError(
+            f"{checkpoint.label}: names no token that ends a text (eos_token_id in its configs, "
+            "eos_token in tokenizer_config.json), so no text would end: add one"
+        )
     family = family.with_generation_settings(checkpoint.generation)
     weights = family.view(checkpoint.weights)
     heads = {family.head} if family.tied_head else set()

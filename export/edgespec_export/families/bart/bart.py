@@ -48,7 +48,6 @@ from edgespec_export.onnx_graph.graph import Graph
 __all__ = ["Bart"]
 
 EPSILON = 1e-5  # of every norm; no config names it
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_new", "swish": "silu"}
 HARMLESS = {
     "_num_labels",
     "activation_dropout",
@@ -127,7 +126,7 @@ class Bart(EncoderDecoder):
             encoder_layers=config.count("encoder_layers", 12),
             heads=Heads(heads, heads, size, scale=size**-0.5),
             epsilon=EPSILON,
-            activation=ACTIVATIONS.get(config.get("activation_function", "gelu"), ""),
+            activation=config.activation("activation_function", "gelu"),
             embedding_scale=width**0.5 if config.flag("scale_embedding", False) else 1.0,
             tied_head=config.flag("tie_word_embeddings", True),
             positions=config.count("max_position_embeddings", 1024),
@@ -138,7 +137,6 @@ class Bart(EncoderDecoder):
             raise ValueError(f"decoder_start_token_id is {shape.start_token!r}")
         if heads * size != width or size % 2:
             raise ValueError(f"d_model is {width}, with {heads} heads")
-        config.must_be("activation_function", *ACTIVATIONS)
         config.must_be("encoder_attention_heads", heads)
         config.must_be("is_encoder_decoder", True)
         config.must_be("is_decoder", False)

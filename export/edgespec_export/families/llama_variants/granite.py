@@ -8,20 +8,21 @@ are a Llama's.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.families.llama import Llama
+from edgespec_export.families.llama import HARMLESS, Llama
+from edgespec_export.families.llama_kinds import RELATIVES, LlamaKind
 from edgespec_export.families.model_config import Config
 
 __all__ = ["Granite"]
 
 _WRITES_RESIDUAL = re.compile(
-    r"model\.layers\.\d+\.(self_attn\.o_proj|mlp\.down_proj)\.(weight|bias)"
+    r"model\.layers\.\d+\.(self_attn\.o_proj|mlp\.down_proj|shared_mlp\.output_linear)\.(weight|bias)"
 )
 
 
@@ -42,32 +43,23 @@ class Granite(Llama):
     logit_divisor: float
 
     @classmethod
-    def from_config(cls, values: dict[str, object], label: str) -> Self:
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
         config = Config(values, label)
-        embedding, residual, scores, logits = (
-            _positive(config, name)
-            for name in (
-                "embedding_multiplier",
-                "residual_multiplier",
-                "attention_multiplier",
-                "logits_scaling",
-            )
-        )
-        own = {"embedding_multiplier", "residual_multiplier", "attention_multiplier"}
-        rest = {
-            name: value
-            for name, value in values.items()
-            if name not in own and name != "logits_scaling"
-        }
-        llama = Llama.from_config({**rest, "model_type": "llama"}, label)
-        shape = {field.name: getattr(llama, field.name) for field in fields(llama)}
-        shape["heads"] = replace(llama.heads, scale=scores)
-        return cls(
+        shape = cls.multiplied_fields_of(config, RELATIVES["granite"], label)
+        config.refuse_the_rest(harmless=HARMLESS)
+        return cls(**shape)
+
+    @classmethod
+    def multiplied_fields_of(cls, config: Config, kind: LlamaKind, label: str) -> dict[str, Any]:
+        """The fields of a Granite; keys that are left over are not refused."""
+        shape = cls.fields_of(config, kind, label)
+        return {
             **shape,
-            embedding_factor=embedding,
-            residual_factor=residual,
-            logit_divisor=logits,
-        )
+            "heads": replace(shape["heads"], scale=_positive(config, "attention_multiplier")),
+            "embedding_factor": _positive(config, "embedding_multiplier"),
+            "residual_factor": _positive(config, "residual_multiplier"),
+            "logit_divisor": _positive(config, "logits_scaling"),
+        }
 
     def view(self, weights: Weights) -> Weights:
         return _Multiplied(weights, self)

@@ -5,7 +5,7 @@ The rotary base is raised by a fixed factor ("alpha"), which its configs call dy
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +13,8 @@ import numpy as np
 from edgespec_export.components.blocks import AttentionBlock
 from edgespec_export.components.positions import Rotary
 from edgespec_export.components.self_attention import NormedAfterRotation
-from edgespec_export.families.llama import Llama
+from edgespec_export.families.llama import HARMLESS, Llama
+from edgespec_export.families.llama_kinds import RELATIVES
 from edgespec_export.families.model_config import Config
 
 __all__ = ["Hunyuan"]
@@ -29,7 +30,6 @@ FIXED: dict[str, Any] = {
     "use_qk_norm": True,
     "use_rotary_pos_emb": True,
 }
-HARMLESS = {"cla_share_factor", "class_num", "eod_token_id", "org_vocab_size", "sep_token_id"}
 # Settings of the base besides alpha, which say that nothing else is scaled.
 UNSCALED = {"factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0}
 OF_OTHER_KINDS = {"beta_fast", "beta_slow"}
@@ -44,14 +44,13 @@ class Hunyuan(Llama):
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
-        config = Config(values, label)
+        config = Config(_with_raised_base(values), label)
         for key, value in FIXED.items():
             config.must_be(key, value)
         config.must_be("attention_head_dim", config.get("head_dim"))
-        own = {*FIXED, *HARMLESS, "attention_head_dim"}
-        rest = {name: value for name, value in values.items() if name not in own}
-        llama = Llama.from_config({**_with_raised_base(rest), "model_type": "llama"}, label)
-        return cls(**{field.name: getattr(llama, field.name) for field in fields(llama)})
+        shape = cls.fields_of(config, RELATIVES["hunyuan_v1_dense"], label)
+        config.refuse_the_rest(harmless={*HARMLESS, "eod_token_id"})
+        return cls(**shape)
 
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
         name = f"{at}.self_attn"

@@ -24,7 +24,8 @@ from edgespec_export.components.self_attention import SelfAttention
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.llama_variants.longrope import split_longrope
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rope import inverse_frequencies
+from edgespec_export.families.rope import partial_frequencies, rotated_numbers
+from edgespec_export.families.rotary_order import InRotaryOrder, rotary_halves
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["Phi3"]
@@ -56,13 +57,11 @@ class Phi3(DecoderOnly):
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
         values, long = split_longrope(values)
-        values, fraction = _without_fraction(values)
         config = Config(values, label)
         heads, width = config.count("num_attention_heads"), config.count("hidden_size")
         size = width // heads
-        rotated = int(size * fraction)
-        frequencies = np.zeros(size // 2, np.float32)
-        frequencies[: rotated // 2] = inverse_frequencies(config, rotated, label)
+        rotated = rotated_numbers(config, size)
+        frequencies = partial_frequencies(config, size, rotated, label)
         positions = config.count("max_position_embeddings")
         # No text is longer than the window, so every position attends to all before it.
         positions = min(positions, config.count("sliding_window", positions), MAX_POSITIONS)
@@ -84,12 +83,11 @@ class Phi3(DecoderOnly):
             frequencies=frequencies,
             amplitudes=amplitudes,
             rotated=rotated,
-            activation=config.get("hidden_act", "silu"),
+            activation=config.activation("hidden_act", "silu"),
             middle=config.count("intermediate_size"),
             tied_head=config.flag("tie_word_embeddings", False),
             positions=positions,
         )
-        config.must_be("hidden_act", "silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
         config.must_be("is_encoder_decoder", False)
         config.must_be("attention_bias", False)
         config.refuse_the_rest(
@@ -98,7 +96,9 @@ class Phi3(DecoderOnly):
         return shape
 
     def view(self, weights: Weights) -> Weights:
-        return _Paired(weights, self)
+        order = rotary_halves(self.heads.size, self.rotated)
+        heads = {"qkv_proj": self.heads.count + self.heads.kv_count}
+        return InRotaryOrder(weights, order, heads)
 
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"model.layers.{index}"
@@ -130,39 +130,3 @@ class Phi3(DecoderOnly):
 
     def _norm(self, name: str) -> RmsNorm:
         return RmsNorm(f"{name}.weight", self.epsilon)
-
-
-def _without_fraction(values: dict[str, Any]) -> tuple[dict[str, Any], float]:
-    """The config without `partial_rotary_factor`, and its value: the rotated share of a head."""
-    rope = dict(values.get("rope_parameters") or {})
-    top = values.get("partial_rotary_factor")
-    fraction = float(rope.pop("partial_rotary_factor", None) or top or 1.0)
-    if not 0 < fraction <= 1:
-        raise ValueError(f"partial_rotary_factor is {fraction}")
-    rest = {name: value for name, value in values.items() if name != "partial_rotary_factor"}
-    return {**rest, "rope_parameters": rope or None}, fraction
-
-
-class _Paired:
-    """The checkpoint with each head's numbers in the order of full rotary positions.
-
-    In the checkpoint number i of the rotated ones forms a pair with i + rotated / 2; here, as
-    everywhere else, with i + size / 2. Queries and keys have the same order, so scores stay.
-    """
-
-    def __init__(self, weights: Weights, shape: Phi3) -> None:
-        self._weights = weights
-        self.names = weights.names
-        self.shape = weights.shape
-        half, size = shape.rotated // 2, shape.heads.size
-        first, second, rest = np.split(np.arange(size), [half, shape.rotated])
-        left, right = np.split(rest, [size // 2 - half])
-        order = np.concatenate([first, left, second, right])
-        count = shape.heads.count + shape.heads.kv_count
-        heads = (size * np.arange(count)[:, None] + order).reshape(-1)
-        values = np.arange(count * size, (count + shape.heads.kv_count) * size)
-        self._rows = np.concatenate([heads, values])
-
-    def read(self, name: str) -> npt.NDArray[np.generic]:
-        tensor = self._weights.read(name)
-        return tensor[self._rows] if name.endswith("qkv_proj.weight") else tensor

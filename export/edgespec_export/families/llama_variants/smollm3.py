@@ -6,13 +6,14 @@ Such a layer sees the order of tokens only by what it may attend to (Kazemnejad 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from edgespec_export.components.positions import Angles, Positions, Rotary
-from edgespec_export.families.llama import Llama
+from edgespec_export.families.llama import HARMLESS, Llama
+from edgespec_export.families.llama_kinds import RELATIVES
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
 
@@ -33,12 +34,12 @@ class SmolLM3(Llama):
     rotates: tuple[bool, ...]
 
     @classmethod
-    def from_config(cls, values: dict[str, object], label: str) -> Self:
-        own = {"no_rope_layers", "no_rope_layer_interval"}
-        rest = {name: value for name, value in values.items() if name not in own}
-        llama = Llama.from_config({**rest, "model_type": "llama"}, label)
-        shape = {field.name: getattr(llama, field.name) for field in fields(llama)}
-        return cls(**shape, rotates=_rotates(Config(values, label), llama.layers))
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
+        config = Config(values, label)
+        shape = cls.fields_of(config, RELATIVES["smollm3"], label)
+        shape["rotates"] = _rotates(config, shape["layers"])
+        config.refuse_the_rest(harmless=HARMLESS)
+        return cls(**shape)
 
     def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
         rotary = Rotary(self.frequencies, self.positions).emit(g, positions)

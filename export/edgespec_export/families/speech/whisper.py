@@ -112,14 +112,13 @@ class Whisper(Family):
             inner=config.count("decoder_ffn_dim", 1536),
             encoder_inner=config.count("encoder_ffn_dim", 1536),
             epsilon=1e-5,  # no config names another
-            activation=config.get("activation_function", "gelu"),
+            activation=config.activation("activation_function", "gelu"),
             tied_head=config.flag("tie_word_embeddings", True),
             positions=config.count("max_target_positions", 448),
             source=config.count("max_source_positions", 1500),
             mel_bins=config.count("num_mel_bins", 80),
             start_token=config.get("decoder_start_token_id", 50257),
         )
-        config.must_be("activation_function", "relu", "silu", "gelu", "gelu_new")
         config.must_be("scale_embedding", False)
         config.must_be("is_encoder_decoder", True)
         config.refuse_the_rest(harmless=HARMLESS)

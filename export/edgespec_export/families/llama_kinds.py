@@ -1,0 +1,76 @@
+"""How the models of each `model_type` of the Llama family differ, as transformers reads them.
+
+A new name of a known model is one entry here. What a config may leave out (base, epsilon, tie, head
+size) is in config_keys.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["KINDS", "RELATIVES", "RENAMED", "LlamaKind"]
+
+ATTENTION_BIAS, MLP_BIAS = ("attention_bias",), ("mlp_bias",)
+
+
+@dataclass(frozen=True)
+class LlamaKind:
+    """The differences of one model type.
+
+    Attributes:
+        qkv_bias, out_bias, mlp_bias: the config's keys for biases of the projections, of which the
+            first that is stated counts; none if there are no biases, whatever the config says.
+        always_qkv_bias: queries, keys and values have biases without a key.
+        head_norms: queries and keys are normalised head by head.
+        window: whether a stated window of positions counts always, or only where
+            `use_sliding_window` asks for it.
+        neighbours: rotary positions turn pairs of neighbouring numbers, not of two halves.
+        partial: a part of each head may be rotated.
+        gate_up: one matrix holds both inputs of the feed-forward.
+    """
+
+    qkv_bias: tuple[str, ...] = ()
+    out_bias: tuple[str, ...] = ()
+    mlp_bias: tuple[str, ...] = ()
+    always_qkv_bias: bool = False
+    head_norms: bool = False
+    window: Literal["asked", "always"] = "always"
+    neighbours: bool = False
+    partial: bool = False
+    gate_up: bool = False
+
+
+LLAMA = LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, mlp_bias=MLP_BIAS)
+_INTERNLM3 = ("attention_bias", "qkv_bias")
+_ERNIE = ("use_bias",)
+
+KINDS: Mapping[str, LlamaKind] = {
+    "llama": LLAMA,
+    "mistral": LlamaKind(),
+    "qwen2": LlamaKind(always_qkv_bias=True, window="asked"),
+    "qwen3": LlamaKind(
+        qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, head_norms=True, window="asked"
+    ),
+}
+# Other names of a Llama (llama_variants/renamed.py).
+RENAMED: Mapping[str, LlamaKind] = {
+    "ministral": LlamaKind(),
+    "seed_oss": LlamaKind(
+        qkv_bias=ATTENTION_BIAS, out_bias=("attention_out_bias",), mlp_bias=MLP_BIAS
+    ),
+    "internlm3": LlamaKind(qkv_bias=_INTERNLM3, out_bias=_INTERNLM3, mlp_bias=("mlp_bias", "bias")),
+    "helium": LlamaKind(qkv_bias=ATTENTION_BIAS, mlp_bias=MLP_BIAS, neighbours=True),
+    "glm": LlamaKind(qkv_bias=ATTENTION_BIAS, neighbours=True, partial=True, gate_up=True),
+    "ernie4_5": LlamaKind(qkv_bias=_ERNIE, out_bias=_ERNIE, mlp_bias=_ERNIE, neighbours=True),
+}
+# Relatives with a family of their own, whose other keys are a Llama's.
+RELATIVES: Mapping[str, LlamaKind] = {
+    "smollm3": LlamaKind(
+        qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, mlp_bias=MLP_BIAS, window="asked"
+    ),
+    "granite": LLAMA,
+    "granitemoehybrid": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS),
+    "hunyuan_v1_dense": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS),
+}

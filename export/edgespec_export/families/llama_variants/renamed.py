@@ -1,0 +1,62 @@
+"""Llamas under other names: Seed-OSS, InternLM3, Helium, GLM-Edge, ERNIE 4.5, Ministral.
+
+Helium, GLM and ERNIE rotate neighbouring numbers of a head, so their queries and keys are
+reordered; GLM rotates half of a head and stores both inputs of the feed-forward in one matrix.
+Ministral is one only without windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.blocks import FeedForwardBlock
+from edgespec_export.components.linear import Linear
+from edgespec_export.families.llama import HARMLESS, Llama
+from edgespec_export.families.llama_kinds import RENAMED
+from edgespec_export.families.model_config import Config
+from edgespec_export.families.rope import rotated_numbers
+from edgespec_export.families.rotary_order import InRotaryOrder, neighbours
+
+__all__ = ["RenamedLlama"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenamedLlama(Llama):
+    """A Llama of another model type.
+
+    Attributes:
+        rotated: how many numbers of a head are rotated as neighbours; 0 where halves are.
+        inner: width of the feed-forward where one matrix holds both of its inputs, else 0.
+    """
+
+    family = "llama_like"
+    model_types: ClassVar[tuple[str, ...]] = tuple(RENAMED)
+
+    rotated: int
+    inner: int
+
+    @classmethod
+    def from_config(cls, values: dict[str, Any], label: str) -> Self:
+        config = Config(values, label)
+        kind = RENAMED[config.need("model_type")]
+        shape = cls.fields_of(config, kind, label)
+        rotated = rotated_numbers(config, shape["heads"].size) if kind.neighbours else 0
+        inner = config.count("intermediate_size") if kind.gate_up else 0
+        config.refuse_the_rest(harmless=HARMLESS)
+        return cls(**shape, rotated=rotated, inner=inner)
+
+    def view(self, weights: Weights) -> Weights:
+        if not self.rotated:
+            return weights
+        order = neighbours(self.heads.size, self.rotated)
+        heads = {"q_proj": self.heads.count, "k_proj": self.heads.kv_count}
+        return InRotaryOrder(weights, order, heads)
+
+    def _feed_forward_block(self, at: str) -> FeedForwardBlock:
+        block = super()._feed_forward_block(at)
+        if not self.inner:
+            return block
+        widths = (self.inner, self.inner)
+        return replace(block, reads=Linear.named(f"{at}.mlp.gate_up_proj", widths=widths))

@@ -1,0 +1,83 @@
+"""What to say about a model type that no family has: the nearest one, and what is missing."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from edgespec.errors import EdgespecError, shortened
+
+__all__ = ["unknown_type"]
+
+_NORMS_AFTER = "norms after the blocks"
+_STATES = "state-space layers"
+_EXPERTS = "mixtures of experts"
+_LINEAR = "gated linear attention"
+_PARALLEL = "layer norms with partly rotated heads"
+# The family that comes nearest, and what its blocks lack.
+MISSING: dict[str, tuple[str, str]] = {
+    "apertus": ("llama", "its activation xIELU"),
+    "arcee": ("llama", "its activation relu² and rope scaling yarn"),
+    "baichuan": ("llama", "code of its own"),
+    "bloom": ("gpt2", "ALiBi positions"),
+    "cohere": ("llama", "attention and feed-forward side by side"),
+    "cohere2": ("llama", "attention and feed-forward side by side"),
+    "deepseek_v2": ("llama", _EXPERTS),
+    "deepseek_v3": ("llama", _EXPERTS),
+    "exaone4": ("llama", _NORMS_AFTER),
+    "falcon_h1": ("llama", _STATES),
+    "gemma": ("gemma3_text", "an order of norms that it does not have"),
+    "gemma2": ("gemma3_text", "caps of scores and logits"),
+    "gemma3n_text": ("gemma3_text", "embeddings for each layer and shared keys and values"),
+    "gemma4_text": ("gemma3_text", "embeddings for each layer and shared keys and values"),
+    "glm4": ("glm", _NORMS_AFTER),
+    "gpt_neox": ("gpt2", "rotary positions and blocks side by side"),
+    "gpt_oss": ("llama", f"{_EXPERTS} and attention sinks"),
+    "internlm2": ("internlm3", "one matrix for queries, keys and values"),
+    "lfm2_moe": ("lfm2", _EXPERTS),
+    "lfm3": ("lfm2", "windows and gates of heads"),
+    "longt5": ("t5", "local attention in the encoder"),
+    "m2m_100": ("mbart", "sines for positions"),
+    "minicpm": ("llama", "three scales, and code of its own"),
+    "ministral3": ("mistral", "rope scaling yarn and queries scaled by position"),
+    "mixtral": ("mistral", _EXPERTS),
+    "moonshine": ("whisper", "an encoder of raw sound"),
+    "olmo": ("llama", "layer norms without weights"),
+    "olmo2": ("llama", _NORMS_AFTER),
+    "olmo3": ("llama", _NORMS_AFTER),
+    "opt": ("gpt2", "positions with an offset"),
+    "pegasus": ("bart", "sines for positions with norms before the blocks"),
+    "phi": ("phi3", _PARALLEL),
+    "phimoe": ("phi3", _EXPERTS),
+    "qwen2_moe": ("qwen2", _EXPERTS),
+    "qwen3_5": ("qwen3", _LINEAR),
+    "qwen3_5_text": ("qwen3", _LINEAR),
+    "qwen3_moe": ("qwen3", _EXPERTS),
+    "qwen3_next": ("qwen3", _LINEAR),
+    "stablelm": ("llama", _PARALLEL),
+    "t5gemma": ("gemma3_text", "an encoder"),
+    "t5gemma2": ("gemma3_text", "an encoder"),
+    "umt5": ("mt5", "a table of distances in every layer"),
+}
+DRAFTS = {"eagle", "eagle3", "block", "t5_shared_encoder"}  # of edgespec's own making
+
+
+def unknown_type(kind: object, known: Iterable[str], label: str) -> EdgespecError:
+    """The error for a model type that is none of the known ones.
+
+    Args:
+        kind: `model_type` of a config, whatever it is.
+        known: the model types of all families.
+    """
+    public = sorted(set(known) - DRAFTS)
+    if not isinstance(kind, str) or not kind:
+        return EdgespecError(
+            f"{label}: model_type is {shortened(kind)}; edgespec exports {', '.join(public)}"
+        )
+    start = f"{label}: model_type is {shortened(kind)}, which edgespec does not export"
+    if kind in MISSING:
+        nearest, missing = MISSING[kind]
+        return EdgespecError(f"{start}: the nearest family, {nearest}, lacks {missing}")
+    close = difflib.get_close_matches(kind, public, n=1, cutoff=0.65)
+    nearest = f" (nearest in name: {close[0]})" if close else ""
+    return EdgespecError(f"{start}{nearest}; it exports {', '.join(public)}")
