@@ -27,9 +27,10 @@ def generation_options(manifest: Manifest, options: Mapping[str, object]) -> Gen
         options: of the command, after their checks. One that was not given (None) is the model's
             own setting; "greedy" replaces the model's own sampling.
     """
-    own = manifest.generation.options()
+    model = manifest.generation
+    own = model.options()
     if options["greedy"]:
-        own = {"temperature": 0.0, "max_new_tokens": manifest.generation.length()}
-    given = {name: value for name, value in options.items() if value is not None}
+        own = {"temperature": 0.0, **model.edits(), "max_new_tokens": model.length()}
+    given = {name: value for name, value in options.items() if value is not None and value != ()}
     del given["greedy"]
     return cast("GenerationOptions", {**own, **given})

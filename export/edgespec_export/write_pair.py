@@ -157,6 +157,8 @@ def _generation_defaults(target: Checkpoint, family: Family) -> GenerationDefaul
         for name, value in target.generation.items()
         if name not in family.applied_settings
     }
+    if family.start_token is not None and type(least := left.pop("min_length", None)) is int:
+        left.setdefault("min_new_tokens", max(least - 1, 0))  # it counts the start token, too
     return generation_defaults(left, target.label)
 
 

@@ -16,7 +16,7 @@ from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair
 
 ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|of_no_known_name|>")
-SIZE = 272 + len(ENDS) + 12
+SIZE = 272 + len(ENDS)
 
 
 def template(end):

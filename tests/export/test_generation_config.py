@@ -36,6 +36,17 @@ def read(caplog):
         ({"do_sample": True, "temperature": 0.6, "top_p": None}, GenerationDefaults(0.6)),
         ({"do_sample": True, "top_k": 20, "top_p": 1, "min_p": 0}, GenerationDefaults(1, 20, 1, 0)),
         ({"repetition_penalty": 1.0, "num_beams": 1, "bad_words_ids": None}, GenerationDefaults()),
+        ({"repetition_penalty": 1.05}, GenerationDefaults(repetition_penalty=1.05)),
+        ({"min_new_tokens": 3}, GenerationDefaults(min_tokens=3)),
+        ({"min_new_tokens": 0}, GenerationDefaults()),
+        ({"stop_strings": ["###", "\n\n"]}, GenerationDefaults(stop=("###", "\n\n"))),
+        ({"stop_strings": "###"}, GenerationDefaults(stop=("###",))),
+        ({"sequence_bias": [[[5], -10.0]]}, GenerationDefaults(logit_bias={"5": -10.0})),
+        ({"bad_words_ids": [[5]]}, GenerationDefaults(logit_bias={"5": -100.0})),
+        (
+            {"suppress_tokens": [7], "sequence_bias": [[[5], 2]]},
+            GenerationDefaults(logit_bias={"5": 2, "7": -100.0}),
+        ),
     ],
     ids=str,
 )
@@ -62,6 +73,10 @@ def test_a_temperature_without_do_sample_is_greedy_and_logged(read):
         ("top_p", 2),
         ("min_p", [1]),
         ("max_new_tokens", 0),
+        ("repetition_penalty", 0),
+        ("repetition_penalty", "much"),
+        ("stop_strings", [""]),
+        ("stop_strings", [5]),
         ("max_new_tokens", "x" * 5000),
     ],
     ids=lambda value: str(value)[:20],
@@ -76,7 +91,18 @@ def test_a_value_out_of_range_is_ignored_with_one_line(read, name, value):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("repetition_penalty", 1.05), ("num_beams", 4), ("no_repeat_ngram_size", 3)],
+    [
+        ("num_beams", 4),
+        ("no_repeat_ngram_size", 3),
+        ("begin_suppress_tokens", [5]),
+        ("bad_words_ids", [[5, 6]]),
+        ("bad_words_ids", [[5], [6, 7]]),
+        ("sequence_bias", [[[5, 6], -10.0]]),
+        ("sequence_bias", [[[5], -1e9]]),
+        ("sequence_bias", {"5": 1}),
+        ("suppress_tokens", [5, "x"]),
+        ("exponential_decay_length_penalty", [5, 1.1]),
+    ],
 )
 def test_an_unsupported_setting_is_one_line(read, name, value):
     found, lines = read(**{name: value})
@@ -93,6 +119,22 @@ def test_gguf_metadata_has_other_names(read):
         "general.sampling.penalty_repeat": 1.5,
     }
     found, lines = read(**gguf_generation(metadata))
-    assert found == GenerationDefaults(0.6, 20, 0.5)
-    assert lines == ["a model: repetition_penalty 1.5 is not applied"]
+    assert found == GenerationDefaults(0.6, 20, 0.5, repetition_penalty=1.5)
+    assert lines == []
     assert gguf_generation({"general.name": "x"}) == {}
+
+
+def test_what_a_model_names_are_the_options_of_a_text():
+    own = GenerationDefaults(0.7, None, None, None, 9, 1.1, 2, {"5": -100.0}, ("###",))
+    assert own.options() == {
+        "temperature": 0.7,
+        "max_new_tokens": 9,
+        "repetition_penalty": 1.1,
+        "min_tokens": 2,
+        "logit_bias": {5: -100.0},
+        "stop": ["###"],
+    }
+    assert str(own) == (
+        "temperature 0.7, repetition_penalty 1.1, min_tokens 2, logit_bias of 1 tokens, "
+        "stop '###', at most 9 new tokens"
+    )

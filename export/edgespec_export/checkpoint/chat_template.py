@@ -31,7 +31,9 @@ _THOUGHT = _conversation(_FIRST, f"<think>\n{_REPLY}\n{_THINKING_ENDS}\n\n{_ANSW
 _Render = Callable[[list[dict[str, str]]], str | None]
 
 
-def chat_format(template: str, tokens: Mapping[str, str] | None = None) -> ChatFormat | None:
+def chat_format(
+    template: str, special_tokens: Mapping[str, str] | None = None
+) -> ChatFormat | None:
     """The texts that a template writes around messages, found by rendering it.
 
     Each optional part (system prompt, earlier turns, hidden thinking) is kept only if it renders

@@ -20,24 +20,25 @@ __all__ = ["generation_defaults", "gguf_generation"]
 logger = logging.getLogger("edgespec")
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
+BAN = -100.0  # a bias that leaves a token no probability that a float32 has
 
 # Settings that change the text and are not applied, with the value that changes nothing.
 NOT_APPLIED: dict[str, Any] = {
-    "repetition_penalty": 1,
     "encoder_repetition_penalty": 1,
     "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
     "num_beams": 1,
     "typical_p": 1,
+    "top_h": None,
     "epsilon_cutoff": 0,
     "eta_cutoff": 0,
     "penalty_alpha": 0,
     "min_length": 0,
-    "min_new_tokens": 0,
-    "bad_words_ids": [],
-    "suppress_tokens": [],
     "begin_suppress_tokens": [],
     "forced_bos_token_id": None,
     "forced_eos_token_id": None,
+    "exponential_decay_length_penalty": None,
+    "watermarking_config": None,
     "guidance_scale": 1,
     "xtc_probability": 0,
     "mirostat": 0,
@@ -67,6 +68,7 @@ def generation_defaults(settings: Mapping[str, Any], label: str) -> GenerationDe
         if value is not None and value != neutral:
             logger.info("%s: %s %s is not applied", label, name, shortened(value))
     found = _read(GenerationDefaults(), settings, "max_new_tokens", int, label)
+    found = _with_edits(found, settings, label)
     if settings.get("do_sample") is not True:
         explicit = settings.get("do_sample") is False
         if not explicit and "temperature" in settings:
@@ -76,6 +78,56 @@ def generation_defaults(settings: Mapping[str, Any], label: str) -> GenerationDe
     for name in SAMPLING:
         found = _read(found, settings, name, int if name == "top_k" else float, label)
     return found
+
+
+def _with_edits(
+    found: GenerationDefaults, settings: Mapping[str, Any], label: str
+) -> GenerationDefaults:
+    """`found` with penalties, biases, the least length and stop strings."""
+    if settings.get("repetition_penalty") != 1:
+        found = _read(found, settings, "repetition_penalty", float, label)
+    if settings.get("min_new_tokens") != 0:
+        least = {"min_tokens": settings.get("min_new_tokens")}
+        found = _read(found, least, "min_tokens", int, label)
+    stop = settings.get("stop_strings") or []
+    stop = [stop] if isinstance(stop, str) else stop
+    if isinstance(stop, list) and all(isinstance(text, str) and text for text in stop):
+        found = replace(found, stop=tuple(stop))
+    else:
+        logger.info("%s: stop_strings is %s, which is ignored", label, shortened(stop))
+    for name in ("sequence_bias", "bad_words_ids", "suppress_tokens"):
+        found = _with_biases(found, settings, name, label)
+    return found
+
+
+def _with_biases(
+    found: GenerationDefaults, settings: Mapping[str, Any], name: str, label: str
+) -> GenerationDefaults:
+    """`found` with the biases of one setting, where each is of one token."""
+    value = settings.get(name)
+    if not value:
+        return found
+    biases = _biases(name, value)
+    try:
+        if biases is None:
+            raise ValueError(name)
+        return replace(found, logit_bias={**found.logit_bias, **biases})
+    except ValueError:
+        logger.info("%s: %s %s is not applied", label, name, shortened(value))
+        return found
+
+
+def _biases(name: str, value: object) -> dict[str, float] | None:
+    """Biases by token ids; None if the setting is of sequences of tokens, or of no tokens."""
+    entries: list[Any] = value if isinstance(value, list) else []
+    if name == "sequence_bias":
+        pairs = entries if all(isinstance(e, list) and len(e) == 2 for e in entries) else []
+    elif name == "bad_words_ids":
+        pairs = [(word, BAN) for word in entries]
+    else:
+        pairs = [([token], BAN) for token in entries]
+    alone = [isinstance(w, list) and len(w) == 1 and type(w[0]) is int for w, _ in pairs]
+    return {str(word[0]): bias for word, bias in pairs} if pairs and all(alone) else None
 
 
 def gguf_generation(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -88,6 +88,10 @@ export interface GenerationDefaults {
   readonly top_p: number | null;
   readonly min_p: number | null;
   readonly max_new_tokens: number | null;
+  readonly repetition_penalty: number | null;
+  readonly min_tokens: number | null;
+  readonly logit_bias: Readonly<Record<string, number>>;
+  readonly stop: readonly string[];
 }
 
 /** Everything in an exported folder. */
