@@ -94,7 +94,7 @@ def _usual(
     own: GenerationDefaults, length: int, instead: GenerationOptions | None
 ) -> GenerationOptions:
     """The options of a request that sets none."""
-    usual = {"temperature": TEMPERATURE, **own.sampling(), "max_new_tokens": length}
+    usual = {"temperature": TEMPERATURE, **own.sampling(), **own.edits(), "max_new_tokens": length}
     return cast(GenerationOptions, {**usual, **(instead or {})})
 
 
