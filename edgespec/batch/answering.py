@@ -92,9 +92,11 @@ class Answering:
         self._unknown.check(line.body)
         request = line.request(self._pair.manifest.generation, instead)
         form = request.call_form(self._pair.tool_use)
-        answer = Answer(self._options.model, line.is_chat, self._token_texts, form, request.n)
+        echoes = request.echoes(self._pair.tokenizer)
+        name = self._options.model
+        answer = Answer(name, line.is_chat, self._token_texts, form, request.n, echoes)
         options = cast(GenerationOptions, {**request.options, **self._options.drafting})
-        samples = Samples(self._batch, request.prompt, request.n, options)
+        samples = Samples(self._batch, request.prompts, request.n, options)
         samples.grow()
         return _LiveLine(line, answer, samples)
 

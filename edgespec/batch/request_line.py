@@ -40,8 +40,10 @@ class RequestLine:
     @property
     def texts(self) -> int:
         """How many texts it asks for; 1 where it asks for none that can be made."""
-        n = self.body.get("n")
-        return n if isinstance(n, int) and TO_128.holds(n) else 1
+        n, prompts = self.body.get("n"), self.body.get("prompt")
+        several = isinstance(prompts, list) and any(isinstance(p, str | list) for p in prompts)
+        count = len(prompts) if several and isinstance(prompts, list) else 1
+        return count * (n if isinstance(n, int) and TO_128.holds(n) else 1)
 
     def request(self, own: GenerationDefaults, instead: GenerationOptions) -> Request:
         """The line as a call of `Pair.stream`; the arguments are those of `chat_request`.

@@ -13,7 +13,7 @@ from edgespec.errors import EdgespecError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["TokenBytes", "token_bytes"]
+__all__ = ["TokenBytes", "token_bytes", "token_writer"]
 
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's
 BYTE = re.compile("<0x([0-9A-Fa-f]{2})>")
@@ -61,6 +61,13 @@ def token_bytes(tokenizer: Tokenizer, vocab_size: int) -> TokenBytes:
             "grammar can be applied; generate without one"
         )
     return TokenBytes(checked, special, drops)
+
+
+def token_writer(tokenizer: Tokenizer) -> Callable[[str], bytes] | None:
+    """A function from a token's name to the bytes that it writes; None if the tokenizer has no
+    decoder."""
+    parts = list(_decoders(json.loads(tokenizer.to_str())["decoder"]))
+    return _writer(parts) if parts else None
 
 
 def _decoders(decoder: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:

@@ -10,6 +10,7 @@ from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_logprobs import TokenLogprobs, TokenTexts, chat_logprobs, text_logprobs
 from edgespec.pair.generation import Chunk, Generation
+from edgespec.pair.text_scores import TextScores
 from edgespec.tools.call_format import CallFormat
 
 __all__ = ["Answer"]
@@ -23,7 +24,8 @@ class Answer:
         is_chat: the objects are those of chat completions.
         texts: of single tokens, for their log-probabilities.
         form: of the calls that the texts may have; None if they can have none.
-        n: number of texts.
+        n: number of texts of each prompt.
+        echoes: of each prompt the text that comes before its texts in the answer, perhaps empty.
     """
 
     def __init__(
@@ -33,11 +35,13 @@ class Answer:
         texts: TokenTexts,
         form: CallFormat | None = None,
         n: int = 1,
+        echoes: Sequence[str] = ("",),
     ) -> None:
         self._choices = [
-            _Choice(index, is_chat, texts, None if form is None else AnswerCalls(form))
-            for index in range(n)
+            _Choice(index, is_chat, texts, None if form is None else AnswerCalls(form), echo)
+            for index, echo in enumerate(echo for echo in echoes for _ in range(n))
         ]
+        self._n = n
         self._kind = "chat.completion" if is_chat else "text_completion"
         self._event_kind = f"{self._kind}.chunk" if is_chat else self._kind
         self._common: JsonObject = {
@@ -53,12 +57,12 @@ class Answer:
             "object": self._kind,
             **self._common,
             "choices": [choice.whole(result) for choice, result in choices],
-            "usage": _usage(results),
+            "usage": _usage(results, self._n),
         }
 
-    def begin(self, number: int) -> JsonObject:
-        """The first event of a text, before any of it."""
-        return self._event([self._choices[number].begin()])
+    def begin(self, number: int, result: Generation) -> JsonObject:
+        """The first event of a text, before any of it but an echoed prompt."""
+        return self._event([self._choices[number].begin(result)])
 
     def piece(self, number: int, chunk: Chunk) -> JsonObject | None:
         """An event with more of a text; None if there is nothing to report yet, as while a
@@ -72,7 +76,7 @@ class Answer:
 
     def counts(self, results: Sequence[Generation]) -> JsonObject:
         """The event after the end, if the request asks for the number of tokens."""
-        return {**self._event([]), "usage": _usage(results)}
+        return {**self._event([]), "usage": _usage(results, self._n)}
 
     def _event(self, choices: Sequence[JsonObject]) -> JsonObject:
         return {"object": self._event_kind, **self._common, "choices": choices}
@@ -82,37 +86,60 @@ class _Choice:
     """One text of an answer."""
 
     def __init__(
-        self, index: int, is_chat: bool, texts: TokenTexts, calls: AnswerCalls | None
+        self,
+        index: int,
+        is_chat: bool,
+        texts: TokenTexts,
+        calls: AnswerCalls | None,
+        echo: str,
     ) -> None:
         self._index = index
         self._is_chat = is_chat
         self._texts = texts
         self._calls = calls
-        self._offset = 0  # characters of the tokens whose log-probabilities were sent
+        self._echo = echo
+        self._sent = 0  # characters of the text so far
+        self._unsent: list[TokenLogprobs] = []  # of tokens whose text is still held back
 
     def whole(self, result: Generation) -> JsonObject:
         fields = self._calls.message(result.text) if self._calls else {"content": result.text}
         message: JsonObject = {"role": "assistant", **fields}
-        content: JsonObject = {"message": message} if self._is_chat else {"text": result.text}
-        tokens = zip(result.token_ids, result.logprobs, result.top_logprobs, strict=False)
-        logprobs = self._logprobs(list(tokens)) if result.logprobs else None
+        text = self._echo + result.text
+        content: JsonObject = {"message": message} if self._is_chat else {"text": text}
+        tokens = zip(
+            result.token_ids, result.logprobs, result.top_logprobs, result.starts, strict=False
+        )
+        entries = _of_text([TokenLogprobs(*token) for token in tokens], result)
+        logprobs = self._logprobs(entries, result.prompt_scores) if result.logprobs else None
+        if result.prompt_scores and not result.token_ids:
+            logprobs = self._logprobs((), result.prompt_scores)
         return self._choice(content, self._finish_reason(result), logprobs)
 
-    def begin(self) -> JsonObject:
-        return self._delta({"role": "assistant", "content": ""} if self._is_chat else "", None)
+    def begin(self, result: Generation) -> JsonObject:
+        scores = result.prompt_scores
+        logprobs = None if scores is None else self._logprobs((), scores)
+        first: JsonValue = {"role": "assistant", "content": ""} if self._is_chat else self._echo
+        return self._delta(first, None, logprobs)
 
     def piece(self, chunk: Chunk) -> JsonObject | None:
         content: JsonValue = {"content": chunk.text} if self._is_chat else chunk.text
         if self._calls is not None:
             content = self._calls.delta(chunk.text)
-        if chunk.token is None or chunk.logprob is None:
+        self._sent += len(chunk.text)
+        if chunk.token is not None and chunk.logprob is not None:
+            entry = TokenLogprobs(chunk.token, chunk.logprob, chunk.top_logprobs, chunk.start)
+            self._unsent.append(entry)
+        entries = [entry for entry in self._unsent if entry.start < self._sent]
+        self._unsent = self._unsent[len(entries) :]
+        if not entries:
             return self._delta(content, None) if chunk.text and content else None
-        logprobs = self._logprobs([(chunk.token, chunk.logprob, chunk.top_logprobs)])
-        return self._delta(content, None, logprobs)
+        return self._delta(content, None, self._logprobs(entries))
 
     def end(self, result: Generation) -> JsonObject:
         rest: JsonValue = self._calls.delta("", last=True) if self._calls else {}
-        return self._delta(rest if self._is_chat else "", self._finish_reason(result))
+        entries = _of_text(self._unsent, result)
+        logprobs = self._logprobs(entries) if entries else None
+        return self._delta(rest if self._is_chat else "", self._finish_reason(result), logprobs)
 
     def _finish_reason(self, result: Generation) -> str:
         if result.finish_reason not in ("eos", "stop"):
@@ -129,18 +156,34 @@ class _Choice:
     ) -> JsonObject:
         return {"index": self._index, **content, "logprobs": logprobs, "finish_reason": reason}
 
-    def _logprobs(self, tokens: Sequence[TokenLogprobs]) -> JsonObject:
+    def _logprobs(
+        self, tokens: Sequence[TokenLogprobs], prompt: TextScores | None = None
+    ) -> JsonObject:
+        """Those of the text's tokens, after those of an echoed prompt."""
         if self._is_chat:
             return chat_logprobs(tokens, self._texts)
-        before = self._offset
-        self._offset += sum(len(self._texts.of(token)) for token, _, _ in tokens)
-        return text_logprobs(tokens, self._texts, before)
+        before = [] if prompt is None else _of_prompt(prompt)
+        after = [token._replace(start=len(self._echo) + token.start) for token in tokens]
+        return text_logprobs([*before, *after], self._texts)
 
 
-def _usage(results: Sequence[Generation]) -> JsonObject:
-    """Numbers of tokens: the prompt once, all texts together; of the tokens that a draft proposed,
+def _of_text(tokens: Sequence[TokenLogprobs], result: Generation) -> list[TokenLogprobs]:
+    """The tokens without those of a stop string, which is no part of the text. One that the text
+    ends in is among them."""
+    if result.finish_reason != "stop":
+        return list(tokens)
+    return [token for token in tokens if token.start < len(result.text)]
+
+
+def _of_prompt(scores: TextScores) -> list[TokenLogprobs]:
+    tokens = zip(scores.token_ids, scores.logprobs, scores.top_logprobs, scores.starts, strict=True)
+    return [TokenLogprobs(*token) for token in tokens]
+
+
+def _usage(results: Sequence[Generation], n: int) -> JsonObject:
+    """Numbers of tokens: each prompt once, all texts together; of the tokens that a draft proposed,
     how many the target accepted."""
-    prompt = results[0].prompt_tokens
+    prompt = sum(result.prompt_tokens for result in results[::n])
     made = sum(len(result.token_ids) for result in results)
     drafted = sum(result.stats.drafted + result.stats.candidates for result in results)
     accepted = sum(result.stats.accepted + result.stats.committed for result in results)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from edgespec.artifact.chat_format import Message
 from edgespec.artifact.generation_defaults import GenerationDefaults
@@ -14,14 +14,19 @@ from edgespec.openai.openai_fields import OPTIONS, check_fields
 from edgespec.openai.openai_grammar import response_grammar
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import PromptInput
+from edgespec.pair.text_scores import text_starts
 from edgespec.tools.call_format import CallFormat
 from edgespec.tools.tool_use import ToolUse
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 __all__ = ["Request", "chat_request", "error_object", "text_request"]
 
 # OpenAI's defaults, for what neither the request nor the model says.
 TEMPERATURE = 1.0
 TEXT_LENGTH = 16  # tokens of a completion
+MOST_PROMPTS = 1024  # of one request
 
 
 @dataclass(frozen=True)
@@ -29,16 +34,18 @@ class Request:
     """A request as a call of `Pair.stream`.
 
     Attributes:
-        prompt: the text, token ids or messages to continue.
+        prompts: the texts, token ids or messages to continue.
         options: keyword arguments of `Pair.stream`.
-        n: texts to make; with a seed, text number i is drawn with seed + i.
+        n: texts to make of each; with a seed, text number i of a prompt is drawn with seed + i.
+        echo: the prompt comes before each text.
         streams: the answer is sent in pieces.
         counts: a streamed answer ends with the number of its tokens.
     """
 
-    prompt: PromptInput
+    prompts: Sequence[PromptInput]
     options: GenerationOptions
     n: int
+    echo: bool
     streams: bool
     counts: bool
 
@@ -54,6 +61,12 @@ class Request:
         if not self.options.get("tools") or self.options.get("tool_choice") == "none":
             return None
         return tool_use.form
+
+    def echoes(self, tokenizer: Tokenizer) -> Sequence[str]:
+        """The text that comes before the texts of each prompt in the answer."""
+        if not self.echo:
+            return [""] * len(self.prompts)
+        return [_text_of(prompt, tokenizer) for prompt in self.prompts]
 
 
 def chat_request(
@@ -72,7 +85,7 @@ def chat_request(
     if not isinstance(messages, list):
         raise UsageError(f"messages is {shortened(messages)}; give a list of messages")
     prompt = [_message(message) for message in messages]
-    return _request(body, "messages", prompt, _usual(own, own.length(), instead))
+    return _request(body, "messages", [prompt], _usual(own, own.length(), instead))
 
 
 def text_request(
@@ -80,14 +93,33 @@ def text_request(
 ) -> Request:
     """A request for a completion; see `chat_request`."""
     usual = _usual(own, TEXT_LENGTH, instead)
-    prompt = body.get("prompt")
-    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
-        (prompt,) = prompt
-    if isinstance(prompt, list) and all(type(token) is int for token in prompt):
-        return _request(body, "prompt", cast("list[int]", prompt), usual)
-    if not isinstance(prompt, str):
-        raise UsageError(f"prompt is {shortened(prompt)}; give one text, or a list of token ids")
-    return _request(body, "prompt", prompt, usual)
+    return _request(body, "prompt", _prompts(body.get("prompt")), usual)
+
+
+def _prompts(given: JsonValue) -> list[PromptInput]:
+    """One prompt or several, each a text or token ids."""
+    several = isinstance(given, list) and bool(given) and not _is_tokens(given)
+    prompts = cast("list[JsonValue]", given) if several else [given]
+    for prompt in prompts:
+        if not isinstance(prompt, str) and not _is_tokens(prompt):
+            raise UsageError(
+                f"prompt is {shortened(given)}; give a text or a list of token ids, or several"
+            )
+    if len(prompts) > MOST_PROMPTS:
+        raise UsageError(f"prompt has {len(prompts)} prompts; the limit is {MOST_PROMPTS}")
+    return cast("list[PromptInput]", prompts)
+
+
+def _is_tokens(value: JsonValue) -> bool:
+    return isinstance(value, list) and all(type(token) is int for token in value)
+
+
+def _text_of(prompt: PromptInput, tokenizer: Tokenizer) -> str:
+    """A prompt's text; empty for token ids that are none, which are refused elsewhere."""
+    if isinstance(prompt, str):
+        return prompt
+    tokens = [token for token in prompt if isinstance(token, int) and 0 <= token < 2**31]
+    return text_starts(tokenizer, tokens)[0]
 
 
 def _usual(
@@ -99,7 +131,7 @@ def _usual(
 
 
 def _request(
-    body: JsonObject, prompt_field: str, prompt: PromptInput, usual: GenerationOptions
+    body: JsonObject, prompt_field: str, prompts: Sequence[PromptInput], usual: GenerationOptions
 ) -> Request:
     fields = {name: value for name, value in body.items() if value is not None}
     check_fields(fields, prompt_field)
@@ -110,11 +142,13 @@ def _request(
         given["grammar"] = grammar  # type: ignore[assignment]
     if "logprobs" in fields and prompt_field == "prompt":
         given.update(logprobs=True, top_logprobs=fields["logprobs"])
+        given["score_prompt"] = fields.get("echo", False)
     stream_options = fields.get("stream_options", {})
     return Request(
-        prompt,
+        prompts,
         cast(GenerationOptions, {**usual, **given}),
         n=cast(int, fields.get("n", 1)),
+        echo=fields.get("echo") is True,
         streams=fields.get("stream") is True,
         counts=isinstance(stream_options, Mapping) and stream_options.get("include_usage") is True,
     )

@@ -115,8 +115,8 @@ TYPES = {
     **{"logprobs": BOOLEAN, "top_logprobs": TO_20},
     **{"model": TEXT, "stream": BOOLEAN, "stream_options": STREAM_OPTIONS},
 }
-# Completions, older than chats, have one field for both.
-TEXT_TYPES = {**TYPES, "logprobs": TO_5}
+# Completions, older than chats, have one field for both; they can repeat the prompt and score it.
+TEXT_TYPES = {**TYPES, "logprobs": TO_5, "max_tokens": FROM_0, "echo": BOOLEAN}
 for name in ("top_logprobs", "tools", "tool_choice", "parallel_tool_calls"):
     del TEXT_TYPES[name]
 

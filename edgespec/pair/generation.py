@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from edgespec.core.decode import Round
 from edgespec.core.stats import Stats, counted
+from edgespec.pair.logprobs import TopLogprobs, token_logprobs
+from edgespec.pair.text_scores import TextScores
 from edgespec.pair.tokenizer import GrowingText
 
 __all__ = [
@@ -22,14 +21,8 @@ __all__ = [
     "Settings",
     "StopCondition",
     "Stream",
-    "TopLogprobs",
     "stream_of",
 ]
-
-
-MAX_TOP_LOGPROBS = 20  # OpenAI's limit
-
-TopLogprobs = Sequence[tuple[int, float]]  # token ids and log-probabilities, the largest first
 
 
 @dataclass(frozen=True)
@@ -40,6 +33,8 @@ class Chunk:
         token: its id; None in a last chunk that only releases text held back.
         text: what became final with it; empty while a character or a stop string may be unfinished.
         from_draft: the draft proposed it and the target accepted it.
+        start: the index in the whole text of the token's first character. Tokens within one
+            character have the same; one of a stop string may be after the text's end.
         logprob: the token's log-probability under the target, before penalties, temperature and
             truncation; None unless asked for.
         top_logprobs: the most probable tokens in its stead and their log-probabilities, as many as
@@ -51,6 +46,7 @@ class Chunk:
     from_draft: bool = False
     logprob: float | None = None
     top_logprobs: TopLogprobs = ()
+    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,6 +88,8 @@ class Generation:
         stats: counts and times.
         logprobs: one for each token, when asked for.
         top_logprobs: likewise, see `Chunk`.
+        starts: of each token in the text, see `Chunk`.
+        prompt_scores: of the prompt's own tokens, when asked for.
     """
 
     text: str = ""
@@ -103,6 +101,8 @@ class Generation:
     stats: Stats = field(default_factory=Stats)
     logprobs: list[float] = field(default_factory=list)
     top_logprobs: list[TopLogprobs] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    prompt_scores: TextScores | None = None
 
 
 class Progress(Protocol):
@@ -192,6 +192,7 @@ class StopCondition:
     Attributes:
         reason: "eos", "stop", or empty while the text is not at its end.
         pieces: the text that became final with each token.
+        starts: the index of each token's first character.
     """
 
     def __init__(self, text: GrowingText, last_tokens: Collection[int]) -> None:
@@ -199,8 +200,10 @@ class StopCondition:
         self._last_tokens = frozenset(last_tokens)
         self.reason = ""
         self.pieces: list[str] = []
+        self.starts: list[int] = []
 
     def __call__(self, token: int) -> bool:
+        self.starts.append(self._text.characters)
         self.pieces.append(self._text.add(token))
         if token in self._last_tokens:
             self.reason = "eos"
@@ -249,13 +252,15 @@ def stream_of(
                     zip(round_.tokens, probabilities, strict=True)
                 ):
                     text = stop.pieces[len(result.token_ids)]
+                    start = stop.starts[len(result.token_ids)]
+                    result.starts.append(start)
                     result.token_ids.append(token)
                     result.text += text
                     if probability is not None:
                         result.logprobs.append(probability)
                         result.top_logprobs.append(top)
                     drafted = index < round_.accepted + round_.committed
-                    yield Chunk(token, text, drafted, probability, top)
+                    yield Chunk(token, text, drafted, probability, top, start)
         rest = stop.rest()
         full = "max_tokens" if len(result.token_ids) == max_new_tokens else "capacity"
         result.finish_reason = stop.reason or full
@@ -267,24 +272,8 @@ def stream_of(
 
 
 def _logprobs(round_: Round, top: int | None) -> list[tuple[float | None, TopLogprobs]]:
-    """log p of each emitted token, and of the `top` most probable ones: log-softmax of logits."""
+    """Those of each emitted token; none if `top` is None."""
     if top is None:
         return [(None, ())] * len(round_.tokens)
     assert round_.logits is not None
-    rows = round_.logits.astype(np.float64)
-    rows -= rows.max(axis=-1, keepdims=True)
-    rows -= np.log(np.exp(rows).sum(axis=-1, keepdims=True))
-    return [
-        (float(row[token]), _largest(row, top))
-        for row, token in zip(rows, round_.tokens, strict=True)
-    ]
-
-
-def _largest(row: npt.NDArray[np.float64], count: int) -> TopLogprobs:
-    """The largest values of a row, with their indices; of equal ones the first index first."""
-    if not count:
-        return ()
-    lowest = np.partition(row, -min(count, len(row)))[-min(count, len(row))]
-    indices = np.flatnonzero(row >= lowest)
-    best = indices[np.argsort(-row[indices], kind="stable")][:count]
-    return [(int(index), float(row[index])) for index in best]
+    return [*token_logprobs(round_.logits, round_.tokens, top)]

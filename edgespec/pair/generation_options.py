@@ -31,7 +31,7 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
         repetition_penalty, presence_penalty, frequency_penalty, logit_bias, min_tokens: see
             `LogitEdits`. They change the target's distribution, so the text is the one that plain
             decoding gives with the same options.
-        max_new_tokens: None: up to the end of the text or of the cache.
+        max_new_tokens: None: up to the end of the text or of the cache. 0 makes no text.
         seed: draws the same text again; None takes a new one, found in the result. With the
             coupled rule a seed has one text, whatever drafts; with the others another draft or γ
             draws another.
@@ -53,6 +53,7 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
         logprobs: report the target's log-probability of each token.
         top_logprobs: with `logprobs`, also of so many of the most probable tokens in its stead; at
             most 20.
+        score_prompt: report them of the prompt's own tokens, too (`Generation.prompt_scores`).
         chat: put the model's own chat format around the prompt (the command line does so for every
             model that has one).
         grammar: what the text must look like: `edgespec.json_schema(…)`, `edgespec.regex(…)` or
@@ -77,6 +78,7 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
     ignore_eos: bool
     logprobs: bool
     top_logprobs: int
+    score_prompt: bool
     chat: bool
     grammar: Grammar | None
     tools: Sequence[Mapping[str, object]]
@@ -104,6 +106,7 @@ DEFAULTS: Mapping[str, Any] = {
     "ignore_eos": False,
     "logprobs": False,
     "top_logprobs": 0,
+    "score_prompt": False,
     "chat": False,
     "grammar": None,
     "tools": (),

@@ -13,13 +13,12 @@ from edgespec.core.sampling import Sampling
 from edgespec.errors import UsageError, shortened
 from edgespec.grammar.grammar import Grammar
 from edgespec.pair.generation_options import GenerationOptions, completed
+from edgespec.pair.logprobs import check_top_logprobs
 from edgespec.pair.prompt import Prompt, PromptEncoder, PromptInput
 from edgespec.tools.tool_list import read_tools
 from edgespec.tools.tool_use import ToolUse, chosen_tools
 
 __all__ = ["GenerationRequest", "RequestReader", "check_max_new_tokens"]
-
-MAX_TOP_LOGPROBS = 20  # OpenAI's limit
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class GenerationRequest:
         seed: None takes a new one.
         draft, gamma, rule: as given; `edgespec.pair.drafting` resolves them.
         top_logprobs: how many log-probabilities to report beside each token's own; None for none.
+        score_prompt: report log-probabilities of the prompt's tokens.
     """
 
     prompt: Prompt
@@ -52,6 +52,7 @@ class GenerationRequest:
     gamma: int | str | None
     rule: str | None
     top_logprobs: int | None
+    score_prompt: bool
 
 
 class RequestReader:
@@ -78,7 +79,7 @@ class RequestReader:
             TypeError: there is no such option.
         """
         given = completed(options)
-        check_max_new_tokens(given["max_new_tokens"])
+        check_max_new_tokens(given["max_new_tokens"], least=0)
         top_logprobs = _top_logprobs(given["logprobs"], given["top_logprobs"])
         sampling = Sampling(**_part(given, Sampling))
         offered = read_tools(given["tools"]) if given["tools"] else ()
@@ -106,6 +107,7 @@ class RequestReader:
             gamma=given["gamma"],
             rule=given["rule"],
             top_logprobs=top_logprobs,
+            score_prompt=bool(given["score_prompt"]),
         )
 
 
@@ -117,19 +119,15 @@ def _part(given: dict[str, Any], options: type[Sampling | LogitEdits]) -> dict[s
     return values
 
 
-def check_max_new_tokens(number: object) -> None:
-    """Raises UsageError unless it is a whole number from 1, or None for no limit."""
-    if number is not None and not (isinstance(number, Integral) and int(number) >= 1):
-        raise UsageError(f"max_new_tokens is {shortened(number)}; give a whole number from 1")
+def check_max_new_tokens(number: object, least: int = 1) -> None:
+    """Raises UsageError unless it is a whole number from `least`, or None for no limit."""
+    if number is not None and not (isinstance(number, Integral) and int(number) >= least):
+        raise UsageError(f"max_new_tokens is {shortened(number)}; give a whole number from {least}")
 
 
 def _top_logprobs(logprobs: object, number: object) -> int | None:
     """How many log-probabilities are reported beside each token's own; None for none at all."""
-    whole = isinstance(number, Integral) and not isinstance(number, bool)
-    if not (whole and 0 <= int(cast("int", number)) <= MAX_TOP_LOGPROBS):
-        raise UsageError(
-            f"top_logprobs is {shortened(number)}; give a whole number from 0 to {MAX_TOP_LOGPROBS}"
-        )
+    check_top_logprobs(number)
     count = int(cast("int", number))
     if count and not logprobs:
         raise UsageError(f"top_logprobs is {count} without logprobs; ask for both")

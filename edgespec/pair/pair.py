@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from edgespec.costs.cost_model import Costs
@@ -12,6 +12,7 @@ from edgespec.pair.generation_options import GenerationOptions, with_option_sign
 from edgespec.pair.parts import PairParts
 from edgespec.pair.prompt import PromptInput
 from edgespec.pair.text_engine import TextEngine
+from edgespec.pair.text_scores import TextScores
 from edgespec.tools.tool_use import ToolUse
 
 if TYPE_CHECKING:
@@ -154,6 +155,32 @@ class Pair:
                 that is running, is found with the first token.
         """
         return self.text_engine.stream(prompt, options)
+
+    def score(
+        self,
+        text: str | Sequence[int],
+        *,
+        prompt: PromptInput | None = None,
+        chat: bool = False,
+        top_logprobs: int = 0,
+    ) -> TextScores:
+        """How probable a text is under the target: the log-probability of each of its n tokens.
+
+        Args:
+            text: or its token ids [n], which are used as they are.
+            prompt: what comes before it and is not scored, as of `stream`. Without one the first
+                token, of which nothing can be said, has no score.
+            chat: put the model's own chat format around the prompt.
+            top_logprobs: report so many of the most probable tokens in each one's stead, too.
+
+        Returns lists of n entries (`TextScores`): `logprobs`, whose sum is `logprob`, `is_best`,
+        `token_ids`, `starts`.
+
+        Raises:
+            UsageError: prompt and text are longer than the cache, a prompt is missing that an
+                encoder has to read, or a stream is running.
+        """
+        return self.text_engine.score(text, prompt, chat, top_logprobs)
 
     def many(self, texts: int = MANY, capacity: int | None = None) -> Batch:
         """Makes so many texts at once, which share the calls of the models.

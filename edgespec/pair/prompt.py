@@ -37,10 +37,12 @@ class Prompt:
         tokens: at least one.
         answers: the positions of a conversation's earlier answers, which a model computes as if it
             had just generated them. None if the prompt is no conversation.
+        starts: where the tokens of a plain text begin in it, in characters; None for others.
     """
 
     tokens: list[int]
     answers: list[range] | None = None
+    starts: list[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class PromptEncoder:
             _check_no_tools(tools)
             check_text(given, "the prompt")
             if not chat:
-                return Prompt(list(_encoding(given, self._tokenizer, True).ids))
+                encoding = _encoding(given, self._tokenizer, True)
+                return Prompt(list(encoding.ids), starts=_starts(encoding, len(given)))
             return Prompt(self._conversation([user_message(given)]).tokens)
         if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
             raise UsageError(
@@ -201,6 +204,16 @@ def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding
     """As a batch of one: `encode` would stop all other Python threads until it ends (the GIL)."""
     with tokenizer_errors("the tokenizer cannot encode this text"):
         return tokenizer.encode_batch([text], add_special_tokens=special_tokens)[0]
+
+
+def _starts(encoding: Encoding, length: int) -> list[int]:
+    """Where each token begins. A special token that was added is where the token after it is."""
+    starts: list[int] = []
+    following = length
+    for start, end in reversed(encoding.offsets):
+        following = min(following, start) if end > start else following
+        starts.append(following)
+    return starts[::-1]
 
 
 def _overlaps(contents: Sequence[range], number: int, end: int) -> bool:

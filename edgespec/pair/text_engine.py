@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cache, partial
 
@@ -28,9 +28,12 @@ from edgespec.pair.generation import (
 )
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.generation_request import GenerationRequest, RequestReader
+from edgespec.pair.logprobs import check_top_logprobs
 from edgespec.pair.parts import OneAtATime, PairParts
 from edgespec.pair.prompt import PromptEncoder, PromptInput
 from edgespec.pair.round_clock import CostClock
+from edgespec.pair.scoring import prompt_scoring, scored_text
+from edgespec.pair.text_scores import TextScores
 from edgespec.pair.tokenizer import GrowingText
 from edgespec.tools.tool_use import ToolUse
 
@@ -115,10 +118,15 @@ class TextEngine:
             self.target,
             prompt=tokens,
             randomness=randomness,
-            max_new_tokens=request.max_new_tokens or self.target.capacity,
+            max_new_tokens=(
+                self.target.capacity if request.max_new_tokens is None else request.max_new_tokens
+            ),
             ends=ends,
             logits=request.top_logprobs is not None,
         )
+        scores = None
+        if request.score_prompt:
+            scores, loop = prompt_scoring(self, request, loop)
         rounds, progress = self.drive(loop)
         if matcher is not None:
             rounds = matcher.fitting(rounds)
@@ -128,7 +136,10 @@ class TextEngine:
             rounds,
             ends,
             Generation(
-                prompt_tokens=len(tokens), seed=randomness.seed, settings=self._settings(choice)
+                prompt_tokens=len(tokens),
+                seed=randomness.seed,
+                settings=self._settings(choice),
+                prompt_scores=scores,
             ),
             max_new_tokens=request.max_new_tokens,
             model_seconds=lambda: (self.target.seconds, drafter.seconds if drafter else 0.0),
@@ -136,6 +147,14 @@ class TextEngine:
             occupied=self._occupied(),
             progress=progress,
         )
+
+    def score(
+        self, text: str | Sequence[int], prompt: PromptInput | None, chat: bool, top_logprobs: int
+    ) -> TextScores:
+        """The scores of a given text; see `edgespec.Pair.score`."""
+        check_top_logprobs(top_logprobs)
+        with self._occupied():
+            return scored_text(self, text, prompt, chat, top_logprobs)
 
     def _start(
         self, request: GenerationRequest, choice: DraftChoice, matcher: GrammarMatcher | None

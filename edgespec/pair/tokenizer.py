@@ -75,6 +75,11 @@ class GrowingText:
         tokenizer: of the pair.
         stop: strings that end the text; they are not part of it.
         marks: special tokens that are spelled out; others have no text.
+
+    Attributes:
+        characters: that are final, those of a stop string and those held back for it included: the
+            index of the next token's first character.
+        stopped: a stop string came.
     """
 
     def __init__(
@@ -88,6 +93,7 @@ class GrowingText:
         self._final = 0  # number of tokens whose text is final
         self._context = 0  # index of the first token that is decoded again, for the spaces
         self._pending = ""  # final text that may begin a stop string
+        self.characters = 0
         self.stopped = False
 
     def add(self, token: int) -> str:
@@ -116,6 +122,7 @@ class GrowingText:
             return ""
         self._context = self._final
         self._final = len(self._tokens)
+        self.characters += len(whole) - len(context)
         return whole[len(context) :]
 
     def _text(self, tokens: Sequence[int]) -> str:

@@ -43,7 +43,6 @@ from edgespec.server.served_model import (
     ServedModels,
     UnknownModelError,
 )
-from edgespec.tools.call_format import CallFormat
 
 __all__ = ["application"]
 
@@ -190,21 +189,27 @@ class _Completions:
         body = await read_body(http, self._served.limits)
         return await _first(self._answer(body, events), _until_left(http))
 
-    def _read(self, text: bytes) -> tuple[ServedModel, Request, CallFormat | None]:
-        """The model that a request is for, its call, and the form of the calls in its answer."""
+    def _read(self, text: bytes) -> tuple[ServedModel, Request, Answer]:
+        """The model that a request is for, its call, and its answer to come."""
         body = json_object(text)
         self._served.unknown.check(body)
         model = self._served.by_name.wanted(body.get("model"))
         read = chat_request if self._is_chat else text_request
         request = read(body, model.pair.manifest.generation)
-        return model, request, request.call_form(model.pair.tool_use)
+        form = request.call_form(model.pair.tool_use)
+        echoes = request.echoes(model.pair.tokenizer)
+        answer = Answer(model.name, self._is_chat, model.token_texts, form, request.n, echoes)
+        return model, request, answer
 
     async def _answer(self, body: bytes, events: EventStream) -> JsonObject | None:
-        model, request, form = await self._served.readers.run(partial(self._read, body))
-        answer = Answer(model.name, self._is_chat, model.token_texts, form, request.n)
+        model, request, answer = await self._served.readers.run(partial(self._read, body))
         options: GenerationOptions = {**request.options, **self._served.drafting}
         model.check()
-        streams = model.batch.samples(request.prompt, request.n, **options)
+        streams = [
+            stream
+            for prompt in request.prompts
+            for stream in model.batch.samples(prompt, request.n, **options)
+        ]
         async with aclosing(interleaved(streams)) as chunks:
             if request.streams:
                 await _send_events(request, answer, streams, chunks, events)
@@ -226,7 +231,7 @@ async def _send_events(
     async for number, chunk in chunks:
         if number not in begun:
             begun.add(number)
-            await events.event(answer.begin(number))
+            await events.event(answer.begin(number, streams[number].result))
         if chunk is None:
             await events.event(answer.end(number, streams[number].result))
         elif (piece := answer.piece(number, chunk)) is not None:

@@ -228,7 +228,7 @@ def test_a_text_that_fails_ends_its_line_alone_and_frees_its_caches(pair, monkey
 def test_samples_that_find_no_cache_free_wait_for_one(pair):
     many = pair.many(1)
     with many.stream("other"):
-        samples = Samples(many, "once", 2, {"max_new_tokens": 3})
+        samples = Samples(many, ["once"], 2, {"max_new_tokens": 3})
         samples.grow()
         assert (samples.results, samples.ended) == ([], False)
     while not samples.ended:

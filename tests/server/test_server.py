@@ -383,7 +383,9 @@ def test_the_content_type_may_be_in_capitals_and_have_parameters(client, content
     assert client.post(CHAT, content=json.dumps(chat()), headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize("prompt", [None, 5, {}, [], [1.5], [272], ["a", "b"]], ids=str)
+@pytest.mark.parametrize(
+    "prompt", [None, 5, {}, [], [1.5], [272], ["a", 5], [[5], [1.5]], [[5], [272]]], ids=str
+)
 def test_a_prompt_of_another_type_is_refused(client, prompt):
     assert refused(client, TEXT, json={"prompt": prompt, **GREEDY})
 

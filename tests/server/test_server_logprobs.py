@@ -10,7 +10,7 @@ pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
 from edgespec.artifact.chat_format import user_message
-from edgespec.openai.openai_logprobs import TokenTexts, text_logprobs
+from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.server.app import application
 from serving import CHAT, DRAFTED, QUESTION, TEXT
 
@@ -57,11 +57,11 @@ def test_a_chat_s_tokens_have_the_pair_s_log_probabilities(client, chat_pair, to
     choice = choice_of(client, CHAT, messages=MESSAGES, logprobs=True, top_logprobs=top)
     content = choice["logprobs"]["content"]
     assert [entry["logprob"] for entry in content] == expected.logprobs
-    assert [entry["token"] for entry in content] == [texts.of(t) for t in expected.token_ids]
+    assert [entry["token"] for entry in content] == [texts.of(t).text for t in expected.token_ids]
     for entry, others in zip(content, expected.top_logprobs, strict=True):
         assert len(others) == top
         assert [(o["token"], o["logprob"]) for o in entry["top_logprobs"]] == [
-            (texts.of(token), logprob) for token, logprob in others
+            (texts.of(token).text, logprob) for token, logprob in others
         ]
         if top:  # greedy: the token is the most probable one
             assert others[0][1] == entry["logprob"]
@@ -82,13 +82,14 @@ def test_a_stream_has_those_of_the_whole_answer(client):
 def test_a_completion_has_them_in_its_own_form(client, chat_pair):
     expected = own(chat_pair, "hello", 2)
     texts = TokenTexts(chat_pair.tokenizer)
-    words = [texts.of(token) for token in expected.token_ids]
+    words = [texts.of(token).text for token in expected.token_ids]
     logprobs = choice_of(client, TEXT, prompt="hello", logprobs=2)["logprobs"]
     assert logprobs["tokens"] == words
     assert logprobs["token_logprobs"] == expected.logprobs
     assert logprobs["text_offset"] == [len("".join(words[:n])) for n in range(len(words))]
     assert logprobs["top_logprobs"] == [
-        {texts.of(token): logprob for token, logprob in others} for others in expected.top_logprobs
+        {texts.of(token).text: logprob for token, logprob in others}
+        for others in expected.top_logprobs
     ]
 
 
@@ -118,12 +119,5 @@ def test_a_token_s_text_has_its_space(pair):
     """SentencePiece drops the space of a text's first token."""
     ids = pair.encode("The file is open")
     texts = TokenTexts(pair.tokenizer)
-    joined = "".join(texts.of(token) for token in ids[:-1])  # the last one ends the prompt
+    joined = "".join(texts.of(token).text for token in ids[:-1])  # the last one ends the prompt
     assert joined.strip() == "The file is open"
-
-
-def test_offsets_begin_after_what_was_sent(pair):
-    texts = TokenTexts(pair.tokenizer)
-    token = pair.encode("file")[0]
-    sent = text_logprobs([(token, -1.0, ()), (token, -2.0, ())], texts, offset=7)
-    assert sent["text_offset"] == [7, 7 + len(texts.of(token))]

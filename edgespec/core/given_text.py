@@ -1,0 +1,35 @@
+"""Scores a text that is given: the target's logits for each of its tokens, none of them drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from edgespec.core.array_types import LogitRows
+from edgespec.core.asks import Asking, prefilled, scored
+from edgespec.core.model import Model
+
+__all__ = ["score_given"]
+
+ROWS = 16  # of a call; no more than a round has, so that rows have the bits of generation
+
+
+def score_given(
+    target: Model,
+    prompt: Sequence[int],
+    text: Sequence[int],
+    take: Callable[[LogitRows, Sequence[int]], None],
+    *,
+    answers: Sequence[range] | None = None,
+) -> Asking[None]:
+    """Asks for the logits that each token of `text` was drawn from, if it was drawn.
+
+    Args:
+        prompt: what comes before the text, at least one token.
+        take: is called with logits [tokens, vocabulary], valid until it returns, and the tokens.
+        answers: a conversation's earlier answers, as in `Model.prefill`.
+    """
+    pending = yield from prefilled(target, prompt, answers)
+    before = [pending, *text[:-1]]
+    for start in range(0, len(text), ROWS):
+        rows = yield from scored(target, before[start : start + ROWS])
+        take(rows, text[start : start + ROWS])
