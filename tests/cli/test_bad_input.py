@@ -427,7 +427,6 @@ def test_a_target_that_is_not_row_invariant_decodes_plainly_and_speculates_with_
         ({"gamma": "x", "draft": False}, "gamma is 'x'"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": 1.5}, "seed is 1.5"),
-        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
         ({"max_new_tokens": -1}, "max_new_tokens is -1"),
         ({"max_new_tokens": 2.5}, "max_new_tokens is 2.5"),
         ({"max_new_tokens": "3"}, "max_new_tokens is '3'"),
