@@ -28,12 +28,14 @@ class CallFormat:
         middle: between a call's arguments and the next call's name; None if the template writes
             one call only.
         after: after the last call's arguments.
+        special: names of special tokens in these texts.
     """
 
     before: str
     between: str
     middle: str | None
     after: str
+    special: frozenset[str] = frozenset()
 
     @property
     def mark(self) -> str:

@@ -28,6 +28,9 @@ class CallPiece:
 class CallReader:
     """Splits an answer into its text and its calls.
 
+    A first call that is cut off before its arguments begin is text, as the model wrote it, without
+    special tokens. A later one is left out.
+
     Args:
         form: of the model's calls.
     """
@@ -36,6 +39,7 @@ class CallReader:
         self._form = form
         self._mark = form.mark or form.before
         self._unread = ""
+        self._begun = ""  # what was read of a call whose arguments have not begun
         self._expected: str | None = None  # what ends the part that is being read; None: text
         self._index = -1
         self._arguments: _JsonEnd | None = None
@@ -57,9 +61,17 @@ class CallReader:
         while self._unread:
             piece = self._next(last)
             if piece is None:
-                return
+                break
             if piece != "":
                 yield piece
+        if last and not self.has_calls and (cut_off := self._cut_off()):
+            yield cut_off
+
+    def _cut_off(self) -> str:
+        text, self._begun, self._unread = self._begun + self._unread, "", ""
+        for name in self._form.special:
+            text = text.replace(name, "")
+        return text
 
     def _next(self, last: bool) -> str | CallPiece | None:
         """The next piece, empty where only marks were read; None if more text is needed."""
@@ -71,10 +83,12 @@ class CallReader:
         if found < 0:
             return None
         part = self._unread[:found]
+        self._begun += self._unread[: found + len(self._expected)]
         self._unread = self._unread[found + len(self._expected) :]
         if self._expected != self._form.between:
             self._expected = self._form.between
             return ""
+        self._begun = ""
         self._index += 1
         self._arguments = _JsonEnd()
         return CallPiece(self._index, name=part)
@@ -87,6 +101,7 @@ class CallReader:
             found = -1
         if found >= 0 and not (at_start and self._has_text):
             text = self._unread[:found].rstrip()
+            self._begun = self._unread[len(text) : found]
             self._unread = self._unread[found:]
             self._expected = self._form.before
             return text

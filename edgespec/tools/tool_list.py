@@ -107,14 +107,29 @@ def _call(call: object, number: int) -> dict[str, object]:
     function = call.get("function") if isinstance(call, Mapping) else None
     name = function.get("name") if isinstance(function, Mapping) else None
     arguments = function.get("arguments") if isinstance(function, Mapping) else None
-    try:
-        parsed = json.loads(arguments) if isinstance(arguments, str) else arguments
-    except (ValueError, RecursionError):
-        parsed = None
-    if not isinstance(call, Mapping) or not isinstance(name, str) or not isinstance(parsed, dict):
+    if (
+        not isinstance(call, Mapping)
+        or not isinstance(name, str)
+        or not isinstance(arguments, str | Mapping)
+    ):
         raise UsageError(
             f"message {number} has the call {shortened(call)}; give a function with a name and "
             "with arguments that are a JSON object"
         )
     identity = {"id": call["id"]} if isinstance(call.get("id"), str) else {}
-    return {**identity, "type": "function", "function": {"name": name, "arguments": parsed}}
+    return {
+        **identity,
+        "type": "function",
+        "function": {"name": name, "arguments": _arguments(arguments)},
+    }
+
+
+def _arguments(given: str | Mapping[str, object]) -> str | Mapping[str, object]:
+    """As an object; the text itself where it is none, as in an answer that was cut off."""
+    if not isinstance(given, str):
+        return given
+    try:
+        parsed = json.loads(given or "{}")
+    except (ValueError, RecursionError):
+        return given
+    return parsed if isinstance(parsed, dict) else given

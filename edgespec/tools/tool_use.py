@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -43,14 +44,14 @@ class ToolUse:
     def form(self) -> CallFormat:
         """How the model writes calls. Raises UsageError if that is not known."""
         names = (self._tokenizer.id_to_token(token) for token in self._last_tokens)
-        return call_format(self._known_template, [name for name in names if name])
+        form = call_format(self._known_template, [name for name in names if name])
+        texts = form.before + form.between + (form.middle or "") + form.after
+        return replace(form, special=frozenset(name for name in self._special if name in texts))
 
     @cached_property
     def marks(self) -> frozenset[int]:
         """Special tokens that are parts of calls; in an answer's text they are spelled out."""
-        form = self.form
-        texts = form.before + form.between + (form.middle or "") + form.after
-        return frozenset(token for name, token in self._special.items() if name in texts)
+        return frozenset(self._special[name] for name in self.form.special)
 
     def prompt(self, messages: Sequence[Mapping[str, object]], tools: Sequence[Tool]) -> str:
         """The text of a conversation, as the model's template writes it.

@@ -43,7 +43,9 @@ FORMS = {
         "}\n</call>",
     ),
     "json": CallFormat('{"name": "', '", "parameters": ', None, "}"),
-    "listed": CallFormat('<unk>[{"name": "', '", "arguments": ', '}, {"name": "', "}]"),
+    "listed": CallFormat(
+        '<unk>[{"name": "', '", "arguments": ', '}, {"name": "', "}]", frozenset({"<unk>"})
+    ),
 }
 
 
@@ -85,6 +87,16 @@ def test_a_prompt_is_what_the_template_renders(name):
     assert text == template.render([*QUESTION, answer, result], shown)
     for part in ('"weather"', '"The time."', '{"in": "Köln"}', "12:30", QUESTION[0]["content"]):
         assert part in text
+
+
+@pytest.mark.parametrize("arguments", ['{"city"', "[", "", "  ", "3", '{"a": 1} x', "null", "é"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_call_that_was_cut_off_is_shown_as_it_is(name, arguments):
+    call = {"id": "1", "type": "function", "function": {"name": "now", "arguments": arguments}}
+    answer = {"role": "assistant", "content": None, "tool_calls": [call]}
+    text = use_of(TEMPLATES[name]).prompt([*QUESTION, answer], read_tools(TOOLS))
+    shown = [arguments, json.dumps(arguments, ensure_ascii=False)] if arguments else ["{}"]
+    assert any(FORMS[name].between + part in text for part in shown)
 
 
 def test_calls_that_are_no_json_are_refused():
@@ -239,6 +251,49 @@ def test_an_answer_is_read_in_pieces_of_any_size(name, size):
         assert reader.has_calls == bool(calls)
 
 
+def read(form, answer, size):
+    """The text, names and arguments of an answer that comes in pieces of this size."""
+    reader, text, calls = CallReader(form), "", []
+    parts = [answer[start : start + size] for start in range(0, len(answer), size)]
+    pieces = [piece for part in parts for piece in reader.read(part)]
+    for piece in [*pieces, *reader.read("", last=True)]:
+        if isinstance(piece, str):
+            text += piece
+        elif piece.name is not None:
+            calls.append([piece.name, ""])
+        else:
+            calls[piece.index][1] += piece.arguments
+    return text, calls
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("before", ["", "I see.\n"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_an_answer_that_is_cut_off_anywhere_is_whole_as_text_or_has_its_call(name, before, size):
+    form = FORMS[name]
+    if before and not form.mark:
+        return  # such a template writes no text before a call
+    answer = before + written(form, CALL)
+    named = answer.index(form.between) + len(form.between)
+    ended = answer.rindex(form.after)
+    for length in range(len(answer) + 1):
+        text, calls = read(form, answer[:length], size)
+        if length < named:
+            assert (text, calls) == (answer[:length].replace("<unk>", ""), [])
+        else:
+            assert text == before.rstrip()
+            assert calls == [[CALL[0], answer[named : min(length, ended)]]]
+
+
+@pytest.mark.parametrize("name", ["marked", "listed"])
+def test_a_later_call_that_is_cut_off_before_its_arguments_is_left_out(name):
+    form = FORMS[name]
+    answer, first = written(form, CALL, ("now", {})), written(form, CALL)
+    second = answer.index(form.between, len(first) - len(form.after)) + len(form.between)
+    for length in range(len(first) - len(form.after), second):
+        assert read(form, answer[:length], 5) == ("", [[CALL[0], json.dumps(CALL[1])]])
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 
@@ -286,7 +341,7 @@ def test_a_required_call_without_tools_is_refused():
         {
             "role": "assistant",
             "content": "",
-            "tool_calls": [{"function": {"name": "a", "arguments": "["}}],
+            "tool_calls": [{"function": {"name": "a", "arguments": 3}}],
         },
         {"role": "assistant", "content": "", "tool_calls": "a"},
         3,
