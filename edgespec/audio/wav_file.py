@@ -6,6 +6,7 @@ Specifications 1.0 (1991), and WAVEFORMATEXTENSIBLE.
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 from collections.abc import Iterator
@@ -23,8 +24,9 @@ __all__ = ["WavFile", "is_wav"]
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 MAX_CHANNELS = 64
-# What programs write that do not know the length yet: the sound goes on to the end of the file.
-UNKNOWN_SIZES = (0, 0xFFFFFFFF, 0x7FFFFFFF, 0xFFFFFFFF - 36)
+UNKNOWN_SIZE = 2**31 - 2**16  # what programs write to a pipe is 0, or not less than this
+
+_log = logging.getLogger("edgespec")
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class WavFile:
     """The sound of a WAV file, as `edgespec.audio.sound.Sound`.
 
     Raises:
-        EdgespecError: the file is cut off, has no sound, or one in a format that is not known.
+        EdgespecError: the header is cut off, the file has no sound, or one in a format that is not
+            known.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,13 +67,16 @@ class WavFile:
             except struct.error:
                 raise EdgespecError(f"{path}: its header is cut off; copy the file again") from None
             there = os.fstat(file.fileno()).st_size - self._offset
-        if size in UNKNOWN_SIZES:
-            size = there
-        if size > there:
-            raise EdgespecError(
-                f"{path}: is cut off: it says {size} bytes of sound and has {max(there, 0)}; copy "
-                "the file again"
+        if there < size < UNKNOWN_SIZE:
+            _log.warning(
+                "%s: says %d bytes of sound and has %d, which are read: it was cut off, or its "
+                "recorder was ended",
+                path,
+                size,
+                there,
             )
+        # A program that does not know the length yet writes any: the sound goes on to the end.
+        size = min(size or there, there)
         self.length = size // self._format.frame
         self.rate = self._format.rate
 

@@ -209,6 +209,8 @@ def test_another_architecture_is_refused_by_name(path):
     ("changes", "named"),
     [
         ({"llama.attention.sliding_window": 32}, "llama.attention.sliding_window"),
+        ({"llama.nextn_predict_layers": 1}, "llama.nextn_predict_layers' = 1 is not known"),
+        ({"llama.rope.scaling.attn_factor": 0.5}, "attn_factor' = 0.5 is not known"),
         ({"llama.expert_count": 8}, "experts"),
         ({"llama.rope.dimension_count": 8}, "llama.rope.dimension_count is 8"),
         ({"llama.block_count": None}, "lacks llama.block_count"),

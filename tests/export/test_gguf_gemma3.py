@@ -7,6 +7,7 @@ vocabulary with scores.
 
 from __future__ import annotations
 
+import json
 import string
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from checkpoints import byte_tokenizer
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.runtime import open_model
@@ -140,6 +142,42 @@ def test_logits_are_those_of_transformers_from_the_same_file(source, tmp_path, s
     assert difference(path, tmp_path / "pair") <= 1e-5
 
 
+KINDS = [index % 3 == 2 for index in range(7)]  # True: windowed
+
+
+@pytest.mark.parametrize(
+    ("keys", "config"),
+    [
+        ({"gemma3.rope.freq_base_swa": 20000.0}, {"rope_local_base_freq": 20000.0}),
+        ({"gemma3.attention.sliding_window_pattern": 3}, {"sliding_window_pattern": 3}),
+        (
+            {"gemma3.attention.sliding_window_pattern": KINDS},
+            {"layer_types": [("full_attention", "sliding_attention")[kind] for kind in KINDS]},
+        ),
+        ({"gemma3.final_logit_softcapping": 0.0, "gemma3.nextn_predict_layers": 0}, {}),
+        ({"gemma3.attention.key_length_swa": 16, "gemma3.rope.dimension_count_swa": 16}, {}),
+        ({"gemma3.pooling_type": 3, "gemma3.rope.scaling.attn_factor": 1.0}, {}),
+    ],
+)
+def test_keys_of_todays_converter_mean_what_the_config_says(source, tmp_path, keys, config):
+    """Read by name: a changed base or pattern is another model, which the logits show."""
+    path = write_gguf(tmp_path / "tiny.gguf", source, **keys)
+    written = json.loads((source / "config.json").read_text())
+    for name in ("rope_parameters", "layer_types", "_sliding_window_pattern"):
+        written.pop(name, None)
+    written.update({"rope_theta": 1e6, "sliding_window_pattern": 6, **config})
+    (source / "config.json").write_text(json.dumps(written))
+    byte_tokenizer(len(TOKENS)).save(str(source / "tokenizer.json"))
+    logits = []
+    for origin in (path, source):
+        out = tmp_path / f"{origin.name}-pair"
+        export_pair(str(origin), None, out, measure=False)
+        model = open_model(out, read_manifest(out).target, "fp32", min_rows=2)
+        model.prefill([5, 6, 7])
+        logits.append(model.score(list(range(8, 24))).copy())
+    np.testing.assert_allclose(*logits, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -167,7 +205,7 @@ def test_a_text_has_the_pieces_that_sentencepiece_gives_it(source, tmp_path, tex
         ({"tokenizer.ggml.scores": [0.0]}, "lacks the scores of its"),
         ({"tokenizer.ggml.add_space_prefix": True}, "'llama' without a space before texts"),
         ({"gemma3.attention.sliding_window": None}, r"lacks gemma3\.attention\.sliding_window"),
-        ({"gemma3.final_logit_softcapping": 30.0}, "final_logit_softcapping' is not known"),
+        ({"gemma3.final_logit_softcapping": 30.0}, "final_logit_softcapping' = 30.0 is not known"),
     ],
 )
 def test_what_is_not_known_is_refused_by_name(source, tmp_path, changes, named):

@@ -3,6 +3,8 @@
 The hub is not contacted: a class with the same signature replaces `snapshot_download`.
 """
 
+import fnmatch
+import json
 import re
 import sys
 
@@ -136,10 +138,41 @@ def test_pytorch_weights_are_only_fetched_where_there_are_no_safetensors(hub):
     assert [any("pytorch" in pattern for pattern in call[2]) for call in hub.calls] == [False, True]
 
 
+def write_index(folder, shards, name="model.safetensors.index.json"):
+    weight_map = {f"tensor{number}": shard for number, shard in enumerate(shards)}
+    (folder / name).write_text(json.dumps({"weight_map": weight_map}))
+
+
 def test_a_sharded_checkpoint_counts_as_safetensors(hub):
-    hub.files = ["model.safetensors.index.json", "model-00001-of-00002.safetensors"]
+    hub.files = ["model-00001-of-00002.safetensors"]
+    write_index(hub.folder, hub.files)
     resolve("owner/model")
     assert len(hub.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "shards",
+    [
+        ["model.safetensors-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
+        ["pytorch_model-00001-of-00001.safetensors"],
+        ["a[1].safetensors", "part*.safetensors"],
+    ],
+)
+def test_shards_of_any_name_that_the_index_gives_are_fetched(hub, shards):
+    hub.files = ["model-00002-of-00002.safetensors"]
+    write_index(hub.folder, shards)
+    resolve("owner/model")
+    (_, _, patterns) = hub.calls[-1]
+    wanted = [shard for shard in shards if not (hub.folder / shard).is_file()]
+    assert len(hub.calls) == 2
+    assert len(patterns) == len(wanted)
+    for shard in wanted:
+        assert any(fnmatch.fnmatchcase(shard, pattern) for pattern in patterns)
+
+
+def test_an_index_that_names_files_elsewhere_is_not_followed(hub):
+    write_index(hub.folder, ["../../secret.safetensors"])
+    assert "not a file in its folder" in message_of("owner/model")
 
 
 @pytest.mark.parametrize(
@@ -167,6 +200,7 @@ def test_every_file_that_an_export_reads_is_fetched(hub):
     ((_, _, patterns),) = hub.calls
     assert set(patterns) == {
         "config.json",
+        "adapter_config.json",
         "generation_config.json",
         "tokenizer.json",
         "tokenizer_config.json",

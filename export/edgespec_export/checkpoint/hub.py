@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import importlib
 from pathlib import Path
 from typing import Any
 
 from edgespec.artifact.manifest import VOCABULARY
 from edgespec.errors import EdgespecError, one_line, shortened
+from edgespec_export.checkpoint.shard_index import missing_shards
 
 __all__ = ["download"]
 
@@ -15,6 +17,7 @@ _SAFETENSORS = ["model.safetensors", "model.safetensors.index.json"]
 # No "*.safetensors": repositories also hold files of other models and formats.
 _FILES = [
     "config.json",
+    "adapter_config.json",  # of a repository that is no model, to say so
     "generation_config.json",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -34,7 +37,8 @@ _TORCH_FILES = ["pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_mo
 def download(repository: str, revision: str | None) -> Path:
     """The local folder of a repository's checkpoint; downloads what the cache lacks.
 
-    PyTorch weights are only fetched if the repository has no safetensors. HF_HUB_OFFLINE, HF_HOME,
+    PyTorch weights are only fetched if the repository has no safetensors, and shards of any name
+    that an index gives. HF_HUB_OFFLINE, HF_HOME,
     HF_TOKEN and a stored login work as in every other program that uses the hub.
 
     Raises:
@@ -49,7 +53,8 @@ def download(repository: str, revision: str | None) -> Path:
     folder = _snapshot(hub, repository, revision, _FILES)
     if not any((folder / name).is_file() for name in _SAFETENSORS):
         folder = _snapshot(hub, repository, revision, _TORCH_FILES)
-    return folder
+    others = [glob.escape(name) for name in missing_shards(folder)]
+    return _snapshot(hub, repository, revision, others) if others else folder
 
 
 def _snapshot(hub: Any, repository: str, revision: str | None, patterns: list[str]) -> Path:

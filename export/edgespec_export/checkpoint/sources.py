@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.errors import EdgespecError, shortened
+from edgespec_export.checkpoint.gguf.gguf_names import is_gguf, part_of
 from edgespec_export.checkpoint.hub import download
 
 __all__ = ["ALIASES", "Reference", "Source", "look_up", "resolve"]
@@ -41,6 +42,8 @@ ALIASES = {
     },
 }
 
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+_KINDS = "edgespec reads safetensors, PyTorch's and CTranslate2's folders, and GGUF files"
 _HUB_ID = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?", re.ASCII)
 
 
@@ -49,7 +52,7 @@ class Source:
     """Where a checkpoint is.
 
     Attributes:
-        path: a folder, or a `.gguf` file.
+        path: a folder, or a GGUF file.
         label: the name and its meaning, for messages: "t5-xxl → google/t5-v1_1-xxl".
     """
 
@@ -78,7 +81,8 @@ def look_up(name: str) -> Reference:
     """The checkpoint that a name refers to; nothing is downloaded.
 
     An existing path comes first, but a folder without `config.json` does not hide a short name or
-    a hub id. Short names and hub ids take `@revision`: a branch, tag or commit.
+    a hub id. A folder with one GGUF file is that file. Short names and hub ids take `@revision`: a
+    branch, tag or commit.
 
     Raises:
         EdgespecError: nothing has that name.
@@ -100,9 +104,9 @@ def look_up(name: str) -> Reference:
         label = f"{name} → {repository}" + (f"@{revision}" if revision else "")
         return Reference(None, repository, revision or None, label)
     if path.is_dir():
-        return Reference(path, "", None, name)
+        return Reference(_gguf_in(path) or path, "", None, name)
     match = _HUB_ID.fullmatch(name)
-    if match is None or path.suffix == ".gguf" or name.startswith((".", "~", "/")):
+    if match is None or path.suffix.lower() == ".gguf" or name.startswith((".", "~", "/")):
         raise _unknown(name)
     return Reference(None, match["repository"], match["revision"], name)
 
@@ -119,9 +123,27 @@ def resolve(name: str) -> Source:
 
 
 def _file(path: Path) -> Reference:
-    if path.suffix != ".gguf":
-        raise EdgespecError(f"{path}: is a file, not a checkpoint folder or a .gguf file")
+    """A GGUF file of any name: Ollama's files are named by their digests."""
+    if path.suffix.lower() != ".gguf" and not is_gguf(path):
+        way = f"give its folder, {path.parent}" if path.suffix in _WEIGHTS else _KINDS
+        raise EdgespecError(f"{path}: is a file, not a checkpoint folder or a GGUF file; {way}")
     return Reference(path, "", None, str(path))
+
+
+def _gguf_in(folder: Path) -> Path | None:
+    """The model in a folder without a config: its only GGUF file, or the first of its parts.
+
+    Raises:
+        EdgespecError: it has several models.
+    """
+    files = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".gguf")
+    models = [path for path in files if part_of(path) in (None, 1)]
+    if len(models) > 1:
+        names = ", ".join(path.name for path in models[:5])
+        raise EdgespecError(
+            f"{folder}: has {len(models)} GGUF files and no config.json: name one of them ({names})"
+        )
+    return models[0] if models else None
 
 
 def _unknown(name: str) -> EdgespecError:

@@ -38,14 +38,53 @@ _KNOWN = {
     "attention.value_length",
     "expert_count",
     "expert_used_count",
+    "pooling_type",  # of embeddings
     "rope.dimension_count",
     "rope.freq_base",
     "rope.scaling.factor",
     "rope.scaling.finetuned",
     "rope.scaling.original_context_length",
     "rope.scaling.type",
+    # Of rope scaling "yarn", which is refused by its type.
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+    "rope.scaling.yarn_ext_factor",
+    "rope.scaling.yarn_log_multiplier",
     "tensor_data_layout",
     "vocab_size",
+}
+# Further keys of a Gemma 3, whose windowed layers may have heads and positions of their own.
+_GEMMA3 = {
+    "attention.key_length_swa",
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "attention.value_length_swa",
+    "rope.dimension_count_swa",
+    "rope.freq_base_swa",
+}
+_SIZES = ("attention.value_length", "rope.dimension_count")
+_SIZES_OF_WINDOWS = (
+    *("attention.key_length_swa", "attention.value_length_swa"),
+    "rope.dimension_count_swa",
+)
+# Keys that name a part or a change, with the value that says that there is none.
+_NEUTRAL: dict[str, JsonValue] = {
+    "attention.clamp_kqv": 0.0,
+    "attention.max_alibi_bias": 0.0,
+    "attention.scale": 0.0,
+    "attention.shared_kv_layers": 0,
+    "attn_logit_softcapping": 0.0,
+    "embedding_scale": 1.0,
+    "expert_shared_count": 0,
+    "final_logit_softcapping": 0.0,
+    "leading_dense_block_count": 0,
+    "logit_scale": 1.0,
+    "nextn_predict_layers": 0,
+    "residual_scale": 1.0,
+    "rope.scale_linear": 1.0,
+    "rope.scaling.attn_factor": 1.0,
+    "use_parallel_residual": False,
 }
 
 
@@ -95,18 +134,32 @@ def _of_gemma3(header: GgufHeader, config: JsonObject) -> JsonObject:
         "hidden_act": None,
         "hidden_activation": "gelu_pytorch_tanh",
         "query_pre_attn_scalar": width // heads if of_27b else size,
-        "rope_local_base_freq": 10000.0,
+        "rope_local_base_freq": _number(header, "gemma3.rope.freq_base_swa", 10000.0),
         "sliding_window": _count(header, "gemma3.attention.sliding_window"),
-        "sliding_window_pattern": 6,
+        **_pattern(header, "gemma3.attention.sliding_window_pattern"),
     }
+
+
+def _pattern(header: GgufHeader, key: str) -> JsonObject:
+    """Which layers have windows: every one but each n-th, or as a list says; else 6 is n."""
+    value = header.metadata.get(key, 6)
+    if isinstance(value, list):
+        kinds = ("full_attention", "sliding_attention")
+        return {"layer_types": [kinds[bool(windowed)] for windowed in value]}
+    return {"sliding_window_pattern": value}
 
 
 def _refuse_unknown(header: GgufHeader, arch: str) -> None:
     prefix = f"{arch}."
     keys = {key.removeprefix(prefix) for key in header.metadata if key.startswith(prefix)}
-    unknown = sorted(keys - _KNOWN - ({"attention.sliding_window"} if arch == "gemma3" else set()))
+    neutral = {key for key in _NEUTRAL if header.metadata.get(prefix + key) == _NEUTRAL[key]}
+    unknown = sorted(keys - _KNOWN - neutral - (_GEMMA3 if arch == "gemma3" else set()))
     if unknown:
-        raise EdgespecError(f"{header.path}: {shortened(prefix + unknown[0])} is not known")
+        value = header.metadata[prefix + unknown[0]]
+        raise EdgespecError(
+            f"{header.path}: {shortened(prefix + unknown[0])} = {shortened(value)} is not known, "
+            "and it may change what the model computes; take the model's safetensors"
+        )
     if header.metadata.get(f"{prefix}expert_count"):
         raise EdgespecError(f"{header.path}: mixtures of experts are not supported")
     if header.metadata.get(f"{prefix}attention.causal") is False:
@@ -116,7 +169,7 @@ def _refuse_unknown(header: GgufHeader, arch: str) -> None:
 def _heads(header: GgufHeader, arch: str, heads: int, width: int) -> dict[str, int]:
     key = f"{arch}.attention.key_length"
     size = _count(header, key) if key in header.metadata else width // heads
-    for key in ("attention.value_length", "rope.dimension_count"):
+    for key in (*_SIZES, *_SIZES_OF_WINDOWS):
         other = header.metadata.get(f"{arch}.{key}", size)
         if other != size:
             raise EdgespecError(

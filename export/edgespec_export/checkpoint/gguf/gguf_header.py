@@ -17,6 +17,7 @@ import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
 from edgespec.errors import EdgespecError, shortened
+from edgespec_export.checkpoint.gguf.gguf_names import MAGIC, parts_of
 from edgespec_export.checkpoint.json_file import JsonValue
 
 __all__ = ["GgufHeader", "GgufTensor", "read_gguf_header"]
@@ -41,10 +42,12 @@ class GgufTensor:
 
     Attributes:
         shape: rows first, as numpy has it (the file has it the other way round).
+        file: the file that has it.
         kind: ggml's type of its values.
         offset, bytes: the position of its first byte in the file, and its size.
     """
 
+    file: Path
     shape: tuple[int, ...]
     kind: GGMLQuantizationType
     offset: int
@@ -63,14 +66,36 @@ class GgufHeader:
 def read_gguf_header(path: Path) -> GgufHeader:
     """Reads a GGUF file's head, and checks that every tensor lies inside the file.
 
+    Of a file that was split, the heads of all parts: metadata are those of the first.
+
     Raises:
-        EdgespecError: no such file, not a GGUF file of version 2 or 3, cut off or corrupt, or a
-            key or a tensor is there twice.
+        EdgespecError: no such file, not a GGUF file of version 2 or 3, cut off or corrupt, a key
+            or a tensor is there twice, or a part is not there.
     """
+    if not path.is_file():
+        return _read(path)
+    heads = [_read(part) for part in parts_of(path)]
+    count = heads[0].metadata.get("split.count", 1)
+    if isinstance(count, int) and count > 1 and count != len(heads):
+        raise EdgespecError(
+            f"{path}: is a part of a file that was split into {count}, and its name does not say "
+            "which others there are: join them with llama-gguf-split --merge"
+        )
+    tensors: dict[str, GgufTensor] = {}
+    for head in heads:
+        again = sorted(tensors.keys() & head.tensors.keys())
+        if again:
+            raise EdgespecError(f"{head.path}: has tensor {shortened(again[0])} of another part")
+        tensors |= head.tensors
+    return GgufHeader(heads[0].path, heads[0].metadata, tensors)
+
+
+def _read(path: Path) -> GgufHeader:
+    """The head of one file."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
-            if file.read(4) != b"GGUF":
+            if file.read(len(MAGIC)) != MAGIC:
                 raise EdgespecError(f"{path}: is not a GGUF file: it does not start with 'GGUF'")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return _Head(path, data, size).read()
@@ -126,7 +151,7 @@ class _Head:
             raise self._corrupt(
                 f"{shortened(name)} has rows of {shape[-1]}, not a multiple of {block}"
             )
-        tensor = GgufTensor(shape, ggml, start + offset, count // block * block_bytes)
+        tensor = GgufTensor(self._path, shape, ggml, start + offset, count // block * block_bytes)
         if tensor.offset + tensor.bytes > self._size:
             raise self._corrupt(
                 f"{shortened(name)} ends at byte {tensor.offset + tensor.bytes} of {self._size}"

@@ -58,7 +58,7 @@ def _llama3(header: GgufHeader, theta: float, size: int) -> JsonObject:
             f"{header.path}: {ROPE_FACTORS} is {tensor.kind.name} {list(tensor.shape)}, "
             f"not F32 [{size // 2}]"
         )
-    stored = np.fromfile(header.path, "<f4", size // 2, offset=tensor.offset)
+    stored = np.fromfile(tensor.file, "<f4", size // 2, offset=tensor.offset)
     factor = float(stored.max())
     if not np.allclose(stored, _llama3_factors(factor, theta, size), rtol=1e-4, atol=0):
         raise EdgespecError(f"{header.path}: {ROPE_FACTORS} is not the rope scaling of Llama 3")

@@ -113,7 +113,7 @@ class GgufWeights:
     def _values(self, stored_name: str, start: int, stop: int) -> Tensor:
         tensor = self._header.tensors[stored_name]
         kind = tensor.kind.name
-        path = self._header.path
+        path = tensor.file
         row = tensor.bytes // tensor.shape[0]
         offset = tensor.offset + start * row
         data = np.fromfile(path, np.uint8, (stop - start) * row, offset=offset)
