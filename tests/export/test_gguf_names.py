@@ -1,4 +1,4 @@
-"""Claim: GGUF files are read under any name, in parts, and alone in a folder, or a line says how."""
+"""Claim: GGUF files are read under any name, in parts and alone in a folder, or a line says how."""
 
 from __future__ import annotations
 
