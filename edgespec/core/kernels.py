@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from packaging.version import Version
-
 from edgespec.core.device import CPU, Device
-from edgespec.core.kernel_files import check_libraries
+from edgespec.core.native.kernel_files import check_libraries
 from edgespec.errors import UsageError, one_line
 
 __all__ = ["OFF", "ON", "SWITCH", "Kernels", "installed_kernels", "kernels_for", "release"]
@@ -25,6 +24,15 @@ logger = logging.getLogger("edgespec")
 PACKAGE = "edgespec_kernels"
 OLDEST = (0, 8)  # older ones know other functions
 SWITCH = "EDGESPEC_KERNELS"  # ON, OFF, or the name of an instruction set, which it forces
+# PEP 440, without epochs; a device has no library for it.
+VERSION = re.compile(
+    r"""\s* v? (?P<major>\d+) (\.(?P<minor>\d+))? (\.\d+)*
+    ([-_.]? (a|b|c|rc|alpha|beta|pre|preview) [-_.]? \d*)?  # before a release
+    (-\d+ | [-_.]? (post|rev|r) [-_.]? \d*)?  # after it
+    ([-_.]? dev [-_.]? \d*)?
+    (\+[a-z0-9]+ ([-_.][a-z0-9]+)*)? \s*""",
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
 ON = "1"
 OFF = "0"
 
@@ -106,5 +114,7 @@ def release(version: str) -> tuple[int, int]:
     Raises:
         ValueError: it is no version.
     """
-    parsed = Version(version)
-    return parsed.major, parsed.minor
+    read = VERSION.fullmatch(version)
+    if read is None:
+        raise ValueError(f"{version!r:.60} is no version")
+    return int(read["major"]), int(read["minor"] or 0)

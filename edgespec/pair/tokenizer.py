@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from edgespec.artifact.manifest import TOKENIZER
 from edgespec.errors import EdgespecError, UsageError, one_line
-from edgespec.pair.quiet_panics import is_panic, quiet_panics
-from edgespec.pair.tokenizer_check import check_settings
+from edgespec.pair.foreign.quiet_panics import is_panic, quiet_panics
+from edgespec.pair.foreign.tokenizer_check import check_settings
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -174,6 +174,7 @@ INITS = {
     "it lacks names": "__version__ = '0.9.0'",
     "it imports what is not there": "import edgespec_nosuch",
     "no version": "__version__ = 'x.y'",
+    "a version that ends in none": "__version__ = '0.9.0-nightly?'",
     "no text": "__version__ = None",
 }
 
@@ -193,7 +194,7 @@ def test_a_damaged_package_is_one_line(content, tmp_path, monkeypatch, caplog):
         *dict.fromkeys(
             ["0.8", "0.8.0", "0.8rc1", "0.9.dev3", "1.0rc1", "1.0a2.post3"], True
         ).items(),
-        *dict.fromkeys(["v0.10", "0.9+local.7", "00.8"], True).items(),
+        *dict.fromkeys(["v0.10", "0.9+local.7", "00.8", "1"], True).items(),
         *dict.fromkeys(["0.7.99", "0.7rc1", "0.1", "0"], False).items(),
     ],
 )

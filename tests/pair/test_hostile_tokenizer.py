@@ -20,9 +20,9 @@ from tokenizers import Tokenizer, decoders, models, normalizers
 from edgespec.artifact import integrity
 from edgespec.artifact.manifest import MANIFEST, TOKENIZER, manifest_digest
 from edgespec.errors import EdgespecError
-from edgespec.pair.quiet_panics import quiet_panics
+from edgespec.pair.foreign.quiet_panics import quiet_panics
+from edgespec.pair.foreign.tokenizer_check import MOST_CHARACTERS, check_settings
 from edgespec.pair.tokenizer import load_tokenizer
-from edgespec.pair.tokenizer_check import MOST_CHARACTERS, check_settings
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import read_tokenizer_json
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from edgespec.errors import EdgespecError, one_line, shortened
-from edgespec.pair.quiet_panics import quiet_panics
+from edgespec.pair.foreign.quiet_panics import quiet_panics
+from edgespec.pair.foreign.tokenizer_check import check_settings
 from edgespec.pair.tokenizer import is_tokenizer_error
-from edgespec.pair.tokenizer_check import check_settings
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.tokenizer.byt5_tokenizer import byt5_tokenizer
 from edgespec_export.checkpoint.tokenizer.marian_tokenizer import SOURCE_PIECES, marian_tokenizer

@@ -1,0 +1,1 @@
+"""Native libraries that are installed beside this package."""
