@@ -92,17 +92,17 @@ class OwnDrafter:
         candidates = [self._candidate(candidate) for candidate in proposal.candidates]
         return Proposal(tokens, [self._distribution(of) for of in q[:gamma]], candidates)
 
-    def _token(self, token: object) -> int:
+    def _token(self, token: Any) -> int:
         is_id = isinstance(token, Integral) and not isinstance(token, bool)
-        if not (is_id and 0 <= int(token) < self._vocab_size):  # type: ignore[call-overload]
+        if not (is_id and 0 <= int(token) < self._vocab_size):
             most = self._vocab_size - 1
             raise self._wrong(
                 f"proposes the token {shortened(token)}", f"give ids from 0 to {most}"
             )
-        return int(token)  # type: ignore[call-overload,no-any-return]
+        return int(token)
 
-    def _candidate(self, candidate: object) -> Candidate:
-        parent, token = candidate  # type: ignore[misc]  # what is no pair raises, and is named
+    def _candidate(self, candidate: Any) -> Candidate:
+        parent, token = candidate  # what is no pair raises, and is named
         if not isinstance(parent, Integral):
             raise self._wrong(f"has a candidate after {shortened(parent)}", "give its index")
         return Candidate(int(parent), self._token(token))
@@ -130,7 +130,7 @@ class OwnDrafter:
     def _checked_seconds(self) -> float:
         with self._named():
             seconds: Any = self._drafter.seconds
-        if not (isinstance(seconds, Real) and math.isfinite(seconds) and seconds >= 0):
+        if not (isinstance(seconds, Real) and math.isfinite(seconds) and float(seconds) >= 0):
             raise self._wrong(f"has the seconds {shortened(seconds)}", "give a number from 0")
         return float(seconds)
 

@@ -56,7 +56,7 @@ class DraftMatcher:
 
     def legal(self, generated: Sequence[int]) -> LegalRow | None:
         """See `LegalTokens`."""
-        nothing = np.zeros(self._vocabulary.size, np.bool_)
+        nothing: LegalRow | None = np.zeros(self._vocabulary.size, np.bool_)
         return self._unless_stopped(lambda: self._matcher.legal(generated), nothing)
 
     def allows(self, token: int, generated: Sequence[int]) -> bool:
