@@ -10,7 +10,7 @@ from edgespec.batch.request_line import RefusedLine, RequestLine
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_answer import Answer
-from edgespec.openai.openai_api import error_object
+from edgespec.openai.openai_api import error_object, unexpected
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.openai.unknown_fields import UnknownFields
 from edgespec.pair.concurrent.samples import Samples
@@ -68,8 +68,8 @@ class Answering:
                 while self._batch.free and (line := next(waiting, None)) is not None:
                     try:
                         live.append(self._begin(line))
-                    except EdgespecError as refused:
-                        yield refusal(RefusedLine(line.number, line.custom_id, refused))
+                    except Exception as error:
+                        yield refusal(RefusedLine(line.number, line.custom_id, _as_line(error)))
                 if not live:
                     return
                 self._batch.step()
@@ -118,8 +118,8 @@ class _LiveLine:
         """Takes what came of the texts."""
         try:
             self.samples.grow()
-        except EdgespecError as error:
-            self.error = error
+        except Exception as error:
+            self.error = _as_line(error)
 
     @property
     def ended(self) -> bool:
@@ -130,6 +130,11 @@ class _LiveLine:
         if self.error is not None:
             return refusal(RefusedLine(self.line.number, self.line.custom_id, self.error))
         return _result_line(self.line, 200, self.answer.whole(self.samples.results))
+
+
+def _as_line(error: Exception) -> EdgespecError:
+    """Whatever a line meets, the others go on."""
+    return error if isinstance(error, EdgespecError) else unexpected(error)
 
 
 def refusal(line: RefusedLine) -> JsonObject:

@@ -21,7 +21,7 @@ from edgespec.tools.tool_use import ToolUse
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["Request", "chat_request", "error_object", "text_request"]
+__all__ = ["Request", "chat_request", "error_object", "text_request", "unexpected"]
 
 # OpenAI's defaults, for what neither the request nor the model says.
 TEMPERATURE = 1.0
@@ -182,6 +182,12 @@ def _text(content: JsonValue) -> JsonValue:
             )
         texts.append(text)
     return "".join(texts)
+
+
+def unexpected(error: Exception) -> EdgespecError:
+    """An error of this program that no check foresaw, as a line."""
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return EdgespecError(f"this request met an error of edgespec itself ({said}); please report it")
 
 
 def error_object(

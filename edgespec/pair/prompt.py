@@ -109,6 +109,7 @@ class PromptEncoder:
 
     def _with_tools(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Prompt:
         text = self._tool_use.prompt(messages, tools)
+        check_text(text, "the conversation")
         return Prompt(list(_encoding(text, self._tokenizer, False).ids))
 
     def _conversation(self, messages: Sequence[Message]) -> Prompt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -21,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_answer import Answer
-from edgespec.openai.openai_api import Request, chat_request, error_object, text_request
+from edgespec.openai.openai_api import Request, chat_request, error_object, text_request, unexpected
 from edgespec.openai.unknown_fields import UnknownFields
 from edgespec.pair.concurrent.async_batch import AsyncStream
 from edgespec.pair.concurrent.interleaved import interleaved
@@ -49,6 +50,8 @@ __all__ = ["application"]
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 CLIENT_LEFT = 499  # nginx's status for a request whose client has left; nobody reads it
 RETRY_AFTER = {"Retry-After": "1"}  # seconds
+
+logger = logging.getLogger("edgespec")
 
 READERS = 2  # requests that are read at once; reading checks grammars and renders templates
 
@@ -180,6 +183,9 @@ class _Completions:
             if events.begun:  # too late for a status
                 await events.event(error_object(error))
                 await events.close()
+        except Exception as error:  # of this program; a client gets JSON all the same
+            logger.exception("a request failed")
+            response = None if events.begun else _refusal(unexpected(error))
         if response is not None:
             await response(scope, receive, send)
 
