@@ -140,7 +140,9 @@ def refusal_line(kind: str, refusal: str) -> str:
     reason = refusal.partition("\n   1 | ")[0].replace("failed to compile JSON schema: ", "")
     if kind != "Lark grammar":  # the position counts in rules that the user has not written
         reason = reason.partition("): ")[2] or reason
-    return f"the {kind} cannot be used: {' '.join(reason.split())[:LONGEST_REASON]}; change it"
+    line = " ".join(reason.split())[:LONGEST_REASON]
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+    return f"the {kind} cannot be used: {shown}; change it"
 
 
 def _check_unicode(kind: str, text: str) -> None:
