@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
 from edgespec import __version__
-from edgespec.cli.cli_errors import check_decodable, cli_errors
+from edgespec.cli.command_line import CommandLine
 from edgespec.cli.commands.batch_command import batch
 from edgespec.cli.commands.bench_command import bench
 from edgespec.cli.commands.chat_command import chat
@@ -19,7 +18,6 @@ from edgespec.cli.commands.forget_command import forget
 from edgespec.cli.commands.generate_command import generate
 from edgespec.cli.commands.inspect_command import inspect
 from edgespec.cli.commands.providers_command import providers
-from edgespec.cli.commands.reproduce_command import reproduce
 from edgespec.cli.commands.serve_command import serve
 from edgespec.cli.commands.transcribe_command import transcribe
 from edgespec.cli.commands.tune_command import tune
@@ -38,30 +36,10 @@ COMMANDS = (
     generate,
     inspect,
     providers,
-    reproduce,
     serve,
     transcribe,
     tune,
 )
-
-
-class CommandLine(click.Group):
-    """A group whose errors are one line, in parsing and in every command."""
-
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
-        with cli_errors():
-            check_decodable(args)
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> object:
-        with cli_errors():
-            return super().invoke(ctx)
 
 
 @click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,7 +1,7 @@
 """The numbers that the JAX networks need from a checkpoint's config.json.
 
 These classes read only keys whose meaning they implement. They do not look for unknown keys:
-`edgespec.cli.jax_checkpoint` has refused those when it opened the checkpoint.
+`edgespec_jax.jax_checkpoint` has refused those when it opened the checkpoint.
 """
 
 from __future__ import annotations

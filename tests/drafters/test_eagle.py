@@ -401,7 +401,7 @@ def test_an_impossible_config_is_one_line(target, tmp_path, changes, words):
 
 def test_the_jax_path_refuses_an_eagle_head(target, tmp_path):
     jax_weights = pytest.importorskip("edgespec_jax.jax_weights")
-    adapter = pytest.importorskip("edgespec.cli.jax_checkpoint")
+    adapter = pytest.importorskip("edgespec_jax.jax_checkpoint")
     write_eagle(target, tmp_path / "draft")
     with pytest.raises(EdgespecError, match="model_type is 'eagle'; the JAX path has llama"):
         jax_weights.load_jax_model(adapter.open_jax_checkpoint(str(tmp_path / "draft")))

@@ -31,7 +31,7 @@ pytest.importorskip("jax")
 jax_draws = pytest.importorskip("edgespec_jax.jax_draws")
 jax_path = pytest.importorskip("edgespec_jax.jax_pair")
 jax_weights = pytest.importorskip("edgespec_jax.jax_weights")
-checkpoints = pytest.importorskip("edgespec.cli.jax_checkpoint")
+checkpoints = pytest.importorskip("edgespec_jax.jax_checkpoint")
 
 PROMPTS, GAMMA, LIMIT = 200, 3, 12
 NEAR_TIE = 1e-4

@@ -14,7 +14,7 @@ pytest.importorskip("jax")
 rope = pytest.importorskip("edgespec_jax.jax_rope")
 positions = pytest.importorskip("edgespec_jax.jax_relative_positions")
 weights = pytest.importorskip("edgespec_jax.jax_weights")
-adapter = pytest.importorskip("edgespec.cli.jax_checkpoint")
+adapter = pytest.importorskip("edgespec_jax.jax_checkpoint")
 families = pytest.importorskip("edgespec_export.families")
 exporter = pytest.importorskip("edgespec_export.components.positions")
 

@@ -17,7 +17,7 @@ jnp = pytest.importorskip("jax.numpy")
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 blocks = pytest.importorskip("edgespec_jax.jax_blocks")
-checkpoints = pytest.importorskip("edgespec.cli.jax_checkpoint")
+checkpoints = pytest.importorskip("edgespec_jax.jax_checkpoint")
 weights = pytest.importorskip("edgespec_jax.jax_weights")
 
 TOLERANCE = 1e-4

@@ -14,7 +14,7 @@ pytest.importorskip("jax")
 wallclock = pytest.importorskip("edgespec_jax.reproduce.wallclock")
 shapes = pytest.importorskip("edgespec_jax.reproduce.shapes")
 paper = pytest.importorskip("edgespec_jax.reproduce.paper")
-checkpoints = pytest.importorskip("edgespec.cli.jax_checkpoint")
+checkpoints = pytest.importorskip("edgespec_jax.jax_checkpoint")
 
 # The target has one layer and random weights; the draft is a checkpoint.
 SMALL = wallclock.Bench(

@@ -11,19 +11,20 @@ import pytest
 from click.testing import CliRunner
 
 from edgespec.artifact.text_file import read_lines
-from edgespec.cli.main import main
 from edgespec.costs.cost_model import Costs
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
 from edgespec_jax.reproduce import acceptance, computed, material, ngrams, theory
 from edgespec_jax.reproduce.paper import SpeedRow, read_paper
+from edgespec_jax.reproduce.reproduce_command import reproduce
 from edgespec_jax.reproduce.table_report import Report
 
 PAPER = read_paper()
+MADE = "which is made if it is missing"
 
 
 def run(*arguments):
-    result = CliRunner().invoke(main, ["reproduce", *map(str, arguments)])
+    result = CliRunner().invoke(reproduce, [*map(str, arguments)])
     return result.exit_code, result.output
 
 
@@ -195,3 +196,12 @@ def test_mistakes_are_one_line(tmp_path):
 def test_a_report_prints_a_missing_value_as_a_dash():
     text = Report("t", "Title", [{"a": 1.234, "b": None}], ["a note"], {"n": 3}).markdown()
     assert text == "### Title\n\n| a | b |\n| --- | --- |\n| 1.23 | – |\n\nn: 3\n\n- a note\n"
+
+
+@pytest.mark.parametrize("table", ["figures", "table1"])
+def test_a_folder_cannot_be_a_stream_or_a_file(table, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for out in ("-", tmp_path / "file"):
+        code, said = run(table, "-o", out)
+        assert (code, said) == (2, f"edgespec: {out} is no folder; give -o a folder, {MADE}\n")
+    assert (tmp_path / "file").read_text() == "mine"

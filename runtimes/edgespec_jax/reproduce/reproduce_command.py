@@ -1,4 +1,4 @@
-"""`edgespec reproduce`: the paper's tables, recomputed and measured."""
+"""`python -m edgespec_jax`: the paper's tables, recomputed and measured."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from edgespec.cli.checks import check_output_folder
+from edgespec.cli.command_line import CommandLine
+from edgespec.cli.logging_lines import logging_lines
 from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
@@ -57,16 +59,18 @@ SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_defaul
 THREADS = click.option("--threads", type=click.IntRange(min=1), help="For each model.")
 
 
-@click.group(short_help="Reproduce the paper's tables.")
-def reproduce() -> None:
+@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def reproduce(context: click.Context) -> None:
     """Reproduce the tables of Leviathan, Kalman and Matias (arXiv 2211.17192).
 
     \b
     Example:
-      edgespec reproduce table1
-      edgespec reproduce table2 --measure --divisor 8 --format fp32
-      edgespec reproduce table3 --task ende --data valid.tsv --pair build/en-de
+      python -m edgespec_jax table1
+      python -m edgespec_jax table2 --measure --divisor 8 --format fp32
+      python -m edgespec_jax table3 --task ende --data valid.tsv --pair build/en-de
     """
+    context.with_resource(logging_lines())
 
 
 @reproduce.command()
@@ -128,7 +132,7 @@ def table2(
         _show(table2(paper), output)
         return
     with needs_extra("jax"):
-        from edgespec.cli.jax_checkpoint import open_jax_checkpoint
+        from edgespec_jax.jax_checkpoint import open_jax_checkpoint
         from edgespec_jax.reproduce.wallclock import Bench, wallclock
 
     named = dict(_named(checkpoint) for checkpoint in checkpoints)

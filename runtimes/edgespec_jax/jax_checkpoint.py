@@ -1,7 +1,7 @@
 """A checkpoint for the JAX path, read by the exporter's readers.
 
-`edgespec_jax` and `edgespec_export` do not know each other. The command line knows both, so the
-adapter between them is here.
+Nothing else in `edgespec_jax` knows the exporter: the second implementation shares no arithmetic
+with the first.
 """
 
 from __future__ import annotations
