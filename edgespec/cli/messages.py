@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["say"]
+__all__ = ["say", "say_missing_kernels"]
 
 
 def say(line: str) -> None:
     """A line about a step that takes long, on stderr."""
     click.echo(line, err=True)
+
+
+def say_missing_kernels() -> None:
+    """Says if this processor has kernels and they are not used, and how to get them."""
+    from edgespec.core.kernels import missing_kernels
+
+    if why := missing_kernels():
+        say(f"slower than it could be: {why}")

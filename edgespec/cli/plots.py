@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from edgespec.artifact.stream_output import goes_to_standard_output, is_stream, write_bytes
 from edgespec.costs.cost_model import Costs
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import EdgespecError, UsageError, in_checkout
 from edgespec.measure.compare import ComparedWay
 from edgespec.measure.tune_result import Trial, Tuning
 
@@ -91,7 +91,7 @@ def _figure(width: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise EdgespecError("--plot needs matplotlib: pip install 'edgespec[plots]'") from None
+        raise EdgespecError(f"--plot needs matplotlib: {in_checkout('.[plots]')}") from None
     return Figure(figsize=(width, 4), layout="constrained")
 
 

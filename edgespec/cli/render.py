@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 
 import click
@@ -11,7 +12,7 @@ import click
 from edgespec.artifact.manifest import Exported, FusedBlocks, Manifest, RowInvariance
 from edgespec.cli.console import console_text
 from edgespec.core.device import CPU, ProviderInfo, drafter_title, variant_title
-from edgespec.core.kernels import installed_kernels
+from edgespec.core.kernels import OFF, SWITCH, installed_kernels, missing_kernels
 from edgespec.core.stats import Stats
 from edgespec.measure.bench import BenchRow
 from edgespec.measure.compare import ComparedWay
@@ -101,7 +102,21 @@ def _settings(settings: Settings) -> str:
 
 def _kernels() -> str:
     """The kernels that run graphs on the processor, with the instruction set that they use."""
-    return f"kernels: {installed_kernels() or 'none; ONNX Runtime runs the operators'}"
+    return f"kernels: {installed_kernels() or _no_kernels()}"
+
+
+def _no_kernels() -> str:
+    if os.environ.get(SWITCH) == OFF:
+        return f"switched off ({SWITCH}={OFF})"
+    why = missing_kernels() or "there are none for this processor"
+    return f"none, ONNX Runtime runs the operators: {why}"
+
+
+def _kernels_json() -> dict[str, str | None]:
+    """ "kernels": those in use on the processor, with their instruction set; "kernels_missing": why
+    there are none although the processor has some, and how to get them, else null."""
+    kernels = installed_kernels()
+    return {"kernels": kernels and str(kernels), "kernels_missing": missing_kernels()}
 
 
 def _share(seconds: float, stats: Stats) -> str:
@@ -109,8 +124,8 @@ def _share(seconds: float, stats: Stats) -> str:
 
 
 def _generation_json(result: Generation) -> str:
-    """One object: text, token_ids, finish_reason, prompt_tokens, seed, settings, stats, and
-    logprobs where they were computed."""
+    """One object: text, token_ids, finish_reason, prompt_tokens, seed, settings, stats, kernels and
+    kernels_missing, and logprobs where they were computed."""
     data: dict[str, object] = {
         "text": result.text,
         "token_ids": result.token_ids,
@@ -119,6 +134,7 @@ def _generation_json(result: Generation) -> str:
         "seed": result.seed,
         "settings": dataclasses.asdict(result.settings),
         "stats": result.stats.to_dict(),
+        **_kernels_json(),
     }
     if result.logprobs:
         data["logprobs"] = result.logprobs
@@ -129,15 +145,14 @@ def _generation_json(result: Generation) -> str:
 def pair_json(
     manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
 ) -> str:
-    """The manifest; "measured": row invariance on this machine by variant; "kernels": those in use
-    here, with their instruction set; "profile": of tuning."""
+    """The manifest; "measured": row invariance on this machine by variant; "kernels" and
+    "kernels_missing" here; "profile": of tuning."""
     here = {name: dataclasses.asdict(invariance) for name, invariance in measured.items()}
     tuned = profile and dataclasses.asdict(profile)
-    kernels = installed_kernels()
     data = {
         **dataclasses.asdict(manifest),
         "measured": here,
-        "kernels": kernels and str(kernels),
+        **_kernels_json(),
         "profile": tuned,
     }
     return json.dumps(data)

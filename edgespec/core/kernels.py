@@ -15,9 +15,19 @@ from pathlib import Path
 
 from edgespec.core.device import CPU, Device
 from edgespec.core.native.kernel_files import check_libraries
-from edgespec.errors import UsageError, one_line
+from edgespec.core.native.processor import has_kernels
+from edgespec.errors import UsageError, in_checkout, one_line
 
-__all__ = ["OFF", "ON", "SWITCH", "Kernels", "installed_kernels", "kernels_for", "release"]
+__all__ = [
+    "OFF",
+    "ON",
+    "SWITCH",
+    "Kernels",
+    "installed_kernels",
+    "kernels_for",
+    "missing_kernels",
+    "release",
+]
 
 logger = logging.getLogger("edgespec")
 
@@ -35,6 +45,7 @@ VERSION = re.compile(
 )
 ON = "1"
 OFF = "0"
+PROJECT = "runtimes/kernels"  # in a checkout
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,12 @@ def installed_kernels() -> Kernels | None:
         UsageError: `EDGESPEC_KERNELS` names an instruction set that this processor lacks.
     """
     switch = os.environ.get(SWITCH, ON)
-    return None if switch == OFF else _installed(None if switch in (ON, "") else switch)
+    if switch == OFF:
+        return None
+    try:
+        return _installed(None if switch in (ON, "") else switch)
+    except ModuleNotFoundError:
+        return None
 
 
 def kernels_for(device: Device) -> Kernels | None:
@@ -70,15 +86,41 @@ def kernels_for(device: Device) -> Kernels | None:
     return installed_kernels() if device.provider == CPU else None
 
 
+def missing_kernels() -> str | None:
+    """In one line: why none run although this processor has some, and how to get them.
+
+    None where they run, are switched off, or would not run on this processor.
+    """
+    if os.environ.get(SWITCH, ON) == OFF or installed_kernels() or not has_kernels():
+        return None
+    return f"{_why_not()}; to decode faster: {in_checkout(PROJECT)}"
+
+
+def _why_not() -> str:
+    try:
+        import edgespec_kernels
+
+        if release(edgespec_kernels.__version__) < OLDEST:
+            return f"edgespec-kernels {edgespec_kernels.__version__} are too old"
+        check_libraries(edgespec_kernels.library().parent)
+        problem = edgespec_kernels.problem()
+    except ModuleNotFoundError:
+        return "edgespec-kernels are not installed"
+    except Exception:  # a damaged package raises anything; `_installed` has logged it
+        problem = None
+    return problem or "edgespec-kernels are damaged"
+
+
 @cache
 def _installed(forced: str | None) -> Kernels | None:
+    """Raises ModuleNotFoundError, which is not cached: they may be installed later."""
     try:
         return _usable(forced)
     except UsageError:
         raise
     except ModuleNotFoundError as error:
         if error.name == PACKAGE:
-            return None
+            raise
         reason = one_line(error)
     except Exception as error:  # damaged, or built for another system
         reason = one_line(error)

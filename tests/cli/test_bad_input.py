@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -792,7 +793,7 @@ def test_a_missing_torch_is_found_before_a_model_is_looked_up(tmp_path, monkeypa
     monkeypatch.setattr("edgespec_export.checkpoint.sources.resolve", looked_up.append)
     monkeypatch.setitem(sys.modules, "edgespec_export.verify", None)
     said = failure(export_pair, "t5-xxl", None, tmp_path / "pair", verify=True)
-    assert "pip install 'edgespec[torch]'" in said
+    assert re.search(r"pip install .*\[torch\]", said)
     assert looked_up == []
 
 

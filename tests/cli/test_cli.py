@@ -18,7 +18,7 @@ from checkpoints import byte_tokenizer, write_llama
 from command import EDGESPEC, run
 from edgespec.artifact.manifest import read_manifest
 from edgespec.cli.main import main
-from edgespec.core.kernels import installed_kernels
+from edgespec.core.kernels import installed_kernels, missing_kernels
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 from make_help import HELP, REGENERATE, help_text
@@ -91,6 +91,7 @@ def test_inspect_as_json_is_the_manifest(tiny_folder):
     assert data.pop("profile") is None
     kernels = installed_kernels()
     assert data.pop("kernels") == (kernels and str(kernels))
+    assert data.pop("kernels_missing") == missing_kernels()
     manifest = json.loads((tiny_folder / "edgespec.json").read_text())
     del manifest["digest"]  # of the file
     assert data == manifest
@@ -249,6 +250,8 @@ def test_the_json_object_has_these_keys(pair_folder):
         "seed",
         "settings",
         "stats",
+        "kernels",
+        "kernels_missing",
     ]
     assert json_of(pair_folder, "--gamma", 4)["settings"] == {
         "target_format": "fp32",

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import struct
 import subprocess
 import sys
@@ -248,7 +249,7 @@ def test_another_dtype_in_a_pytorch_file_is_refused_by_name(tmp_path, torch):
 def test_without_torch_the_line_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    assert "pip install 'edgespec[torch]'" in message_of(lambda: open_weights(tmp_path))
+    assert re.search(r"pip install .*\[torch\]", message_of(lambda: open_weights(tmp_path)))
 
 
 def test_reading_safetensors_does_not_import_torch():

@@ -377,5 +377,5 @@ def test_options_that_contradict_a_grammar_are_refused(tiny):
 
 def test_a_grammar_without_llguidance_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "llguidance", None)
-    with pytest.raises(EdgespecError, match=r"pip install 'edgespec\[grammar\]'"):
+    with pytest.raises(EdgespecError, match=r"pip install .*\[grammar\]"):
         Grammar("regular expression", "start: /a/")

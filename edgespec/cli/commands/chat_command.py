@@ -13,6 +13,7 @@ import click
 from edgespec.artifact.chat_format import Message, system_messages, user_message
 from edgespec.artifact.text_file import standard_input_lines
 from edgespec.cli.generation_options import check_greedy, generation_options
+from edgespec.cli.messages import say_missing_kernels
 from edgespec.cli.options import (
     GENERATION,
     LOADING,
@@ -99,6 +100,7 @@ def chat(
     if loading.manifest.chat is None:
         raise UsageError("this model has no chat format; take: edgespec generate")
     pair = loading.pair()
+    say_missing_kernels()
     conversation = Conversation(pair, system, generation_options(loading.manifest, options))
     show = partial(show_generation, show_draft=show_draft, stats=stats, as_json=as_json)
     ends = (sys.stdin, sys.stdout)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.messages import say
+from edgespec.cli.messages import say, say_missing_kernels
 from edgespec.cli.options import DRAFTING, LOADINGS, Loading, drafting
 from edgespec.cli.request_options import STRICT, TEXTS
 from edgespec.errors import UsageError, needs_extra, shortened
@@ -107,6 +107,7 @@ def serve(
         for name, pair in pairs.items():
             at_once = "one text" if not pair.shares_calls else f"up to {texts} texts"
             say(f"{name} at http://{in_url(host)}:{port}/v1, {at_once} at a time (Ctrl-C ends)")
+        say_missing_kernels()
         run(application(pairs, options, limits, host, api_key, origins, strict), at, limits)
 
 

@@ -68,7 +68,7 @@ def transcribe(
     loading: Loading,
     **options: object,
 ) -> None:
-    """Make text of the sound in FILE: WAV, or with edgespec[audio] also FLAC, MP3 and Ogg.
+    """Make text of the sound in FILE: WAV, or with the extra "audio" also FLAC, MP3 and Ogg.
 
     PAIR is an exported folder, or what `edgespec export` takes as TARGET: that is exported on first
     use. A line is written as soon as its 30 seconds of sound are decoded. The text is exactly the

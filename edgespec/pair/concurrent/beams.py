@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, cast
 
 from edgespec.core.logit_edits import LogitEditOptions
-from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.errors import EdgespecError, UsageError, in_checkout, shortened
 from edgespec.pair.tokenizer import GrowingText
 from edgespec.scheduler.beam_search import EarlyStopping, beam_search
 from edgespec.scheduler.shared_calls import SharedModel, Texts
@@ -74,7 +74,7 @@ class BeamSearch:
         if not (isinstance(target, SharedModel) and target.shares_calls):
             raise EdgespecError(
                 "rows of a call cannot be of several beams here; install the kernels "
-                "(pip install 'edgespec[fast]'), or export the pair again"
+                f"({in_checkout('runtimes/kernels')}), or export the pair again"
             )
         with self._engine.parts.occupied():
             beams = beam_search(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgespec.artifact.manifest import VOCABULARY
-from edgespec.errors import EdgespecError, one_line, shortened
+from edgespec.errors import EdgespecError, in_checkout, one_line, shortened
 from edgespec_export.checkpoint.shard_index import missing_shards
 
 __all__ = ["download"]
@@ -48,7 +48,7 @@ def download(repository: str, revision: str | None) -> Path:
         hub = importlib.import_module("huggingface_hub")
     except ImportError as error:
         raise EdgespecError(
-            f"{repository}: downloading needs huggingface-hub: pip install 'edgespec[export]'"
+            f"{repository}: downloading needs huggingface-hub: {in_checkout('.[export]')}"
         ) from error
     folder = _snapshot(hub, repository, revision, _FILES)
     if not any((folder / name).is_file() for name in _SAFETENSORS):

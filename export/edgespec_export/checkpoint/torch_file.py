@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from edgespec.errors import EdgespecError, one_line, shortened
+from edgespec.errors import EdgespecError, in_checkout, one_line, shortened
 from edgespec_export.checkpoint.shard_index import read_shard_index
 from edgespec_export.checkpoint.weights import Tensor, missing_tensor
 
@@ -88,7 +88,7 @@ def _torch(path: Path) -> Any:
         return importlib.import_module("torch")
     except ImportError as error:
         raise EdgespecError(
-            f"{path}: reading PyTorch weights needs torch: pip install 'edgespec[torch]'"
+            f"{path}: reading PyTorch weights needs torch: {in_checkout('.[torch]')}"
         ) from error
 
 

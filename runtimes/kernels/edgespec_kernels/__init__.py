@@ -18,6 +18,7 @@ from pathlib import Path
 __all__ = ["__version__", "library", "problem", "target"]
 
 __version__ = version("edgespec-kernels")
+NOT_COMPILED = "+not.compiled"  # in the version, where a C++ compiler was missing (pyproject.toml)
 
 
 def library() -> Path:
@@ -33,11 +34,13 @@ def target() -> str | None:
     Raises:
         OSError: the library cannot be loaded: it is damaged, or built for another system.
     """
-    return _text(_library().edgespec_kernels_target())
+    return None if NOT_COMPILED in __version__ else _text(_library().edgespec_kernels_target())
 
 
 def problem() -> str | None:
     """Why no kernels run on this processor, in one line; None if they do."""
+    if NOT_COMPILED in __version__:
+        return "edgespec-kernels were installed without a C++ compiler (g++ 11 or clang++ 14)"
     return _text(_library().edgespec_kernels_problem())
 
 
