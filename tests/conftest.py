@@ -28,7 +28,7 @@ def pair_folder(tmp_path_factory) -> Path:
     """The shipped English-German pair, exported. Read only: copy it to change it."""
     folder = tmp_path_factory.mktemp("en-de") / "pair"
     export_pair(str(MODELS / "en-de-target"), str(MODELS / "en-de-draft"), folder, threads=1)
-    edgespec.load(folder)  # so that there is a verdict for the usual number of threads too
+    edgespec.load(folder)  # so that there is a result for the usual number of threads too
     return folder
 
 

@@ -26,7 +26,7 @@ from edgespec.costs.controller import Confident
 from edgespec.costs.cost_model import Costs
 from edgespec.drafters.registry import costs_by_name
 from edgespec.errors import EdgespecError
-from edgespec.pair import invariance_cache as verdicts
+from edgespec.pair import invariance_cache
 from edgespec.pair.runtime import measure_row_invariance, open_model
 from edgespec_export.export_pair import export_pair
 
@@ -296,7 +296,7 @@ def test_without_kernels_no_candidates_are_scored(folder, monkeypatch):
 
 
 def test_a_target_that_is_not_exact_with_candidates_scores_none(folder, monkeypatch):
-    known = verdicts.known_invariance
+    known = invariance_cache.known_invariance
     monkeypatch.setattr(
         "edgespec.pair.loading.invariance_here",
         lambda *given: dataclasses.replace(known(*given[:4]), candidates=False),

@@ -78,7 +78,7 @@ def test_an_instruction_set_that_is_missing_is_one_line(tiny_folder, targets, co
 
 
 def test_the_record_of_a_machine_does_not_depend_on_the_instruction_set(targets, monkeypatch):
-    """All have the same bits, so a verdict of one is that of all."""
+    """All have the same bits, so a result of one is that of all."""
     records = set()
     for target in targets:
         monkeypatch.setenv(SWITCH, target)

@@ -65,7 +65,7 @@ def native_targets() -> list[str]:
 
 @needs_x86
 def test_the_targets_of_x86_have_the_same_bits(tmp_path):
-    """If bits change on purpose, the package needs a new version: verdicts of row invariance and
+    """If bits change on purpose, the package needs a new version: results of row invariance and
     stored digests belong to it. Then write what `bits_avx2` prints to bits.txt."""
     programs = built(KERNELS, tmp_path, native_targets())
     assert {target: digests(program) for target, program in programs.items()} == dict.fromkeys(

@@ -2,7 +2,7 @@
 
 Texts, accepted tokens, log-probabilities and prompts are compared with edgespec's, on the shipped
 translation pair and on small random models. Its own tests (the exact distribution, decisions,
-verdicts, its size) run here too. `make test` installs and builds it.
+results, its size) run here too. `make test` installs and builds it.
 """
 
 from __future__ import annotations

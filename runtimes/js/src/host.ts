@@ -2,7 +2,7 @@
 // Host and a Folder; everything else is shared.
 
 import type { Tensor } from "onnxruntime-common";
-import type { FileRecord, RowInvariance } from "./pair/manifest.js";
+import type { FileRecord, RowInvariance } from "./pair/records.js";
 
 /** How a folder is opened; the caller's, passed on by `load`. */
 export interface Watch {
@@ -99,16 +99,16 @@ export interface Host {
    */
   readonly writesOutputs: boolean;
 
-  readonly verdicts: VerdictStore;
+  readonly invariance: InvarianceStore;
 
   tensor(type: TensorType, data: TensorData, dims: readonly number[]): Tensor;
 }
 
 /** Keeps measurements of row invariance. What it cannot keep is measured again the next time. */
-export interface VerdictStore {
+export interface InvarianceStore {
   /** The result for a graph, by its digest, and a machine, by the digest of its record. */
   read(graph: string, machine: string): Promise<RowInvariance | null>;
   /** A result that came with the pair, for the same record of a machine; the host still checks its logits. */
   shipped(graph: string, machine: string): Promise<RowInvariance | null>;
-  write(graph: string, verdict: RowInvariance): Promise<void>;
+  write(graph: string, result: RowInvariance): Promise<void>;
 }

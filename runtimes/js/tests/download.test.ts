@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { AbortedError, FileChangedError, FileMissingError, OfflineError } from "../src/errors.js";
 import { sha256Hex } from "../src/pair/digest.js";
-import type { FileRecord } from "../src/pair/manifest.js";
+import type { FileRecord } from "../src/pair/records.js";
 import { download } from "../src/web/download.js";
 import { RemoteFolder } from "../src/web/folder.js";
 import { KeptFiles, PIECE } from "../src/web/kept-files.js";

@@ -6,8 +6,8 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AbortedError, DamagedError, FileChangedError, FileMissingError } from "../errors.js";
 import type { Folder, ReadGraph, Watch } from "../host.js";
-import type { FileRecord } from "../pair/manifest.js";
-import type { OpenGraph } from "./runtime.js";
+import type { FileRecord } from "../pair/records.js";
+import type { OpenGraph } from "./open-graph.js";
 
 export class NodeFolder implements Folder {
   readonly #open: OpenGraph;

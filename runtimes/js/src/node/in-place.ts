@@ -3,7 +3,7 @@
 import { onHugePages } from "./huge-pages.js";
 import { NativeSession } from "./native-session.js";
 import { type Koffi, OrtApi, runtimeLibrary } from "./ort-api.js";
-import type { OpenGraph, Settings } from "./runtime.js";
+import type { OpenGraph, Settings } from "./open-graph.js";
 
 /** @returns null where onnxruntime-node keeps its library elsewhere than expected. */
 export function openInPlace(koffi: Koffi, settings: Settings): ((threads: number) => OpenGraph) | null {

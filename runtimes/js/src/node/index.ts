@@ -6,13 +6,13 @@ import { createRequire } from "node:module";
 import { arch, availableParallelism, cpus, version } from "node:os";
 import type { Tensor } from "onnxruntime-common";
 import { shortened, UsageError } from "../errors.js";
-import type { Host, TensorData, TensorType, VerdictStore } from "../host.js";
+import type { Host, TensorData, TensorType, InvarianceStore } from "../host.js";
 import { openPair } from "../pair/loading.js";
 import type { LoadOptions } from "../pair/options.js";
 import type { Pair } from "../pair/pair.js";
 import { NodeFolder } from "./folder.js";
 import { type NodeRuntime, startRuntime } from "./runtime.js";
-import { VerdictFile } from "./verdict-file.js";
+import { InvarianceFile } from "./invariance-file.js";
 
 const MAX_THREADS = Math.max(16, 4 * availableParallelism());
 // With flash attention, ONNX Runtime gives a position other bits in other calls on ARM64
@@ -41,7 +41,7 @@ export async function load(folder: string, options: NodeLoadOptions = {}): Promi
   }
   if (arch() === "arm64") process.env[SWITCH] ??= "1";
   const runtime = await startRuntime(threads);
-  const host = new NodeHost(runtime, threads, new VerdictFile(folder));
+  const host = new NodeHost(runtime, threads, new InvarianceFile(folder));
   return openPair(host, new NodeFolder(folder, runtime.open), options);
 }
 
@@ -57,7 +57,7 @@ class NodeHost implements Host {
   constructor(
     runtime: NodeRuntime,
     readonly threads: number,
-    readonly verdicts: VerdictStore,
+    readonly invariance: InvarianceStore,
   ) {
     this.#runtime = runtime;
     this.cores = threads === 0 ? cpus().length : 0;

@@ -2,21 +2,13 @@
 // onnxruntime-node. Both run the same library with the same settings, so the bits are the same.
 
 import { Tensor } from "onnxruntime-common";
-import type { Session } from "../host.js";
+import type { OpenGraph, Settings } from "./open-graph.js";
 import type { Koffi } from "./ort-api.js";
-
-/** @param graph its file. */
-export type OpenGraph = (graph: string) => Promise<Session>;
 
 /** A runtime, with the class of the tensors that it takes. */
 export interface NodeRuntime {
   readonly open: OpenGraph;
   readonly Tensor: typeof Tensor;
-}
-
-/** Of a session's configuration; the names are in onnxruntime_session_options_config_keys.h, with dots. */
-export interface Settings {
-  readonly [name: string]: string | Settings;
 }
 
 const SETTINGS: Settings = {

@@ -1,8 +1,7 @@
 // A conversation: messages and answers, each answered as if the whole had been asked anew.
 
 import type { Chunk, Generation } from "./generation.js";
-import type { GenerationOptions, Message } from "./options.js";
-import type { Pair } from "./pair.js";
+import type { GenerationOptions, Message, PromptInput } from "./options.js";
 import type { Stream } from "./stream.js";
 
 export interface ChatOptions extends Omit<GenerationOptions, "chat"> {
@@ -10,16 +9,21 @@ export interface ChatOptions extends Omit<GenerationOptions, "chat"> {
   readonly system?: string;
 }
 
+/** What answers messages: a `Pair`. */
+interface Answering {
+  stream(prompt: PromptInput, options?: GenerationOptions): Stream;
+}
+
 /**
  * A conversation. What the caches hold of earlier turns is not computed again, and an answer is the same
  * as if it were.
  */
 export class Chat {
-  readonly #pair: Pair;
+  readonly #pair: Answering;
   readonly #options: GenerationOptions;
   #messages: readonly Message[];
 
-  constructor(pair: Pair, { system, ...options }: ChatOptions) {
+  constructor(pair: Answering, { system, ...options }: ChatOptions) {
     this.#pair = pair;
     this.#options = options;
     this.#messages = system === undefined ? [] : [{ role: "system", content: system }];

@@ -5,8 +5,8 @@ import type { CommonTokens } from "../drafters/token-intersection.js";
 import { SharedTokens, SomeTokens, type Vocabulary } from "../drafters/vocabulary-map.js";
 import { AbortedError, DamagedError, shortened, SpeechPairError, UsageError } from "../errors.js";
 import type { Folder, Host } from "../host.js";
-import { MEASURED_CAPACITY } from "../verdict/measure.js";
-import { rowInvarianceHere } from "../verdict/verdict.js";
+import { MEASURED_CAPACITY } from "../invariance/measure.js";
+import { rowInvarianceHere } from "../invariance/invariance.js";
 import { EagleModel } from "./eagle-model.js";
 import { GraphModel, openSessions, type Sessions } from "./graph-model.js";
 import {
@@ -15,12 +15,12 @@ import {
   MAX_ROWS,
   readManifest,
   recordsOf,
-  type RowInvariance,
   TOKENIZER,
   type Variant,
   variantFiles,
   variantName,
 } from "./manifest.js";
+import type { RowInvariance } from "./records.js";
 import { SharedEncoderModel } from "./shared-encoder-model.js";
 import type { LoadOptions } from "./options.js";
 import { Pair, type PairParts } from "./pair.js";

@@ -2,42 +2,16 @@
 
 import { DamagedError, FileMissingError, FolderVersionError, NotAPairError, shortened, UsageError } from "../errors.js";
 import type { Folder } from "../host.js";
+import type { FileRecord, RowInvariance } from "./records.js";
 import { canonicalJson } from "./canonical-json.js";
 import { sha256Hex } from "./digest.js";
 
 export const FORMAT_VERSION = 5;
 export const MANIFEST = "edgespec.json";
 export const TOKENIZER = "tokenizer.json";
-export const VERDICTS = "row_invariance.json";
+export const ROW_INVARIANCE = "row_invariance.json";
 /** Row invariance is measured for calls of up to this many positions: γ = 16 and the bonus token. */
 export const MAX_ROWS = 17;
-
-/** What the manifest says of a file. */
-export interface FileRecord {
-  readonly bytes: number;
-  /** In hexadecimal digits. */
-  readonly sha256: string;
-}
-
-/** Whether a position's logits have the same bits whatever else is in the call. */
-export interface RowInvariance {
-  readonly is_row_invariant: boolean;
-  /** The fewest positions of a call: 1, or 2 where a call of one position takes another kernel. */
-  readonly min_rows: number;
-  readonly max_rows: number;
-  /** Largest difference of a logit between a call of one position and longer calls. */
-  readonly one_row_difference: number;
-  /** For people. */
-  readonly measured_on: string;
-  /** Digest of the machine's record; the result holds where it is the same. */
-  readonly machine: string;
-  readonly candidates: boolean;
-  /** Whether rows of several texts were measured in one call, which kernels alone make. */
-  readonly texts?: boolean;
-  readonly kernels: string;
-  /** Digest of the logits of a few calls; empty where it was not made. */
-  readonly logits: string;
-}
 
 export type CacheFormat = "fp32" | "fp16" | "int8";
 

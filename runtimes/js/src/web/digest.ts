@@ -2,7 +2,7 @@
 
 import { FileChangedError } from "../errors.js";
 import { sha256Hex } from "../pair/digest.js";
-import type { FileRecord } from "../pair/manifest.js";
+import type { FileRecord } from "../pair/records.js";
 
 /** @throws FileChangedError: it is cut short, or another file. */
 export async function checkDigest(

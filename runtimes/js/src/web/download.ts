@@ -1,7 +1,7 @@
 // Downloads a file piece by piece; an aborted download continues after the last whole piece.
 
 import { AbortedError, FileChangedError, FileMissingError, OfflineError } from "../errors.js";
-import type { FileRecord } from "../pair/manifest.js";
+import type { FileRecord } from "../pair/records.js";
 import { checkDigest } from "./digest.js";
 import { type KeptFiles, PIECE } from "./kept-files.js";
 

@@ -2,11 +2,12 @@
 
 import { AbortedError, FileChangedError, FileMissingError, OfflineError, QuotaError } from "../errors.js";
 import type { Folder, ReadGraph, Watch } from "../host.js";
-import { type FileRecord, MANIFEST } from "../pair/manifest.js";
+import { MANIFEST } from "../pair/manifest.js";
+import type { FileRecord } from "../pair/records.js";
 import { checkDigest } from "./digest.js";
 import { download, request } from "./download.js";
 import type { KeptFiles } from "./kept-files.js";
-import type { OpenGraph } from "./runtime.js";
+import type { OpenGraph } from "./open-graph.js";
 
 /** What both folders do with the bytes of a graph. */
 abstract class WebFolder implements Folder {

@@ -6,7 +6,7 @@
 
 import { Tensor } from "onnxruntime-common";
 import type { Session, TensorData, TensorType } from "../host.js";
-import type { ExternalData } from "./runtime.js";
+import type { ExternalData } from "./open-graph.js";
 
 /** An address in the module's memory. */
 type Address = number;

@@ -4,9 +4,10 @@
 // are in none of the builds that onnxruntime-web publishes. So a pair can bring a result along.
 
 import { FileMissingError, OfflineError } from "../errors.js";
-import type { Folder, Host, VerdictStore } from "../host.js";
-import { type RowInvariance, VERDICTS } from "../pair/manifest.js";
-import { isRowInvariance, verdictEntries } from "../verdict/verdict.js";
+import type { Folder, Host, InvarianceStore } from "../host.js";
+import { ROW_INVARIANCE } from "../pair/manifest.js";
+import type { RowInvariance } from "../pair/records.js";
+import { isRowInvariance, invarianceEntries } from "../invariance/invariance.js";
 import type { KeptFiles } from "./kept-files.js";
 import type { Runtime } from "./runtime.js";
 
@@ -22,18 +23,18 @@ export function webHost(
     cores: 0,
     hardware,
     writesOutputs,
-    verdicts: keptVerdicts(kept, folder),
+    invariance: keptInvariance(kept, folder),
     tensor,
   };
 }
 
-function keptVerdicts(kept: KeptFiles, folder: Folder): VerdictStore {
+function keptInvariance(kept: KeptFiles, folder: Folder): InvarianceStore {
   const nameOf = (graph: string, machine: string): string => `row-invariance/${graph}/${machine}`;
   return {
     async read(graph, machine): Promise<RowInvariance | null> {
       const content = await kept.get(nameOf(graph, machine));
-      const verdict = content && parsed(new TextDecoder().decode(content));
-      return isRowInvariance(verdict) && verdict.machine === machine ? verdict : null;
+      const result = content && parsed(new TextDecoder().decode(content));
+      return isRowInvariance(result) && result.machine === machine ? result : null;
     },
     async shipped(graph, machine): Promise<RowInvariance | null> {
       const found = (await shippedEntries(folder)).find(
@@ -41,17 +42,17 @@ function keptVerdicts(kept: KeptFiles, folder: Folder): VerdictStore {
       );
       return found?.row_invariance ?? null;
     },
-    async write(graph, verdict): Promise<void> {
-      const content = new TextEncoder().encode(JSON.stringify(verdict));
-      await kept.put(nameOf(graph, verdict.machine), content, content.length);
+    async write(graph, result): Promise<void> {
+      const content = new TextEncoder().encode(JSON.stringify(result));
+      await kept.put(nameOf(graph, result.machine), content, content.length);
     },
   };
 }
 
 /** None where the pair was exported without it, or there is no network. */
-async function shippedEntries(folder: Folder): Promise<ReturnType<typeof verdictEntries>> {
+async function shippedEntries(folder: Folder): Promise<ReturnType<typeof invarianceEntries>> {
   try {
-    return verdictEntries(new TextDecoder().decode(await folder.read(VERDICTS)));
+    return invarianceEntries(new TextDecoder().decode(await folder.read(ROW_INVARIANCE)));
   } catch (error) {
     if (error instanceof FileMissingError || error instanceof OfflineError) return [];
     throw error;

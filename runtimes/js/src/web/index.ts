@@ -3,7 +3,8 @@
 
 import type { Folder } from "../host.js";
 import { openPair } from "../pair/loading.js";
-import { type FileRecord, MANIFEST } from "../pair/manifest.js";
+import { MANIFEST } from "../pair/manifest.js";
+import type { FileRecord } from "../pair/records.js";
 import type { LoadOptions } from "../pair/options.js";
 import type { Pair } from "../pair/pair.js";
 import { LocalFolder, manifestName, RemoteFolder } from "./folder.js";

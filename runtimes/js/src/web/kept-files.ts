@@ -6,7 +6,7 @@
 // download continues after.
 
 import { QuotaError } from "../errors.js";
-import type { FileRecord } from "../pair/manifest.js";
+import type { FileRecord } from "../pair/records.js";
 
 const CACHE = "edgespec-files";
 /** Bytes of each piece of a file but its last. */

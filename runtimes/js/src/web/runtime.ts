@@ -2,8 +2,9 @@
 
 import type * as Ort from "onnxruntime-web";
 import { asRuntimeError, NoSimdError, NoThreadsError, NoWebGpuError, UsageError } from "../errors.js";
-import type { Host, Session } from "../host.js";
+import type { Host } from "../host.js";
 import { Heap } from "./heap.js";
+import type { OpenGraph } from "./open-graph.js";
 
 export type Provider = "wasm" | "webgpu";
 
@@ -21,14 +22,6 @@ export interface RuntimeOptions {
   /** The URL of the folder with onnxruntime-web's `.wasm` and `.mjs` files; by default where it was loaded from. */
   readonly wasmPaths?: string;
 }
-
-/** A file of external data, as onnxruntime-web takes it. */
-export interface ExternalData {
-  readonly path: string;
-  readonly data: Uint8Array;
-}
-
-export type OpenGraph = (graph: Uint8Array, weights: readonly ExternalData[]) => Promise<Session>;
 
 /** The runtime and what decides its bits. */
 export interface Runtime {

@@ -1,6 +1,6 @@
 // Runs in a browser: texts of pairs, with and without draft, and the row invariance that was measured.
 
-import type { RowInvariance } from "../../src/pair/manifest.js";
+import type { RowInvariance } from "../../src/pair/records.js";
 import { load } from "../../src/web/index.js";
 import type { Case, TextsTask } from "./texts.js";
 

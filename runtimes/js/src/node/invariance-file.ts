@@ -2,15 +2,16 @@
 
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { VerdictStore } from "../host.js";
-import { type RowInvariance, VERDICTS } from "../pair/manifest.js";
-import { type VerdictEntry, verdictEntries } from "../verdict/verdict.js";
+import type { InvarianceStore } from "../host.js";
+import { ROW_INVARIANCE } from "../pair/manifest.js";
+import type { RowInvariance } from "../pair/records.js";
+import { type InvarianceEntry, invarianceEntries } from "../invariance/invariance.js";
 
-export class VerdictFile implements VerdictStore {
+export class InvarianceFile implements InvarianceStore {
   readonly #path: string;
 
   constructor(folder: string) {
-    this.#path = join(folder, VERDICTS);
+    this.#path = join(folder, ROW_INVARIANCE);
   }
 
   async read(graph: string, machine: string): Promise<RowInvariance | null> {
@@ -24,9 +25,9 @@ export class VerdictFile implements VerdictStore {
   }
 
   /** Where the folder cannot be written, it is measured again the next time. */
-  async write(graph: string, verdict: RowInvariance): Promise<void> {
-    const others = (await this.#entries()).filter((entry) => !isOf(entry, graph, verdict.machine));
-    const entries: VerdictEntry[] = [...others, { graph, row_invariance: verdict }];
+  async write(graph: string, result: RowInvariance): Promise<void> {
+    const others = (await this.#entries()).filter((entry) => !isOf(entry, graph, result.machine));
+    const entries: InvarianceEntry[] = [...others, { graph, row_invariance: result }];
     const half = `${this.#path}.${process.pid}`;
     try {
       await writeFile(half, `${JSON.stringify(entries, null, 1)}\n`);
@@ -37,15 +38,15 @@ export class VerdictFile implements VerdictStore {
   }
 
   /** A missing or damaged file counts as empty. */
-  async #entries(): Promise<VerdictEntry[]> {
+  async #entries(): Promise<InvarianceEntry[]> {
     try {
-      return verdictEntries(await readFile(this.#path, "utf8"));
+      return invarianceEntries(await readFile(this.#path, "utf8"));
     } catch {
       return [];
     }
   }
 }
 
-function isOf({ graph, row_invariance }: VerdictEntry, wanted: string, machine: string): boolean {
+function isOf({ graph, row_invariance }: InvarianceEntry, wanted: string, machine: string): boolean {
   return graph === wanted && row_invariance.machine === machine;
 }

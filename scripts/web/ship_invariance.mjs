@@ -1,6 +1,6 @@
 // Measures pairs for browsers with one thread, and puts the results into their folders:
 //
-//     node scripts/web/ship_verdicts.mjs FOLDER…
+//     node scripts/web/ship_invariance.mjs FOLDER…
 //
 // Node.js runs the same WebAssembly. A browser confirms the result by a few calls
 // (docs/decisions/0025-javascript.md). With more threads it measures for itself.

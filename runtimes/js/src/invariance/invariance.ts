@@ -2,7 +2,8 @@
 
 import type { Model } from "../core/model.js";
 import type { Host } from "../host.js";
-import { MAX_ROWS, type RowInvariance } from "../pair/manifest.js";
+import { MAX_ROWS } from "../pair/manifest.js";
+import type { RowInvariance } from "../pair/records.js";
 import { machineDigest, machineSentence } from "./machine.js";
 import { logitsDigest, measureRowInvariance } from "./measure.js";
 
@@ -24,13 +25,13 @@ export async function rowInvarianceHere(
   openModel: () => MeasuredModel,
 ): Promise<RowInvariance> {
   const machine = await machineDigest(host);
-  const known = await host.verdicts.read(graph, machine);
+  const known = await host.invariance.read(graph, machine);
   if (known !== null) return known;
   const model = openModel();
   try {
-    const verdict = (await confirmed(host, graph, machine, model)) ?? (await measured(host, machine, model));
-    await host.verdicts.write(graph, verdict);
-    return verdict;
+    const result = (await confirmed(host, graph, machine, model)) ?? (await measured(host, machine, model));
+    await host.invariance.write(graph, result);
+    return result;
   } finally {
     model.freeCache();
   }
@@ -39,7 +40,7 @@ export async function rowInvarianceHere(
 // The record of a machine names all that decides bits, if the runtime is the one that it says. That is what
 // the calls check: a build of its own, or other instructions, would give other logits.
 async function confirmed(host: Host, graph: string, machine: string, model: Model): Promise<RowInvariance | null> {
-  const shipped = await host.verdicts.shipped(graph, machine);
+  const shipped = await host.invariance.shipped(graph, machine);
   if (shipped === null || shipped.logits === "") return null;
   return (await logitsDigest(model)) === shipped.logits ? shipped : null;
 }
@@ -75,13 +76,13 @@ export function isRowInvariance(value: unknown): value is RowInvariance {
 }
 
 /** A result in a pair's row_invariance.json; another graph has no result yet. */
-export interface VerdictEntry {
+export interface InvarianceEntry {
   readonly graph: string;
   readonly row_invariance: RowInvariance;
 }
 
 /** The results in the text of row_invariance.json; what is damaged counts as empty. */
-export function verdictEntries(text: string): VerdictEntry[] {
+export function invarianceEntries(text: string): InvarianceEntry[] {
   try {
     const found: unknown = JSON.parse(text);
     return Array.isArray(found) ? found.filter(isEntry) : [];
@@ -90,7 +91,7 @@ export function verdictEntries(text: string): VerdictEntry[] {
   }
 }
 
-function isEntry(value: unknown): value is VerdictEntry {
-  const { graph, row_invariance } = (value ?? {}) as Partial<VerdictEntry>;
+function isEntry(value: unknown): value is InvarianceEntry {
+  const { graph, row_invariance } = (value ?? {}) as Partial<InvarianceEntry>;
   return typeof graph === "string" && isRowInvariance(row_invariance);
 }

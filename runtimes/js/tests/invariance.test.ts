@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Rows } from "../src/core/model.js";
 import type { Host } from "../src/host.js";
-import type { RowInvariance } from "../src/pair/manifest.js";
-import { machineDigest } from "../src/verdict/machine.js";
-import { logitsDigest, measureRowInvariance } from "../src/verdict/measure.js";
-import { isRowInvariance, rowInvarianceHere, verdictEntries } from "../src/verdict/verdict.js";
+import type { RowInvariance } from "../src/pair/records.js";
+import { machineDigest } from "../src/invariance/machine.js";
+import { logitsDigest, measureRowInvariance } from "../src/invariance/measure.js";
+import { isRowInvariance, rowInvarianceHere, invarianceEntries } from "../src/invariance/invariance.js";
 
 /** A model whose logits are a hash of the text; `fault` may change those of a row. */
 class HashModel {
@@ -98,10 +98,10 @@ function host(settings: Partial<Host> = {}): Host & { readonly kept: Map<string,
     cores: 0,
     hardware: "processor",
     writesOutputs: true,
-    verdicts: {
+    invariance: {
       shipped: async () => null,
       read: async (graph, machine) => kept.get(graph + machine) ?? null,
-      write: async (graph, verdict) => void kept.set(graph + verdict.machine, verdict),
+      write: async (graph, result) => void kept.set(graph + result.machine, result),
     },
     tensor: () => assert.fail("nothing runs here"),
     ...settings,
@@ -123,7 +123,7 @@ test("it is measured once, for each graph", async () => {
 
 function shippingHost(shipped: RowInvariance): ReturnType<typeof host> {
   const here = host();
-  return { ...here, verdicts: { ...here.verdicts, shipped: async () => shipped } };
+  return { ...here, invariance: { ...here.invariance, shipped: async () => shipped } };
 }
 
 test("a shipped result is confirmed by a few calls, and kept", async () => {
@@ -163,9 +163,9 @@ test("a small cache is measured where it can be, and has no digest", async () =>
 
 test("a damaged file has no results, and a damaged entry is left out", async () => {
   const entry = { graph: "graph", row_invariance: await rowInvarianceHere(host(), "graph", () => new HashModel()) };
-  assert.deepEqual(verdictEntries("<!doctype html>"), []);
-  assert.deepEqual(verdictEntries("{}"), []);
-  assert.deepEqual(verdictEntries(JSON.stringify([{ graph: 1 }, null, entry])), [entry]);
+  assert.deepEqual(invarianceEntries("<!doctype html>"), []);
+  assert.deepEqual(invarianceEntries("{}"), []);
+  assert.deepEqual(invarianceEntries(JSON.stringify([{ graph: 1 }, null, entry])), [entry]);
 });
 
 test("another runtime, provider, number of threads or processor is another machine", async () => {
