@@ -26,7 +26,7 @@ MISSING: dict[str, tuple[str, str]] = {
     "deepseek_v3": ("llama", _EXPERTS),
     "exaone4": ("llama", _NORMS_AFTER),
     "falcon_h1": ("llama", _STATES),
-    "gemma": ("gemma3_text", "an order of norms that it does not have"),
+    "gemma": ("llama", "norms that multiply by 1 + w, and scaled embeddings"),
     "gemma2": ("gemma3_text", "caps of scores and logits"),
     "gemma3n_text": ("gemma3_text", "embeddings for each layer and shared keys and values"),
     "gemma4_text": ("gemma3_text", "embeddings for each layer and shared keys and values"),

@@ -9,9 +9,9 @@ from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_rope import rope_scaling
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
-__all__ = ["gguf_config"]
+__all__ = ["ARCHITECTURES", "gguf_config"]
 
-_CLASSES = {
+ARCHITECTURES = {
     "llama": "LlamaForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
@@ -98,9 +98,10 @@ def gguf_config(header: GgufHeader) -> JsonObject:
         EdgespecError: another architecture, or a missing or unknown key, by name.
     """
     arch = header.metadata.get("general.architecture")
-    if not isinstance(arch, str) or arch not in _CLASSES:
+    if not isinstance(arch, str) or arch not in ARCHITECTURES:
         raise EdgespecError(
-            f"{header.path}: architecture {shortened(arch)} is not one of {', '.join(_CLASSES)}"
+            f"{header.path}: architecture {shortened(arch)} is not one of "
+            f"{', '.join(ARCHITECTURES)}; take the model's safetensors"
         )
     _refuse_unknown(header, arch)
     counts = {name: _count(header, f"{arch}.{key}") for key, name in _COUNTS.items()}
@@ -108,7 +109,7 @@ def gguf_config(header: GgufHeader) -> JsonObject:
     theta = _number(header, f"{arch}.rope.freq_base", 10000.0)
     config: JsonObject = {
         "model_type": arch,
-        "architectures": [_CLASSES[arch]],
+        "architectures": [ARCHITECTURES[arch]],
         **counts,
         **heads,
         "attention_bias": arch != "qwen2" and _has_bias(header, ("q", "k", "v", "output")),

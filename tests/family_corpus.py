@@ -1,0 +1,272 @@
+"""Small configs of every family: as models are published, and as transformers saves them.
+
+Sizes are shrunk; flags and keys are those of published models. `CASES` says of each whether it is
+exported or which words its refusal has; docs/reference/families.md is made from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SIZES = {
+    "vocab_size": 320,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+}
+TOKENS = {"bos_token_id": 1, "eos_token_id": 1, "pad_token_id": 0}
+HEAD = {"head_dim": 16}
+SEQ2SEQ = {
+    **{"vocab_size": 320, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2},
+    **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 40},
+    **{"decoder_ffn_dim": 40, "max_position_embeddings": 128, "is_encoder_decoder": True},
+    **{"decoder_start_token_id": 0, "forced_eos_token_id": None},
+}
+T5 = {
+    **{"vocab_size": 320, "d_model": 32, "d_kv": 16, "d_ff": 40, "num_layers": 2, "num_heads": 2},
+    **{"decoder_start_token_id": 0, "is_encoder_decoder": True},
+}
+GPT2 = {"vocab_size": 320, "n_embd": 48, "n_head": 3, "n_layer": 3, "n_positions": 128}
+VISION = {
+    **{"hidden_size": 32, "image_size": 56, "intermediate_size": 64, "num_attention_heads": 2},
+    **{"num_hidden_layers": 1, "patch_size": 14},
+}
+LLAMA3 = {
+    **{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    "original_max_position_embeddings": 64,
+}
+LONGROPE = {"type": "longrope", "short_factor": [1.1] * 6, "long_factor": [2.0] * 6}
+GRANITE = {
+    **{"embedding_multiplier": 12.0, "residual_multiplier": 0.246},
+    **{"attention_multiplier": 0.0625, "logits_scaling": 4.0},
+}
+GRANITE4 = {
+    **GRANITE,
+    **{"layer_types": ["attention"] * 3, "num_local_experts": 0, "num_experts_per_tok": 0},
+    **{"shared_intermediate_size": 48, "tie_word_embeddings": True, "mamba_n_heads": 4},
+}
+UNSLOTH = {"unsloth_version": "2025.9.1", "unsloth_fixed": True}
+MROPE = {"use_mrope": False, "use_sliding_window": False, "sliding_window": 64}
+HUNYUAN = {
+    **{"attention_head_dim": 16, "cla_share_factor": 2, "class_num": 0, "dense_list": [64, 0]},
+    **{"im_end_id": 5, "im_newline_id": 11, "mask_init_id": 12, "pad_id": 7, "pool_type": "last"},
+    **{"norm_type": "rms", "use_qk_norm": True, "use_cla": False, "org_vocab_size": 320},
+    "rope_scaling": {"type": "dynamic", "alpha": 50.0, "factor": 1.0},
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A config and what becomes of it.
+
+    Attributes:
+        model: what it is a small copy of.
+        model_type: of the config, or of its text part.
+        keys: of the config besides the sizes.
+        sizes: the sizes and tokens.
+        wrapper: the outer config of a model that also reads images or sound; its class first.
+        refused: words of the refusal; empty if it is exported.
+        default: tested without EDGESPEC_CORPUS=all.
+    """
+
+    model: str
+    model_type: str
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, Any] = field(default_factory=lambda: SIZES)
+    wrapper: Mapping[str, Any] | None = None
+    refused: str = ""
+    default: bool = False
+
+    @property
+    def config(self) -> dict[str, Any]:
+        text = {"model_type": self.model_type, **TOKENS, **self.sizes, **self.keys}
+        if self.wrapper is None:
+            return text
+        return {**self.wrapper, "text_config": text, "eos_token_id": TOKENS["eos_token_id"]}
+
+
+def _wrapper(name: str, model_type: str, tower: str, **keys: Any) -> dict[str, Any]:
+    vision_config = {**VISION, "model_type": tower, **keys.pop("vision", {})}
+    kind = {"architectures": [f"{name}ForConditionalGeneration"], "model_type": model_type}
+    return {**kind, "vision_config": vision_config, **keys}
+
+
+CASES = (
+    Case("Llama 3.2", "llama", {**HEAD, "rope_scaling": LLAMA3, "rope_theta": 5e5}),
+    Case("a fine-tune by unsloth", "llama", {**UNSLOTH, "hidden_act": "swish"}, default=True),
+    Case("SmolLM2", "llama", {"is_llama_config": True, "rope_interleaved": False}),
+    Case("MiniCPM5, Yi, Falcon 3", "llama", {**HEAD, "tie_word_embeddings": True}),
+    Case("Mistral 7B v0.3", "mistral", {"sliding_window": None, "do_sample": True}),
+    Case("Mistral 7B v0.1", "mistral", {"sliding_window": 24}, refused="sliding_window = 24"),
+    Case("Ministral 8B, windows off", "ministral", {**HEAD, "sliding_window": 256}, default=True),
+    Case("Ministral 8B", "ministral", {"sliding_window": 24}, refused="sliding_window = 24"),
+    Case("Qwen2.5 base, R1-Distill-Qwen", "qwen2", {**MROPE, "max_window_layers": 3}, default=True),
+    Case(
+        "Qwen2 with windows of all positions",
+        "qwen2",
+        {"use_sliding_window": True, "sliding_window": 256, "max_window_layers": 1},
+    ),
+    Case("Qwen3", "qwen3", {**HEAD, "tie_word_embeddings": True}),
+    Case(
+        "Qwen3 for long texts",
+        "qwen3",
+        {**HEAD, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
+        refused="'yarn'",
+    ),
+    Case("SmolLM3 without a base and a tie", "smollm3", default=True),
+    Case("Granite 3.3", "granite", GRANITE),
+    Case(
+        "Granite 4.0 350m, 1b, micro",
+        "granitemoehybrid",
+        {**GRANITE4, "position_embedding_type": "rope"},
+        default=True,
+    ),
+    Case("Granite 4.0 without positions", "granitemoehybrid", GRANITE4),
+    Case(
+        "Granite 4.0-H",
+        "granitemoehybrid",
+        {**GRANITE4, "layer_types": ["mamba", "mamba", "attention"]},
+        refused="2 of 3 layers are state-space layers",
+    ),
+    Case("Hunyuan 7B, Hunyuan-MT", "hunyuan_v1_dense", {**HEAD, **HUNYUAN}, default=True),
+    Case("Seed-OSS", "seed_oss", HEAD),
+    Case("Seed-OSS with other biases", "seed_oss", {**HEAD, "attention_out_bias": True}),
+    Case(
+        "InternLM3",
+        "internlm3",
+        {
+            **HEAD,
+            "bias": False,
+            "qkv_bias": False,
+            "rope_scaling": {"type": "dynamic", "factor": 6.0},
+        },
+    ),
+    Case("Helium", "helium", HEAD),
+    Case("GLM-Edge", "glm", HEAD, default=True),
+    Case("ERNIE 4.5 0.3B", "ernie4_5", HEAD),
+    Case(
+        "Gemma 3 270m", "gemma3_text", {**HEAD, "sliding_window": 24, "query_pre_attn_scalar": 16}
+    ),
+    Case(
+        "Gemma 3 with an older key",
+        "gemma3_text",
+        {**HEAD, "rope_scaling": {"type": "linear", "factor": 8.0}},
+        refused="write it as rope_type",
+    ),
+    Case("Phi-3 mini", "phi3", {"sliding_window": 128}),
+    Case(
+        "Phi-4-mini",
+        "phi3",
+        {
+            **{"full_attn_mod": 1, "interpolate_factor": 1, "lm_head_bias": False},
+            **{"mlp_bias": False, "original_max_position_embeddings": 128},
+            **{"partial_rotary_factor": 0.75, "rope_scaling": LONGROPE, "sliding_window": 512},
+        },
+        default=True,
+    ),
+    Case(
+        "GPT-2 medium, distilgpt2",
+        "gpt2",
+        {"n_special": 0, "predict_special_tokens": True, "_num_labels": 1, "n_ctx": 128},
+        GPT2,
+        default=True,
+    ),
+    Case(
+        "LFM2, LFM2.5",
+        "lfm2",
+        {"layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False},
+    ),
+    Case("T5 v1.0", "t5", {}, T5),
+    Case("T5 v1.1, flan-T5", "t5", {"feed_forward_proj": "gated-gelu"}, T5),
+    Case("mT5, ByT5", "mt5", {"tie_word_embeddings": False}, T5, default=True),
+    Case("BART", "bart", {"n_positions": 9}, SEQ2SEQ),
+    Case("mBART-50", "mbart", {"scale_embedding": True}, SEQ2SEQ),
+    Case("Marian", "marian", {"scale_embedding": True}, SEQ2SEQ),
+    Case(
+        "Gemma 3 4B",
+        "gemma3_text",
+        {**HEAD, "sliding_window": 24, "query_pre_attn_scalar": 16},
+        wrapper=_wrapper(
+            "Gemma3", "gemma3", "siglip_vision_model", vision={"vision_use_head": False}
+        ),
+    ),
+    Case(
+        "Mistral Small 3.1",
+        "mistral",
+        {**HEAD, "sliding_window": None},
+        wrapper=_wrapper("Mistral3", "mistral3", "pixtral", vision=HEAD, image_token_index=10),
+        default=True,
+    ),
+    Case(
+        "LLaVA",
+        "llama",
+        wrapper=_wrapper("Llava", "llava", "clip_vision_model", image_token_index=10),
+    ),
+    Case(
+        "SmolVLM",
+        "llama",
+        wrapper=_wrapper("SmolVLM", "smolvlm", "smolvlm_vision", image_token_id=10, scale_factor=2),
+    ),
+    Case(
+        "LFM2-VL",
+        "lfm2",
+        {"layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False},
+        wrapper=_wrapper(
+            "Lfm2Vl",
+            "lfm2_vl",
+            "siglip2_vision_model",
+            vision={"num_patches": 16},
+            image_token_id=10,
+        ),
+    ),
+)
+
+
+def as_version_4(config: dict[str, Any]) -> dict[str, Any]:
+    """The config as transformers 4.54 names its keys."""
+    rope = config.get("rope_parameters")
+    older = {key: value for key, value in config.items() if key not in ("rope_parameters", "dtype")}
+    if isinstance(rope, dict) and "rope_theta" in rope:
+        scaling = {key: value for key, value in rope.items() if key != "rope_theta"}
+        partial = scaling.pop("partial_rotary_factor", None)
+        older["rope_theta"] = rope["rope_theta"]
+        older["rope_scaling"] = None if scaling == {"rope_type": "default"} else scaling
+        older |= {} if partial is None else {"partial_rotary_factor": partial}
+    elif rope is not None:
+        older["rope_parameters"] = rope
+    return {**older, "torch_dtype": "float32", "transformers_version": "4.54.1"}
+
+
+def write_model(case: Case, folder: Path) -> Any:
+    """A random checkpoint of a case as transformers saves it; returns the model in float32."""
+    import torch
+    import transformers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(case.config))
+    config = transformers.AutoConfig.from_pretrained(folder)
+    torch.manual_seed(0)
+    if case.wrapper is not None:
+        model = getattr(transformers, case.wrapper["architectures"][0])(config)
+    elif config.is_encoder_decoder:
+        model = transformers.AutoModelForSeq2SeqLM.from_config(config)
+    else:
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if any(part in name for part in ("vision", "embed_positions")):
+                continue
+            table = any(part in name for part in ("embed", "shared.", "wte", "lm_head"))
+            if parameter.ndim > 1:
+                parameter.normal_(0, (3 if table else 1) * parameter.shape[-1] ** -0.5)
+            else:  # norms of 1 and biases of 0 would hide mistakes
+                parameter.add_(0.2 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    return model.eval()
