@@ -64,8 +64,12 @@ def _keys(kind: type) -> dict[str, Any]:
     defaults = {
         field.name: field.default for field in dataclasses.fields(kind) if _is_json(field.default)
     }
+    made = _made(kind)
+    if type(tied := getattr(made, "tie_word_embeddings", None)) is bool:
+        defaults["tie_word_embeddings"] = tied
     if "rope_parameters" in defaults:
-        defaults.update(_rope_defaults(kind))
+        rope = {"rope_theta": kind.default_theta, **(getattr(made, "rope_parameters", None) or {})}
+        defaults |= {key: rope[key] for key in ROPE if key in rope and _is_json(rope[key])}
     names = {field.name for field in dataclasses.fields(kind)} | set(kind.attribute_map)
     for module in _modules(kind):
         names.update(_read_by(ast.parse(inspect.getsource(module))))
@@ -74,14 +78,12 @@ def _keys(kind: type) -> dict[str, Any]:
     return {"defaults": dict(sorted(defaults.items())), "others": others}
 
 
-def _rope_defaults(kind: type) -> dict[str, Any]:
-    """What the class fills in where a config says nothing about rotary positions."""
+def _made(kind: type) -> Any:
+    """A config of the class with all defaults; None if it has no whole default."""
     try:
-        rope = kind().rope_parameters or {}
-    except Exception:  # a class that has no whole default; its base is known all the same
-        rope = {}
-    flat = {"rope_theta": kind.default_theta, **rope}
-    return {key: flat[key] for key in ROPE if key in flat and _is_json(flat[key])}
+        return kind()
+    except Exception:  # what a class raises for its own defaults is its own matter
+        return None
 
 
 def _is_json(value: object) -> bool:

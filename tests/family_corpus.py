@@ -106,7 +106,9 @@ CASES = (
     Case("Mistral 7B v0.3", "mistral", {"sliding_window": None, "do_sample": True}),
     Case("Mistral 7B v0.1", "mistral", {"sliding_window": 24}, refused="sliding_window = 24"),
     Case("Ministral 8B, windows off", "ministral", {**HEAD, "sliding_window": 256}, default=True),
-    Case("Ministral 8B", "ministral", {"sliding_window": 24}, refused="sliding_window = 24"),
+    Case(
+        "Ministral 8B", "ministral", {**HEAD, "sliding_window": 24}, refused="sliding_window = 24"
+    ),
     Case("Qwen2.5 base, R1-Distill-Qwen", "qwen2", {**MROPE, "max_window_layers": 3}, default=True),
     Case(
         "Qwen2 with windows of all positions",

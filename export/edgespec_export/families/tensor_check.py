@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.checkpoint.json_file import JsonObject
 from edgespec_export.checkpoint.source_kinds import refuse_quantized
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.families import Family, family_of
+from edgespec_export.families.config_keys import class_keys
 
 __all__ = ["fitted"]
 
@@ -36,6 +39,8 @@ def fitted(checkpoint: Checkpoint) -> Family:
         )
     family = family.with_generation_settings(checkpoint.generation)
     weights = family.view(checkpoint.weights)
+    if _lacks_tied_head(family, weights, checkpoint.config):
+        family = replace(family, tied_head=True)
     heads = {family.head} if family.tied_head else set()
     differing = _differing(weights, family.table, heads.union(family.copies))
     for copy in sorted(differing - heads):
@@ -47,6 +52,13 @@ def fitted(checkpoint: Checkpoint) -> Family:
         family = family.with_own_head()
     _check_shapes(family, weights)
     return family
+
+
+def _lacks_tied_head(family: Family, weights: Weights, config: JsonObject) -> bool:
+    """Whether a head is absent that the model's class ties, whatever its config says."""
+    keys = class_keys(config.get("model_type"))
+    ties = keys is not None and keys.defaults.get("tie_word_embeddings") is True
+    return ties and not family.tied_head and family.head not in weights.names()
 
 
 def _check_shapes(family: Family, weights: Weights) -> None:
