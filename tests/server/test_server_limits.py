@@ -381,3 +381,45 @@ def test_an_impossible_host_is_one_line(chat_folder, host, line):
     assert error.startswith(f"edgespec: {line}")
     assert len(error.splitlines()) == 1
     assert len(error) < 200
+
+
+# --- long reading --------------------------------------------------------------------------------
+
+# llguidance needs minutes for this: it intersects all these patterns.
+SLOW = {"allOf": [{"type": "string", "pattern": f"a{{1,{i}}}b*"} for i in range(1, 60)]}
+
+
+def test_a_request_that_takes_long_to_read_holds_up_nothing_and_no_interruption(chat_folder):
+    form = {"type": "json_schema", "json_schema": {"name": "slow", "schema": SLOW}}
+    arguments = [EDGESPEC, "serve", chat_folder, "--port", "0", "--threads", "1", "--no-draft"]
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+        port = int(process.stderr.readline().split("/v1")[0].rpartition(":")[2])
+        slow = sent(port, response_format=form)
+        assert status_of(sent(port)) == (200, "")
+        assert healthy(port)
+        process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=60)[1]
+        slow.close()
+    assert error == "\nedgespec: interrupted\n"
+    assert process.returncode == 130
+
+
+def test_a_conversation_of_many_messages_is_compared_once_with_each_token(pair):
+    """Each special token was compared with every message."""
+    turns = [{"role": r, "content": "a"} for _ in range(400) for r in ("user", "assistant")]
+    messages = [*turns, user_message("a")]
+    looked = []
+
+    class Contents(list):
+        def __getitem__(self, index):
+            looked.append(index)
+            return super().__getitem__(index)
+
+        def __iter__(self):
+            for index in range(len(self)):
+                yield self[index]
+
+    encoder = pair.text_engine.encoder
+    chat = encoder._chat_format.text(messages)
+    encoder._encode_chat(chat._replace(contents=Contents(chat.contents)))
+    assert len(looked) < 10 * len(messages)
