@@ -17,7 +17,7 @@ import numpy as np
 
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Exported, Variant
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import resolve
 from edgespec_export.components.attention import Attention

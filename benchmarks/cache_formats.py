@@ -19,11 +19,11 @@ import numpy as np
 
 from edgespec.artifact.graph_io import CACHE_FORMATS, cache_buffers
 from edgespec.artifact.manifest import Exported
-from edgespec.core.device import Device
 from edgespec.core.model import Model
-from edgespec.pair.runtime import open_model
+from edgespec.device.device import Device
+from edgespec.pair.opening.runtime import open_model
+from edgespec.pair.opening.variant_quality import distance
 from edgespec.pair.tokenizer import load_tokenizer
-from edgespec.pair.variant_quality import distance
 from edgespec_export.export_pair import export_pair
 from record import begin, write_result
 

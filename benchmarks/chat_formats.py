@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import edgespec
-from edgespec.core.kernels import ON, SWITCH
+from edgespec.device.kernels import ON, SWITCH
 from record import begin, write_result
 
 PROMPTS = Path(__file__).with_name("prompts") / "six_kinds.json"

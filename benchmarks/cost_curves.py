@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
-from edgespec.core.kernels import ON, SWITCH
-from edgespec.pair.runtime import open_model
+from edgespec.device.device import Device
+from edgespec.device.kernels import ON, SWITCH
+from edgespec.pair.opening.runtime import open_model
 from record import begin, write_result
 
 POSITIONS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 17)

@@ -19,9 +19,9 @@ from typing import Any
 
 import edgespec
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
-from edgespec.core.kernels import installed_kernels
-from edgespec.pair.runtime import machine_of, open_model
+from edgespec.device.device import Device
+from edgespec.device.kernels import installed_kernels
+from edgespec.pair.opening.runtime import machine_of, open_model
 from edgespec.pair.tokenizer import load_tokenizer
 
 SUBJECTS = (

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgespec.pair.generation import Settings as Settings
     from edgespec.pair.generation import Stream as Stream
     from edgespec.pair.generation_options import GenerationOptions as GenerationOptions
-    from edgespec.pair.loading import load as load
+    from edgespec.pair.opening.loading import load as load
     from edgespec.pair.pair import Pair as Pair
 
 __all__ = [
@@ -72,7 +72,7 @@ _MODULES = {
     "UsageError": "edgespec.errors",
     "json_schema": "edgespec.grammar.grammar",
     "lark": "edgespec.grammar.grammar",
-    "load": "edgespec.pair.loading",
+    "load": "edgespec.pair.opening.loading",
     "regex": "edgespec.grammar.grammar",
 }
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgespec.core.device import CPU, Device
-from edgespec.pair.profile import Profile
-from edgespec.pair.runtime import machine_of
+from edgespec.device.device import CPU, Device
+from edgespec.pair.opening.profile import Profile
+from edgespec.pair.opening.runtime import machine_of
 
 
 def profile(**changes: Any) -> Profile:

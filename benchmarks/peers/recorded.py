@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.pair.variant_quality import PROMPT, SCORED, Sample
+from edgespec.pair.opening.variant_quality import PROMPT, SCORED, Sample
 
 
 class Recorded:

@@ -14,7 +14,7 @@ from edgespec.batch.ray_stage import RayAnswers
 from edgespec.batch.request_line import RefusedLine, RequestLine
 from edgespec.errors import EdgespecError
 from edgespec.openai.json_value import JsonObject
-from edgespec.pair.loading import LoadOptions
+from edgespec.pair.opening.loading import LoadOptions
 
 __all__ = ["answers_on_ray"]
 

@@ -29,7 +29,7 @@ from edgespec.batch.result_lines import line_number
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import json_line
 from edgespec.pair.generation_options import GenerationOptions
-from edgespec.pair.loading import LoadOptions, load
+from edgespec.pair.opening.loading import LoadOptions, load
 
 __all__ = ["RayAnswers", "check_same_pair"]
 

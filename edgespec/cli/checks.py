@@ -143,7 +143,7 @@ def check_plot(_: click.Context, __: click.Parameter, value: Path | None) -> Pat
 
 
 def check_provider(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    from edgespec.pair.runtime import provider_name
+    from edgespec.pair.opening.runtime import provider_name
 
     if value is not None:
         provider_name(value)

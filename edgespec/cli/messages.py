@@ -14,7 +14,7 @@ def say(line: str) -> None:
 
 def say_missing_kernels() -> None:
     """Says if this processor has kernels and they are not used, and how to get them."""
-    from edgespec.core.kernels import missing_kernels
+    from edgespec.device.kernels import missing_kernels
 
     if why := missing_kernels():
         say(f"slower than it could be: {why}")

@@ -26,7 +26,7 @@ from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
     from edgespec.artifact.manifest import Manifest
-    from edgespec.pair.loading import LoadOptions
+    from edgespec.pair.opening.loading import LoadOptions
     from edgespec.pair.pair import Pair
 
 __all__ = [
@@ -61,7 +61,7 @@ class ThreadCount(click.types.IntParamType):
     def convert(
         self, value: object, option: click.Parameter | None, context: click.Context | None
     ) -> int:
-        from edgespec.core.device import Device
+        from edgespec.device.device import Device
 
         try:
             threads = int(super().convert(cast("int", value), option, context))

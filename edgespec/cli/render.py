@@ -11,14 +11,14 @@ import click
 
 from edgespec.artifact.manifest import Exported, FusedBlocks, Manifest, RowInvariance
 from edgespec.cli.console import console_text
-from edgespec.core.device import CPU, ProviderInfo, drafter_title, variant_title
-from edgespec.core.kernels import OFF, SWITCH, installed_kernels, missing_kernels
 from edgespec.core.stats import Stats
+from edgespec.device.device import CPU, ProviderInfo, drafter_title, variant_title
+from edgespec.device.kernels import OFF, SWITCH, installed_kernels, missing_kernels
 from edgespec.measure.bench import BenchRow
 from edgespec.measure.compare import ComparedWay
 from edgespec.measure.tune_result import Trial, Tuning
 from edgespec.pair.generation import Generation, Settings, Stream
-from edgespec.pair.profile import Profile
+from edgespec.pair.opening.profile import Profile
 
 __all__ = [
     "bench_json",
@@ -116,7 +116,7 @@ def _kernels_json() -> dict[str, str | None]:
     """ "kernels": those in use on the processor, with their instruction set; "kernels_missing": why
     there are none although the processor has some, and how to get them, else null."""
     kernels = installed_kernels()
-    return {"kernels": kernels and str(kernels), "kernels_missing": missing_kernels()}
+    return {"kernels": str(kernels) if kernels else None, "kernels_missing": missing_kernels()}
 
 
 def _share(seconds: float, stats: Stats) -> str:

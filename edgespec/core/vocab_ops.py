@@ -21,8 +21,8 @@ from edgespec.core.array_types import (
     TokenIds,
     VocabIndices,
 )
-from edgespec.core.kernels import installed_kernels
 from edgespec.core.position_noise import Arrival, NoiseKey, race
+from edgespec.device.kernels import installed_kernels
 
 __all__ = ["NumpyVocabOps", "VocabOps", "vocab_ops_for"]
 

@@ -150,8 +150,7 @@ def estimated_costs(
         longest: the largest γ.
         weights_format: number format of the target's weights ("int8"), not its variant's name.
         min_rows: the fewest positions that the target is called with: what a plain step pays for.
-        kernels: instruction set of the kernels that run the target (`edgespec.core.kernels`); None
-            without kernels.
+        kernels: instruction set of the kernels that run the target; None without kernels.
     """
     reading = float(max(target_bytes, SMALLEST))
     if kernels and reading <= NEAR:

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from edgespec.artifact.manifest import Manifest, read_manifest
-from edgespec.core.device import CPU, Device, variant_title
 from edgespec.core.sampling import Sampling
 from edgespec.core.stats import Rate
 from edgespec.costs.cost_model import Costs
+from edgespec.device.device import CPU, Device, variant_title
 from edgespec.drafters.registry import DRAFTERS, costs_by_name
 from edgespec.errors import UsageError
 from edgespec.measure.bench import NOTHING_TO_TIME
@@ -31,11 +31,11 @@ from edgespec.measure.round_costs import MAX_GAMMA, RoundCosts, plain_step_secon
 from edgespec.measure.tune_result import Trial, Tuning
 from edgespec.pair.drafting import DraftChoice
 from edgespec.pair.generation_options import GenerationOptions, sampling_options
-from edgespec.pair.invariance_cache import invariance_here
-from edgespec.pair.loading import load
+from edgespec.pair.opening.invariance_cache import invariance_here
+from edgespec.pair.opening.loading import load
+from edgespec.pair.opening.provider_check import left_out_if_it_cannot, log_distance
+from edgespec.pair.opening.runtime import all_providers, provider_name
 from edgespec.pair.pair import Pair
-from edgespec.pair.provider_check import left_out_if_it_cannot, log_distance
-from edgespec.pair.runtime import all_providers, provider_name
 
 __all__ = ["tune"]
 

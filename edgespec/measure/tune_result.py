@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgespec.core.device import Device, drafter_title, variant_title
 from edgespec.costs.cost_model import Costs
+from edgespec.device.device import Device, drafter_title, variant_title
 from edgespec.drafters.registry import DRAFTERS
-from edgespec.pair.profile import Profile
-from edgespec.pair.runtime import machine_of
+from edgespec.pair.opening.profile import Profile
+from edgespec.pair.opening.runtime import machine_of
 
 if TYPE_CHECKING:
     from edgespec_runtimes.machine import Machine

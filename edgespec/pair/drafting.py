@@ -21,7 +21,7 @@ from edgespec.drafters.registry import DRAFTER_NAMES, DRAFTERS, DrafterSetup, ow
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.grammar.legal_tokens import ForcedTokens
-from edgespec.pair.profile import Profile
+from edgespec.pair.opening.profile import Profile
 from edgespec.pair.round_clock import CostClock, RoundClock
 from edgespec.scheduler.load_costs import CallTimes
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from edgespec.artifact.manifest import Manifest
-    from edgespec.core.device import Device
     from edgespec.core.model import Model
+    from edgespec.device.device import Device
     from edgespec.drafters.vocabulary_map import Vocabulary
     from edgespec.pair.concurrent.async_batch import AsyncBatch
     from edgespec.pair.concurrent.batch import Batch

@@ -9,15 +9,15 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from edgespec.artifact.manifest import Manifest
-from edgespec.core.device import Device
 from edgespec.core.model import Model
 from edgespec.costs.cost_model import Costs
+from edgespec.device.device import Device
 from edgespec.drafters.matcher import Store
 from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import Vocabulary
 from edgespec.errors import UsageError
 from edgespec.pair.drafting import Drafting
-from edgespec.pair.profile import Profile
+from edgespec.pair.opening.profile import Profile
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 from edgespec import __version__
 from edgespec.artifact.manifest import Exported, Manifest, Variant, write_manifest
 from edgespec.artifact.staging import check_free, staged, stamps
-from edgespec.core.device import Device
 from edgespec.core.model import Model
+from edgespec.device.device import Device
 from edgespec.drafters.vocabulary_map import Vocabulary, open_vocabulary
 from edgespec.errors import needs_extra
-from edgespec.pair.runtime import hear_sample, measure_row_invariance, open_model
-from edgespec.pair.sample_prompts import sample_texts
-from edgespec.pair.tokenizer import load_tokenizer
-from edgespec.pair.variant_quality import (
+from edgespec.pair.opening.runtime import hear_sample, measure_row_invariance, open_model
+from edgespec.pair.opening.variant_quality import (
     PROMPT,
     Scorer,
     TargetReadingScorer,
@@ -29,6 +27,8 @@ from edgespec.pair.variant_quality import (
     proposed_ids,
     samples_for,
 )
+from edgespec.pair.sample_prompts import sample_texts
+from edgespec.pair.tokenizer import load_tokenizer
 from edgespec_export.progress import Progress, no_progress
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec_runtimes.ort.flash_attention import attention_setting
 from edgespec_runtimes.ort.providers import CPU_TITLE, find_provider
 

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import edgespec
 from edgespec.artifact.manifest import Manifest, RowInvariance, read_manifest
-from edgespec.core.device import Device
-from edgespec.pair.invariance_cache import measured_invariance
-from edgespec.pair.runtime import machine_of, open_model
+from edgespec.device.device import Device
+from edgespec.pair.opening.invariance_cache import measured_invariance
+from edgespec.pair.opening.runtime import machine_of, open_model
 from edgespec_runtimes.invariance import SHORT, measure_row_invariance
 from edgespec_runtimes.ort.flash_attention import SWITCH
 

@@ -24,7 +24,7 @@ from edgespec.artifact.chat_format import user_message
 from edgespec.batch.answering import Answering, AnsweringOptions
 from edgespec.batch.request_line import read_line
 from edgespec.batch.result_lines import errors_path, partial_path
-from edgespec.core.kernels import installed_kernels
+from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec.pair.concurrent.batch import Batch
 from edgespec.pair.concurrent.samples import Samples

@@ -37,7 +37,7 @@ from edgespec.artifact.manifest import (
 )
 from edgespec.cli.main import main
 from edgespec.errors import shortened
-from edgespec.pair.invariance_cache import INVARIANCE_FILE
+from edgespec.pair.opening.invariance_cache import INVARIANCE_FILE
 from edgespec_export.export_pair import export_pair
 from manifests import edit_manifest
 
@@ -650,7 +650,7 @@ def test_an_export_does_not_continue_one_of_other_checkpoints(tiny_checkpoints, 
 KILLED = """
 import os, signal, sys
 from edgespec_export.export_pair import export_pair
-from edgespec.pair.invariance_cache import INVARIANCE_FILE
+from edgespec.pair.opening.invariance_cache import INVARIANCE_FILE
 
 def begin(what, size):
     def advance(count):

@@ -18,7 +18,7 @@ from checkpoints import byte_tokenizer, write_llama
 from command import EDGESPEC, run
 from edgespec.artifact.manifest import read_manifest
 from edgespec.cli.main import main
-from edgespec.core.kernels import installed_kernels, missing_kernels
+from edgespec.device.kernels import installed_kernels, missing_kernels
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 from make_help import HELP, REGENERATE, help_text

@@ -16,9 +16,8 @@ import pytest
 from command import run
 from edgespec import errors
 from edgespec.cli.messages import say_missing_kernels
-from edgespec.core import kernels
-from edgespec.core.kernels import OFF, SWITCH, installed_kernels, missing_kernels
-from edgespec.core.native import processor
+from edgespec.device import kernels, processor
+from edgespec.device.kernels import OFF, SWITCH, installed_kernels, missing_kernels
 from edgespec.errors import in_checkout
 
 GETTING = r"to decode faster: pip install \S+/runtimes/kernels"

@@ -26,10 +26,10 @@ from test_exact_distribution import residual_is_p, swapped_ratio
 import edgespec
 from checkpoints import write_llama, write_noisy
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
-from edgespec.pair.runtime import open_model
+from edgespec.device.device import Device
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 
 # Other tests run these lines too; counting them here would double the time of each pass.

@@ -17,17 +17,17 @@ from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from eagle_checkpoints import write_eagle, write_target
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal
-from edgespec.core.kernels import SWITCH, installed_kernels
 from edgespec.core.model import Candidate
 from edgespec.costs.controller import Confident
 from edgespec.costs.cost_model import Costs
+from edgespec.device.device import Device
+from edgespec.device.kernels import SWITCH, installed_kernels
 from edgespec.drafters.registry import costs_by_name
 from edgespec.errors import EdgespecError
-from edgespec.pair import invariance_cache
-from edgespec.pair.runtime import measure_row_invariance, open_model
+from edgespec.pair.opening import invariance_cache
+from edgespec.pair.opening.runtime import measure_row_invariance, open_model
 from edgespec_export.export_pair import export_pair
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
@@ -298,7 +298,7 @@ def test_without_kernels_no_candidates_are_scored(folder, monkeypatch):
 def test_a_target_that_is_not_exact_with_candidates_scores_none(folder, monkeypatch):
     known = invariance_cache.known_invariance
     monkeypatch.setattr(
-        "edgespec.pair.loading.invariance_here",
+        "edgespec.pair.opening.loading.invariance_here",
         lambda *given: dataclasses.replace(known(*given[:4]), candidates=False),
     )
     pair = loaded(folder)
@@ -339,7 +339,7 @@ def test_row_invariance_is_measured_with_candidates_too(folder, monkeypatch, mut
             mutant(model, monkeypatch)
         return model
 
-    monkeypatch.setattr("edgespec.pair.runtime.open_model", opened)
+    monkeypatch.setattr("edgespec.pair.opening.runtime.open_model", opened)
     found = measure_row_invariance(folder, read_manifest(folder).target, "int8", Device(1))
     assert found.is_row_invariant
     assert found.candidates == (mutant is None)

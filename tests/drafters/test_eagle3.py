@@ -32,11 +32,11 @@ from eagle3_checkpoints import (
 from eagle_checkpoints import PROMPT, SIZE, write_target
 from edgespec.cli.main import main
 from edgespec.core.asks import computed
-from edgespec.core.device import HERE
 from edgespec.core.draft import proposed
-from edgespec.core.kernels import OFF, ON, SWITCH, kernels_for
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
+from edgespec.device.device import HERE
+from edgespec.device.kernels import OFF, ON, SWITCH, kernels_for
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.safetensors_file import Safetensors

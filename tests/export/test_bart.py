@@ -17,9 +17,9 @@ import edgespec
 from bart_checkpoints import CLASSES, SIZES, write_bart
 from checkpoints import add_tensor, write_noisy
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec.errors import EdgespecError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.components.norm import NoNorm
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of

@@ -14,10 +14,10 @@ import pytest
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from command import run
 from edgespec.artifact.manifest import FusedBlocks, read_manifest
-from edgespec.core.device import Device
-from edgespec.core.kernels import installed_kernels
+from edgespec.device.device import Device
+from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export import write_pair
 from edgespec_export.export_pair import export_pair
 from edgespec_export.passes.fuse_blocks import Fusion, fuse_blocks

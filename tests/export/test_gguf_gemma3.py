@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 from checkpoints import byte_tokenizer
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
 from edgespec_export.export_pair import export_pair
 from gemma3_checkpoints import write_gemma3

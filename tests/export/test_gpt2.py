@@ -7,9 +7,9 @@ import pytest
 
 from checkpoints import byte_tokenizer
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec.errors import EdgespecError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 

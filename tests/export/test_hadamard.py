@@ -17,8 +17,8 @@ from safetensors.numpy import load_file, save_file
 
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
-from edgespec.pair.runtime import open_model
+from edgespec.device.device import Device
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families.llama import Llama

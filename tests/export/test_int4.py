@@ -17,8 +17,8 @@ from safetensors.numpy import load_file, save_file
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec.artifact.manifest import FusedBlocks, read_manifest
-from edgespec.core.device import Device
-from edgespec.core.kernels import SWITCH
+from edgespec.device.device import Device
+from edgespec.device.kernels import SWITCH
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_export.calibration.moments import Moments, batches
 from edgespec_export.calibration.texts import BUILT_IN, NONE, calibration_texts, windows

@@ -11,7 +11,7 @@ from gguf.quants import dequantize, quantize
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec_export.export_pair import export_pair
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.int8_group_ops import INT8_GROUP_EMBEDDING, ZERO_POINT

@@ -13,10 +13,10 @@ import pytest
 import edgespec
 from checkpoints import byte_tokenizer, write_noisy
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
-from edgespec.core.kernels import SWITCH
+from edgespec.device.device import Device
+from edgespec.device.kernels import SWITCH
 from edgespec.errors import EdgespecError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.components.heads import Heads
 from edgespec_export.components.kv_cache import CACHES
 from edgespec_export.components.short_convolution import cache_layers_for

@@ -11,7 +11,7 @@ import edgespec
 from checkpoints import byte_tokenizer
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from edgespec_export.quantization.formats import FORMATS

@@ -18,7 +18,7 @@ from checkpoints import add_tensor, write_llama, write_t5
 from conftest import MODELS
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.components.positions import relative_buckets

@@ -16,9 +16,9 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from conftest import MODELS
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.quantization.formats import FORMATS
 from edgespec_export.quantization.rounding import per_block, per_channel

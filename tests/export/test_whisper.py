@@ -10,9 +10,9 @@ import pytest
 
 from edgespec.artifact.manifest import read_manifest
 from edgespec.artifact.speech_format import read_speech_format
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec.errors import EdgespecError
-from edgespec.pair.runtime import hear_sample, open_model
+from edgespec.pair.opening.runtime import hear_sample, open_model
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair

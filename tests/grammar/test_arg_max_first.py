@@ -15,13 +15,13 @@ from edgespec.core.asks import Score, TopScore, computed
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal, proposed
-from edgespec.core.kernels import installed_kernels
 from edgespec.core.model import Candidate, TopTokens
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.scoring import PATIENCE
 from edgespec.core.verification import RULES
 from edgespec.costs.controller import Fixed
+from edgespec.device.kernels import installed_kernels
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.grammar.legal_tokens import only_legal

@@ -16,14 +16,14 @@ import pytest
 from conftest import MODELS
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.decode import decoded, speculate
-from edgespec.core.device import Device
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import RULES
 from edgespec.costs.controller import Fixed
+from edgespec.device.device import Device
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.vocabulary_map import open_vocabulary
 from edgespec.errors import UsageError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec.pair.tokenizer import load_tokenizer
 from edgespec_jax.draw_table import DrawTable, TableRandomness
 

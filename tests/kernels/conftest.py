@@ -6,8 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgespec.core.device import Device
-from edgespec.core.kernels import SWITCH
+from edgespec.device.device import Device
+from edgespec.device.kernels import SWITCH
 from edgespec_runtimes.ort.session import open_session
 from operator_calls import one_call
 

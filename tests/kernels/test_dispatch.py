@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
-from edgespec.core.kernels import SWITCH, _installed, installed_kernels
-from edgespec.pair.runtime import machine_of
+from edgespec.device.device import Device
+from edgespec.device.kernels import SWITCH, _installed, installed_kernels
+from edgespec.pair.opening.runtime import machine_of
 from edgespec_export.export_pair import export_pair
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
@@ -28,8 +28,8 @@ import sys
 from pathlib import Path
 import numpy as np
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
-from edgespec.pair.runtime import open_model
+from edgespec.device.device import Device
+from edgespec.pair.opening.runtime import open_model
 folder, variant, out = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 model = open_model(folder, read_manifest(folder).target, variant, device=Device(1))
 np.save(out, model.score(list(b"The same bits, whatever the processor has.")))
@@ -202,7 +202,7 @@ def test_any_version_is_understood(version, is_used, tmp_path, monkeypatch, capl
     """Also one before a release, which has what the release has."""
     real = Path(installed_kernels().library.parent / "__init__.py").read_text()
     imported_from(tmp_path, f"{real}\n__version__ = {version!r}", monkeypatch)
-    monkeypatch.setattr("edgespec.core.kernels.check_libraries", lambda _: None)
+    monkeypatch.setattr("edgespec.device.kernels.check_libraries", lambda _: None)
     assert (_installed.__wrapped__(None) is not None) == is_used, caplog.text
     assert is_used or "is older than 0.8" in caplog.text
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgespec.core.kernels import installed_kernels
+from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec_export.operators.grouped_rows import GROUP
 from edgespec_export.operators.int8_group_ops import (

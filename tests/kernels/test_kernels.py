@@ -28,15 +28,15 @@ from checkpoints import byte_tokenizer, write_llama
 from command import run
 from edgespec.artifact.graph_io import TOP_K
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
 from edgespec.core.distribution import one_hot
-from edgespec.core.kernels import SWITCH, _installed, installed_kernels
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import residual
 from edgespec.core.vocab_ops import NumpyVocabOps, vocab_ops_for
+from edgespec.device.device import Device
+from edgespec.device.kernels import SWITCH, _installed, installed_kernels
 from edgespec.errors import EdgespecError
-from edgespec.pair.runtime import machine_of, open_model
+from edgespec.pair.opening.runtime import machine_of, open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.onnx_graph.operator_schema import CLOSING, POST_NORM

@@ -16,7 +16,7 @@ from command import run
 from edgespec.cli.render import describe_comparison
 from edgespec.core.sampling import Sampling
 from edgespec.measure.compare import Request, compare
-from edgespec.pair.same_target import load_same_target
+from edgespec.pair.opening.same_target import load_same_target
 from edgespec_export.export_pair import export_pair
 
 REQUESTS = [

@@ -23,8 +23,8 @@ from edgespec.costs.cost_model import Costs
 from edgespec.measure.bench import synthetic_rule
 from edgespec.measure.round_costs import round_costs
 from edgespec.measure.tune_result import Trial, Tuning
-from edgespec.pair.invariance_cache import INVARIANCE_FILE
-from edgespec.pair.profile import PROFILE, read_profile, write_profile
+from edgespec.pair.opening.invariance_cache import INVARIANCE_FILE
+from edgespec.pair.opening.profile import PROFILE, read_profile, write_profile
 from edgespec_export.export_pair import export_pair
 from logged import logged_lines
 from profiles import profile

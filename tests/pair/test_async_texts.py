@@ -13,7 +13,7 @@ from contextlib import aclosing
 import pytest
 
 import edgespec
-from edgespec.core.kernels import installed_kernels
+from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec.pair.concurrent.batch import Batch
 from edgespec.pair.concurrent.interleaved import interleaved

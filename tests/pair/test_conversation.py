@@ -26,8 +26,8 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.cli import render
 from edgespec.cli.commands import chat_command as chat_cli
 from edgespec.cli.main import main
-from edgespec.core.device import Device
-from edgespec.pair.runtime import open_model
+from edgespec.device.device import Device
+from edgespec.pair.opening.runtime import open_model
 from edgespec_runtimes.ort import ort_model as ort
 from edgespec_runtimes.ort import prefill
 

@@ -16,11 +16,11 @@ import edgespec
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Manifest, RowInvariance, read_manifest, write_manifest
 from edgespec.cli.main import main
-from edgespec.core.device import HERE, Device
-from edgespec.core.kernels import OFF, SWITCH, installed_kernels
-from edgespec.pair import invariance_cache
-from edgespec.pair.invariance_cache import INVARIANCE_FILE
-from edgespec.pair.runtime import machine_of, measure_row_invariance
+from edgespec.device.device import HERE, Device
+from edgespec.device.kernels import OFF, SWITCH, installed_kernels
+from edgespec.pair.opening import invariance_cache
+from edgespec.pair.opening.invariance_cache import INVARIANCE_FILE
+from edgespec.pair.opening.runtime import machine_of, measure_row_invariance
 from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.machine import Machine
 from logged import logged_lines

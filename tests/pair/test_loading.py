@@ -6,9 +6,9 @@ import pytest
 
 import edgespec
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
-from edgespec.core.kernels import kernels_for
 from edgespec.costs.cost_model import estimated_costs
+from edgespec.device.device import Device
+from edgespec.device.kernels import kernels_for
 from edgespec_export.export_pair import export_pair
 
 

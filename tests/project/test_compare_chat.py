@@ -24,7 +24,7 @@ from benchmarks.peers.prompts import Prompt, digest, of_file
 from benchmarks.peers.protocol import Peer, PeerError
 from benchmarks.peers.recorded import Recorded, pieces, scored_texts
 from benchmarks.peers.ways import CONTESTS
-from edgespec.pair.variant_quality import distance
+from edgespec.pair.opening.variant_quality import distance
 
 ROOT = Path(__file__).parents[2]
 

@@ -20,9 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from checkpoints import write_llama, write_t5
 from edgespec.artifact.graph_io import CACHE_FORMATS
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.ort.cache_memory import ON_LINUX, lazy_zeros
 

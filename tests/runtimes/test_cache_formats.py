@@ -15,9 +15,9 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec.artifact.graph_io import CACHE_FORMATS
 from edgespec.artifact.manifest import MANIFEST, read_manifest
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.components import attention
 from edgespec_export.components import kv_cache as cache
 from edgespec_export.export_pair import export_pair

@@ -13,8 +13,8 @@ import onnxruntime as ort
 import pytest
 
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import Device
-from edgespec.pair.runtime import machine_of, open_model
+from edgespec.device.device import Device
+from edgespec.pair.opening.runtime import machine_of, open_model
 from edgespec_runtimes.ort.flash_attention import SWITCH
 
 ARM64 = ["aarch64", "arm64", "ARM64"]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from edgespec.artifact.graph_io import MAX_ROWS
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.invariance import (
     LONG,

@@ -18,11 +18,11 @@ import pytest
 import edgespec
 from command import run
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.device import CPU, Device
-from edgespec.pair import invariance_cache
-from edgespec.pair.invariance_cache import INVARIANCE_FILE, known_invariance
-from edgespec.pair.profile import Profile, write_profile
-from edgespec.pair.runtime import machine_of, measure_row_invariance
+from edgespec.device.device import CPU, Device
+from edgespec.pair.opening import invariance_cache
+from edgespec.pair.opening.invariance_cache import INVARIANCE_FILE, known_invariance
+from edgespec.pair.opening.profile import Profile, write_profile
+from edgespec.pair.opening.runtime import machine_of, measure_row_invariance
 from edgespec_export.export_pair import export_pair
 from edgespec_export.quantization.int8 import Int8
 from edgespec_runtimes.ort import providers

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnxruntime as ort
 import pytest
 
-from edgespec.core.device import HERE, Device
+from edgespec.device.device import HERE, Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes import machine
 from edgespec_runtimes.ort import huge_pages

@@ -11,9 +11,9 @@ import pytest
 
 from checkpoints import write_llama, write_t5
 from edgespec.artifact.graph_io import SPARE_POSITIONS, cache_buffers
-from edgespec.core.device import Device
-from edgespec.core.kernels import SWITCH
-from edgespec.pair.runtime import open_model
+from edgespec.device.device import Device
+from edgespec.device.kernels import SWITCH
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 
 MAKERS = {

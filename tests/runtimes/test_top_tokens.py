@@ -14,19 +14,19 @@ from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec.artifact.graph_io import MAX_ROWS, TOP_K
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.asks import computed
-from edgespec.core.device import Device
 from edgespec.core.draft import proposed
-from edgespec.core.kernels import SWITCH, installed_kernels
 from edgespec.core.model import TopTokens
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.scoring import score_of
 from edgespec.costs.cost_model import Costs
+from edgespec.device.device import Device
+from edgespec.device.kernels import SWITCH, installed_kernels
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.registry import costs_by_name
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.ort.ort_call import TopTokensCall
 

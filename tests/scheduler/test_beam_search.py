@@ -11,7 +11,7 @@ import pytest
 
 import edgespec
 from edgespec.core.asks import Score
-from edgespec.core.kernels import installed_kernels
+from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.beam_search import beam_search
 from table_texts import TableText, TableTexts

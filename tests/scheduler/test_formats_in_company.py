@@ -13,8 +13,8 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_noisy, write_small_llama, write_t5
-from edgespec.core.kernels import installed_kernels
-from edgespec.pair.invariance_cache import RUN_BY_KERNELS
+from edgespec.device.kernels import installed_kernels
+from edgespec.pair.opening.invariance_cache import RUN_BY_KERNELS
 from edgespec_export.export_pair import export_pair
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="needs kernels")

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 import edgespec
-from edgespec.core.kernels import installed_kernels
 from edgespec.costs.cost_model import Costs
+from edgespec.device.kernels import installed_kernels
 from edgespec.drafters.registry import costs_by_name
 from edgespec.scheduler.load_costs import CallTimes, Load, LoadCosts
 from edgespec.scheduler.shared_calls import ROWS

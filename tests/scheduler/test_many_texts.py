@@ -15,7 +15,7 @@ import pytest
 import edgespec
 from checkpoints import byte_tokenizer, write_noisy, write_t5
 from eagle_checkpoints import write_eagle, write_target
-from edgespec.core.kernels import installed_kernels
+from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgespec.core.kernels import installed_kernels
+from edgespec.device.kernels import installed_kernels
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

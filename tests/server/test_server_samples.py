@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 import edgespec
 from edgespec.artifact.chat_format import user_message
-from edgespec.core.kernels import installed_kernels
+from edgespec.device.kernels import installed_kernels
 from edgespec.server.app import application
 from edgespec.server.limits import Limits
 from serving import CHAT, DRAFTED, QUESTION, TEXT, Served, chat, events, metrics, sent

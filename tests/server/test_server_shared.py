@@ -9,7 +9,7 @@ import pytest
 
 import edgespec
 from edgespec.artifact.chat_format import user_message
-from edgespec.core.kernels import installed_kernels
+from edgespec.device.kernels import installed_kernels
 from serving import CHAT, DRAFTED, QUESTION, Served, metrics, sent
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="needs kernels")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from edgespec.cli.generation_options import check_greedy
 from edgespec.cli.messages import say
+from edgespec.cli.model_defaults import check_greedy
 from edgespec.cli.options import GENERATION, JSON, LOADING, PAIR, Loading, drafting
 from edgespec.cli.request_options import STRICT, TEXTS
 from edgespec.errors import UsageError, shortened

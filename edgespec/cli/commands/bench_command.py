@@ -23,7 +23,7 @@ from edgespec.cli.options import (
 from edgespec.cli.sample_texts import texts_of
 
 if TYPE_CHECKING:
-    from edgespec.pair.loading import LoadOptions
+    from edgespec.pair.opening.loading import LoadOptions
 
 __all__ = ["bench"]
 
@@ -67,7 +67,7 @@ def bench(
     from edgespec.core.sampling import Sampling
     from edgespec.measure.bench import bench as time_texts
     from edgespec.measure.bench import bench_synthetic
-    from edgespec.pair.runtime import machine_of
+    from edgespec.pair.opening.runtime import machine_of
 
     # Drafted tokens that are accepted by a coin make no exact text anyway.
     loading["allow_inexact"] = acceptance is not None

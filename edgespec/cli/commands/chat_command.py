@@ -12,8 +12,8 @@ import click
 
 from edgespec.artifact.chat_format import Message, system_messages, user_message
 from edgespec.artifact.text_file import standard_input_lines
-from edgespec.cli.generation_options import check_greedy, generation_options
 from edgespec.cli.messages import say_missing_kernels
+from edgespec.cli.model_defaults import check_greedy, generation_options
 from edgespec.cli.options import (
     GENERATION,
     LOADING,

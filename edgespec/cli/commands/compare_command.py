@@ -24,7 +24,7 @@ from edgespec.cli.sample_texts import requests_of
 from edgespec.errors import EdgespecError, UsageError
 
 if TYPE_CHECKING:
-    from edgespec.pair.loading import LoadOptions
+    from edgespec.pair.opening.loading import LoadOptions
 
 __all__ = ["compare"]
 
@@ -98,8 +98,8 @@ def compare(
     from edgespec.cli.render import comparison_json, describe_comparison
     from edgespec.core.sampling import Sampling
     from edgespec.measure.compare import compare as measure
-    from edgespec.pair.runtime import machine_of
-    from edgespec.pair.same_target import load_same_target
+    from edgespec.pair.opening.runtime import machine_of
+    from edgespec.pair.opening.same_target import load_same_target
 
     folders = [pair_folder(name) for name in dict.fromkeys([pair, *drafts])]
     manifest = read_manifest(folders[0])

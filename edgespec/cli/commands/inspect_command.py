@@ -40,8 +40,8 @@ def inspect(
     from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import describe_pair, pair_json
-    from edgespec.pair.inspection import known_invariances, measured_invariances
-    from edgespec.pair.setup import LoadRequest, profile_of_this_machine
+    from edgespec.pair.opening.inspection import known_invariances, measured_invariances
+    from edgespec.pair.opening.setup import LoadRequest, profile_of_this_machine
 
     folder = pair_folder(pair)
     manifest = read_manifest(folder)

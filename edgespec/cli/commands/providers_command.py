@@ -19,7 +19,7 @@ def providers(as_json: bool) -> None:
     names of their packages, such as onnxruntime-ep-openvino.
     """
     from edgespec.cli.render import describe_providers, providers_json
-    from edgespec.pair.runtime import all_providers
+    from edgespec.pair.opening.runtime import all_providers
 
     found, not_loaded = all_providers()
     for line in not_loaded:

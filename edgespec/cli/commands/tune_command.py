@@ -72,7 +72,7 @@ def tune(
     from edgespec.cli.render import describe_tuning, tuning_json
     from edgespec.core.sampling import Sampling
     from edgespec.measure.tune import tune as measure
-    from edgespec.pair.profile import write_profile
+    from edgespec.pair.opening.profile import write_profile
 
     folder = pair_folder(pair)
     manifest = read_manifest(folder)

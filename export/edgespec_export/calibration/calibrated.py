@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec_export.calibration.moments import Moments
 from edgespec_export.calibration.texts import windows
 from edgespec_export.checkpoint.checkpoint import Checkpoint

@@ -17,7 +17,7 @@ import onnxruntime as ort
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from edgespec.artifact import graph_io
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.standard_attention import Standard
 from edgespec_export.families.family import Family

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from edgespec.artifact.manifest import read_manifest
 from edgespec.artifact.text_file import read_lines
-from edgespec.core.device import Device
 from edgespec.core.model import Model
+from edgespec.device.device import Device
 from edgespec.drafters.vocabulary_map import Vocabulary, open_vocabulary
-from edgespec.pair.runtime import open_model
+from edgespec.pair.opening.runtime import open_model
 from edgespec.pair.tokenizer import load_tokenizer
 
 __all__ = ["TASKS", "Material", "open_material"]

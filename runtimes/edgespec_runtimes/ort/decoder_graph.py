@@ -7,7 +7,7 @@ from pathlib import Path
 import onnxruntime as ort
 
 from edgespec.artifact import graph_io
-from edgespec.core.device import CPU, Device
+from edgespec.device.device import CPU, Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.session import count_operators, open_session
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnxruntime as ort
 
 from edgespec.artifact import graph_io
-from edgespec.core.device import Device
+from edgespec.device.device import Device
 from edgespec_runtimes.ort.session import open_session
 
 __all__ = ["OrtEncoder"]

@@ -15,9 +15,9 @@ import onnxruntime as ort
 from edgespec.artifact import graph_io
 from edgespec.artifact.graph_io import Buffer
 from edgespec.artifact.manifest import Exported
-from edgespec.core.device import HERE, Device
-from edgespec.core.kernels import kernels_for
 from edgespec.core.model import Candidate, TopTokens
+from edgespec.device.device import HERE, Device
+from edgespec.device.kernels import kernels_for
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
 from edgespec_runtimes.ort.cached_text import CachedText

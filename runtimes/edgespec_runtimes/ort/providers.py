@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import onnxruntime as ort
 
-from edgespec.core.device import CPU, ProviderInfo
-from edgespec.core.kernels import installed_kernels
+from edgespec.device.device import CPU, ProviderInfo
+from edgespec.device.kernels import installed_kernels
 from edgespec.errors import UsageError, one_line, shortened
 
 __all__ = ["CPU_TITLE", "Provider", "all_providers", "find_provider", "unusable_plugins"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import onnxruntime as ort
 
-from edgespec.core.device import Device
-from edgespec.core.kernels import SWITCH, installed_kernels, release
+from edgespec.device.device import Device
+from edgespec.device.kernels import SWITCH, installed_kernels, release
 from edgespec.errors import EdgespecError, one_line
 from edgespec_runtimes.ort.flash_attention import row_invariant_attention
 from edgespec_runtimes.ort.huge_pages import on_huge_pages

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
-from edgespec.core.device import Device
 from edgespec.core.model import Candidate
+from edgespec.device.device import Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.ort_call import Call
 from edgespec_runtimes.ort.ort_model import ModelOptions, OrtModel

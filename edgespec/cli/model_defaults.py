@@ -28,7 +28,7 @@ def generation_options(manifest: Manifest, options: Mapping[str, object]) -> Gen
             own setting; "greedy" replaces the model's own sampling.
     """
     model = manifest.generation
-    own = model.options()
+    own: Mapping[str, object] = model.options()
     if options["greedy"]:
         own = {"temperature": 0.0, **model.edits(), "max_new_tokens": model.length()}
     given = {name: value for name, value in options.items() if value is not None and value != ()}

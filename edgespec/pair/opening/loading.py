@@ -17,23 +17,28 @@ from edgespec.artifact.manifest import (
     read_manifest,
 )
 from edgespec.artifact.speech_format import read_speech_format
-from edgespec.core.device import variant_title
-from edgespec.core.kernels import kernels_for
 from edgespec.costs.cost_model import Costs, estimated_costs
+from edgespec.device.device import variant_title
+from edgespec.device.kernels import kernels_for
 from edgespec.drafters.corpus import read_corpus
 from edgespec.drafters.registry import available
 from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import open_vocabulary
-from edgespec.pair.invariance_cache import RUN_BY_KERNELS, invariance_here, known_invariance
+from edgespec.pair.opening.invariance_cache import RUN_BY_KERNELS, invariance_here, known_invariance
+from edgespec.pair.opening.runtime import open_model
+from edgespec.pair.opening.setup import (
+    LoadRequest,
+    ResolvedSetup,
+    profile_of_this_machine,
+    resolve_setup,
+)
 from edgespec.pair.pair import Pair
 from edgespec.pair.parts import PairParts
-from edgespec.pair.runtime import open_model
-from edgespec.pair.setup import LoadRequest, ResolvedSetup, profile_of_this_machine, resolve_setup
 from edgespec.pair.tokenizer import load_tokenizer
 from edgespec.tools.jinja_template import read_chat_template
 
 if TYPE_CHECKING:
-    from edgespec.pair.runtime import OrtModel
+    from edgespec.pair.opening.runtime import OrtModel
 
 __all__ = ["LoadOptions", "default_capacity", "load"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from edgespec.artifact.manifest import Manifest
 from edgespec.artifact.typed_json import read_json, write_json
-from edgespec.core.device import CPU, MAX_THREADS, Device
 from edgespec.costs.cost_model import Costs
+from edgespec.device.device import CPU, MAX_THREADS, Device
 from edgespec.drafters.registry import DRAFTERS, known_costs
 from edgespec.errors import EdgespecError, shortened
 

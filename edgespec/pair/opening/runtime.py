@@ -9,8 +9,8 @@ from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Exported, RowInvariance
 from edgespec.artifact.speech_format import read_speech_format
 from edgespec.audio.sample_sound import sample_log_mel
-from edgespec.core.device import HERE, Device, ProviderInfo
 from edgespec.core.model import Model
+from edgespec.device.device import HERE, Device, ProviderInfo
 from edgespec.errors import EdgespecError
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgespec.artifact.manifest import Manifest, RowInvariance
-from edgespec.core.device import Device, variant_title
-from edgespec.pair.invariance_cache import known_invariance, measured_invariance
-from edgespec.pair.profile import Profile
-from edgespec.pair.provider_check import left_out_if_it_cannot, log_distance
-from edgespec.pair.setup import LoadRequest, resolve_setup
+from edgespec.device.device import Device, variant_title
+from edgespec.pair.opening.invariance_cache import known_invariance, measured_invariance
+from edgespec.pair.opening.profile import Profile
+from edgespec.pair.opening.provider_check import left_out_if_it_cannot, log_distance
+from edgespec.pair.opening.setup import LoadRequest, resolve_setup
 
 __all__ = ["known_invariances", "measured_invariances"]
 
@@ -38,7 +38,7 @@ def measured_invariances(
     far the distributions of the others are from the processor's.
 
     Args:
-        long: see `edgespec.pair.runtime.measure_row_invariance`.
+        long: see `edgespec.pair.opening.runtime.measure_row_invariance`.
     """
     found = {}
     for name, device in _devices(manifest, profile, request).items():

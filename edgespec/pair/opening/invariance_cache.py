@@ -17,9 +17,9 @@ from typing import Literal
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Manifest, RowInvariance
 from edgespec.artifact.typed_json import read_json, write_json
-from edgespec.core.device import Device, variant_title
-from edgespec.core.kernels import kernels_for
-from edgespec.pair.runtime import machine_of, measure_row_invariance
+from edgespec.device.device import Device, variant_title
+from edgespec.device.kernels import kernels_for
+from edgespec.pair.opening.runtime import machine_of, measure_row_invariance
 
 __all__ = [
     "INVARIANCE_FILE",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from edgespec.core.device import CPU, Device
-from edgespec.core.native.kernel_files import check_libraries
-from edgespec.core.native.processor import has_kernels
+from edgespec.device.device import CPU, Device
+from edgespec.device.kernel_files import check_libraries
+from edgespec.device.processor import has_kernels
 from edgespec.errors import UsageError, in_checkout, one_line
 
 __all__ = [

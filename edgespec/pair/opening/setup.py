@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.artifact.manifest import Exported, Manifest
-from edgespec.core.device import CPU, Device
+from edgespec.device.device import CPU, Device
 from edgespec.errors import EdgespecError, UsageError, shortened
-from edgespec.pair.profile import PROFILE, Profile, read_profile
-from edgespec.pair.runtime import machine_of, provider_name
+from edgespec.pair.opening.profile import PROFILE, Profile, read_profile
+from edgespec.pair.opening.runtime import machine_of, provider_name
 
 __all__ = ["LoadRequest", "ResolvedSetup", "profile_of_this_machine", "resolve_setup"]
 

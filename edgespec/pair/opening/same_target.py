@@ -8,9 +8,9 @@ from typing import Unpack
 
 from edgespec.artifact.manifest import TOKENIZER, Manifest, read_manifest
 from edgespec.errors import UsageError
-from edgespec.pair.loading import LoadOptions, default_capacity, load
+from edgespec.pair.opening.loading import LoadOptions, default_capacity, load
+from edgespec.pair.opening.setup import LoadRequest, profile_of_this_machine, resolve_setup
 from edgespec.pair.pair import Pair
-from edgespec.pair.setup import LoadRequest, profile_of_this_machine, resolve_setup
 
 __all__ = ["load_same_target"]
 
