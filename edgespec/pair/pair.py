@@ -180,7 +180,9 @@ class Pair:
             UsageError: prompt and text are longer than the cache, a prompt is missing that an
                 encoder has to read, or a stream is running.
         """
-        return self.text_engine.score(text, prompt, chat, top_logprobs)
+        from edgespec.pair.text_scoring import scored_text
+
+        return scored_text(self.text_engine, text, prompt, chat, top_logprobs)
 
     def many(self, texts: int = MANY, capacity: int | None = None) -> Batch:
         """Makes so many texts at once, which share the calls of the models.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cache, partial
 
@@ -28,12 +28,10 @@ from edgespec.pair.generation import (
 )
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.generation_request import GenerationRequest, RequestReader
-from edgespec.pair.logprobs import check_top_logprobs
 from edgespec.pair.parts import OneAtATime, PairParts
 from edgespec.pair.prompt import PromptEncoder, PromptInput
-from edgespec.pair.prompt_scoring import prompt_scoring, scored_text
+from edgespec.pair.prompt_scoring import prompt_scoring
 from edgespec.pair.round_clock import CostClock
-from edgespec.pair.text_scores import TextScores
 from edgespec.pair.tokenizer import GrowingText
 from edgespec.tools.tool_use import ToolUse
 
@@ -62,6 +60,7 @@ class TextEngine:
         read: checks the options of a call.
         target: the model that verifies.
         drive: turns a text's loop into its rounds.
+        occupied: is entered while the caches hold a text that is being made.
     """
 
     def __init__(self, parts: PairParts, drafting: Drafting) -> None:
@@ -78,7 +77,7 @@ class TextEngine:
             partial(GrammarVocabulary, tokenizer, parts.target.vocab_size, manifest.eos_token_ids)
         )
         self._spellings = Spellings()
-        self._occupied = parts.occupied
+        self.occupied = parts.occupied
 
     def slot(
         self,
@@ -97,7 +96,7 @@ class TextEngine:
         slot = copy(self)
         slot.target, slot.drive = target, drive
         slot.drafting = self.drafting.beside(target, draft, clock)
-        slot._occupied = OneAtATime()
+        slot.occupied = OneAtATime()
         return slot
 
     def stream(self, prompt: PromptInput, options: GenerationOptions) -> Stream:
@@ -126,7 +125,7 @@ class TextEngine:
         )
         scores = None
         if request.score_prompt:
-            scores, loop = prompt_scoring(self, request, loop)
+            scores, loop = prompt_scoring(self.parts, self.target, request, loop)
         rounds, progress = self.drive(loop)
         if matcher is not None:
             rounds = matcher.fitting(rounds)
@@ -144,17 +143,9 @@ class TextEngine:
             max_new_tokens=request.max_new_tokens,
             model_seconds=lambda: (self.target.seconds, drafter.seconds if drafter else 0.0),
             top_logprobs=request.top_logprobs,
-            occupied=self._occupied(),
+            occupied=self.occupied(),
             progress=progress,
         )
-
-    def score(
-        self, text: str | Sequence[int], prompt: PromptInput | None, chat: bool, top_logprobs: int
-    ) -> TextScores:
-        """The scores of a given text; see `edgespec.Pair.score`."""
-        check_top_logprobs(top_logprobs)
-        with self._occupied():
-            return scored_text(self, text, prompt, chat, top_logprobs)
 
     def _start(
         self, request: GenerationRequest, choice: DraftChoice, matcher: GrammarMatcher | None

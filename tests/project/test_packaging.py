@@ -80,7 +80,7 @@ def test_only_the_command_line_imports_the_exporter():
 
 def test_the_runtimes_are_imported_in_one_file():
     for_a_type = {"measure/tune_result.py"}
-    assert importing("edgespec_runtimes") - for_a_type == {"pair/runtime.py"}
+    assert importing("edgespec_runtimes") - for_a_type == {"pair/opening/runtime.py"}
 
 
 # --- names ---------------------------------------------------------------------------------------
