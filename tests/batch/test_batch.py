@@ -296,7 +296,7 @@ BAD = {
     ),
     "no body": ({"url": "/v1/completions"}, "body is None; give an object"),
     "an option out of range": ({"prompt": "x", "temperature": -1}, "temperature is -1"),
-    "an option that is not known": ({"prompt": "x", "beams": 4}, "beams is not known here"),
+    "an option that is not there": ({"prompt": "x", "num_beams": 4}, "num_beams is 4, which is"),
     "a stream": ({"prompt": "x", "stream": True}, "stream is true"),
     "a prompt that is too long": ({"prompt": "x" * 500}, "96"),
     "a name that is taken": ({"custom_id": "first", "prompt": "x"}, "'first' is an earlier line's"),
@@ -367,3 +367,15 @@ def test_an_option_that_fits_no_line_is_refused_before_the_first(tiny_folder, tm
     result = run("batch", tiny_folder, requests(tmp_path), "-o", out, "--gamma", 99999, code=2)
     assert "gamma" in result.stderr or "γ" in result.stderr
     assert not out.exists()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_line_with_an_unknown_field_is_answered_unless_that_is_not_wanted(
+    tiny_folder, tmp_path, strict
+):
+    (tmp_path / "in.jsonl").write_text(json.dumps({"prompt": "x", "beams": 4, **GREEDY}))
+    out, options = tmp_path / "out.jsonl", ["--strict"] if strict else []
+    run("batch", tiny_folder, tmp_path / "in.jsonl", "-o", out, *options)
+    assert bool(out.read_text()) is not strict
+    if strict:
+        assert "beams is not known here" in (tmp_path / "out.errors.jsonl").read_text()
