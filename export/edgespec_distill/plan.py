@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.errors import UsageError
 from edgespec_export.families import Family
-from edgespec_export.families.llama import Llama
+from edgespec_export.families.llama_like.llama import Llama
 from edgespec_export.families.t5 import T5
 
 __all__ = ["LOSS_NAMES", "SHAPE", "Plan", "check_plan", "plan_for"]

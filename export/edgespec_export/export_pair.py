@@ -100,7 +100,7 @@ def export_pair(
         from edgespec_export.calibration.texts import calibration_texts
         from edgespec_export.checkpoint.sources import resolve
         from edgespec_export.default_format import candidate_formats, with_chosen_format
-        from edgespec_export.families.eagle3.head_checkpoint import open_checkpoints
+        from edgespec_export.families.drafts.eagle3.head_checkpoint import open_checkpoints
         from edgespec_export.write_pair import check_formats, float32_bytes, write_pair
 
     if for_web and target_formats is None:

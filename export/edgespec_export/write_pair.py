@@ -40,9 +40,9 @@ from edgespec_export.components.choose_attention import attention_for
 from edgespec_export.components.kv_cache import CACHES
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import DecoderOnly, Family
-from edgespec_export.families.eagle import Eagle
-from edgespec_export.families.eagle3.eagle3 import Eagle3
-from edgespec_export.families.shared_encoder import SharedEncoder
+from edgespec_export.families.drafts.eagle import Eagle
+from edgespec_export.families.drafts.eagle3.eagle3 import Eagle3
+from edgespec_export.families.drafts.shared_encoder import SharedEncoder
 from edgespec_export.families.speech.whisper import STRIDE, Whisper
 from edgespec_export.families.t5 import T5
 from edgespec_export.families.tensor_check import fitted

@@ -1,7 +1,7 @@
 """RoPE: the frequencies that a config.json asks for, and their application to queries and keys.
 
 Su et al. (2021, arXiv 2104.09864). Written from the paper and from transformers, independently of
-the exporter's `families/rope.py`; a test compares the two.
+the exporter's `families/rotary/rope.py`; a test compares the two.
 """
 
 from __future__ import annotations

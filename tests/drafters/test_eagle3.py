@@ -44,7 +44,7 @@ from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.weights import read_rows
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
-from edgespec_export.families.eagle3.head_checkpoint import open_checkpoints
+from edgespec_export.families.drafts.eagle3.head_checkpoint import open_checkpoints
 
 READ = (2, 4, 5)  # numbers of layers that ran, of a target with 8
 DEPTH = 3

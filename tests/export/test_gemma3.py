@@ -17,7 +17,7 @@ from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
-from edgespec_export.families.gemma3 import Gemma3
+from edgespec_export.families.gemma.gemma3 import Gemma3
 from edgespec_export.quantization.formats import FORMATS
 from gemma3_checkpoints import SIZES, write_gemma3
 from rotated_float import RotatedFloat

@@ -21,7 +21,7 @@ from edgespec.device.device import Device
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.export_pair import export_pair
-from edgespec_export.families.llama import Llama
+from edgespec_export.families.llama_like.llama import Llama
 from edgespec_export.operators.int8_ops import INT8_MATMUL
 from edgespec_export.quantization.formats import FORMATS
 from edgespec_export.quantization.hadamard import (

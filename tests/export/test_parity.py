@@ -204,7 +204,7 @@ def test_an_int8_export_uses_the_head_that_differs_from_the_embedding(tmp_path):
 
 def test_verify_fails_an_export_that_differs(tmp_path, monkeypatch):
     """The check can fail: an exporter that forgets the scale of the scores is caught."""
-    from edgespec_export.families.llama import Llama
+    from edgespec_export.families.llama_like.llama import Llama
 
     source = write_llama(tmp_path / "checkpoint")
     right = Llama.from_config

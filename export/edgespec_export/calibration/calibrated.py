@@ -15,7 +15,7 @@ from edgespec_export.calibration.moments import Moments
 from edgespec_export.calibration.texts import windows
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.components.number_format import NumberFormat
-from edgespec_export.families.eagle import Eagle
+from edgespec_export.families.drafts.eagle import Eagle
 from edgespec_export.families.family import Family
 from edgespec_export.families.speech.whisper import Whisper
 from edgespec_export.quantization.formats import CALIBRATED, FORMATS

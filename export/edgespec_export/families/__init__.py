@@ -1,6 +1,8 @@
 """Model families: each says what its graphs compute and refuses configs it does not understand.
 
-A new family is one file here and one entry in `FAMILIES`.
+A family of one file is a file here; one with relatives is a room: `llama_like`, `gemma`, `bart`,
+`speech`, and `drafts` for models that read their target. A new family is one file in one of these
+places and one entry in `FAMILIES`.
 """
 
 from __future__ import annotations
@@ -11,22 +13,22 @@ from edgespec.errors import EdgespecError, shortened
 from edgespec_export.families.bart.bart import Bart
 from edgespec_export.families.bart.marian import Marian
 from edgespec_export.families.bart.mbart import MBart
-from edgespec_export.families.block_draft import BlockDraft
 from edgespec_export.families.decoder_only import DecoderOnly
-from edgespec_export.families.eagle import Eagle
-from edgespec_export.families.eagle3.eagle3 import Eagle3
+from edgespec_export.families.drafts.block_draft import BlockDraft
+from edgespec_export.families.drafts.eagle import Eagle
+from edgespec_export.families.drafts.eagle3.eagle3 import Eagle3
+from edgespec_export.families.drafts.shared_encoder import SharedEncoder
 from edgespec_export.families.family import Family
-from edgespec_export.families.gemma3 import Gemma3
+from edgespec_export.families.gemma.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
 from edgespec_export.families.lfm2 import Lfm2
-from edgespec_export.families.llama import Llama
-from edgespec_export.families.llama_variants.granite import Granite
-from edgespec_export.families.llama_variants.granite_hybrid import GraniteHybrid
-from edgespec_export.families.llama_variants.hunyuan import Hunyuan
-from edgespec_export.families.llama_variants.phi3 import Phi3
-from edgespec_export.families.llama_variants.renamed import RenamedLlama
-from edgespec_export.families.llama_variants.smollm3 import SmolLM3
-from edgespec_export.families.shared_encoder import SharedEncoder
+from edgespec_export.families.llama_like.granite import Granite
+from edgespec_export.families.llama_like.granite_hybrid import GraniteHybrid
+from edgespec_export.families.llama_like.hunyuan import Hunyuan
+from edgespec_export.families.llama_like.llama import Llama
+from edgespec_export.families.llama_like.phi3 import Phi3
+from edgespec_export.families.llama_like.renamed import RenamedLlama
+from edgespec_export.families.llama_like.smollm3 import SmolLM3
 from edgespec_export.families.speech.whisper import Whisper
 from edgespec_export.families.t5 import T5
 from edgespec_export.families.unknown import unknown_type

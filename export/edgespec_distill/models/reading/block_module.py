@@ -1,4 +1,4 @@
-"""The block draft in torch, for training; the exporter's `families/block_draft.py` is its graph.
+"""The block draft in torch, for training; the exporter's `drafts/block_draft.py` is its graph.
 
 It is an EAGLE draft whose later tokens need no later calls. The rows of a block all start from the
 block's last known token and the target's state before it; row i adds a learned vector for i

@@ -1,4 +1,4 @@
-"""The EAGLE draft in torch, for training; the exporter's `families/eagle.py` is its graph.
+"""The EAGLE draft in torch, for training; the exporter's `families/drafts/eagle.py` is its graph.
 
 It is trained as it is used. The first prediction reads the target's hidden states; further ones
 read the draft's own hidden states instead, and attend to the earlier predictions (the

@@ -1,4 +1,4 @@
-"""A T5 draft that reads its target's encoder, in torch; `families/shared_encoder.py` is its graph.
+"""A T5 draft that reads its target's encoder, in torch; `drafts/shared_encoder.py` is its graph.
 
 It is a decoder whose cross-attention projects the target's encoder states, so the source is encoded
 once, and by the better encoder.

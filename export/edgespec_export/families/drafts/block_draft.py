@@ -21,7 +21,7 @@ from edgespec_export.components.linear import Linear
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions
 from edgespec_export.components.residual_stream import ResidualStream
-from edgespec_export.families.eagle import Eagle
+from edgespec_export.families.drafts.eagle import Eagle
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
 

@@ -22,10 +22,10 @@ from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.components.self_attention import SelfAttention
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
-from edgespec_export.families.llama_variants.longrope import split_longrope
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rope import partial_frequencies, rotated_numbers
-from edgespec_export.families.rotary_order import InRotaryOrder, rotary_halves
+from edgespec_export.families.rotary.longrope import split_longrope
+from edgespec_export.families.rotary.rope import partial_frequencies, rotated_numbers
+from edgespec_export.families.rotary.rotary_order import InRotaryOrder, rotary_halves
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["Phi3"]

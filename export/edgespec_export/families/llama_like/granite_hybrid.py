@@ -14,9 +14,9 @@ import numpy as np
 from edgespec.errors import EdgespecError
 from edgespec_export.components.blocks import FeedForwardBlock
 from edgespec_export.components.linear import Linear
-from edgespec_export.families.llama import HARMLESS
-from edgespec_export.families.llama_kinds import RELATIVES
-from edgespec_export.families.llama_variants.granite import Granite
+from edgespec_export.families.llama_like.granite import Granite
+from edgespec_export.families.llama_like.llama import HARMLESS
+from edgespec_export.families.llama_like.llama_kinds import RELATIVES
 from edgespec_export.families.model_config import Config
 
 __all__ = ["GraniteHybrid"]

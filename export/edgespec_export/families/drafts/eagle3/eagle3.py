@@ -35,8 +35,8 @@ from edgespec_export.components.positions import (
     first_key_bias,
 )
 from edgespec_export.components.residual_stream import ResidualStream
-from edgespec_export.families.eagle import Eagle
-from edgespec_export.families.eagle3.split_weights import STATE, TOKEN, SplitWeights, half
+from edgespec_export.families.drafts.eagle import Eagle
+from edgespec_export.families.drafts.eagle3.split_weights import STATE, TOKEN, SplitWeights, half
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
 

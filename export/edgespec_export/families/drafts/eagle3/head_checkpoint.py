@@ -10,7 +10,7 @@ from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import read_tokenizer_json
 from edgespec_export.checkpoint.weights import Tensor, Weights, read_rows
 from edgespec_export.families import DecoderOnly, family_of
-from edgespec_export.families.eagle3.eagle3 import Eagle3
+from edgespec_export.families.drafts.eagle3.eagle3 import Eagle3
 
 __all__ = ["open_checkpoints"]
 

@@ -31,7 +31,7 @@ from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.components.self_attention import SelfAttention
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rope import inverse_frequencies
+from edgespec_export.families.rotary.rope import inverse_frequencies
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["Gemma3"]

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Self
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.blocks import FeedForwardBlock
 from edgespec_export.components.linear import Linear
-from edgespec_export.families.llama import HARMLESS, Llama
-from edgespec_export.families.llama_kinds import RENAMED
+from edgespec_export.families.llama_like.llama import HARMLESS, Llama
+from edgespec_export.families.llama_like.llama_kinds import RENAMED
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rope import rotated_numbers
-from edgespec_export.families.rotary_order import InRotaryOrder, neighbours
+from edgespec_export.families.rotary.rope import rotated_numbers
+from edgespec_export.families.rotary.rotary_order import InRotaryOrder, neighbours
 
 __all__ = ["RenamedLlama"]
 

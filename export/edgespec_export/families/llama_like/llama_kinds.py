@@ -54,7 +54,7 @@ KINDS: Mapping[str, LlamaKind] = {
         qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, head_norms=True, window="asked"
     ),
 }
-# Other names of a Llama (llama_variants/renamed.py).
+# Other names of a Llama (llama_like/renamed.py).
 RENAMED: Mapping[str, LlamaKind] = {
     "ministral": LlamaKind(),
     "seed_oss": LlamaKind(

@@ -22,9 +22,9 @@ from edgespec_export.components.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.components.self_attention import SelfAttention
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
-from edgespec_export.families.llama_kinds import KINDS, LlamaKind
+from edgespec_export.families.llama_like.llama_kinds import KINDS, LlamaKind
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rope import (
+from edgespec_export.families.rotary.rope import (
     inverse_frequencies,
     partial_frequencies,
     rotated_numbers,

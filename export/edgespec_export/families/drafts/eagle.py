@@ -21,8 +21,8 @@ from edgespec_export.components.linear import Linear
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions, decoder_positions
 from edgespec_export.components.residual_stream import ResidualStream
-from edgespec_export.families.llama import HARMLESS, Llama
-from edgespec_export.families.llama_kinds import KINDS
+from edgespec_export.families.llama_like.llama import HARMLESS, Llama
+from edgespec_export.families.llama_like.llama_kinds import KINDS
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
 

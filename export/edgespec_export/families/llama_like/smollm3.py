@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from edgespec_export.components.positions import Angles, Positions, Rotary
-from edgespec_export.families.llama import HARMLESS, Llama
-from edgespec_export.families.llama_kinds import RELATIVES
+from edgespec_export.families.llama_like.llama import HARMLESS, Llama
+from edgespec_export.families.llama_like.llama_kinds import RELATIVES
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
 

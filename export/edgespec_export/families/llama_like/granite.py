@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.families.llama import HARMLESS, Llama
-from edgespec_export.families.llama_kinds import RELATIVES, LlamaKind
+from edgespec_export.families.llama_like.llama import HARMLESS, Llama
+from edgespec_export.families.llama_like.llama_kinds import RELATIVES, LlamaKind
 from edgespec_export.families.model_config import Config
 
 __all__ = ["Granite"]

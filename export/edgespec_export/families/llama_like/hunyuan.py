@@ -13,8 +13,8 @@ import numpy as np
 from edgespec_export.components.blocks import AttentionBlock
 from edgespec_export.components.positions import Rotary
 from edgespec_export.components.self_attention import NormedAfterRotation
-from edgespec_export.families.llama import HARMLESS, Llama
-from edgespec_export.families.llama_kinds import RELATIVES
+from edgespec_export.families.llama_like.llama import HARMLESS, Llama
+from edgespec_export.families.llama_like.llama_kinds import RELATIVES
 from edgespec_export.families.model_config import Config
 
 __all__ = ["Hunyuan"]

@@ -1,0 +1,1 @@
+"""Drafts that read what their target computes: its hidden states, or its encoder."""

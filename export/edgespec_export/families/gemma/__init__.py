@@ -1,0 +1,1 @@
+"""Gemma: windowed and global layers, norms before and after each block."""

@@ -1,0 +1,1 @@
+"""Llama, and models whose blocks are a Llama's with a few differences."""

@@ -1,1 +1,0 @@
-"""Relatives of Llama that need more than a config to be one."""

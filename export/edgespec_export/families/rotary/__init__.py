@@ -1,0 +1,1 @@
+"""Rotary positions: the frequencies that configs ask for, and the order of the rotated numbers."""
