@@ -70,7 +70,7 @@ def main() -> None:
                 sampling=Sampling(),
                 max_new_tokens=options.tokens,
                 threads=[options.threads],
-                chat=read_manifest(pair).chat is not None,
+                chat=read_manifest(pair).chats,
             )
             for trial in tuning.trials:
                 if trial.gamma:

@@ -75,7 +75,7 @@ def encoded(pair: edgespec.Pair, requests: Sequence[Request]) -> list[Prompt]:
     prompts = []
     for request in requests:
         index = counts.setdefault(request.kind, 0)
-        tokens = pair.encode(request.prompt, chat=pair.manifest.chat is not None)
+        tokens = pair.encode(request.prompt, chat=pair.manifest.chats)
         prompts.append(Prompt(request.kind, index, tokens, request.max_new_tokens))
         counts[request.kind] += 1
     return prompts

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
-from edgespec.errors import UsageError, shortened
+from edgespec.errors import UsageError
 
-__all__ = ["ChatFormat", "ChatText", "Message", "check_text", "system_messages", "user_message"]
+__all__ = [
+    "FIELDS",
+    "NEEDS_JINJA",
+    "ChatFormat",
+    "ChatText",
+    "Message",
+    "check_text",
+    "check_unicode",
+    "dated",
+    "kinds_of_text",
+    "system_messages",
+    "user_message",
+]
 
-Message = Mapping[str, str]  # {"role": one of ROLES, "content": text}
-ROLES = ("system", "user", "assistant")
+Message = Mapping[str, object]  # {"role": "user", "content": "…"} and fields that templates read
+# Fields of messages besides role and content that chat templates of models read.
+FIELDS = ("name", "reasoning_content", "reasoning", "thinking", "tool_calls", "tool_call_id")
+NEEDS_JINJA = "install Jinja for the model's own chat template: pip install 'edgespec[chat]'"
+# In a text of the format: the date of the request, with strftime's pattern between the marks.
+DATE = re.compile("\ue000(.*?)\ue001")
 
 
 def user_message(text: str) -> Message:
@@ -22,6 +40,17 @@ def user_message(text: str) -> Message:
 def system_messages(system: str | None) -> list[Message]:
     """The first messages of a conversation: its system prompt, if there is one."""
     return [] if system is None else [{"role": "system", "content": system}]
+
+
+def kinds_of_text(text: str) -> Iterator[str]:
+    """What is unusual in a message's text, so that a template may treat it in its own way: "empty",
+    "spaces" around it, "thinking"."""
+    if not text.strip():
+        yield "empty"
+    if text != text.strip():
+        yield "spaces"
+    if "<think>" in text or "</think>" in text:
+        yield "thinking"
 
 
 class ChatText(NamedTuple):
@@ -43,6 +72,8 @@ class ChatText(NamedTuple):
 class ChatFormat:
     """What a chat template writes between the messages of a conversation.
 
+    A text may have dates: "\\ue000%d %B %Y\\ue001" stands for the date of the request.
+
     Attributes:
         before: before the first user message, where no system prompt is given.
         after: between a user's message and the answer to be generated.
@@ -55,6 +86,10 @@ class ChatFormat:
         hides: of an earlier answer, the model reads only what follows the last occurrence of this
             text, which ends its thinking. Empty if it reads the whole answer.
         hides_newlines: the line ends after that text are hidden, too.
+        odd: roles and kinds of texts ("system:empty") that the template does not write as this
+            format would, see `kinds_of_text`; "system+user:spaces" after a system prompt only.
+        continues: an answer that is last, and is continued, is written as an earlier one.
+        reads: fields of messages, among `FIELDS`, that the template reads.
     """
 
     before: str
@@ -66,100 +101,154 @@ class ChatFormat:
     trims: tuple[str, ...] = ()
     hides: str = ""
     hides_newlines: bool = False
+    odd: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    continues: bool = False
 
-    def text(self, messages: Sequence[Message]) -> ChatText:
+    def text(
+        self,
+        messages: Sequence[Message],
+        continues: bool = False,
+        date: Callable[[str], str] | None = None,
+    ) -> ChatText:
         """The text of a conversation that a model is to continue.
 
         Args:
             messages: perhaps a system prompt, then user and assistant in turns; a user's is last.
+            continues: an assistant's is last, and is continued.
+            date: of the request, in a pattern of strftime; default: now.
 
         Raises:
-            UsageError: other roles or another order, or a conversation that the format does not
-                cover.
+            UsageError: a conversation that the format does not cover.
         """
-        turns = self._turns(messages)
-        text = self.before
-        answers: list[range] = []
-        contents: list[range] = []
-
-        def add(message: Message) -> None:
-            nonlocal text
-            begins = len(text)
-            text += self._shown(message)
-            contents.append(range(begins, len(text)))
-
+        turns = self._turns(messages, continues)
+        parts = _Parts(date or datetime.now().strftime)
         if messages[0]["role"] == "system":
             if self.system is None or self.after_system is None:
                 raise UsageError(
-                    "this model's chat format takes no system prompt; say it in the first message"
+                    "this model's chat format takes no system prompt without Jinja; "
+                    f"say it in the first message, or {NEEDS_JINJA}"
                 )
-            text = self.system
-            add(messages[0])
-            text += self.after_system
-        for question, answer in turns[:-1]:
-            add(question)
-            begins = len(text) + self._left_to_model()
-            text += self.before_answer or ""
-            add(answer)
-            answers.append(range(begins, len(text)))
-            text += self.between or ""
-        add(turns[-1][0])
-        return ChatText(text + self.after, answers, contents)
+            parts.add(self.system)
+            parts.add_message(self._shown(messages[0]))
+            parts.add(self.after_system)
+        else:
+            parts.add(self.before)
+        for turn in turns:
+            parts.add_message(self._shown(turn[0]))
+            if len(turn) == 1:
+                parts.add(self.after)
+                continue
+            begins = parts.length + self._left_to_model()
+            parts.add(self.before_answer or "")
+            parts.add_message(self._shown(turn[1]))
+            parts.answers.append(range(begins, parts.length))
+            if turn is not turns[-1] or not continues:
+                parts.add(self.between or "")
+        return ChatText("".join(parts.texts), parts.answers, parts.contents)
 
     def _left_to_model(self) -> int:
         """Index in `before_answer` where the model's own text begins."""
         before = self.before_answer or ""
         return len(self.after) if before.startswith(self.after) else len(before)
 
-    def _turns(self, messages: Sequence[Message]) -> list[Sequence[Message]]:
-        """Each user message with its answer; the last one without."""
-        roles = [_role(message, number) for number, message in enumerate(messages, start=1)]
+    def _turns(self, messages: Sequence[Message], continues: bool) -> list[Sequence[Message]]:
+        """Each user message with its answer; the last one without, unless that is continued."""
+        after = "system+" if messages[0]["role"] == "system" else ""
+        for number, message in enumerate(messages, start=1):
+            self._check(message, number, after if number > 1 else "")
+        if continues and not self.continues:
+            raise UsageError(
+                "how this model's chat template writes a last answer is not known without Jinja; "
+                f"leave continue_final_message out, or {NEEDS_JINJA}"
+            )
+        roles = [message["role"] for message in messages]
         begins = 1 if roles[:1] == ["system"] else 0
         turns, wanted = messages[begins:], ("user", "assistant")
         wrong = [r for index, r in enumerate(roles[begins:]) if r != wanted[index % 2]]
-        if wrong or len(turns) % 2 == 0:
-            first = ", ".join(roles[:6]) + (", …" if len(roles) > 6 else "")
+        if wrong or len(turns) % 2 == continues:
+            first = ", ".join(map(str, roles[:6])) + (", …" if len(roles) > 6 else "")
+            last = "an assistant's" if continues else "a user's"
             raise UsageError(
-                f"the messages' roles are {first or 'none'}; give perhaps a system message, then "
-                "user and assistant in turns, and a user's last"
+                f"the messages' roles are {first or 'none'}; without Jinja, give perhaps a system "
+                f"message, then user and assistant in turns, and {last} last, or {NEEDS_JINJA}"
             )
         if len(turns) > 1 and (self.between is None or self.before_answer is None):
-            raise UsageError("this model's chat format is known for one message only; give one")
+            raise UsageError(
+                "this model's chat format is known for one message only without Jinja; give one, "
+                f"or {NEEDS_JINJA}"
+            )
         return [turns[index : index + 2] for index in range(0, len(turns), 2)]
 
+    def _check(self, message: Message, number: int, after: str) -> None:
+        """Raises UsageError where the template would write a message in its own way.
+
+        Args:
+            after: "system+" after a system prompt.
+        """
+        content = message.get("content")
+        read = [field for field in message if field in self.reads]
+        if read or not isinstance(content, str):
+            field = read[0] if read else "content"
+            raise UsageError(
+                f"message {number} has a {field} that is not known without Jinja; leave it out, "
+                f"or {NEEDS_JINJA}"
+            )
+        for kind in kinds_of_text(content):
+            if f"{after}{message['role']}:{kind}" in self.odd:
+                raise UsageError(
+                    f"message {number} has a text ({kind}) that is not known without Jinja; "
+                    f"change it, or {NEEDS_JINJA}"
+                )
+
     def _shown(self, message: Message) -> str:
-        role, text = message["role"], message["content"]
+        role, text = message["role"], str(message["content"])
         if role == "assistant" and self.hides and self.hides in text:
             text = text.rpartition(self.hides)[2]
             text = text.lstrip("\n") if self.hides_newlines else text
         return text.strip() if role in self.trims else text
 
 
+class _Parts:
+    """A text that is put together from the format's texts and the messages'."""
+
+    def __init__(self, date: Callable[[str], str]) -> None:
+        self.texts: list[str] = []
+        self.length = 0
+        self.answers: list[range] = []
+        self.contents: list[range] = []
+        self._date = date
+
+    def add(self, text: str) -> None:
+        self._append(dated(text, self._date))
+
+    def add_message(self, text: str) -> None:
+        begins = self.length
+        self._append(text)
+        self.contents.append(range(begins, self.length))
+
+    def _append(self, text: str) -> None:
+        self.texts.append(text)
+        self.length += len(text)
+
+
+def dated(text: str, date: Callable[[str], str]) -> str:
+    """A text of the format with its dates."""
+    return DATE.sub(lambda mark: date(mark[1]), text)
+
+
 def check_text(text: str, what: str) -> None:
     """Raises UsageError if a text is empty or no Unicode: a command line may hold any bytes."""
     if not text:
         raise UsageError(f"{what} is empty; give some text")
+    check_unicode(text, what)
+
+
+def check_unicode(text: str, what: str) -> None:
+    """Raises UsageError if a text is no Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise UsageError(
             f"{what} is not Unicode text at character {error.start}; give it as UTF-8"
         ) from None
-
-
-def _role(message: Message, number: int) -> str:
-    """The role of a message; raises UsageError if it is no message."""
-    fields: Mapping[str, object] = message if isinstance(message, Mapping) else {}
-    role, text = fields.get("role"), fields.get("content")
-    if (
-        not (isinstance(role, str) and isinstance(text, str))
-        or role not in ROLES
-        or fields.keys() != {"role", "content"}
-    ):
-        raise UsageError(
-            f"message {number} is {shortened(message)}; give a role ({', '.join(ROLES)}) "
-            "and a content that is text, and nothing else"
-        )
-    if text or role == "user":  # other messages may be empty
-        check_text(text, f"message {number}")
-    return role

@@ -43,7 +43,7 @@ __all__ = [
 FORMAT_VERSION = 5
 MANIFEST = "edgespec.json"
 TOKENIZER = "tokenizer.json"
-# Of a target whose chat template knows tools: {"template": Jinja, "special_tokens": {…}}.
+# The target's chat template: {"template": Jinja, "special_tokens": {…}}.
 CHAT_TEMPLATE = "chat_template.json"
 # Of a draft that has only some of its target's tokens: {"outputs": […], "inputs": […]}.
 VOCABULARY = "draft_vocabulary.json"
@@ -244,7 +244,8 @@ class Manifest:
 
     Attributes:
         eos_token_ids: tokens that end a text.
-        chat: the texts around messages; None for models that do not chat.
+        chat: the texts around messages; None for models that do not chat, or whose template is
+            more than such texts.
         target, draft: the models; without a draft the pair can still use prompt lookup.
         files: every file of the folder but the manifest: relative path to record.
         created_by: the exporter and its version.
@@ -260,6 +261,11 @@ class Manifest:
     created_by: str = ""
     version: int = FORMAT_VERSION
     generation: GenerationDefaults = field(default_factory=GenerationDefaults)
+
+    @property
+    def chats(self) -> bool:
+        """Whether the target has a chat format: a template, or texts around messages."""
+        return self.chat is not None or CHAT_TEMPLATE in self.files
 
     def bytes(self, role: str, variant: str) -> int:
         """Size of a variant of the "target" or the "draft": its graphs and their weights."""

@@ -372,7 +372,7 @@ def check_shown(show_draft: bool, as_json: bool) -> None:
 def in_chat_format(chat: bool | None, manifest: Manifest) -> bool:
     """As asked for; a chat model by default, because without its format it would continue a
     question instead of answering it."""
-    return manifest.chat is not None if chat is None else chat
+    return manifest.chats if chat is None else chat
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

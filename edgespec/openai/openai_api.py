@@ -10,7 +10,7 @@ from edgespec.artifact.chat_format import Message
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
-from edgespec.openai.openai_fields import OPTIONS, check_fields
+from edgespec.openai.openai_fields import OPTIONS, TEMPLATE_FIELDS, check_fields
 from edgespec.openai.openai_grammar import response_grammar
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import PromptInput
@@ -84,7 +84,7 @@ def chat_request(
     messages = body.get("messages")
     if not isinstance(messages, list):
         raise UsageError(f"messages is {shortened(messages)}; give a list of messages")
-    prompt = [_message(message) for message in messages]
+    prompt = cast(list[Message], messages)  # read where they are written
     return _request(body, "messages", [prompt], _usual(own, own.length(), instead))
 
 
@@ -138,6 +138,8 @@ def _request(
     given = {OPTIONS[name]: value for name, value in fields.items() if name in OPTIONS}
     if isinstance(biases := given.get("logit_bias"), Mapping):
         given["logit_bias"] = {int(token): bias for token, bias in biases.items()}  # type: ignore[misc]
+    if values := _template_values(fields):
+        given["chat_template_kwargs"] = values  # type: ignore[assignment]
     if (grammar := response_grammar(fields.get("response_format", {"type": "text"}))) is not None:
         given["grammar"] = grammar  # type: ignore[assignment]
     if "logprobs" in fields and prompt_field == "prompt":
@@ -154,34 +156,16 @@ def _request(
     )
 
 
-def _message(message: JsonValue) -> Message:
-    """A message with one text as its content, and with "system" for OpenAI's "developer".
+def _template_values(fields: JsonObject) -> dict[str, JsonValue]:
+    """Values of the chat template: `chat_template_kwargs`, and fields that name one of them.
 
-    Clients send earlier answers back with empty fields (`refusal`, `annotations`); they are
-    dropped. One with calls may have no content.
+    `reasoning_effort` "none" also switches thinking off in templates that only know that.
     """
-    if not isinstance(message, Mapping):
-        raise UsageError(f"a message is {shortened(message)}; give a role and a content")
-    fields = {name: value for name, value in message.items() if value not in (None, [])}
-    role = message.get("role")
-    role = "system" if role == "developer" else role
-    # `ChatFormat` checks that both are texts.
-    return cast(Message, {**fields, "role": role, "content": _text(message.get("content"))})
-
-
-def _text(content: JsonValue) -> JsonValue:
-    """A message's content; parts of text become one text."""
-    if not isinstance(content, list):
-        return content
-    texts = []
-    for part in content:
-        text = part.get("text") if isinstance(part, Mapping) else None
-        if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(text, str):
-            raise UsageError(
-                f"a part of a message's content is {shortened(part)}; only text is known here"
-            )
-        texts.append(text)
-    return "".join(texts)
+    given = fields.get("chat_template_kwargs", {})
+    values = {name: fields[name] for name in TEMPLATE_FIELDS if name in fields}
+    if values.get("reasoning_effort") == "none":
+        values.setdefault("enable_thinking", False)
+    return {**values, **(given if isinstance(given, Mapping) else {})}
 
 
 def unexpected(error: Exception) -> EdgespecError:

@@ -15,7 +15,7 @@ from edgespec.errors import UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_absent import check_absent
 
-__all__ = ["OPTIONS", "TEXT_TYPES", "TO_128", "TYPES", "check_fields"]
+__all__ = ["OPTIONS", "TEMPLATE_FIELDS", "TEXT_TYPES", "TO_128", "TYPES", "check_fields"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,11 @@ OPTIONS = {
     "tools": "tools",
     "tool_choice": "tool_choice",
     "parallel_tool_calls": "parallel_tool_calls",
+    "continue_final_message": "continue_final_message",
+    "add_generation_prompt": "add_generation_prompt",
 }
+# Values of a model's chat template that have a field of their own.
+TEMPLATE_FIELDS = ("enable_thinking", "reasoning_effort")
 TYPES = {
     # Options of `Pair.stream`.
     **{"max_tokens": COUNT, "max_completion_tokens": COUNT, "seed": FROM_0, "stop": STOP},
@@ -109,6 +113,9 @@ TYPES = {
     **{"repetition_penalty": NUMBER, "presence_penalty": NUMBER, "frequency_penalty": NUMBER},
     **{"logit_bias": BIASES, "min_tokens": FROM_0, "ignore_eos": BOOLEAN},
     **{"tools": TOOLS, "tool_choice": CHOICE, "parallel_tool_calls": BOOLEAN},
+    # How the chat template writes the messages.
+    **{"chat_template_kwargs": OBJECT, "enable_thinking": BOOLEAN, "reasoning_effort": TEXT},
+    **{"continue_final_message": BOOLEAN, "add_generation_prompt": BOOLEAN},
     # About the answer's form.
     "n": TO_128,
     "response_format": OBJECT,
@@ -117,7 +124,10 @@ TYPES = {
 }
 # Completions, older than chats, have one field for both; they can repeat the prompt and score it.
 TEXT_TYPES = {**TYPES, "logprobs": TO_5, "max_tokens": FROM_0, "echo": BOOLEAN}
-for name in ("top_logprobs", "tools", "tool_choice", "parallel_tool_calls"):
+for name in (
+    *("top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs"),
+    *(*TEMPLATE_FIELDS, "continue_final_message", "add_generation_prompt"),
+):
     del TEXT_TYPES[name]
 
 

@@ -67,6 +67,11 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
         tool_choice: "auto"; "required" for a call instead of a text; "none", as without tools; or
             {"type": "function", "function": {"name": …}}, to call that one.
         parallel_tool_calls: an answer may make several calls.
+        chat_template_kwargs: values of the model's chat template by name, such as
+            {"enable_thinking": False}.
+        continue_final_message: go on with the last message instead of answering it.
+        add_generation_prompt: end the conversation with what begins an answer; None: unless the
+            last message is continued.
     """
 
     max_new_tokens: int | None
@@ -84,6 +89,9 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
     tools: Sequence[Mapping[str, object]]
     tool_choice: ToolChoice
     parallel_tool_calls: bool
+    chat_template_kwargs: Mapping[str, object] | None
+    continue_final_message: bool
+    add_generation_prompt: bool | None
 
 
 def _defaults_of(options: type[Sampling | LogitEdits]) -> dict[str, Any]:
@@ -112,6 +120,9 @@ DEFAULTS: Mapping[str, Any] = {
     "tools": (),
     "tool_choice": "auto",
     "parallel_tool_calls": True,
+    "chat_template_kwargs": None,
+    "continue_final_message": False,
+    "add_generation_prompt": None,
 }
 
 

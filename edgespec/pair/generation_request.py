@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, cast
 
+from edgespec.chat.chat_writer import ChatOptions
 from edgespec.core.draft import Drafter
 from edgespec.core.logit_edits import LogitEdits
 from edgespec.core.sampling import Sampling
@@ -15,7 +16,7 @@ from edgespec.grammar.grammar import Grammar
 from edgespec.pair.generation_options import GenerationOptions, completed
 from edgespec.pair.logprobs import check_top_logprobs
 from edgespec.pair.prompt import Prompt, PromptEncoder, PromptInput
-from edgespec.tools.tool_list import read_tools
+from edgespec.tools.tool_list import Tool, read_tools
 from edgespec.tools.tool_use import ToolUse, chosen_tools
 
 __all__ = ["GenerationRequest", "RequestReader", "check_max_new_tokens"]
@@ -71,8 +72,13 @@ class RequestReader:
         self._tool_use = tool_use
         self._last_tokens = last_tokens
 
-    def __call__(self, prompt: PromptInput, options: GenerationOptions) -> GenerationRequest:
+    def __call__(
+        self, prompt: PromptInput, options: GenerationOptions, most: int | None = None
+    ) -> GenerationRequest:
         """The request of a call.
+
+        Args:
+            most: tokens of the longest prompt, if there is a limit.
 
         Raises:
             UsageError: an option is out of its range, or two contradict each other.
@@ -84,7 +90,7 @@ class RequestReader:
         sampling = Sampling(**_part(given, Sampling))
         offered = read_tools(given["tools"]) if given["tools"] else ()
         tools = chosen_tools(offered, given["tool_choice"])
-        read = self._encoder(prompt, given["chat"], offered if tools else ())
+        read = self._encoded(prompt, given, offered if tools else (), most)
         grammar = _checked_grammar(given["grammar"], given["ignore_eos"])
         if tools:
             if grammar is not None:
@@ -109,6 +115,29 @@ class RequestReader:
             top_logprobs=top_logprobs,
             score_prompt=bool(given["score_prompt"]),
         )
+
+    def prompt(self, prompt: PromptInput, options: GenerationOptions, most: int | None) -> Prompt:
+        """The token ids of a call's prompt, which may stand for it in another call.
+
+        Any thread may call it: it uses no model.
+
+        Raises:
+            UsageError: as `__call__`, as far as the prompt is concerned.
+        """
+        given = completed(options)
+        offered = read_tools(given["tools"]) if given["tools"] else ()
+        tools = chosen_tools(offered, given["tool_choice"])
+        return self._encoded(prompt, given, offered if tools else (), most)
+
+    def _encoded(
+        self, prompt: PromptInput, given: dict[str, Any], tools: Sequence[Tool], most: int | None
+    ) -> Prompt:
+        written = ChatOptions(
+            given["chat_template_kwargs"] or {},
+            given["continue_final_message"],
+            given["add_generation_prompt"],
+        )
+        return self._encoder(prompt, given["chat"], tools, written, most)
 
 
 def _part(given: dict[str, Any], options: type[Sampling | LogitEdits]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from edgespec.pair.opening.profile import Profile
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from edgespec.tools.jinja_template import ChatTemplate
+    from edgespec.chat.chat_template import ChatTemplate
 
 __all__ = ["OneAtATime", "PairParts"]
 
@@ -65,7 +65,7 @@ class PairParts:
         corpus: texts in which lookup searches.
         remembered: earlier outputs, in which it searches too, and where each text is added.
         shares_calls: texts that share calls of the target have the bits that they have alone here.
-        template: the target's chat template, if that knows tools.
+        template: the target's chat template.
         occupied: is entered while the caches hold a text that is being made.
     """
 

@@ -16,17 +16,17 @@ from edgespec.artifact.chat_format import (
     check_text,
     user_message,
 )
+from edgespec.chat.chat_template import ChatTemplate
+from edgespec.chat.chat_writer import ChatOptions, ChatWriter
 from edgespec.errors import UsageError, shortened
+from edgespec.pair.token_bound import TokenBound
 from edgespec.pair.tokenizer import tokenizer_errors
 from edgespec.tools.tool_list import Tool
-from edgespec.tools.tool_use import ToolUse
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 __all__ = ["Prompt", "PromptEncoder", "PromptInput"]
-
-PromptInput = str | Sequence[int] | Sequence[Message]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,9 @@ class Prompt:
     tokens: list[int]
     answers: list[range] | None = None
     starts: list[int] | None = None
+
+
+PromptInput = str | Sequence[int] | Sequence[Message] | Prompt
 
 
 @dataclass(frozen=True)
@@ -63,37 +66,50 @@ class PromptEncoder:
     Args:
         tokenizer: of the pair.
         chat_format: of the model; None if it does not chat.
-        tool_use: writes conversations with tools; None if the model knows none.
+        template: likewise; writes conversations where Jinja is installed.
     """
 
     def __init__(
         self,
         tokenizer: Tokenizer,
         chat_format: ChatFormat | None,
-        tool_use: ToolUse | None = None,
+        template: ChatTemplate | None = None,
     ) -> None:
         self._tokenizer = tokenizer
-        self._chat_format = chat_format
-        self._tool_use = tool_use or ToolUse(None, tokenizer, ())
+        self.chat = ChatWriter(template, chat_format, [*self._special.values()], self._normalized)
 
-    def __call__(self, given: PromptInput, chat: bool, tools: Sequence[Tool] = ()) -> Prompt:
+    def __call__(
+        self,
+        given: PromptInput,
+        chat: bool,
+        tools: Sequence[Tool] = (),
+        options: ChatOptions | None = None,
+        most: int | None = None,
+    ) -> Prompt:
         """The token ids of a prompt.
 
         Args:
-            given: a text, token ids, which are used as they are, or messages.
+            given: a text, token ids, which are used as they are, messages, or what an earlier call
+                returned.
             chat: put the chat format around a text. Messages always have it, token ids never.
             tools: functions that an answer to messages may call.
+            options: how messages are written.
+            most: tokens that the model reads. Longer texts are refused before they are encoded, as
+                far as their length says it. None: any number.
 
         Raises:
             UsageError: it is something else, empty or no Unicode, or the model does not chat.
         """
+        if isinstance(given, Prompt):
+            return given
         if isinstance(given, str):
             _check_no_tools(tools)
             check_text(given, "the prompt")
             if not chat:
-                encoding = _encoding(given, self._tokenizer, True)
+                self._check_length(given, most)
+                encoding = _encodings([given], self._tokenizer, True)[0]
                 return Prompt(list(encoding.ids), starts=_starts(encoding, len(given)))
-            return Prompt(self._conversation([user_message(given)]).tokens)
+            return Prompt(self._conversation([user_message(given)], (), options, most).tokens)
         if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
             raise UsageError(
                 f"the prompt is {shortened(given)}; give text, token ids, or chat messages"
@@ -102,60 +118,53 @@ class PromptEncoder:
         if not parts:
             raise UsageError("the prompt is empty; give at least one token")
         if any(isinstance(part, Mapping) for part in parts):
-            messages = cast(list[Message], parts)  # the chat format checks them
-            return self._with_tools(messages, tools) if tools else self._conversation(messages)
+            return self._conversation(cast(list[Message], parts), tools, options, most)
         _check_no_tools(tools)
         return Prompt(_token_ids(parts))
 
-    def _with_tools(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Prompt:
-        text = self._tool_use.prompt(messages, tools)
-        check_text(text, "the conversation")
-        return Prompt(list(_encoding(text, self._tokenizer, False).ids))
-
-    def _conversation(self, messages: Sequence[Message]) -> Prompt:
-        if any(
-            isinstance(m, Mapping) and ("tool_calls" in m or m.get("role") == "tool")
-            for m in messages
-        ):
-            return self._with_tools(messages, ())
-        if self._chat_format is None:
-            raise UsageError(
-                "this model has no chat format; give it a plain text (no --chat or --system; no "
-                "chat=True, no messages)"
-            )
-        chat = self._chat_format.text(messages)
+    def _conversation(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        options: ChatOptions | None,
+        most: int | None,
+    ) -> Prompt:
+        chat = self.chat(messages, [tool.shown for tool in tools], options)
+        self._check_length(chat.text, most)
         encoded = self._encode_chat(chat)
+        if not encoded.tokens:
+            raise UsageError("the chat format writes nothing for these messages; give others")
         return Prompt(encoded.tokens, _positions(chat.answers, encoded.offsets))
 
     def _encode_chat(self, chat: ChatText) -> _Encoded:
         """The whole text in one piece, unless a message spells out a special token."""
-        encoding = _encoding(chat.text, self._tokenizer, False)
+        encoding = _encodings([chat.text], self._tokenizer, False)[0]
         whole = _Encoded(list(encoding.ids), list(encoding.offsets))
-        ends = [part.stop for part in chat.contents]  # in the text's order
+        overlaps = _Overlaps(chat.contents)
         in_messages = any(
-            self._is_spelled_out(token, chat.text[start:end])
-            and _overlaps(chat.contents, bisect_right(ends, start), end)
+            token in self._special
+            and overlaps(start, end)
+            and self._is_spelled_out(token, chat.text[start:end])
             for token, (start, end) in zip(whole.tokens, whole.offsets, strict=True)
         )
         return self._encode_pieces(chat) if in_messages else whole
 
     def _encode_pieces(self, chat: ChatText) -> _Encoded:
         """Special tokens of the chat format as such, and all text between them as ordinary text."""
+        control = self._control_tokens(chat)
+        starts = [0, *(end for _, _, end in control)]
+        ends = [*(start for _, start, _ in control), len(chat.text)]
+        texts = [chat.text[start:end] for start, end in zip(starts, ends, strict=True)]
         tokens: list[int] = []
         offsets: list[tuple[int, int]] = []
-
-        def add_text(start: int, end: int) -> None:
-            encoding = _encoding(chat.text[start:end], self._plain, False)
-            tokens.extend(encoding.ids)
-            offsets.extend((start + first, start + last) for first, last in encoding.offsets)
-
-        done = 0
-        for token, start, end in self._control_tokens(chat):
-            add_text(done, start)
-            tokens.append(token)
-            offsets.append((start, end))
-            done = end
-        add_text(done, len(chat.text))
+        for number, encoding in enumerate(_encodings(texts, self._plain, False)):
+            tokens += encoding.ids
+            begin = starts[number]
+            offsets += ((begin + first, begin + last) for first, last in encoding.offsets)
+            if number < len(control):
+                token, start, end = control[number]
+                tokens.append(token)
+                offsets.append((start, end))
         return _Encoded(tokens, offsets)
 
     def _control_tokens(self, chat: ChatText) -> list[tuple[int, int, int]]:
@@ -163,9 +172,9 @@ class PromptEncoder:
         found = []
         begins = [0, *(part.stop for part in chat.contents)]
         ends = [*(part.start for part in chat.contents), len(chat.text)]
-        for begin, end in zip(begins, ends, strict=True):
-            piece = chat.text[begin:end]
-            encoding = _encoding(piece, self._tokenizer, False)
+        pieces = [chat.text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        encodings = _encodings(pieces, self._tokenizer, False)
+        for begin, piece, encoding in zip(begins, pieces, encodings, strict=True):
             for token, (start, stop) in zip(encoding.ids, encoding.offsets, strict=True):
                 if self._is_spelled_out(token, piece[start:stop]):
                     found.append((token, begin + start, begin + stop))
@@ -177,10 +186,19 @@ class PromptEncoder:
         name = self._special.get(token)
         if name is None:
             return False
+        return name in text or name in self._normalized(text)
+
+    def _normalized(self, text: str) -> str:
         normalizer = self._tokenizer.normalizer
-        return name in text or (
-            normalizer is not None and name in str(normalizer.normalize_str(text))
-        )
+        return text if normalizer is None else str(normalizer.normalize_str(text))
+
+    def _check_length(self, text: str, most: int | None) -> None:
+        if most is not None:
+            self._bound.check(text, most)
+
+    @cached_property
+    def _bound(self) -> TokenBound:
+        return TokenBound(self._tokenizer)
 
     @cached_property
     def _special(self) -> dict[int, str]:
@@ -201,10 +219,23 @@ def _check_no_tools(tools: Sequence[Tool]) -> None:
         raise UsageError("tools come with messages, and the prompt has none; give messages")
 
 
-def _encoding(text: str, tokenizer: Tokenizer, special_tokens: bool) -> Encoding:
-    """As a batch of one: `encode` would stop all other Python threads until it ends (the GIL)."""
+class _Overlaps:
+    """Which characters are in one of several ranges, which are in order."""
+
+    def __init__(self, ranges: Sequence[range]) -> None:
+        self._ranges = [part for part in ranges if part]
+        self._ends = [part.stop for part in self._ranges]
+
+    def __call__(self, start: int, end: int) -> bool:
+        """Whether [start, end) shares a character with them."""
+        first = bisect_right(self._ends, start)
+        return first < len(self._ranges) and self._ranges[first].start < end
+
+
+def _encodings(texts: list[str], tokenizer: Tokenizer, special_tokens: bool) -> list[Encoding]:
+    """As a batch: `encode` would stop all other Python threads until it ends (the GIL)."""
     with tokenizer_errors("the tokenizer cannot encode this text"):
-        return tokenizer.encode_batch([text], add_special_tokens=special_tokens)[0]
+        return tokenizer.encode_batch(texts, add_special_tokens=special_tokens)
 
 
 def _starts(encoding: Encoding, length: int) -> list[int]:
@@ -215,11 +246,6 @@ def _starts(encoding: Encoding, length: int) -> list[int]:
         following = min(following, start) if end > start else following
         starts.append(following)
     return starts[::-1]
-
-
-def _overlaps(contents: Sequence[range], number: int, end: int) -> bool:
-    """Whether a token that ends here begins in the content of this number, or before it."""
-    return number < len(contents) and contents[number].start < end
 
 
 def _positions(answers: Sequence[range], offsets: Sequence[tuple[int, int]]) -> list[range]:

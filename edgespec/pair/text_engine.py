@@ -70,7 +70,7 @@ class TextEngine:
         self.target = parts.target
         self.drive: Drive = alone
         self.tool_use = ToolUse(parts.template, tokenizer, manifest.eos_token_ids)
-        self.encoder = PromptEncoder(tokenizer, manifest.chat, self.tool_use)
+        self.encoder = PromptEncoder(tokenizer, manifest.chat, parts.template)
         self.read = RequestReader(self.encoder, self.tool_use, manifest.eos_token_ids)
         # Made when it is first needed, in some tenths of a second, and shared by all slots.
         self._grammar_vocabulary = cache(
@@ -99,9 +99,15 @@ class TextEngine:
         slot.occupied = OneAtATime()
         return slot
 
+    @property
+    def longest_prompt(self) -> int | None:
+        """Tokens; None where an encoder reads them."""
+        is_source = self.parts.manifest.target.is_encoder_decoder
+        return None if is_source else self.target.capacity
+
     def stream(self, prompt: PromptInput, options: GenerationOptions) -> Stream:
         """The text of a prompt as it grows; see `edgespec.Pair.stream`."""
-        request = self.read(prompt, options)
+        request = self.read(prompt, options, self.longest_prompt)
         choice = self.drafting.choice(
             request.draft, request.gamma, request.rule, request.sampling.greedy
         )

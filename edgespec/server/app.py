@@ -25,13 +25,13 @@ from edgespec.openai.openai_answer import Answer
 from edgespec.openai.openai_api import Request, chat_request, error_object, text_request, unexpected
 from edgespec.openai.unknown_fields import UnknownFields
 from edgespec.pair.concurrent.async_batch import AsyncStream
+from edgespec.pair.concurrent.daemon_threads import DaemonThreads
 from edgespec.pair.concurrent.interleaved import interleaved
 from edgespec.pair.generation import Chunk
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.pair import Pair
 from edgespec.server.access import Access
 from edgespec.server.body import BodySizeError, BodyTimeoutError, json_object, read_body
-from edgespec.server.daemon_threads import DaemonThreads
 from edgespec.server.event_stream import EventStream, timed
 from edgespec.server.json_response import JsonResponse
 from edgespec.server.limits import Limits

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import UsageError
-from edgespec.tools.jinja_template import ChatTemplate
 
 __all__ = ["CallFormat", "call_format"]
 

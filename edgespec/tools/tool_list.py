@@ -1,8 +1,7 @@
-"""The functions that a request offers, and the messages around calls of them."""
+"""The functions that a request offers, as a chat template is shown them."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +9,10 @@ from dataclasses import dataclass
 from edgespec.errors import UsageError, shortened
 from edgespec.grammar.grammar import check_schema
 
-__all__ = ["Tool", "read_tools", "template_messages"]
+__all__ = ["Tool", "read_tools"]
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # OpenAI's
 MOST = 128
-ROLES = ("system", "user", "assistant", "tool")
 
 
 @dataclass(frozen=True)
@@ -70,66 +68,3 @@ def _tool(tool: object) -> Tool:
     check_schema(parameters)
     shown = {"name": name, "description": description or "", "parameters": parameters}
     return Tool(name, parameters, {"type": "function", "function": shown})
-
-
-def template_messages(messages: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-    """A conversation with calls as chat templates read it: their arguments as objects.
-
-    Raises:
-        UsageError: it is no conversation.
-    """
-    return [_message(message, number) for number, message in enumerate(messages, start=1)]
-
-
-def _message(message: object, number: int) -> dict[str, object]:
-    fields: Mapping[str, object] = message if isinstance(message, Mapping) else {}
-    role, content = fields.get("role"), fields.get("content")
-    calls = fields.get("tool_calls")
-    known = {"assistant": {"tool_calls"}, "tool": {"tool_call_id", "name"}}.get(str(role), set())
-    if (
-        role not in ROLES
-        or (not isinstance(content, str) and not (content is None and calls))
-        or fields.keys() - known - {"role", "content"}
-    ):
-        raise UsageError(
-            f"message {number} is {shortened(message)}; give a role ({', '.join(ROLES)}) and a "
-            "content that is text"
-        )
-    read: dict[str, object] = {**fields, "content": content or ""}
-    if calls:
-        if not isinstance(calls, list):
-            raise UsageError(f"message {number} has the tool_calls {shortened(calls)}")
-        read["tool_calls"] = [_call(call, number) for call in calls]
-    return read
-
-
-def _call(call: object, number: int) -> dict[str, object]:
-    function = call.get("function") if isinstance(call, Mapping) else None
-    name = function.get("name") if isinstance(function, Mapping) else None
-    arguments = function.get("arguments") if isinstance(function, Mapping) else None
-    if (
-        not isinstance(call, Mapping)
-        or not isinstance(name, str)
-        or not isinstance(arguments, str | Mapping)
-    ):
-        raise UsageError(
-            f"message {number} has the call {shortened(call)}; give a function with a name and "
-            "with arguments that are a JSON object"
-        )
-    identity = {"id": call["id"]} if isinstance(call.get("id"), str) else {}
-    return {
-        **identity,
-        "type": "function",
-        "function": {"name": name, "arguments": _arguments(arguments)},
-    }
-
-
-def _arguments(given: str | Mapping[str, object]) -> str | Mapping[str, object]:
-    """As an object; the text itself where it is none, as in an answer that was cut off."""
-    if not isinstance(given, str):
-        return given
-    try:
-        parsed = json.loads(given or "{}")
-    except (ValueError, RecursionError):
-        return given
-    return parsed if isinstance(parsed, dict) else given

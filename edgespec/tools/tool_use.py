@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import UsageError, shortened
 from edgespec.grammar.grammar import Grammar
 from edgespec.tools.call_format import CallFormat, call_format
 from edgespec.tools.call_grammar import call_grammar
-from edgespec.tools.jinja_template import ChatTemplate
-from edgespec.tools.tool_list import Tool, template_messages
+from edgespec.tools.tool_list import Tool
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -28,7 +27,7 @@ class ToolUse:
     """How a model uses tools.
 
     Args:
-        template: of the pair; None if it knows no tools.
+        template: of the pair, if it has one.
         tokenizer: of the pair.
         last_tokens: end-of-text tokens.
     """
@@ -53,24 +52,6 @@ class ToolUse:
         """Special tokens that are parts of calls; in an answer's text they are spelled out."""
         return frozenset(self._special[name] for name in self.form.special)
 
-    def prompt(self, messages: Sequence[Mapping[str, object]], tools: Sequence[Tool]) -> str:
-        """The text of a conversation, as the model's template writes it.
-
-        Raises:
-            UsageError: the template knows no tools or refuses the messages, or a text in them
-                spells out a special token, which would be one.
-        """
-        read = template_messages(messages)
-        shown = [tool.shown for tool in tools]
-        written = json.dumps([read, shown], ensure_ascii=False)
-        spelled = next((name for name in self._special if name in written), None)
-        if spelled is not None:
-            raise UsageError(
-                f"a message or a tool spells out the special token {shortened(spelled)}, which "
-                "conversations with tools cannot have; leave it out"
-            )
-        return self._known_template.render(read, shown or None)
-
     def grammar(self, tools: Sequence[Tool], choice: ToolChoice, several: bool) -> Grammar:
         """What an answer with these tools looks like; see `chosen_tools` for which these are."""
         required = choice != "auto"
@@ -79,11 +60,8 @@ class ToolUse:
 
     @property
     def _known_template(self) -> ChatTemplate:
-        if self._template is None:
-            raise UsageError(
-                "this model's chat template knows no tools, or the pair was exported before they "
-                "were known; ask without tools, or export it again"
-            )
+        if self._template is None or not self._template.shows_tools:
+            raise UsageError("this model's chat template knows no tools; ask without them")
         return self._template
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from functools import cache
 
 import pytest
@@ -22,8 +23,9 @@ from chat_templates import (
     TURNS,
 )
 from edgespec.artifact.chat_format import ChatFormat, user_message
+from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import UsageError
-from edgespec_export.checkpoint.chat_template import chat_format, folder_chat
+from edgespec_export.checkpoint.chat_template import chat_format, folder_template
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
 from tiny_checkpoints import IM_END, write_gguf
@@ -37,7 +39,7 @@ def write(folder, name, value):
 
 @cache  # each example of a property asks again
 def form_of(template: str) -> ChatFormat:
-    form = chat_format(template, TOKENS)
+    form = chat_format(ChatTemplate(template, TOKENS))
     assert form is not None
     return form
 
@@ -106,13 +108,12 @@ def test_a_conversation_is_what_transformers_renders(template, system, data):
     "template",
     [
         TURNS,
-        TRIMS_TOGETHER,
-        "{% for m in messages %}{% if m.role == 'user' or m.content %}"
-        "[{{ m.role }}]{{ m.content }}{% endif %}{% endfor %}",
+        "{% for m in messages %}{{ m.content if m.role == 'user' else m.content | upper }}"
+        "{% endfor %}",
     ],
-    ids=["refuses it", "trims it with the message", "leaves out an empty one"],
+    ids=["refuses it", "changes it"],
 )
-def test_a_system_prompt_that_is_not_always_a_text_in_front_is_refused(template):
+def test_a_system_prompt_that_is_no_text_in_front_is_refused(template):
     with pytest.raises(UsageError, match="takes no system prompt"):
         form_of(template).text([{"role": "system", "content": "x"}, user_message("y")])
 
@@ -123,10 +124,6 @@ def test_a_system_prompt_that_is_not_always_a_text_in_front_is_refused(template)
         "{{ messages[0].content }}",
         "{{ messages[-1].content }}",
         "{% for m in messages %}{{ loop.index }}{{ m.content }}{% endfor %}",
-        "{% for m in messages %}{{ m.content.split('</think>')[1] if '</think>' in m.content "
-        "else m.content }}|{% endfor %}",
-        "{% for m in messages %}{% if m.content %}[{{ m.role }}]{{ m.content }}{% endif %}"
-        "{% endfor %}",
         "{% for m in messages %}{{ m.content | lower if loop.index == 4 else m.content }}|"
         "{% endfor %}",
     ],
@@ -135,26 +132,87 @@ def test_a_template_that_is_more_than_texts_between_messages_takes_one_message(t
     form = form_of(template)
     assert form.between is None
     with pytest.raises(UsageError, match="one message only"):
-        form.text([user_message("a"), {"role": "assistant", "content": "b"}, user_message("c")])
+        form.text(turns("a", "b", "c"))
+
+
+def turns(*texts):
+    """A user and an assistant in turn."""
+    roles = ("user", "assistant")
+    return [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
+
+
+SYSTEM = {"role": "system", "content": "s"}
+LEAVES_EMPTY_OUT = (
+    "{% for m in messages %}{% if m.role == 'user' or m.content %}"
+    "[{{ m.role }}]{{ m.content }}{% endif %}{% endfor %}"
+)
+STRIPS_LINES = (
+    "{% for m in messages %}[{{ m.role }}]{{ m.content.lstrip('\\n') if m.role == 'assistant' "
+    "else m.content }}{% endfor %}"
+)
+LAST_THOUGHT = (
+    "{% for m in messages %}{{ m.content.split('</think>')[1] if '</think>' in m.content "
+    "else m.content }}|{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "odd", "taken"),
+    [
+        (LEAVES_EMPTY_OUT, turns("a", "", "c"), turns("a", " b\n", "c")),
+        (LEAVES_EMPTY_OUT, [SYSTEM | {"content": ""}, *turns("a")], [SYSTEM, *turns("a")]),
+        (STRIPS_LINES, turns("a", "\nb", "c"), turns("\na", "b\nb", "c\n")),
+        (LAST_THOUGHT, turns("a", "t</think>b", "c"), turns(" a", "", "c ")),
+        (TRIMS_TOGETHER, [SYSTEM, *turns(" a")], [SYSTEM, *turns("a", " b ")[:1]]),
+        (TRIMS_TOGETHER, [SYSTEM | {"content": " s"}, *turns("a")], turns(" a ")),
+    ],
+    ids=[
+        *("an empty answer", "an empty system prompt", "spaces around an answer", "thinking"),
+        *("spaces after a system prompt", "spaces around a system prompt"),
+    ],
+)
+def test_only_the_odd_text_is_refused(template, odd, taken):
+    """Phi-3.5 and LFM2 leave an empty system prompt out; SmolLM3 and QwQ strip line breaks."""
+    form = form_of(template)
+    with pytest.raises(UsageError, match=r"is not known without Jinja; .*edgespec\[chat\]"):
+        form.text(odd)
+    assert form.text(taken).text == rendered(template, taken)
+
+
+def test_dates_are_those_of_the_request():
+    form = form_of(
+        "{{ strftime_now('%d %B %Y') }}|{% for m in messages %}{{ m.content }}"
+        "{{ strftime_now('%H') }}{% endfor %}"
+    )
+    days = (datetime(2024, 2, 29, 7), datetime(2031, 12, 1, 23))
+    texts = [form.text(turns("a"), date=day.strftime).text for day in days]
+    assert texts == ["29 February 2024|a07", "01 December 2031|a23"]
+
+
+def test_a_template_that_changes_a_date_is_none():
+    template = ChatTemplate("{{ strftime_now('%d %B') | upper }} {{ messages[0].content }}")
+    assert chat_format(template) is None
+
+
+def test_fields_that_the_template_does_not_read_are_passed_over():
+    message = user_message("x") | {"name": "bob", "metadata": {"a": 1}}
+    assert form_of(CHATML).text([message]).text == form_of(CHATML).text([user_message("x")]).text
+    named = form_of("{% for m in messages %}{{ m.name }}{{ m.content }}|{% endfor %}")
+    with pytest.raises(UsageError, match="message 1 has a name that is not known without Jinja"):
+        named.text([message])
 
 
 @pytest.mark.parametrize(
     ("messages", "message"),
     [
-        ([{"role": "user"}], "message 1 is {'role': 'user'}; give a role"),
-        ([{"role": "user", "content": "x", "name": "y"}], "and nothing else"),
-        ([{"role": ["user"], "content": "x"}], "message 1 is"),
+        ([{"role": "user"}], "message 1 has a content that is not known"),
         (
-            [user_message("x"), {"role": "assistant", "content": "\udcff"}, user_message("y")],
-            "message 2 is not Uni",
+            [user_message("x")] * 300,
+            "roles are user, user, user, user, user, user, …; without Jinja",
         ),
-        ([user_message("x")] * 300, "roles are user, user, user, user, user, user, …; give"),
-        ([{"role": "tool", "content": "x"}], "message 1 is"),
-        ([{"role": "user", "content": 5}], "message 1 is"),
-        (["hi"], "message 1 is 'hi'"),
-        ([user_message("")], "message 1 is empty"),
-        ([{"role": "system", "content": "x"}], "roles are system; give"),
-        ([user_message("x"), user_message("y")], "roles are user, user; give"),
+        ([{"role": "user", "content": 5}], "message 1 has a content"),
+        ([{"role": "system", "content": "x"}], "roles are system; without"),
+        ([user_message("x"), user_message("y")], "roles are user, user; without"),
         ([user_message("x"), {"role": "assistant", "content": "y"}], "user's last"),
         (
             [user_message("x"), {"role": "system", "content": "y"}, user_message("z")],
@@ -207,13 +265,12 @@ def test_a_template_splits_around_the_message(template, expected):
         "{{ 1 / 0 }}",
         "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
         "{{ messages.append(1) }}{{ messages[0].content }}",
-        "{{ messages[0].content.rstrip() }}",
         "{{ messages[0] | tojson }}",
         "{{ ''.__class__.__mro__ }}{{ messages[0].content }}",
     ],
 )
 def test_a_template_that_does_not_split_gives_none(template):
-    assert chat_format(template) is None
+    assert chat_format(ChatTemplate(template)) is None
 
 
 def special_tokens(folder, *, settings, special=None):
@@ -260,7 +317,10 @@ def test_a_template_finds_the_names_that_transformers_gives_it(folder, settings,
     expected = tokenizer.apply_chat_template(
         [{"role": "user", "content": "hello"}], tokenize=False, add_generation_prompt=True
     )
-    form = folder_chat(folder)
+    found = folder_template(folder)
+    assert found is not None
+    assert found.render([user_message("hello")]) == expected
+    form = chat_format(found)
     assert form is not None
     assert form.text([user_message("hello")])[0] == expected
 
@@ -273,18 +333,15 @@ def test_a_template_of_a_gguf_file_finds_its_special_tokens(tmp_path):
     assert form == ChatFormat(before="<|endoftext|><|im_end|>False", after="")
 
 
-def test_a_template_may_ask_for_the_date():
-    form = form_of("{{ strftime_now('%Y') }} {{ messages[0].content }}")
-    assert form.before.strip().isdigit()
-
-
 def test_the_template_file_comes_before_the_settings(tmp_path):
-    assert folder_chat(tmp_path) is None
+    assert folder_template(tmp_path) is None
     settings = {"chat_template": "{{ eos_token }}{{ messages[0].content }}"}
     write(tmp_path, "tokenizer_config.json", settings | {"eos_token": {"content": "</s>"}})
-    assert folder_chat(tmp_path) == ChatFormat(before="</s>", after="")
+    assert folder_template(tmp_path) == ChatTemplate(
+        settings["chat_template"], {"eos_token": "</s>"}
+    )
     named = [{"name": "rag", "template": "x"}, {"name": "default", "template": CHATML}]
     write(tmp_path, "tokenizer_config.json", {"chat_template": named})
-    assert folder_chat(tmp_path) == chat_format(CHATML)
+    assert folder_template(tmp_path) == ChatTemplate(CHATML)
     (tmp_path / "chat_template.jinja").write_text("Q: {{ messages[0].content }}")
-    assert folder_chat(tmp_path) == ChatFormat(before="Q: ", after="")
+    assert folder_template(tmp_path) == ChatTemplate("Q: {{ messages[0].content }}")

@@ -11,12 +11,15 @@ import pytest
 import edgespec
 from chat_templates import CHATML, JSON_CALLS, LISTED_CALLS, MARKED_CALLS, XML_CALLS
 from checkpoints import byte_tokenizer
+from edgespec.artifact.integrity import FileRecord
+from edgespec.chat.chat_template import ChatTemplate, read_chat_template
+from edgespec.chat.chat_writer import ChatWriter
 from edgespec.errors import UsageError
 from edgespec.grammar.grammar_matcher import GrammarMatcher
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
+from edgespec.pair.prompt import PromptEncoder
 from edgespec.tools.call_format import CallFormat
 from edgespec.tools.call_reader import CallReader
-from edgespec.tools.jinja_template import ChatTemplate, read_chat_template
 from edgespec.tools.tool_list import read_tools
 from edgespec.tools.tool_use import ToolUse, chosen_tools
 
@@ -53,6 +56,12 @@ def use_of(template):
     return ToolUse(ChatTemplate(template, {"eos_token": "</s>"}), byte_tokenizer(272), [EOS])
 
 
+def written_by(template, messages, tools):
+    """A conversation as the template writes it."""
+    writer = ChatWriter(ChatTemplate(template, {"eos_token": "</s>"}), None, ["<unk>", "</s>"])
+    return writer(messages, [tool.shown for tool in tools]).text
+
+
 def written(form, *calls):
     """An answer's calls, each a name and arguments."""
     parts = [name + form.between + json.dumps(arguments) for name, arguments in calls]
@@ -79,7 +88,7 @@ def test_a_prompt_is_what_the_template_renders(name):
     ]
     result = {"role": "tool", "tool_call_id": "1", "content": "12:30"}
     answer = {"role": "assistant", "content": None, "tool_calls": calls}
-    text = use_of(TEMPLATES[name]).prompt([*QUESTION, answer, result], tools)
+    text = written_by(TEMPLATES[name], [*QUESTION, answer, result], tools)
     template = ChatTemplate(TEMPLATES[name], {"eos_token": "</s>"})
     calls[0]["function"]["arguments"] = {"in": "Köln"}
     answer["content"] = ""
@@ -106,38 +115,50 @@ def test_calls_that_are_no_json_are_refused():
 
 def test_a_template_without_tools_is_refused():
     with pytest.raises(UsageError, match="chat template knows no tools"):
-        ToolUse(None, byte_tokenizer(272), [EOS]).prompt(QUESTION, read_tools(TOOLS))
+        _ = ToolUse(None, byte_tokenizer(272), [EOS]).form
+    with pytest.raises(UsageError, match="chat template knows no tools"):
+        _ = use_of(CHATML).form
 
 
-@pytest.mark.parametrize("place", ["message", "tool"])
-def test_a_special_token_that_is_spelled_out_is_refused(place):
-    messages, tools = QUESTION, TOOLS
-    if place == "message":
-        messages = [{"role": "user", "content": "What is </s>?"}]
-    else:
-        tools = [{"type": "function", "function": {"name": "a", "description": "</s>"}}]
-    with pytest.raises(UsageError, match="spells out the special token '</s>'"):
-        use_of(MARKED_CALLS).prompt(messages, read_tools(tools))
+def test_a_special_token_that_is_spelled_out_in_a_tool_is_refused():
+    tools = [{"type": "function", "function": {"name": "a", "description": "</s>"}}]
+    with pytest.raises(UsageError, match="spells out a special token"):
+        written_by(MARKED_CALLS, QUESTION, read_tools(tools))
+
+
+def test_a_special_token_that_is_spelled_out_in_a_message_is_ordinary_text():
+    encode = PromptEncoder(
+        byte_tokenizer(272), None, ChatTemplate(MARKED_CALLS, {"eos_token": "</s>"})
+    )
+    plain = encode([{"role": "user", "content": "What is x?"}], False, read_tools(TOOLS)).tokens
+    named = encode([{"role": "user", "content": "What is </s>?"}], False, read_tools(TOOLS)).tokens
+    assert named.count(EOS) == plain.count(EOS)
 
 
 @pytest.mark.parametrize(
     ("template", "knows"), [*((t, True) for t in TEMPLATES.values()), (CHATML, False), ("{", False)]
 )
 def test_a_template_that_knows_tools_shows_them(template, knows):
-    assert ChatTemplate(template).shows_tools() == knows
+    assert ChatTemplate(template).shows_tools == knows
 
 
 def test_a_message_that_the_template_refuses_is_one_line():
     call = {"type": "function", "function": {"name": "now", "arguments": "{}"}}
     answer = {"role": "assistant", "content": "", "tool_calls": [call, call]}
     with pytest.raises(UsageError, match=r"refuses the messages \(one call only\)"):
-        use_of(JSON_CALLS).prompt([*QUESTION, answer], ())
+        written_by(JSON_CALLS, [*QUESTION, answer], ())
 
 
 def test_a_damaged_file_is_one_line(tmp_path):
     (tmp_path / "chat_template.json").write_text('{"template": 3}')
+    files = {"chat_template.json": FileRecord(15, "0" * 64)}
     with pytest.raises(edgespec.EdgespecError, match="is damaged"):
-        read_chat_template(tmp_path)
+        read_chat_template(tmp_path, files)
+
+
+def test_a_template_that_the_manifest_does_not_record_is_not_read(tmp_path):
+    (tmp_path / "chat_template.json").write_text('{"template": "x"}')
+    assert read_chat_template(tmp_path, {}) is None
 
 
 # --- the grammar ----------------------------------------------------------------------------------
@@ -334,20 +355,33 @@ def test_a_required_call_without_tools_is_refused():
 @pytest.mark.parametrize(
     "message",
     [
-        {"role": "assistant", "content": None},
         {"role": "robot", "content": "a"},
-        {"role": "user", "content": "a", "tool_calls": []},
-        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "a"}}]},
+        {"role": "assistant", "content": "", "tool_calls": [{"function": {}}]},
         {
             "role": "assistant",
             "content": "",
             "tool_calls": [{"function": {"name": "a", "arguments": 3}}],
         },
         {"role": "assistant", "content": "", "tool_calls": "a"},
+        {"role": "user", "content": [{"type": "image_url"}]},
+        {"role": "user", "content": 3},
+        {"role": ["user"], "content": "x"},
+        {"role": "user", "content": "\udcff"},
+        {"content": "x"},
         3,
     ],
     ids=str,
 )
 def test_a_message_that_is_none_is_refused(message):
-    with pytest.raises(UsageError, match="message 2 "):
-        use_of(MARKED_CALLS).prompt([*QUESTION, message], read_tools(TOOLS))
+    with pytest.raises(UsageError, match="message 2 ") as error:
+        written_by(MARKED_CALLS, [*QUESTION, message], ())
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "shown"), [("", "{}"), ("{}", "{}"), ('{"a', '"{\\"a"')])
+def test_arguments_may_be_empty_or_cut_off(text, shown):
+    """A limit cuts calls off, and clients send the answer back."""
+    call = {"function": {"name": "f", "arguments": text}}
+    answer = {"role": "assistant", "content": None, "tool_calls": [call]}
+    written = written_by(MARKED_CALLS, [*QUESTION, answer, *QUESTION], ())
+    assert f'{{"name": "f", "arguments": {shown}}}' in written

@@ -97,7 +97,7 @@ def chat(
     options["draft"] = drafting(draft, no_draft)
     check_greedy(options)
     check_shown(show_draft, as_json)
-    if loading.manifest.chat is None:
+    if not loading.manifest.chats:
         raise UsageError("this model has no chat format; take: edgespec generate")
     pair = loading.pair()
     say_missing_kernels()

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from edgespec.errors import UsageError
 from edgespec.pair.concurrent.batch_thread import BatchThread, Event
+from edgespec.pair.concurrent.daemon_threads import DaemonThreads
 from edgespec.pair.concurrent.seeds import check_n, seeded
 from edgespec.pair.generation import Chunk, Generation
 from edgespec.pair.generation_options import GenerationOptions
-from edgespec.pair.prompt import PromptInput
+from edgespec.pair.prompt import Prompt, PromptInput
 
 if TYPE_CHECKING:
     from edgespec.pair.concurrent.batch import Batch
 
 __all__ = ["AsyncBatch", "AsyncStream"]
+
+ENCODERS = 4  # prompts that are encoded at once
 
 
 class AsyncBatch:
@@ -37,6 +41,7 @@ class AsyncBatch:
         thread: computes.
         running, waiting: texts that are being made, and that wait for a slot.
         slots: as many as there are caches.
+        encoders: make token ids of prompts, so that a long one does not hold up the texts.
     """
 
     def __init__(self, batch: Batch) -> None:
@@ -44,6 +49,7 @@ class AsyncBatch:
         self.thread = BatchThread(batch)
         self.running = self.waiting = 0
         self.slots = asyncio.Semaphore(batch.capacity)
+        self.encoders = DaemonThreads(ENCODERS)
 
     @property
     def started(self) -> int:
@@ -63,7 +69,7 @@ class AsyncBatch:
     def stream(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> AsyncStream:
         """A text as it grows; the options are those of `Pair.stream`, and so are the errors, which
         come with the first chunk."""
-        return AsyncStream(self, prompt, options)
+        return AsyncStream(self, _PromptOnce(self, prompt, options), options)
 
     def samples(
         self, prompt: PromptInput, n: int, **options: Unpack[GenerationOptions]
@@ -75,7 +81,8 @@ class AsyncBatch:
             UsageError: n is below 1.
         """
         check_n(n)
-        return [AsyncStream(self, prompt, seeded(options, number)) for number in range(n)]
+        once = _PromptOnce(self, prompt, options)
+        return [AsyncStream(self, once, seeded(options, number)) for number in range(n)]
 
     async def generate(
         self, prompt: PromptInput, **options: Unpack[GenerationOptions]
@@ -121,6 +128,21 @@ class AsyncBatch:
         await self.aclose()
 
 
+class _PromptOnce:
+    """A prompt of one or several texts, which the first of them encodes."""
+
+    def __init__(self, batch: AsyncBatch, prompt: PromptInput, options: GenerationOptions) -> None:
+        self._batch = batch
+        self._encode = partial(batch.batch.encoded, prompt, options)
+        self._encoded: Prompt | None = None
+
+    async def tokens(self) -> Prompt:
+        """Raises UsageError as `Pair.stream`."""
+        if self._encoded is None:
+            self._encoded = await self._batch.encoders.run(self._encode)
+        return self._encoded
+
+
 class AsyncStream:
     """Iterates over the `Chunk`s of a text as it grows; the twin of `Stream` for coroutines.
 
@@ -129,7 +151,7 @@ class AsyncStream:
     cancelled, or when nothing refers to it any more.
     """
 
-    def __init__(self, batch: AsyncBatch, prompt: PromptInput, options: GenerationOptions) -> None:
+    def __init__(self, batch: AsyncBatch, prompt: _PromptOnce, options: GenerationOptions) -> None:
         self._results: list[Generation] = []
         self._chunks = _chunks(batch, prompt, options, self._results)
 
@@ -195,7 +217,7 @@ class _Slot:
 
 
 async def _chunks(
-    batch: AsyncBatch, prompt: PromptInput, options: GenerationOptions, results: list[Generation]
+    batch: AsyncBatch, prompt: _PromptOnce, options: GenerationOptions, results: list[Generation]
 ) -> AsyncGenerator[Chunk | None, None]:
     """None when the text has started and its result is in `results`, then its chunks."""
     slot = _Slot(batch)
@@ -208,7 +230,8 @@ async def _chunks(
         events.put_nowait(event)
 
     try:
-        starting = batch.thread.start(prompt, options, asyncio.get_running_loop(), receive)
+        tokens = await prompt.tokens()
+        starting = batch.thread.start(tokens, options, asyncio.get_running_loop(), receive)
         try:
             text = await asyncio.wrap_future(starting)
         except asyncio.CancelledError:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgespec.core.draft import Drafter
     from edgespec.pair.generation import Generation, Stream
     from edgespec.pair.generation_options import GenerationOptions
-    from edgespec.pair.prompt import PromptInput
+    from edgespec.pair.prompt import Prompt, PromptInput
     from edgespec.pair.text_engine import TextEngine
 
 __all__ = ["Batch"]
@@ -51,6 +51,7 @@ class Batch:
         capacity = parts.target.capacity if capacity is None else capacity
         load = Load(drafting.call_times)
         self.engine = engine
+        self._longest = None if engine.longest_prompt is None else capacity
         self.target = _several(parts.target, texts, capacity) if parts.shares_calls else None
         self.drafts: Texts | None = None
         self._scheduler = Scheduler(self.target, load)
@@ -90,14 +91,22 @@ class Batch:
                 f"{len(self._slots)} texts are being made, as many as there are caches; finish or "
                 "close one first, or ask for more texts"
             )
+        tokens = (prompt := self.encoded(prompt, options)).tokens
         slot = free[0]
         if len(free) > 1 and not self.engine.parts.manifest.target.is_encoder_decoder:
-            tokens = self.engine.encoder(prompt, options.get("chat", False)).tokens
             best = max(free, key=lambda slot: slot.kept(tokens))
             slot = best if best.kept(tokens) >= SHARED else slot
         self._slots.remove(slot)
         self._slots.append(slot)  # used last
         return slot.stream(prompt, options)
+
+    def encoded(self, prompt: PromptInput, options: GenerationOptions) -> Prompt:
+        """The token ids of a prompt, which `stream` takes in its place; any thread may call it.
+
+        Raises:
+            UsageError: as `stream`.
+        """
+        return self.engine.read.prompt(prompt, options, self._longest)
 
     def step(self) -> None:
         """Makes one call for the texts that share calls; see `Stream.ready`."""

@@ -44,7 +44,7 @@ class Samples:
         check_n(n)
         self.results: list[Generation] = []
         self._batch = batch
-        self._prompts = prompts
+        self._prompts = [*prompts]  # encoded with the first text of each
         self._n = n
         self._count = n * len(prompts)
         self._options = options
@@ -70,6 +70,7 @@ class Samples:
     def _begin(self) -> None:
         number, sample = divmod(len(self.results), self._n)
         own = seeded(self._options, sample)
+        self._prompts[number] = self._batch.encoded(self._prompts[number], own)
         stream = self._batch.stream(self._prompts[number], **own)
         self._streams.append(stream)
         self.results.append(stream.result)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypedDict
 
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import (
-    CHAT_TEMPLATE,
     TOKENIZER,
     Manifest,
     RowInvariance,
     read_manifest,
 )
 from edgespec.artifact.speech_format import read_speech_format
+from edgespec.chat.chat_template import read_chat_template
 from edgespec.costs.cost_model import Costs, estimated_costs
 from edgespec.device.device import variant_title
 from edgespec.device.kernels import kernels_for
@@ -35,7 +35,6 @@ from edgespec.pair.opening.setup import (
 from edgespec.pair.pair import Pair
 from edgespec.pair.parts import PairParts
 from edgespec.pair.tokenizer import load_tokenizer
-from edgespec.tools.jinja_template import read_chat_template
 
 if TYPE_CHECKING:
     from edgespec.pair.opening.runtime import OrtModel
@@ -120,7 +119,7 @@ def load(
         corpus=known,
         remembered=remembered,
         shares_calls=_shares_calls(manifest, setup, target, invariance),
-        template=read_chat_template(folder) if CHAT_TEMPLATE in manifest.files else None,
+        template=read_chat_template(folder, manifest.files),
     )
     return _pair(folder, parts)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgespec.artifact.chat_format import user_message
 from edgespec.artifact.text_file import read_lines
+from edgespec.chat.chat_writer import ChatWriter
 from edgespec.errors import UsageError
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 
@@ -29,12 +30,13 @@ def read_prompts(file: Path, checkpoint: Checkpoint, chat: bool | None) -> list[
             f"{file} has {len(lines)} different prompts (one per line); give at least "
             f"{MIN_PROMPTS}, and thousands for a good draft"
         )
-    chat_format = checkpoint.chat
-    if chat and chat_format is None:
+    chats = checkpoint.chat is not None or checkpoint.template is not None
+    if chat and not chats:
         raise UsageError(f"{checkpoint.label} has no chat format; leave --chat out")
-    if chat is False or chat_format is None:
+    if chat is False or not chats:
         encoded = checkpoint.tokenizer.encode_batch(lines)
     else:
-        lines = [chat_format.text([user_message(line)])[0] for line in lines]
+        write = ChatWriter(checkpoint.template, checkpoint.chat)
+        lines = [write([user_message(line)]).text for line in lines]
         encoded = checkpoint.tokenizer.encode_batch(lines, add_special_tokens=False)
     return [list(encoding.ids) for encoding in encoded]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
-from edgespec.artifact.chat_format import ChatFormat
+from edgespec.artifact.chat_format import FIELDS, ChatFormat
+from edgespec.chat.chat_template import ChatTemplate, TemplateStoppedError
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.tools.jinja_template import ChatTemplate
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
 
-__all__ = ["chat_format", "folder_chat", "folder_template", "special_tokens"]
+__all__ = ["chat_format", "folder_template", "special_tokens", "usable_template"]
+
+logger = logging.getLogger("edgespec")
 
 
 def _conversation(*texts: str) -> list[dict[str, str]]:
@@ -20,115 +24,194 @@ def _conversation(*texts: str) -> list[dict[str, str]]:
     return [{"role": roles[index % 2], "content": text} for index, text in enumerate(texts)]
 
 
-# Texts that no template contains, one for each message of a conversation.
+def _after_system(text: str, *messages: dict[str, str]) -> list[dict[str, str]]:
+    return [{"role": "system", "content": text}, *messages]
+
+
+# Texts that no template contains, one for each message of a conversation, with what is escaped.
 _SYSTEM, _FIRST, _ANSWER, _SECOND, _REPLY, _THIRD = (
-    f"edgeSpec\u2063{name}\u2063Text" for name in ("system", "1", "answer", "2", "reply", "3")
+    f"edgeSpec\u2063{name}\n\n \"<&'\\{{Text"
+    for name in ("system", "1", "answer", "2", "reply", "3")
 )
 _THINKING_ENDS = "</think>"
 _SPACED = _conversation(f" {_FIRST}\n")
 _THOUGHT = _conversation(_FIRST, f"<think>\n{_REPLY}\n{_THINKING_ENDS}\n\n{_ANSWER}", _SECOND)
+_ALL = _conversation(_FIRST, _ANSWER, _SECOND, _REPLY, _THIRD)
+_A_DAY = datetime(2019, 3, 7, 21, 43, 5)
 
-_Render = Callable[[list[dict[str, str]]], str | None]
+_Conversation = list[dict[str, str]]
 
 
-def chat_format(
-    template: str, special_tokens: Mapping[str, str] | None = None
-) -> ChatFormat | None:
+class _Template:
+    """A template's texts of test conversations; None where it refuses one."""
+
+    def __init__(self, template: ChatTemplate) -> None:
+        self._template = template
+        self._stopped = False
+
+    def marked(self, messages: _Conversation) -> str | None:
+        """With marks for dates (`ChatFormat`)."""
+        return self._rendered(messages, lambda pattern: f"\ue000{pattern}\ue001")
+
+    def dated(self, messages: _Conversation) -> str | None:
+        """As of a certain day."""
+        return self._rendered(messages, _A_DAY.strftime)
+
+    def _rendered(self, messages: _Conversation, date: Callable[[str], str]) -> str | None:
+        if self._stopped:  # it would take as long again
+            return None
+        try:
+            return self._template.render(messages, date=date)
+        except UsageError as error:
+            self._stopped = isinstance(error, TemplateStoppedError)
+            return None
+
+
+def chat_format(template: ChatTemplate) -> ChatFormat | None:
     """The texts that a template writes around messages, found by rendering it.
 
     Each optional part (system prompt, earlier turns, hidden thinking) is kept only if it renders
-    test conversations of one to three questions as the template does: with and without white space
-    around messages, with empty messages and with thinking. A template that prints the date keeps
-    the date of the export.
-
-    Args:
-        template: Jinja, as transformers renders it; it runs in Jinja's sandbox.
-        special_tokens: the values of `bos_token` and similar names in the template.
+    test conversations of one to three questions as the template does. Kinds of texts that it does
+    not render so (with white space around them, empty, with thinking) are noted in `odd`.
 
     Returns:
         None if the template cannot render one user message, or if its text does not contain the
         message exactly once, as it is or without the white space around it.
     """
-
-    jinja = ChatTemplate(template, dict(special_tokens or {}))
-
-    def render(messages: list[dict[str, str]]) -> str | None:
-        try:
-            return jinja.render(messages)
-        except UsageError:
-            return None
-
-    single = _around(render(_conversation(_FIRST)), _FIRST)
+    texts = _Template(template)
+    single = _around(texts.marked(_conversation(_FIRST)), _FIRST)
     if single is None:
         return None
-    before, after = single
-    form = _trimming(ChatFormat(before, after), "user", render)
-    if not _renders(form, [_SPACED], render):
+    reads = tuple(field for field in FIELDS if template.names(field))
+    form = ChatFormat(*single, reads=reads)
+    if not _renders(form, [_conversation(_FIRST)], texts):
         return None
-    return _with_system(_with_turns(form, render), render)
+    form = _trimming(form, "user", texts)
+    form = _with_system(_with_turns(form, texts), texts)
+    return replace(form, odd=tuple(_odd(form, texts)), continues=_continues(form, template))
 
 
-def _with_turns(form: ChatFormat, render: _Render) -> ChatFormat:
+def _with_turns(form: ChatFormat, texts: _Template) -> ChatFormat:
     """The format with the texts around earlier answers, if they render all probes correctly."""
-    text = render(_conversation(_FIRST, _ANSWER, _SECOND))
+    text = texts.marked(_conversation(_FIRST, _ANSWER, _SECOND))
     parts = _around(text, form.before + _FIRST, _ANSWER, _SECOND + form.after)
     if parts is None or parts[0] or parts[3]:
         return form
     turns = replace(form, before_answer=parts[1], between=parts[2])
-    turns = _hiding(_trimming(turns, "assistant", render), render)
-    probes = [
-        _conversation(_FIRST, _ANSWER, _SECOND, _REPLY, _THIRD),
-        _conversation(
-            f" {_FIRST}\n", f"\n {_ANSWER} ", f" {_SECOND}\n", f" {_REPLY}\n", f" {_THIRD}"
-        ),
-        _conversation(_FIRST, "", _SECOND),
-        _conversation(f"{_REPLY}{_THINKING_ENDS}{_FIRST}", _ANSWER, _SECOND),
-        _conversation(
-            _FIRST, f"{_REPLY}{_THINKING_ENDS}{_REPLY}{_THINKING_ENDS} {_ANSWER} ", _SECOND
-        ),
-        _THOUGHT,
-    ]
-    return turns if _renders(turns, probes, render) else form
+    turns = _hiding(_trimming(turns, "assistant", texts), texts)
+    return turns if _renders(turns, [_ALL], texts) else form
 
 
-def _hiding(form: ChatFormat, render: _Render) -> ChatFormat:
+def _hiding(form: ChatFormat, texts: _Template) -> ChatFormat:
     """The format that removes the thinking from earlier answers, if the template does."""
     hides = replace(form, hides=_THINKING_ENDS)
     for hiding in (hides, replace(hides, hides_newlines=True)):
-        if _renders(hiding, [_THOUGHT], render):
+        if _renders(hiding, [_THOUGHT], texts):
             return hiding
     return form
 
 
-def _with_system(form: ChatFormat, render: _Render) -> ChatFormat:
+def _with_system(form: ChatFormat, texts: _Template) -> ChatFormat:
     """The format with the texts around a system prompt, if that is the first message."""
-    system = {"role": "system", "content": _SYSTEM}
-    parts = _around(render([system, *_conversation(_FIRST)]), _SYSTEM, _FIRST + form.after)
+    text = texts.marked(_after_system(_SYSTEM, *_conversation(_FIRST)))
+    parts = _around(text, _SYSTEM, _FIRST + form.after)
     if parts is None or parts[2]:
         return form
     opened = replace(form, system=parts[0], after_system=parts[1])
-    opened = _trimming(opened, "system", render)
-    spaced = {"role": "system", "content": f" {_SYSTEM}\n"}
-    probes = [[spaced, *_SPACED], [{"role": "system", "content": ""}, *_conversation(_FIRST)]]
+    opened = _trimming(opened, "system", texts)
+    probes = [_after_system(_SYSTEM, *_conversation(_FIRST))]
     if form.between is not None:
-        probes.append([spaced, *_conversation(_FIRST, _ANSWER, _SECOND)])
-    return opened if _renders(opened, probes, render) else form
+        probes.append(_after_system(_SYSTEM, *_ALL))
+    return opened if _renders(opened, probes, texts) else form
 
 
-def _renders(form: ChatFormat, probes: list[list[dict[str, str]]], render: _Render) -> bool:
+def _continues(form: ChatFormat, template: ChatTemplate) -> bool:
+    """Whether the format begins a last answer as the template does."""
+    if form.between is None:
+        return False
+    for opened in ([], [] if form.system is None else _after_system(_SYSTEM)):
+        probe = [*opened, *_conversation(_FIRST, _ANSWER, _SECOND, _REPLY)]
+        try:
+            text = template.render(probe, answers=False, date=_A_DAY.strftime)
+        except UsageError:
+            return False
+        begun = replace(form, continues=True)
+        if not text.startswith(begun.text(probe, True, _A_DAY.strftime).text):
+            return False
+    return True
+
+
+def _odd(form: ChatFormat, texts: _Template) -> list[str]:
+    """The roles and kinds of texts that the template does not write as the format does."""
+    thinking = f"<think>\n{_REPLY}\n{_THINKING_ENDS}\n\n"
+    kinds = {
+        "empty": ["", " \n"],
+        "spaces": [" MARK", "MARK\n", "\n\n MARK \n", " \n"],
+        "thinking": [
+            f"{thinking}MARK",
+            f"{_REPLY}{_THINKING_ENDS}MARK",
+            f"MARK{_THINKING_ENDS}",
+            "<think>MARK",
+            f"{thinking}{thinking} MARK ",
+        ],
+    }
+    return [
+        f"{where}:{kind}"
+        for where, conversations in _probes(form).items()
+        for kind, patterns in kinds.items()
+        if not _renders(
+            form,
+            [
+                _changed(messages, where.removeprefix("system+"), pattern)
+                for messages in conversations
+                for pattern in patterns
+            ],
+            texts,
+        )
+    ]
+
+
+def _probes(form: ChatFormat) -> dict[str, list[_Conversation]]:
+    """Conversations that a format covers, by the roles whose texts are changed in them."""
+    plain = [_conversation(_FIRST)]
+    if form.between is not None:
+        plain += [_conversation(_FIRST, _ANSWER, _SECOND), _ALL]
+    probes = {"user": plain}
+    if form.between is not None:
+        probes["assistant"] = plain[1:]
+    if form.system is not None:
+        opened = [_after_system(_SYSTEM, *each) for each in plain]
+        probes["system"] = opened
+        probes |= {f"system+{role}": opened for role in [*probes] if role != "system"}
+    return probes
+
+
+def _changed(messages: _Conversation, role: str, pattern: str) -> _Conversation:
+    """The conversation with other texts of a role."""
+    return [
+        {**message, "content": pattern.replace("MARK", message["content"])}
+        if message["role"] == role
+        else message
+        for message in messages
+    ]
+
+
+def _renders(form: ChatFormat, probes: list[_Conversation], texts: _Template) -> bool:
     """Whether the format renders these conversations as the template does."""
-    return all(form.text(probe)[0] == render(probe) for probe in probes)
+    return all(
+        form.text(probe, date=_A_DAY.strftime).text == texts.dated(probe) for probe in probes
+    )
 
 
-def _trimming(form: ChatFormat, role: str, render: _Render) -> ChatFormat:
+def _trimming(form: ChatFormat, role: str, texts: _Template) -> ChatFormat:
     """The format that trims the messages of a role, if the template does."""
     probe = {
         "user": _SPACED,
         "assistant": _conversation(_FIRST, f" {_ANSWER}\n", _SECOND),
-        "system": [{"role": "system", "content": f" {_SYSTEM}\n"}, *_conversation(_FIRST)],
+        "system": _after_system(f" {_SYSTEM}\n", *_conversation(_FIRST)),
     }[role]
     trimmed = replace(form, trims=(*form.trims, role))
-    return trimmed if _renders(trimmed, [probe], render) else form
+    return trimmed if _renders(trimmed, [probe], texts) else form
 
 
 def _around(text: str | None, *marks: str) -> list[str] | None:
@@ -144,14 +227,25 @@ def _around(text: str | None, *marks: str) -> list[str] | None:
     return [*parts, text]
 
 
-def folder_chat(folder: Path) -> ChatFormat | None:
-    """The chat format of a checkpoint folder; None without a template that `chat_format` accepts.
+def usable_template(template: ChatTemplate | None) -> ChatTemplate | None:
+    """The template, if it writes one message of a user, with or without a system prompt.
 
-    Raises:
-        EdgespecError: a file that may have the template is corrupt.
+    Logs why not.
     """
-    template = folder_template(folder)
-    return None if template is None else chat_format(template.template, template.special_tokens)
+    if template is None:
+        return None
+    reason = None
+    for messages in (_conversation(_FIRST), _after_system(_SYSTEM, *_conversation(_FIRST))):
+        try:
+            if _FIRST in template.render(messages):
+                return template
+        except UsageError as error:
+            reason = str(error)
+    logger.warning(
+        "the chat template is left out, so the model does not chat: %s",
+        reason or "it does not write a user's message",
+    )
+    return None
 
 
 def folder_template(folder: Path) -> ChatTemplate | None:

@@ -9,13 +9,13 @@ from tokenizers import Tokenizer
 
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.manifest import VOCABULARY
+from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import EdgespecError, shortened
-from edgespec.tools.jinja_template import ChatTemplate
 from edgespec_export.checkpoint.chat_template import (
     chat_format,
-    folder_chat,
     folder_template,
     special_tokens,
+    usable_template,
 )
 from edgespec_export.checkpoint.ctranslate2.ctranslate2_whisper import (
     MODEL_BIN,
@@ -51,7 +51,7 @@ class Checkpoint:
         weights: its tensors, read one at a time.
         tokenizer: without truncation and padding.
         chat: the texts around messages; None for a model without a chat format.
-        template: its chat template, if that knows tools.
+        template: its chat template, if that writes a message.
         eos_token_ids: tokens that end a text; none if nothing in the checkpoint names one.
         label: the checkpoint's name in messages.
         vocabulary: the file that lists the tokens of a draft with a reduced vocabulary, else None.
@@ -125,7 +125,7 @@ def _folder(source: Source) -> Checkpoint:
     config, weights = text_part(outer, weights, source.label)
     config = _with_start_token(config, generation)
     tokenizer = _with_timestamps(load_tokenizer(folder, config), config)
-    template = folder_template(folder)
+    template = usable_template(folder_template(folder))
     end = special_tokens(folder).get("eos_token")
     ends = [
         *configured_ends(folder, generation, outer, config),
@@ -136,12 +136,12 @@ def _folder(source: Source) -> Checkpoint:
         config=config,
         weights=weights,
         tokenizer=tokenizer,
-        chat=folder_chat(folder),
+        chat=None if template is None else chat_format(template),
         eos_token_ids=_within(ends, config, source.label),
         label=source.label,
         vocabulary=vocabulary if vocabulary.is_file() else None,
         generation=generation,
-        template=_with_tools(template),
+        template=template,
     )
 
 
@@ -163,25 +163,21 @@ def _within(ends: list[int | None], config: JsonObject, label: str) -> tuple[int
 
 def _gguf(source: Source) -> Checkpoint:
     gguf = open_gguf(source.path)
-    template = None
-    if gguf.chat_template is not None:
-        template = ChatTemplate(gguf.chat_template, gguf.special_tokens)
+    written = gguf.chat_template
+    template = usable_template(
+        None if written is None else ChatTemplate(written, gguf.special_tokens)
+    )
     ends = [*configured_ends(source.path, gguf.config), turn_end(template, gguf.tokenizer)]
     return Checkpoint(
         config=gguf.config,
         weights=gguf.weights,
         tokenizer=gguf.tokenizer,
-        chat=None if template is None else chat_format(template.template, gguf.special_tokens),
+        chat=None if template is None else chat_format(template),
         eos_token_ids=_within(ends, gguf.config, source.label),
         label=source.label,
         generation=gguf.generation,
-        template=_with_tools(template),
+        template=template,
     )
-
-
-def _with_tools(template: ChatTemplate | None) -> ChatTemplate | None:
-    """The template, if it knows tools: without them, the texts around messages say it all."""
-    return template if template is not None and template.shows_tools() else None
 
 
 def _ctranslate2(source: Source) -> Checkpoint:

@@ -9,8 +9,8 @@ from typing import TypeGuard
 
 from tokenizers import Tokenizer
 
+from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import EdgespecError, UsageError, shortened
-from edgespec.tools.jinja_template import ChatTemplate
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
 __all__ = ["configured_ends", "turn_end", "within_vocabulary"]
