@@ -84,7 +84,10 @@ def chat_request(
     messages = body.get("messages")
     if not isinstance(messages, list):
         raise UsageError(f"messages is {shortened(messages)}; give a list of messages")
-    prompt = cast(list[Message], messages)  # read where they are written
+    for number, message in enumerate(messages, start=1):
+        if not isinstance(message, Mapping):  # a list of numbers would be token ids
+            raise UsageError(f"message {number} is {shortened(message)}; give a role and a content")
+    prompt = cast(list[Message], messages)  # they are read where they are written
     return _request(body, "messages", [prompt], _usual(own, own.length(), instead))
 
 
