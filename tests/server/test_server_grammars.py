@@ -207,7 +207,7 @@ def test_a_conversation_goes_on_after_a_call(client, tool_pair):
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "12:30"},
     ]
-    assert "12:30" in tool_pair.tool_use.prompt(own, ())
+    assert "12:30" in tool_pair.text_engine.encoder.chat(own).text
     assert answer.choices[0].message.content == tool_pair.generate(own, max_new_tokens=20).text
 
 
