@@ -34,14 +34,18 @@ class Gate:
 
     def __init__(self, pair, monkeypatch):
         self.reached, self._open = threading.Event(), threading.Event()
-        self.prompts, self._stream = [], pair.text_engine.stream
+        self._pair, self._texts, self._stream = pair, [], pair.text_engine.stream
         monkeypatch.setattr(pair.text_engine, "stream", self._gated)
 
     def open(self):
         self._open.set()
 
+    def prompts(self):
+        """The names among these in the prompts of the texts that began."""
+        return [name for text in self._texts for name in ("first", "left", "last") if name in text]
+
     def _gated(self, prompt, options):
-        self.prompts.append(prompt[0]["content"])
+        self._texts.append(self._pair.tokenizer.decode(prompt.tokens))
         self.reached.set()
         assert self._open.wait(60)
         return self._stream(prompt, options)
@@ -114,7 +118,7 @@ def test_a_waiting_client_that_leaves_gives_up_its_turn(pair, gate):
         last = _queued(port, "last")
         gate.open()
         assert status_of(first) == status_of(last) == (200, "")
-    assert gate.prompts == ["first", "last"]
+    assert gate.prompts() == ["first", "last"]
 
 
 def _queued(port, text):
