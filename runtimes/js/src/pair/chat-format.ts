@@ -6,6 +6,8 @@ import type { ChatFormat } from "./manifest.js";
 import type { Message } from "./options.js";
 
 const ROLES = ["system", "user", "assistant"];
+// In a text of the format: the date of the request, with strftime's pattern between the marks.
+const DATE = /\ue000(.*?)\ue001/g;
 // What Python's str.strip() removes, as chat templates do.
 const SPACES = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]*";
 const AROUND = new RegExp(`^${SPACES}|${SPACES}$`, "g");
@@ -29,7 +31,8 @@ export interface ChatText {
  */
 export function chatText(format: ChatFormat, messages: readonly Message[]): ChatText {
   const turns = turnsOf(format, messages);
-  let text = format.before;
+  const now = new Date();
+  let text = dated(format.before, now);
   const answers: Range[] = [];
   const contents: Range[] = [];
   const add = (message: Message) => {
@@ -41,20 +44,20 @@ export function chatText(format: ChatFormat, messages: readonly Message[]): Chat
     if (format.system == null || format.after_system == null) {
       throw new UsageError("this model's chat format takes no system prompt; say it in the first message");
     }
-    text = format.system;
+    text = dated(format.system, now);
     add(messages[0]!);
-    text += format.after_system;
+    text += dated(format.after_system, now);
   }
   for (const [question, answer] of turns) {
     add(question);
     if (answer === undefined) break;
     const start = text.length + leftToModel(format);
-    text += format.before_answer ?? "";
+    text += dated(format.before_answer ?? "", now);
     add(answer);
     answers.push({ start, end: text.length });
-    text += format.between ?? "";
+    text += dated(format.between ?? "", now);
   }
-  return { text: text + format.after, answers, contents };
+  return { text: text + dated(format.after, now), answers, contents };
 }
 
 /** Index in `before_answer` where the model's own text begins. */
@@ -64,7 +67,11 @@ function leftToModel({ before_answer: before, after }: ChatFormat): number {
 
 /** Each user message with its answer; the last one without. */
 function turnsOf(format: ChatFormat, messages: readonly Message[]): (readonly [Message, Message?])[] {
-  for (const [index, message] of messages.entries()) checkMessage(message, index + 1);
+  const opened = messages[0]?.role === "system" ? "system+" : "";
+  for (const [index, message] of messages.entries()) {
+    checkMessage(message, index + 1, format);
+    checkOdd(message, index + 1, format, index === 0 ? "" : opened);
+  }
   const turns = messages[0]?.role === "system" ? messages.slice(1) : messages;
   if (turns.length % 2 === 0 || turns.some(({ role }, index) => role !== ROLES[1 + (index % 2)])) {
     const roles =
@@ -94,15 +101,70 @@ function shown(format: ChatFormat, { role, content }: Message): string {
   return format.trims?.includes(role) ? text.replace(AROUND, "") : text;
 }
 
-function checkMessage(message: Message, number: number): void {
+function checkMessage(message: Message, number: number, format: ChatFormat): void {
   const fields: Partial<Message> = typeof message === "object" && message !== null ? message : {};
   const { role, content, ...others } = fields;
-  if (!ROLES.includes(role ?? "") || typeof content !== "string" || Object.keys(others).length > 0) {
+  if (!ROLES.includes(role ?? "") || typeof content !== "string") {
     throw new UsageError(
-      `message ${number} is ${shortened(message)}; give a role (${ROLES.join(", ")}) and a content that is text, and nothing else`,
+      `message ${number} is ${shortened(message)}; give a role (${ROLES.join(", ")}) and a content that is text`,
     );
   }
-  if (content !== "" || role === "user") checkText(content, `message ${number}`); // others may be empty
+  const read = Object.keys(others).find((field) => format.reads?.includes(field));
+  if (read !== undefined) {
+    throw new UsageError(
+      `message ${number} has a ${read}, which only the model's own template writes; leave it out, or ask from Python`,
+    );
+  }
+  if (content !== "") checkText(content, `message ${number}`);
+}
+
+/** @throws UsageError: the template writes a text of this kind in its own way. */
+function checkOdd({ role, content }: Message, number: number, format: ChatFormat, after: string): void {
+  const bare = content.replace(AROUND, "");
+  const kinds = [
+    ...(bare === "" ? ["empty"] : []),
+    ...(bare !== content ? ["spaces"] : []),
+    ...(/<\/?think>/.test(content) ? ["thinking"] : []),
+  ];
+  const odd = kinds.find((kind) => format.odd?.includes(`${after}${role}:${kind}`));
+  if (odd !== undefined) {
+    throw new UsageError(
+      `message ${number} has a text (${odd}) that only the model's own template writes; change it, or ask from Python`,
+    );
+  }
+}
+
+/** A text of the format with its dates. */
+function dated(text: string, now: Date): string {
+  return text.replace(DATE, (_, pattern: string) =>
+    pattern.replace(/%(-?[A-Za-z%])/g, (_, name: string) => datePart(name, now)),
+  );
+}
+
+/** What strftime writes for a part of a pattern, in English. */
+function datePart(name: string, now: Date): string {
+  const two = (value: number) => String(value).padStart(2, "0");
+  const named = (options: Intl.DateTimeFormatOptions) => now.toLocaleDateString("en-US", options);
+  const parts: Record<string, () => string> = {
+    Y: () => String(now.getFullYear()),
+    y: () => two(now.getFullYear() % 100),
+    m: () => two(now.getMonth() + 1),
+    d: () => two(now.getDate()),
+    "-d": () => String(now.getDate()),
+    e: () => String(now.getDate()).padStart(2, " "),
+    B: () => named({ month: "long" }),
+    b: () => named({ month: "short" }),
+    A: () => named({ weekday: "long" }),
+    a: () => named({ weekday: "short" }),
+    H: () => two(now.getHours()),
+    M: () => two(now.getMinutes()),
+    S: () => two(now.getSeconds()),
+    "%": () => "%",
+  };
+  const part = parts[name];
+  if (part === undefined)
+    throw new UsageError(`this model's chat format has a date with %${name}, which is not known here; ask from Python`);
+  return part();
 }
 
 /** @throws UsageError: the text is empty or no Unicode. */

@@ -53,6 +53,12 @@ export interface ChatFormat {
   readonly trims?: readonly string[];
   readonly hides?: string;
   readonly hides_newlines?: boolean;
+  /** Roles and kinds of texts ("system:empty") that the template writes in its own way. */
+  readonly odd?: readonly string[];
+  /** Fields of messages that the template reads, besides role and content. */
+  readonly reads?: readonly string[];
+  /** An answer that is last, and is continued, is written as an earlier one. */
+  readonly continues?: boolean;
 }
 
 /** The target's own settings for generating text; null where it names none. */
