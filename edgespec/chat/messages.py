@@ -114,7 +114,7 @@ def _call(call: object, number: int) -> dict[str, object]:
 
 def _arguments(arguments: object, number: int) -> object:
     """As an object. A text that is none, because a limit cut it off, stays a text."""
-    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+    if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, str):
         try:

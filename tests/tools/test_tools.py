@@ -103,7 +103,7 @@ def test_a_prompt_is_what_the_template_renders(name):
 def test_a_call_that_was_cut_off_is_shown_as_it_is(name, arguments):
     call = {"id": "1", "type": "function", "function": {"name": "now", "arguments": arguments}}
     answer = {"role": "assistant", "content": None, "tool_calls": [call]}
-    text = use_of(TEMPLATES[name]).prompt([*QUESTION, answer], read_tools(TOOLS))
+    text = written_by(TEMPLATES[name], [*QUESTION, answer], read_tools(TOOLS))
     shown = [arguments, json.dumps(arguments, ensure_ascii=False)] if arguments else ["{}"]
     assert any(FORMS[name].between + part in text for part in shown)
 
