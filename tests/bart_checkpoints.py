@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkpoints import byte_tokenizer
+from tokenizer_folders import mbart
 
 CLASSES = {
     "bart": ("BartConfig", "BartForConditionalGeneration"),
@@ -56,4 +58,35 @@ def write_bart(folder: Path, family: str, **changes: Any) -> Path:
         model.final_logits_bias.normal_()
     model.save_pretrained(folder)
     byte_tokenizer(272, append_eos=True).save(str(folder / "tokenizer.json"))
+    # As it is: BART's own class would put tokens around a text that it lacks.
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def write_languages(folder: Path, name: str, forced: str | None = "fr_XX", **settings: Any) -> Path:
+    """A random mBART that translates from de_DE, and is told its languages.
+
+    Args:
+        name: of the tokenizer's class. With mBART's own the decoder starts with the target's
+            language, ro_RO; else it is the forced first token of a text.
+        forced: that token.
+        settings: of `tokenizer_config.json`.
+    """
+    tokenizer = mbart(("de_DE", "en_XX", "fr_XX", "ro_RO"))
+    token = tokenizer.token_to_id
+    starts = name == "MBartTokenizer"
+    write_bart(
+        folder,
+        "mbart",
+        vocab_size=tokenizer.get_vocab_size() + 60,  # room for the codes that are not there
+        decoder_start_token_id=token("ro_RO" if starts else "</s>"),
+        eos_token_id=token("</s>"),
+        bos_token_id=0,
+        pad_token_id=token("<pad>"),
+        forced_bos_token_id=None if starts or forced is None else token(forced),
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    values = {"tokenizer_class": name, "src_lang": "de_DE", **settings}
+    (folder / "tokenizer_config.json").write_text(json.dumps(values))
     return folder

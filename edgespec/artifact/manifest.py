@@ -17,6 +17,7 @@ from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, MAX_ROWS
 from edgespec.artifact.integrity import FileRecord, check_file
+from edgespec.artifact.languages import Languages
 from edgespec.artifact.typed_json import parsed, write_json
 from edgespec.errors import EdgespecError, shortened
 
@@ -251,6 +252,7 @@ class Manifest:
         created_by: the exporter and its version.
         version: of this format.
         generation: the target's own settings for generating text.
+        languages: of a translation model that is told them by tokens, else None.
     """
 
     eos_token_ids: tuple[int, ...]
@@ -261,6 +263,7 @@ class Manifest:
     created_by: str = ""
     version: int = FORMAT_VERSION
     generation: GenerationDefaults = field(default_factory=GenerationDefaults)
+    languages: Languages | None = None
 
     @property
     def chats(self) -> bool:
@@ -358,6 +361,9 @@ def _manifest(data: Mapping[str, object]) -> Manifest:
     for model in (manifest.target, manifest.draft):
         if model is not None:
             _check_model(model)
+    for code, token in (manifest.languages.tokens if manifest.languages else {}).items():
+        if not 0 <= token < manifest.target.vocab_size:
+            raise ValueError(f"the language {shortened(code)} has the token {shortened(token)}")
     return manifest
 
 

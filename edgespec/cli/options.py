@@ -35,6 +35,7 @@ __all__ = [
     "DRAFTING",
     "GENERATION",
     "JSON",
+    "LANGUAGES",
     "LENGTH",
     "LOADING",
     "LOADINGS",
@@ -231,6 +232,22 @@ def GENERATION(command: Command) -> Command:  # noqa: N802
             callback=check_stops,
             help="End before this text; may be repeated.",
         ),
+    )(command)
+
+
+def LANGUAGES(command: Command) -> Command:  # noqa: N802
+    """The languages of a translation model that is told them."""
+    return _with(
+        *(
+            click.option(
+                f"--{side}-language",
+                help=f"A code such as de_DE, of {text}; default: the checkpoint's own.",
+            )
+            for side, text in (
+                ("source", "the text, for models such as mBART"),
+                ("target", "its translation"),
+            )
+        )
     )(command)
 
 

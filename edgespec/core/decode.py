@@ -85,6 +85,7 @@ def plain(
     ends: Ends,
     logits: bool = False,
     edit: LogitEdit | None = None,
+    start: int | None = None,
 ) -> Loop:
     """Plain decoding: one target call per token. `speculate` keeps this distribution.
 
@@ -94,9 +95,12 @@ def plain(
         ends: called once for every emitted token, in order; says whether the text ends with it.
         logits: return the logits in each round.
         edit: changes logits by the text so far, before `process`.
+        start: the pending token that the text begins with; None for the one that `Model.prefill`
+            returns. Only encoder-decoders have a choice.
     """
     score = score_of(target, process, logits, edit)
-    text = [(yield from prefilled(target, prompt, answers))]
+    own_start = yield from prefilled(target, prompt, answers)
+    text = [own_start if start is None else start]
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
         p = yield from score(text, (), ())
         token = randomness.at(emitted).categorical(p[0], 0)
@@ -123,6 +127,7 @@ def speculate(
     ends: Ends,
     logits: bool = False,
     edit: LogitEdit | None = None,
+    start: int | None = None,
 ) -> Loop:
     """Speculative decoding: the draft proposes γ tokens, one target call scores γ + 1 positions.
 
@@ -140,7 +145,8 @@ def speculate(
     """
     score = score_of(target, process, logits, edit)
     candidate_model = candidate_model_of(target)
-    text = [(yield from prefilled(target, prompt, answers))]
+    own_start = yield from prefilled(target, prompt, answers)
+    text = [own_start if start is None else start]
     draft.begin(prompt)
     left = min(max_new_tokens, target.capacity - target.length)
     while left > 0:

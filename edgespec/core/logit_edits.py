@@ -18,7 +18,7 @@ import numpy.typing as npt
 from edgespec.core.array_types import Logits, VocabRow
 from edgespec.errors import UsageError, shortened
 
-__all__ = ["LogitEdit", "LogitEditOptions", "LogitEdits", "Mask"]
+__all__ = ["FirstToken", "LogitEdit", "LogitEditOptions", "LogitEdits", "Mask"]
 
 # A row of logits ([vocab]) and the tokens generated before it, to the row that is sampled from.
 LogitEdit = Callable[[VocabRow, Sequence[int]], VocabRow]
@@ -34,6 +34,24 @@ class Mask(Protocol):
     def keeps(self, token: int, generated: Sequence[int]) -> bool:
         """Whether this token stays after the generated ones."""
         ...
+
+
+@dataclass(frozen=True)
+class FirstToken:
+    """A `Mask` that makes a token the first of the text, such as that of its language."""
+
+    token: int
+
+    def __call__(self, logits: VocabRow, generated: Sequence[int], /) -> VocabRow:
+        if generated:
+            return logits
+        row: VocabRow = np.full_like(logits, -np.inf)
+        row[self.token] = 0
+        return row
+
+    def keeps(self, token: int, generated: Sequence[int]) -> bool:
+        """See `Mask`."""
+        return bool(generated) or token == self.token
 
 
 MAX_PENALTY = 2.0  # OpenAI's limits

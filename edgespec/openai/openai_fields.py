@@ -103,6 +103,8 @@ OPTIONS = {
     "parallel_tool_calls": "parallel_tool_calls",
     "continue_final_message": "continue_final_message",
     "add_generation_prompt": "add_generation_prompt",
+    "source_language": "source_language",
+    "target_language": "target_language",
 }
 # Values of a model's chat template that have a field of their own.
 TEMPLATE_FIELDS = ("enable_thinking", "reasoning_effort")
@@ -116,6 +118,7 @@ TYPES = {
     # How the chat template writes the messages.
     **{"chat_template_kwargs": OBJECT, "enable_thinking": BOOLEAN, "reasoning_effort": TEXT},
     **{"continue_final_message": BOOLEAN, "add_generation_prompt": BOOLEAN},
+    **{"source_language": TEXT, "target_language": TEXT},
     # About the answer's form.
     "n": TO_128,
     "response_format": OBJECT,

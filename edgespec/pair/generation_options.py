@@ -57,10 +57,10 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
         chat: put the model's own chat format around the prompt (the command line does so for every
             model that has one).
         grammar: what the text must look like: `edgespec.json_schema(…)`, `edgespec.regex(…)` or
-            `edgespec.lark(…)`. Tokens that do not fit it have no probability, in the target's
-            distribution and in the draft's; temperature and truncation come after that. The text
-            ends where the grammar does. One that ends for another reason, such as max_new_tokens,
-            may not fit it.
+            `edgespec.lark(…)`. The text stands alone, without the space that may join it to the
+            prompt. Tokens that do not fit it have no probability, in the target's distribution and
+            in the draft's; temperature and truncation come after that. The text ends where the
+            grammar does. One that ends for another reason, such as max_new_tokens, may not fit it.
         tools: functions that the model may call, as OpenAI's `tools`; its chat template must know
             tools. Calls are in the text as the template writes them, and their arguments fit the
             functions' JSON schemas; `tool_use.form` says where they are.
@@ -72,6 +72,8 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
         continue_final_message: go on with the last message instead of answering it.
         add_generation_prompt: end the conversation with what begins an answer; None: unless the
             last message is continued.
+        source_language, target_language: of a translation model that is told its languages
+            (`Pair.manifest.languages` lists them); None are the checkpoint's own.
     """
 
     max_new_tokens: int | None
@@ -92,6 +94,8 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
     chat_template_kwargs: Mapping[str, object] | None
     continue_final_message: bool
     add_generation_prompt: bool | None
+    source_language: str | None
+    target_language: str | None
 
 
 def _defaults_of(options: type[Sampling | LogitEdits]) -> dict[str, Any]:
@@ -123,6 +127,8 @@ DEFAULTS: Mapping[str, Any] = {
     "chat_template_kwargs": None,
     "continue_final_message": False,
     "add_generation_prompt": None,
+    "source_language": None,
+    "target_language": None,
 }
 
 

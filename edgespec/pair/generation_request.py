@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, cast
 
+from edgespec.artifact.languages import Languages
 from edgespec.chat.chat_writer import ChatOptions
 from edgespec.core.draft import Drafter
 from edgespec.core.logit_edits import LogitEdits
@@ -16,6 +17,7 @@ from edgespec.grammar.grammar import Grammar
 from edgespec.pair.generation_options import GenerationOptions, completed
 from edgespec.pair.logprobs import check_top_logprobs
 from edgespec.pair.prompt import Prompt, PromptEncoder, PromptInput
+from edgespec.pair.translation import Translation
 from edgespec.tools.tool_list import Tool, read_tools
 from edgespec.tools.tool_use import ToolUse, chosen_tools
 
@@ -38,6 +40,7 @@ class GenerationRequest:
         draft, gamma, rule: as given; `edgespec.pair.drafting` resolves them.
         top_logprobs: how many log-probabilities to report beside each token's own; None for none.
         score_prompt: report log-probabilities of the prompt's tokens.
+        translation: from which language, and into which.
     """
 
     prompt: Prompt
@@ -54,6 +57,7 @@ class GenerationRequest:
     rule: str | None
     top_logprobs: int | None
     score_prompt: bool
+    translation: Translation
 
 
 class RequestReader:
@@ -63,11 +67,17 @@ class RequestReader:
         encoder: makes token ids of prompts.
         tool_use: how the target uses tools.
         last_tokens: token ids that end its texts.
+        languages: that the target is told; None if it has no choice of them.
     """
 
     def __init__(
-        self, encoder: PromptEncoder, tool_use: ToolUse, last_tokens: Sequence[int]
+        self,
+        encoder: PromptEncoder,
+        tool_use: ToolUse,
+        last_tokens: Sequence[int],
+        languages: Languages | None = None,
     ) -> None:
+        self._languages = languages
         self._encoder = encoder
         self._tool_use = tool_use
         self._last_tokens = last_tokens
@@ -91,6 +101,7 @@ class RequestReader:
         offered = read_tools(given["tools"]) if given["tools"] else ()
         tools = chosen_tools(offered, given["tool_choice"])
         read = self._encoded(prompt, given, offered if tools else (), most)
+        translation = self._translation(given)
         grammar = _checked_grammar(given["grammar"], given["ignore_eos"])
         if tools:
             if grammar is not None:
@@ -99,6 +110,8 @@ class RequestReader:
             grammar = _checked_grammar(
                 self._tool_use.grammar(tools, choice, several), given["ignore_eos"]
             )
+        if grammar is not None and translation.forces_first:
+            raise UsageError("a grammar has no place for target_language; give one of the two")
         return GenerationRequest(
             prompt=read,
             sampling=sampling,
@@ -114,6 +127,7 @@ class RequestReader:
             rule=given["rule"],
             top_logprobs=top_logprobs,
             score_prompt=bool(given["score_prompt"]),
+            translation=translation,
         )
 
     def prompt(self, prompt: PromptInput, options: GenerationOptions, most: int | None) -> Prompt:
@@ -137,7 +151,11 @@ class RequestReader:
             given["continue_final_message"],
             given["add_generation_prompt"],
         )
-        return self._encoder(prompt, given["chat"], tools, written, most)
+        encoded = self._encoder(prompt, given["chat"], tools, written, most)
+        return self._translation(given).prompt(encoded, prompt)
+
+    def _translation(self, given: dict[str, Any]) -> Translation:
+        return Translation(self._languages, given["source_language"], given["target_language"])
 
 
 def _part(given: dict[str, Any], options: type[Sampling | LogitEdits]) -> dict[str, Any]:

@@ -147,7 +147,8 @@ class Pair:
                 earlier turns is not computed again, and the answer is the same as if it were (with
                 a target that is not row-invariant everything is computed again). Special tokens
                 that are spelled out in a text are control tokens; in messages, and with `chat`,
-                they are ordinary text.
+                they are ordinary text. The result's text goes on from a text or token ids, so it
+                may begin with a space.
             options: see `edgespec.GenerationOptions`.
 
         Raises:

@@ -38,11 +38,13 @@ class Prompt:
         answers: the positions of a conversation's earlier answers, which a model computes as if it
             had just generated them. None if the prompt is no conversation.
         starts: where the tokens of a plain text begin in it, in characters; None for others.
+        is_continued: its text goes on in what is generated, which is no answer of its own.
     """
 
     tokens: list[int]
     answers: list[range] | None = None
     starts: list[int] | None = None
+    is_continued: bool = False
 
 
 PromptInput = str | Sequence[int] | Sequence[Message] | Prompt
@@ -108,7 +110,8 @@ class PromptEncoder:
             if not chat:
                 self._check_length(given, most)
                 encoding = _encodings([given], self._tokenizer, True)[0]
-                return Prompt(list(encoding.ids), starts=_starts(encoding, len(given)))
+                starts = _starts(encoding, len(given))
+                return Prompt(list(encoding.ids), starts=starts, is_continued=True)
             return Prompt(self._conversation([user_message(given)], (), options, most).tokens)
         if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
             raise UsageError(
@@ -120,7 +123,7 @@ class PromptEncoder:
         if any(isinstance(part, Mapping) for part in parts):
             return self._conversation(cast(list[Message], parts), tools, options, most)
         _check_no_tools(tools)
-        return Prompt(_token_ids(parts))
+        return Prompt(_token_ids(parts), is_continued=True)
 
     def _conversation(
         self,

@@ -71,7 +71,9 @@ class TextEngine:
         self.drive: Drive = alone
         self.tool_use = ToolUse(parts.template, tokenizer, manifest.eos_token_ids)
         self.encoder = PromptEncoder(tokenizer, manifest.chat, parts.template)
-        self.read = RequestReader(self.encoder, self.tool_use, manifest.eos_token_ids)
+        self.read = RequestReader(
+            self.encoder, self.tool_use, manifest.eos_token_ids, manifest.languages
+        )
         # Made when it is first needed, in some tenths of a second, and shared by all slots.
         self._grammar_vocabulary = cache(
             partial(GrammarVocabulary, tokenizer, parts.target.vocab_size, manifest.eos_token_ids)
@@ -114,9 +116,7 @@ class TextEngine:
         tokens = request.prompt.tokens
         coupled = choice.rule == "coupled"
         randomness = Coupled(request.seed, len(tokens)) if coupled else Seeded(request.seed)
-        ends = StopCondition(
-            GrowingText(self.parts.tokenizer, request.stops, request.marks), request.last_tokens
-        )
+        ends = StopCondition(self.growing_text(request), request.last_tokens)
         matcher = self._matcher(request.grammar)
         drafter, start = self._start(request, choice, matcher)
         loop = start(
@@ -172,14 +172,25 @@ class TextEngine:
             process=process,
             answers=answers,
             edit=edit if matcher is None else only_legal(matcher, edit),
+            start=request.translation.start,
         )
+
+    def growing_text(self, request: GenerationRequest) -> GrowingText:
+        """A text that goes on from its prompt's, or stands alone: an answer, a translation, what a
+        grammar describes."""
+        model = self.parts.manifest.target
+        alone = model.is_encoder_decoder or model.hears or request.grammar is not None
+        goes_on = request.prompt.is_continued and not alone
+        before = request.prompt.tokens if goes_on else ()
+        return GrowingText(self.parts.tokenizer, request.stops, request.marks, before)
 
     def edit(self, request: GenerationRequest) -> LogitEdit | None:
         """What changes the logits of each row; the source of an encoder-decoder is no repetition,
         as in transformers."""
         is_source = self.parts.manifest.target.is_encoder_decoder
         repeated = () if is_source else request.prompt.tokens
-        return request.edits.edit(repeated, request.last_tokens, self.target.vocab_size)
+        edit = request.edits.edit(repeated, request.last_tokens, self.target.vocab_size)
+        return request.translation.edit(edit)
 
     def _matcher(self, grammar: Grammar | None) -> GrammarMatcher | None:
         """Says which tokens a text may have; None if it may have all."""

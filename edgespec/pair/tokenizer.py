@@ -23,6 +23,8 @@ __all__ = [
     "tokenizer_errors",
 ]
 
+UNFINISHED = "\N{REPLACEMENT CHARACTER}"  # stands for the bytes of a part of a character
+
 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer of an exported pair.
@@ -75,6 +77,9 @@ class GrowingText:
         tokenizer: of the pair.
         stop: strings that end the text; they are not part of it.
         marks: special tokens that are spelled out; others have no text.
+        before: tokens of the prompt that the text continues, so that prompt and text together are
+            the decoding of all tokens. Without them the text stands alone, and a decoder may drop
+            its first space.
 
     Attributes:
         characters: that are final, those of a stop string and those held back for it included: the
@@ -83,14 +88,18 @@ class GrowingText:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, stop: Sequence[str] = (), marks: Collection[int] = ()
+        self,
+        tokenizer: Tokenizer,
+        stop: Sequence[str] = (),
+        marks: Collection[int] = (),
+        before: Sequence[int] = (),
     ) -> None:
         check_stop_strings(stop)
         self._tokenizer = tokenizer
         self._hidden = _special_tokens(tokenizer).difference(marks) if marks else None
         self._stop = tuple(stop)
-        self._tokens: list[int] = []
-        self._final = 0  # number of tokens whose text is final
+        self._tokens = self._last_of(before)
+        self._final = len(self._tokens)  # number of tokens whose text is final
         self._context = 0  # index of the first token that is decoded again, for the spaces
         self._pending = ""  # final text that may begin a stop string
         self.characters = 0
@@ -117,13 +126,24 @@ class GrowingText:
         """
         context = self._text(self._tokens[self._context : self._final])
         whole = self._text(self._tokens[self._context :])
-        unfinished = whole.endswith("\N{REPLACEMENT CHARACTER}") or len(whole) <= len(context)
+        if not whole.startswith(context):  # the prompt ends inside a character
+            context = context.rstrip(UNFINISHED)
+        unfinished = whole.endswith(UNFINISHED) or len(whole) <= len(context)
         if unfinished and not last:
             return ""
         self._context = self._final
         self._final = len(self._tokens)
         self.characters += len(whole) - len(context)
         return whole[len(context) :]
+
+    def _last_of(self, before: Sequence[int]) -> list[int]:
+        """The last tokens of a prompt, as many as the text after them depends on: from a whole
+        character on, and not spaces alone."""
+        for count in (16, 256):
+            text = self._text(before[-count:])
+            if text.strip() and not text.startswith(UNFINISHED):
+                return list(before[-count:])
+        return list(before)
 
     def _text(self, tokens: Sequence[int]) -> str:
         if self._hidden is None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgespec import __version__
+from edgespec.artifact.languages import Languages
 from edgespec.artifact.manifest import Exported, Manifest, Variant, write_manifest
 from edgespec.artifact.staging import check_free, staged, stamps
 from edgespec.core.model import Model
@@ -143,7 +144,7 @@ def export_pair(
             web.check_memory(web.memory(manifest))
         if compare is not None:
             for source, exported in zip(sources, _models(manifest), strict=True):
-                compare(source.path, partial_folder, exported)
+                compare(source.path, partial_folder, exported, manifest.languages)
         if measure:
             manifest = _measured(partial_folder, manifest, device)
         if target_formats is None:
@@ -276,10 +277,12 @@ def _with_distances_of(
 # --- comparison with transformers ----------------------------------------------------------------
 
 
-def _transformers_comparison(device: Device) -> Callable[[Path, Path, Exported], None]:
+def _transformers_comparison(
+    device: Device,
+) -> Callable[[Path, Path, Exported, Languages | None], None]:
     """A function that compares an exported model with its checkpoint in transformers.
 
-    Its arguments are the checkpoint, the folder of the pair and the exported model.
+    Its arguments are the checkpoint, the folder of the pair, the exported model and its languages.
 
     Raises:
         EdgespecError: torch or transformers is not installed; from the function: transformers
@@ -288,14 +291,16 @@ def _transformers_comparison(device: Device) -> Callable[[Path, Path, Exported],
     with needs_extra("torch"):
         from edgespec_export.verify import check_difference, differences
 
-    def compare(source: Path, folder: Path, exported: Exported) -> None:
+    def compare(
+        source: Path, folder: Path, exported: Exported, languages: Languages | None
+    ) -> None:
         if exported.is_eagle_head or exported.shares_encoder:
             _log.info("%s: not verified, transformers has no such drafts", exported.source)
         elif REFERENCE not in exported.variants:
             _log.info("%s: not verified, it has no %s variant", exported.source, REFERENCE)
         else:
             model = open_model(folder, exported, REFERENCE, device=device, min_rows=2)
-            for graph, difference in differences(source, exported, model).items():
+            for graph, difference in differences(source, exported, model, languages).items():
                 check_difference(f"{exported.source} {REFERENCE} {graph}", difference)
 
     return compare

@@ -13,6 +13,7 @@ import torch
 import transformers
 
 from edgespec.artifact import graph_io, manifest
+from edgespec.artifact.languages import Languages
 from edgespec.audio.sample_sound import sample_log_mel
 from edgespec.errors import EdgespecError, one_line
 from edgespec_export.checkpoint.transformers_config import (
@@ -60,19 +61,28 @@ def check_difference(name: str, difference: float) -> None:
         )
 
 
-def differences(source: Path, exported: manifest.Exported, model: Scored) -> dict[str, float]:
+def differences(
+    source: Path,
+    exported: manifest.Exported,
+    model: Scored,
+    languages: Languages | None = None,
+) -> dict[str, float]:
     """Largest |difference| of each graph's outputs on random tokens, by the graph's name.
 
     Args:
         source: the checkpoint folder or GGUF file; transformers loads it in float32.
         exported: the model that was written from it.
         model: runs `exported`.
+        languages: that its tokenizer is told; the graph begins a text with the target's.
 
     Raises:
         EdgespecError: transformers has no class for the family, cannot load the checkpoint, or
             finds another vocabulary size.
     """
     reference = _reference(source, exported)
+    settings = reference.generation_config
+    if languages is not None and languages.target and not languages.target_is_start:
+        settings.forced_bos_token_id = languages.tokens[languages.target]
     generator = np.random.default_rng(0)
     prompt, text = (
         [int(token) for token in generator.integers(exported.vocab_size, size=size)]

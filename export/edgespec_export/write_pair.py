@@ -102,6 +102,7 @@ def write_pair(
         EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
     """
     target_family, draft_family = _families(target, draft)
+    _check_tokens_around(target, target_family)
     common = None
     if draft is not None and draft_family is not None:
         common = _common_tokens(target, target_family, draft, draft_family)
@@ -145,6 +146,7 @@ def write_pair(
         },
         created_by=f"edgespec {__version__}",
         generation=_generation_defaults(target, target_family),
+        languages=target.languages,
     )
 
 
@@ -261,7 +263,7 @@ def _check_pair(
             f"{target.label} and {draft.label} cannot be paired: one reads "
             f"{_sound(target_family)}, one {_sound(draft_family)}"
         )
-    _check_vocabulary(draft, draft_family)
+    _check_vocabulary(draft, draft_family, target_family)
 
 
 def _sound(family: Family) -> str:
@@ -305,16 +307,28 @@ def _common_tokens(
     return common
 
 
-def _check_vocabulary(draft: Checkpoint, family: Family) -> None:
+def _check_tokens_around(target: Checkpoint, family: Family) -> None:
+    """Refuses a target whose tokenizer puts a token around every text that the model lacks."""
+    for token in target.tokenizer.encode("").ids:
+        if token >= family.vocab_size:
+            name = target.tokenizer.id_to_token(token)
+            raise EdgespecError(
+                f"{target.label}: its tokenizer puts {name!r} around a text, which is token "
+                f"{token}, and the model has {family.vocab_size}; to have tokenizer.json as it is, "
+                "set tokenizer_class in tokenizer_config.json to PreTrainedTokenizerFast"
+            )
+
+
+def _check_vocabulary(draft: Checkpoint, family: Family, target: Family) -> None:
     """Refuses a draft with a reduced vocabulary that lacks the list of its tokens.
 
-    Without the list it would be read as if it had the target's first tokens. A published EAGLE-3
-    head has it among its tensors.
+    Without the list it would be read as if it had the target's first tokens. Tokens that the target
+    lacks, too, do not count. A published EAGLE-3 head has the list among its tensors.
     """
     if isinstance(family, Eagle3):
         family.proposed_tokens(draft.weights)
         return
-    tokens = draft.tokenizer.get_vocab_size()
+    tokens = min(draft.tokenizer.get_vocab_size(), target.vocab_size)
     if draft.vocabulary is None and family.vocab_size < tokens:
         raise EdgespecError(
             f"{draft.label} has {family.vocab_size} of its tokenizer's {tokens} tokens, and no "

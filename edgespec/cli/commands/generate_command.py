@@ -14,6 +14,7 @@ from edgespec.cli.model_defaults import check_greedy, generation_options
 from edgespec.cli.options import (
     CHAT,
     GENERATION,
+    LANGUAGES,
     LOADING,
     PAIR,
     SHOWN,
@@ -45,6 +46,7 @@ __all__ = ["generate"]
     help="With --logprobs: also those of so many of the most probable tokens.",
 )
 @GRAMMAR
+@LANGUAGES
 @LOADING
 def generate(
     prompt: str | None,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, cast
 
 from edgespec.core.logit_edits import LogitEditOptions
 from edgespec.errors import EdgespecError, UsageError, in_checkout, shortened
-from edgespec.pair.tokenizer import GrowingText
 from edgespec.scheduler.beam_search import EarlyStopping, beam_search
 from edgespec.scheduler.shared_calls import SharedModel, Texts
 
 if TYPE_CHECKING:
     from edgespec.pair.generation_options import GenerationOptions
+    from edgespec.pair.generation_request import GenerationRequest
     from edgespec.pair.prompt import PromptInput
     from edgespec.pair.text_engine import TextEngine
 
@@ -88,7 +88,9 @@ class BeamSearch:
                 edit=self._engine.edit(request),
             )
             return [
-                BeamResult(self._text(beam.tokens), list(beam.tokens), beam.logprob, beam.score)
+                BeamResult(
+                    self._text(request, beam.tokens), list(beam.tokens), beam.logprob, beam.score
+                )
                 for beam in beams
             ]
 
@@ -98,8 +100,8 @@ class BeamSearch:
             self._texts = target.several(count, target.capacity)
         return self._texts
 
-    def _text(self, tokens: Sequence[int]) -> str:
-        text = GrowingText(self._engine.parts.tokenizer)
+    def _text(self, request: GenerationRequest, tokens: Sequence[int]) -> str:
+        text = self._engine.growing_text(request)
         return "".join([*map(text.add, tokens), text.end()])
 
 

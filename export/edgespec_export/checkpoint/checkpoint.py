@@ -8,6 +8,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from edgespec.artifact.chat_format import ChatFormat
+from edgespec.artifact.languages import Languages
 from edgespec.artifact.manifest import VOCABULARY
 from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import EdgespecError, shortened
@@ -29,6 +30,7 @@ from edgespec_export.checkpoint.source_kinds import name_adapter, refuse_adapter
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.speech_tokens import END, START, with_timestamps
 from edgespec_export.checkpoint.text_part import text_part
+from edgespec_export.checkpoint.tokenizer.language_settings import model_languages
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import load_tokenizer
 from edgespec_export.checkpoint.torch_file import TorchBin
 from edgespec_export.checkpoint.weights import Weights
@@ -52,6 +54,7 @@ class Checkpoint:
         tokenizer: without truncation and padding.
         chat: the texts around messages; None for a model without a chat format.
         template: its chat template, if that writes a message.
+        languages: of a translation model whose tokenizer is told them, else None.
         eos_token_ids: tokens that end a text; none if nothing in the checkpoint names one.
         label: the checkpoint's name in messages.
         vocabulary: the file that lists the tokens of a draft with a reduced vocabulary, else None.
@@ -67,6 +70,7 @@ class Checkpoint:
     vocabulary: Path | None = None
     generation: JsonObject = field(default_factory=dict)
     template: ChatTemplate | None = None
+    languages: Languages | None = None
 
 
 def open_checkpoint(source: Source) -> Checkpoint:
@@ -124,7 +128,9 @@ def _folder(source: Source) -> Checkpoint:
     weights = _weights(folder, source.label)
     config, weights = text_part(outer, weights, source.label)
     config = _with_start_token(config, generation)
-    tokenizer = _with_timestamps(load_tokenizer(folder, config), config)
+    tokenizer = _with_timestamps(load_tokenizer(folder, outer), config)
+    languages = model_languages(folder, tokenizer, config, generation)
+    generation = _with_target_language(generation, config, languages)
     template = usable_template(folder_template(folder))
     end = special_tokens(folder).get("eos_token")
     ends = [
@@ -142,6 +148,7 @@ def _folder(source: Source) -> Checkpoint:
         vocabulary=vocabulary if vocabulary.is_file() else None,
         generation=generation,
         template=template,
+        languages=languages,
     )
 
 
@@ -212,6 +219,19 @@ def _with_timestamps(tokenizer: Tokenizer, config: JsonObject) -> Tokenizer:
     if type(positions) is not int or not 0 < positions <= 100 * WINDOW_POSITIONS:
         raise EdgespecError(f"max_source_positions is {shortened(positions)}")
     return with_timestamps(tokenizer, steps=positions)
+
+
+def _with_target_language(
+    generation: JsonObject, config: JsonObject, languages: Languages | None
+) -> JsonObject:
+    """The generation config with the first token of a text in the target's language, unless the
+    text starts with it, or a setting names another."""
+    if languages is None or languages.target is None or languages.target_is_start:
+        return generation
+    named = (generation.get("forced_bos_token_id"), config.get("forced_bos_token_id"))
+    if any(token is not None for token in named):
+        return generation
+    return {**generation, "forced_bos_token_id": languages.tokens[languages.target]}
 
 
 def _with_start_token(config: JsonObject, generation: JsonObject) -> JsonObject:

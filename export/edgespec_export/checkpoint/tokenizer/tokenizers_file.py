@@ -5,26 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 
 from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
 from edgespec.errors import EdgespecError, one_line, shortened
 from edgespec.pair.foreign.quiet_panics import quiet_panics
 from edgespec.pair.foreign.tokenizer_check import check_settings
 from edgespec.pair.tokenizer import is_tokenizer_error
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
+from edgespec_export.checkpoint.tokenizer.auto_tokenizer import auto_tokenizer, built_tokenizer
 from edgespec_export.checkpoint.tokenizer.byt5_tokenizer import byt5_tokenizer
+from edgespec_export.checkpoint.tokenizer.class_parts import Vocabulary
 from edgespec_export.checkpoint.tokenizer.marian_tokenizer import SOURCE_PIECES, marian_tokenizer
 from edgespec_export.checkpoint.tokenizer.t5_tokenizer import t5_tokenizer
 
 __all__ = ["load_tokenizer", "read_tokenizer_json"]
 
+BPE_FILES = "vocab.json", "merges.txt"
 MBART_PIECES = "sentencepiece.bpe.model"  # token ids are not those of its pieces
 
 
 def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
     """The tokenizer of a checkpoint, with truncation and padding off.
 
-    `tokenizer.json` if there is one, else T5's `spiece.model`, else Marian's `source.spm`, else
-    ByT5's, which needs no file.
+    `tokenizer.json` if there is one, with what the files beside it say; else T5's `spiece.model`,
+    else Marian's `source.spm`, else ByT5's, which needs no file, else GPT-2's `vocab.json` and
+    `merges.txt`.
 
     Args:
         folder: the checkpoint.
@@ -34,7 +39,7 @@ def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
         EdgespecError: there is no known tokenizer, or its file is corrupt.
     """
     if (folder / "tokenizer.json").is_file():
-        return read_tokenizer_json(folder / "tokenizer.json")
+        return auto_tokenizer(folder, config, read_tokenizer_json(folder / "tokenizer.json"))
     settings_file = folder / "tokenizer_config.json"
     settings = read_json_object(settings_file) if settings_file.is_file() else {}
     if (folder / "spiece.model").is_file():
@@ -43,13 +48,15 @@ def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
         return marian_tokenizer(folder)
     if "ByT5Tokenizer" in (settings.get("tokenizer_class"), config.get("tokenizer_class")):
         return byt5_tokenizer(_extra_ids(settings_file, settings, 125))
+    if all((folder / name).is_file() for name in BPE_FILES):
+        return built_tokenizer(folder, config, _bpe_vocabulary(folder))
     if (folder / MBART_PIECES).is_file():
         raise EdgespecError(
             f"{folder}: {MBART_PIECES} is not read; put the model's tokenizer.json into the folder"
         )
     raise EdgespecError(
-        f"{folder}: has no tokenizer; looked for tokenizer.json, spiece.model, source.spm and a "
-        "tokenizer_class ByT5Tokenizer"
+        f"{folder}: has no tokenizer; looked for tokenizer.json, spiece.model, source.spm, a "
+        "tokenizer_class ByT5Tokenizer, and vocab.json with merges.txt"
     )
 
 
@@ -84,6 +91,25 @@ def _choose_nothing_at_random(tokenizer: Tokenizer) -> None:
     if getattr(model, "dropout", None):
         model.dropout = None
         tokenizer.model = model
+
+
+def _bpe_vocabulary(folder: Path) -> Vocabulary:
+    """Vocabulary and merges as GPT-2's slow tokenizer kept them.
+
+    Raises:
+        EdgespecError: a file is damaged.
+    """
+    files = [str(folder / name) for name in BPE_FILES]
+    try:
+        with quiet_panics():
+            vocab, merges = BPE.read_file(*files)
+    except BaseException as error:
+        if not is_tokenizer_error(error):
+            raise
+        raise EdgespecError(
+            f"{' and '.join(files)}: cannot be read ({one_line(error)}); download them again"
+        ) from None
+    return {"type": "BPE", "vocab": vocab, "merges": merges}
 
 
 def _extra_ids(path: Path, settings: JsonObject, default: int) -> int:

@@ -5,7 +5,7 @@
 // token that corrects a rejected draft is row 0 of the next verification: one target call per round.
 
 import type { Controller } from "./controller.js";
-import type { Distribution, Processor } from "./distribution.js";
+import { Distribution, type Processor } from "./distribution.js";
 import { firstOf, NO_PROPOSAL, type Drafter, type Proposal } from "./draft.js";
 import { candidateModelOf, type Candidate, type CandidateModel, type Model, type Range, type Rows } from "./model.js";
 import type { Randomness } from "./randomness.js";
@@ -40,6 +40,10 @@ export interface Decoding {
   readonly maxNewTokens: number;
   /** Called once for every emitted token, in order; says whether the text ends with it. */
   readonly ends: (token: number) => boolean;
+  /** The pending token that the text begins with; null for that of `Model.prefill`. */
+  readonly start?: number | null;
+  /** The token that the text has first, such as that of its language; null leaves it free. */
+  readonly first?: number | null;
 }
 
 /** What speculation takes besides. */
@@ -52,11 +56,13 @@ export interface Speculation extends Decoding {
 /** Plain decoding: one target call per token. `speculate` keeps this distribution. */
 export async function* plain(how: Decoding): AsyncGenerator<Round, void, undefined> {
   const { target, process, randomness } = how;
-  let pending = await target.prefill(how.prompt, how.answers);
+  const ownStart = await target.prefill(how.prompt, how.answers);
+  let pending = how.start ?? ownStart;
   const count = Math.min(how.maxNewTokens, target.capacity - target.length);
   for (let emitted = 0; emitted < count; emitted++) {
     const rows = await target.score([pending]);
-    pending = randomness.at(emitted).categorical(process(rows[0]!), 0);
+    const p = new RowDistributions(rows, process, emitted === 0 ? how.first : null);
+    pending = randomness.at(emitted).categorical(p.at(0), 0);
     const ended = how.ends(pending);
     yield { tokens: [pending], drafted: 0, evaluated: 0, accepted: 0, logits: rows.slice(0, 1), committed: 0 };
     if (ended) return;
@@ -74,7 +80,8 @@ export async function* plain(how: Decoding): AsyncGenerator<Round, void, undefin
 export async function* speculate(how: Speculation): AsyncGenerator<Round, void, undefined> {
   const { target, draft, gamma, randomness } = how;
   const candidateModel = candidateModelOf(target);
-  const text = [await target.prefill(how.prompt, how.answers)];
+  const ownStart = await target.prefill(how.prompt, how.answers);
+  const text = [how.start ?? ownStart];
   draft.begin(how.prompt);
   let left = Math.min(how.maxNewTokens, target.capacity - target.length);
   while (left > 0) {
@@ -86,7 +93,7 @@ export async function* speculate(how: Speculation): AsyncGenerator<Round, void, 
     const candidates = scoredCandidates(candidateModel, proposal);
     const start = target.length;
     const logits = await target.score([text[emitted]!, ...proposal.tokens], candidates);
-    const p = new RowDistributions(logits, how.process);
+    const p = new RowDistributions(logits, how.process, emitted === 0 ? how.first : null);
     const result = how.rule(proposal, p, draws);
     const run = [...proposal.tokens.slice(0, result.accepted), draws.categorical(result.next, result.accepted)];
     const rows = [...run.keys()]; // the row of p that each token of the run was drawn from
@@ -122,9 +129,12 @@ class RowDistributions implements TargetDistributions {
   constructor(
     readonly rows: Rows,
     readonly process: Processor,
+    /** The only token of row 0, if it is given. */
+    readonly first: number | null | undefined,
   ) {}
 
   at(row: number): Distribution {
+    if (row === 0 && typeof this.first === "number") return new Distribution([this.first], [1]);
     const made = this.#made.get(row) ?? this.process(this.rows[row]!);
     this.#made.set(row, made);
     return made;

@@ -14,18 +14,26 @@ export function stopStrings(stop: string | readonly string[]): readonly string[]
 
 /** The beginning of a character, and what may be the beginning of a stop string, are held back. */
 export class GrowingText {
-  readonly #tokens: number[] = [];
-  #final = 0; // number of tokens whose text is final
+  readonly #tokens: number[];
+  #final: number; // number of tokens whose text is final
   #context = 0; // index of the first token that is decoded again, for the spaces
   #pending = ""; // final text that may begin a stop string
   /** A stop string was found. */
   stopped = false;
 
-  /** @param stop strings that end the text; they are not part of it. */
+  /**
+   * @param stop strings that end the text; they are not part of it.
+   * @param before tokens of the prompt that the text continues, so that prompt and text together are the
+   *   decoding of all tokens. Without them the text stands alone, and a decoder may drop its first space.
+   */
   constructor(
     readonly codec: TextCodec,
     readonly stop: readonly string[] = [],
-  ) {}
+    before: readonly number[] = [],
+  ) {
+    this.#tokens = this.#lastOf(before);
+    this.#final = this.#tokens.length;
+  }
 
   /** The text that becomes final with this token, possibly none. */
   add(token: number): string {
@@ -41,13 +49,23 @@ export class GrowingText {
     return rest;
   }
 
+  /** The last tokens of a prompt that the text after them depends on: from a whole character on, not spaces alone. */
+  #lastOf(before: readonly number[]): number[] {
+    for (const count of [16, 256]) {
+      const text = this.codec.decode(before.slice(-count));
+      if (text.trim() !== "" && !text.startsWith("\uFFFD")) return before.slice(-count);
+    }
+    return [...before];
+  }
+
   /**
    * The text after the final tokens. A decoder may treat the first token of a text differently (drop a
    * space), so the previous final tokens are decoded again and their text is cut off.
    */
   #decodeNew(last: boolean): string {
-    const context = this.codec.decode(this.#tokens.slice(this.#context, this.#final));
+    let context = this.codec.decode(this.#tokens.slice(this.#context, this.#final));
     const whole = this.codec.decode(this.#tokens.slice(this.#context));
+    if (!whole.startsWith(context)) context = context.replace(/\uFFFD+$/, ""); // the prompt ends inside a character
     const unfinished = whole.endsWith("\uFFFD") || whole.length <= context.length;
     if (unfinished && !last) return "";
     this.#context = this.#final;

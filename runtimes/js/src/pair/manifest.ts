@@ -74,6 +74,15 @@ export interface GenerationDefaults {
   readonly stop: readonly string[];
 }
 
+/** The languages of a translation model that is told them by tokens. */
+export interface Languages {
+  readonly tokens: Readonly<Record<string, number>>;
+  readonly source: string;
+  readonly source_is_last: boolean;
+  readonly target: string | null;
+  readonly target_is_start: boolean;
+}
+
 /** Everything in an exported folder. */
 export interface Manifest {
   readonly version: number;
@@ -81,6 +90,7 @@ export interface Manifest {
   readonly eos_token_ids: readonly number[];
   readonly chat: ChatFormat | null;
   readonly generation: GenerationDefaults;
+  readonly languages?: Languages | null;
   readonly target: Exported;
   readonly draft: Exported | null;
   readonly files: Readonly<Record<string, FileRecord>>;

@@ -56,6 +56,9 @@ export interface GenerationOptions {
   readonly logprobs?: boolean;
   /** Put the model's own chat format around a prompt that is a text. */
   readonly chat?: boolean;
+  /** Of a translation model that is told its languages (`manifest.languages`); the checkpoint's own by default. */
+  readonly sourceLanguage?: string;
+  readonly targetLanguage?: string;
   /** Ends the generation with `AbortedError`. */
   readonly signal?: AbortSignal;
 }

@@ -29,6 +29,7 @@ import type { RoundClock } from "./round-clock.js";
 import { StopCondition } from "./stop-condition.js";
 import { Stream } from "./stream.js";
 import type { TextCodec } from "./tokenizer.js";
+import { beginning, fromSource } from "./translation.js";
 
 /** What a pair is made of; `load` makes it. */
 export interface PairParts {
@@ -95,12 +96,15 @@ export class Pair {
     checkMaxNewTokens(maxNewTokens);
     const sampling = checkedSampling(options);
     const kind = this.#draftKind(options.draft ?? true);
-    const given = this.#encoder.encode(prompt, options.chat ?? false);
+    const encoded = this.#encoder.encode(prompt, options.chat ?? false);
+    const isText = typeof prompt === "string" && encoded.isContinued;
+    const given = { ...encoded, tokens: fromSource(encoded.tokens, isText, manifest.languages, options) };
     const answers = rowInvariance?.is_row_invariant ? given.answers : null;
     const rule = ruleName(options.rule, kind, isGreedy(sampling));
     const randomness = rule === "coupled" ? new Coupled(options.seed, given.tokens.length) : new Seeded(options.seed);
     const lastTokens = options.ignoreEos ? [] : manifest.eos_token_ids;
-    const stop = new StopCondition(new GrowingText(codec, stopStrings(options.stop ?? [])), lastTokens);
+    const before = given.isContinued && manifest.target.start_token === null ? given.tokens : [];
+    const stop = new StopCondition(new GrowingText(codec, stopStrings(options.stop ?? []), before), lastTokens);
     const process = processorOf(sampling);
     const followsClock = gamma === "auto" && (rule === "coupled" || isGreedy(sampling)); // where no text depends on γ
     const drafting = this.#drafting(
@@ -116,6 +120,7 @@ export class Pair {
       randomness,
       maxNewTokens: maxNewTokens ?? target.capacity,
       ends: (token) => stop.ends(token),
+      ...beginning(manifest.languages, options),
     };
     const rounds =
       drafting === null || rule === null ? plain(decoding) : speculate({ ...decoding, ...drafting, rule: RULES[rule] });

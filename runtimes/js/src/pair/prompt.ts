@@ -16,6 +16,8 @@ export interface Prompt {
    * generated them. Null if the prompt is no conversation.
    */
   readonly answers: readonly Range[] | null;
+  /** Its text goes on in what is generated, which is no answer of its own. */
+  readonly isContinued: boolean;
 }
 
 /** Token ids, and for each the bytes of the text that it was made from; null where not known. */
@@ -44,8 +46,12 @@ export class PromptEncoder {
   encode(given: PromptInput, chat: boolean): Prompt {
     if (typeof given === "string") {
       checkText(given, "the prompt");
-      if (!chat) return { tokens: this.codec.encode(given, true), answers: null };
-      return { tokens: this.#conversation([{ role: "user", content: given }]).tokens, answers: null };
+      if (!chat) return { tokens: this.codec.encode(given, true), answers: null, isContinued: true };
+      return {
+        tokens: this.#conversation([{ role: "user", content: given }]).tokens,
+        answers: null,
+        isContinued: false,
+      };
     }
     if (!Array.isArray(given))
       throw new UsageError(`the prompt is ${shortened(given)}; give text, token ids, or chat messages`);
@@ -53,7 +59,7 @@ export class PromptEncoder {
     if (given.some((part) => typeof part === "object")) return this.#conversation(given as Message[]);
     const wrong: unknown = given.find((token) => !Number.isInteger(token));
     if (wrong !== undefined) throw new UsageError(`the prompt holds ${shortened(wrong)}; give one text, or token ids`);
-    return { tokens: given as number[], answers: null };
+    return { tokens: given as number[], answers: null, isContinued: true };
   }
 
   #conversation(messages: readonly Message[]): Prompt {
@@ -70,6 +76,7 @@ export class PromptEncoder {
           chat.answers.map((answer) => inBytes(chat.text, answer)),
           spans,
         ),
+      isContinued: false,
     };
   }
 

@@ -2,8 +2,9 @@
 
 import { Tokenizer } from "@huggingface/tokenizers";
 import type { Range } from "../core/model.js";
-import { DamagedError, ModelError } from "../errors.js";
+import { DamagedError, ModelError, UsageError } from "../errors.js";
 import { byteSpans } from "./byte-spans.js";
+import { mend, rewritten } from "./tokenizer-parity.js";
 
 /** Parts of tokenizer.json that edgespec looks at. */
 export interface TokenizerJson {
@@ -23,10 +24,17 @@ export class TextCodec {
   readonly #names: RegExp | null; // any of these names
   #plain: Tokenizer | null = null;
 
-  /** @throws DamagedError: the file is no tokenizer. */
+  /** @throws DamagedError: the file is no tokenizer. UsageError: the library reads it otherwise than Rust's. */
   constructor(content: Uint8Array, file: string) {
+    const json = readJson(content, file);
     try {
-      this.#json = JSON.parse(new TextDecoder().decode(content)) as TokenizerJson;
+      this.#json = rewritten(json);
+    } catch (error) {
+      throw new UsageError(
+        `${file} has ${(error as Error).message}, which JavaScript reads otherwise; run this pair with Python`,
+      );
+    }
+    try {
       this.#tokenizer = newTokenizer(this.#json);
     } catch (error) {
       throw new DamagedError(file, "it is no tokenizer", error);
@@ -76,9 +84,21 @@ export class TextCodec {
   }
 }
 
+function readJson(content: Uint8Array, file: string): TokenizerJson {
+  try {
+    const json: unknown = JSON.parse(new TextDecoder().decode(content));
+    if (typeof json === "object" && json !== null && "model" in json) return json as TokenizerJson;
+  } catch (error) {
+    throw new DamagedError(file, "it is no tokenizer", error);
+  }
+  throw new DamagedError(file, "it is no tokenizer");
+}
+
 function newTokenizer(json: TokenizerJson): Tokenizer {
   // Without this option the library removes some spaces from a model's text.
-  return new Tokenizer(json, { clean_up_tokenization_spaces: false });
+  const tokenizer = new Tokenizer(json, { clean_up_tokenization_spaces: false });
+  mend(tokenizer);
+  return tokenizer;
 }
 
 function encoded(tokenizer: Tokenizer, text: string, addSpecialTokens: boolean): number[] {
