@@ -20,10 +20,10 @@ from edgespec.artifact.manifest import Exported, Variant
 from edgespec.device.device import Device
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import resolve
-from edgespec_export.components.attention import Attention
-from edgespec_export.components.fused_attention import Fused
+from edgespec_export.components.attention.attention import Attention
+from edgespec_export.components.attention.fused_attention import Fused
+from edgespec_export.components.attention.standard_attention import Standard
 from edgespec_export.components.number_format import FullPrecision
-from edgespec_export.components.standard_attention import Standard
 from edgespec_export.families.tensor_check import fitted
 from edgespec_export.write_pair import write_graphs
 from edgespec_runtimes.ort.ort_model import OrtModel

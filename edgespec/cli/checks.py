@@ -165,7 +165,7 @@ def check_cache_formats(
     _: click.Context, __: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...] | None:
     with needs_extra("export"):
-        from edgespec_export.components.kv_cache import CACHES
+        from edgespec_export.components.attention.kv_cache import CACHES
 
     return _known("cache format", value, tuple(CACHES))
 

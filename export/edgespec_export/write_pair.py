@@ -35,9 +35,9 @@ from edgespec_export.checkpoint.tokenizer.common_tokens import (
 )
 from edgespec_export.checkpoint.tokenizer.tokenizer_diff import same_tokenizer
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Attention
-from edgespec_export.components.choose_attention import attention_for
-from edgespec_export.components.kv_cache import CACHES
+from edgespec_export.components.attention.attention import Attention
+from edgespec_export.components.attention.choose_attention import attention_for
+from edgespec_export.components.attention.kv_cache import CACHES
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import DecoderOnly, Family
 from edgespec_export.families.drafts.eagle import Eagle

@@ -20,7 +20,7 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
-from edgespec_export.components.norm import NoNorm
+from edgespec_export.components.norms.norm import NoNorm
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from edgespec_export.families.bart.bart import Bart

@@ -17,9 +17,9 @@ from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
-from edgespec_export.components.heads import Heads
-from edgespec_export.components.kv_cache import CACHES
-from edgespec_export.components.short_convolution import cache_layers_for
+from edgespec_export.components.attention.heads import Heads
+from edgespec_export.components.attention.kv_cache import CACHES
+from edgespec_export.components.blocks.short_convolution import cache_layers_for
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from edgespec_export.quantization.formats import FORMATS

@@ -170,8 +170,8 @@ def test_every_number_format_of_hunyuan_is_near_and_keeps_rows_apart(tmp_path):
 
 def test_norms_before_the_rotation_are_another_model(tmp_path, monkeypatch):
     """The mistake that Hunyuan invites: Qwen3 and others normalise first."""
-    from edgespec_export.components.heads import HeadNorms
-    from edgespec_export.components.self_attention import NormedAfterRotation, SelfAttention
+    from edgespec_export.components.attention.heads import HeadNorms
+    from edgespec_export.components.blocks.self_attention import NormedAfterRotation, SelfAttention
     from edgespec_export.verify import differences
 
     def normed_first(self, g, inputs, call):

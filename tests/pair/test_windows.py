@@ -16,7 +16,7 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH
 from edgespec.pair.opening.runtime import open_model
-from edgespec_export.components import attention, kv_cache
+from edgespec_export.components.attention import attention, kv_cache
 from edgespec_export.export_pair import export_pair
 from gemma3_checkpoints import write_gemma3
 

@@ -18,8 +18,8 @@ from edgespec.artifact.manifest import MANIFEST, read_manifest
 from edgespec.device.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.opening.runtime import open_model
-from edgespec_export.components import attention
-from edgespec_export.components import kv_cache as cache
+from edgespec_export.components.attention import attention
+from edgespec_export.components.attention import kv_cache as cache
 from edgespec_export.export_pair import export_pair
 from edgespec_export.operators.narrow_cache_ops import rounded_to_int8
 from manifests import edit_manifest

@@ -19,7 +19,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from edgespec.artifact import graph_io
 from edgespec.device.device import Device
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.standard_attention import Standard
+from edgespec_export.components.attention.standard_attention import Standard
 from edgespec_export.families.family import Family
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.graph import Graph

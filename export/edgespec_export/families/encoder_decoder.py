@@ -15,11 +15,11 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention, PositionEncoding
-from edgespec_export.components.blocks import Block, Call
-from edgespec_export.components.cross_attention import cross_outputs
+from edgespec_export.components.attention.attention import Attention, PositionEncoding
+from edgespec_export.components.attention.cross_attention import cross_outputs
+from edgespec_export.components.blocks.block import Block, Call
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import Norm
+from edgespec_export.components.norms.norm import Norm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions, decoder_positions, requested_rows
 from edgespec_export.families.family import Family

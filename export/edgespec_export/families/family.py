@@ -1,7 +1,7 @@
 """The base of all model families: what an export asks of one.
 
 A family is a dataclass that `from_config` makes of a checkpoint's config. Its blocks are data
-(components/blocks.py): graphs, the checks of tensors and the number formats all read the same
+(components/blocks/block.py): graphs, the checks of tensors and the number formats all read the same
 description. families/__init__.py lists the families.
 """
 
@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Self
 
 from edgespec.artifact import graph_io
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Attention
-from edgespec_export.components.blocks import Block, FeedForwardBlock
-from edgespec_export.components.heads import Heads
-from edgespec_export.components.norm import NoNorm, RmsNorm
+from edgespec_export.components.attention.attention import Attention
+from edgespec_export.components.attention.heads import Heads
+from edgespec_export.components.blocks.block import Block, FeedForwardBlock
+from edgespec_export.components.norms.norm import NoNorm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.onnx_graph.graph import Graph

@@ -14,14 +14,14 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
-from edgespec_export.components.feed_forward import Ungated
-from edgespec_export.components.heads import Heads
-from edgespec_export.components.layer_norm import LayerNorm
+from edgespec_export.components.attention.heads import Heads
+from edgespec_export.components.blocks.block import AttentionBlock, Block, FeedForwardBlock
+from edgespec_export.components.blocks.feed_forward import Ungated
+from edgespec_export.components.blocks.self_attention import SelfAttention
 from edgespec_export.components.linear import Linear
+from edgespec_export.components.norms.layer_norm import LayerNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Angles, Positions, Rotary
-from edgespec_export.components.self_attention import SelfAttention
 from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph

@@ -1,7 +1,7 @@
 """LFM2 and LFM2.5: gated convolutions over three positions, and attention in every third layer.
 
 Liquid AI (2025, arXiv 2511.23404). A convolution keeps its inputs in the cache, position by
-position (components/short_convolution.py), so the cache has more layers than the model.
+position (components/blocks/short_convolution.py), so the cache has more layers than the model.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from edgespec_export.components.blocks import (
+from edgespec_export.components.attention.heads import HeadNorms, Heads
+from edgespec_export.components.blocks.block import (
     AttentionBlock,
     Block,
     FeedForwardBlock,
 )
-from edgespec_export.components.feed_forward import Gate
-from edgespec_export.components.heads import HeadNorms, Heads
+from edgespec_export.components.blocks.feed_forward import Gate
+from edgespec_export.components.blocks.self_attention import SelfAttention
+from edgespec_export.components.blocks.short_convolution import ShortConvolution, cache_layers_for
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
-from edgespec_export.components.self_attention import SelfAttention
-from edgespec_export.components.short_convolution import ShortConvolution, cache_layers_for
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.model_config import Config
 from edgespec_export.families.rotary.rope import inverse_frequencies

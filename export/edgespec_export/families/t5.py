@@ -16,25 +16,25 @@ import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Attention
-from edgespec_export.components.blocks import (
+from edgespec_export.components.attention.attention import Attention
+from edgespec_export.components.attention.heads import Heads
+from edgespec_export.components.blocks.block import (
     AttentionBlock,
     AttentionMiddle,
     Block,
     FeedForwardBlock,
 )
-from edgespec_export.components.feed_forward import Gate, Ungated
-from edgespec_export.components.heads import Heads
-from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import RmsNorm
-from edgespec_export.components.number_format import NumberFormat
-from edgespec_export.components.positions import Positions, RelativeBias
-from edgespec_export.components.residual_stream import ResidualStream
-from edgespec_export.components.self_attention import (
+from edgespec_export.components.blocks.feed_forward import Gate, Ungated
+from edgespec_export.components.blocks.self_attention import (
     CrossAttention,
     EncoderAttention,
     SelfAttention,
 )
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.norms.norm import RmsNorm
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.positions import Positions, RelativeBias
+from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.families.encoder_decoder import EncoderDecoder
 from edgespec_export.families.model_config import ACTIVATIONS, Config
 from edgespec_export.onnx_graph.graph import Graph

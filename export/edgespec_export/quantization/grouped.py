@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from edgespec.errors import EdgespecError
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import Norm, RmsNorm
+from edgespec_export.components.norms.norm import Norm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.onnx_graph.functions import Function
 from edgespec_export.onnx_graph.graph import Graph

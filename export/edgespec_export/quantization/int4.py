@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.errors import EdgespecError
-from edgespec_export.components.norm import Norm, RmsNorm
+from edgespec_export.components.norms.norm import Norm, RmsNorm
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.grouped_rows import GROUP
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL

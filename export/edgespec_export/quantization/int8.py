@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import Norm, RmsNorm
+from edgespec_export.components.norms.norm import Norm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.onnx_graph.graph import Graph

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.int8_ops import (
     HADAMARD_ROTATION,

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import Norm
+from edgespec_export.components.norms.norm import Norm
 from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.onnx_graph.graph import Graph
 

@@ -16,24 +16,24 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.blocks import (
+from edgespec_export.components.attention.heads import Heads
+from edgespec_export.components.blocks.block import (
     AttentionBlock,
     AttentionMiddle,
     Block,
     FeedForwardBlock,
 )
-from edgespec_export.components.feed_forward import Ungated
-from edgespec_export.components.heads import Heads
-from edgespec_export.components.layer_norm import LayerNorm
-from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import NoNorm, Norm
-from edgespec_export.components.number_format import NumberFormat
-from edgespec_export.components.positions import Angles, Positions, Rotary
-from edgespec_export.components.self_attention import (
+from edgespec_export.components.blocks.feed_forward import Ungated
+from edgespec_export.components.blocks.self_attention import (
     CrossAttention,
     EncoderAttention,
     SelfAttention,
 )
+from edgespec_export.components.linear import Linear
+from edgespec_export.components.norms.layer_norm import LayerNorm
+from edgespec_export.components.norms.norm import NoNorm, Norm
+from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.families.bart.completed_weights import (
     LOGIT_BIAS,
     PREFIX,

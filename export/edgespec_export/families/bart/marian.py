@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from edgespec_export.components.norm import NoNorm, Norm
+from edgespec_export.components.norms.norm import NoNorm, Norm
 from edgespec_export.families.bart.bart import Bart
 from edgespec_export.families.bart.completed_weights import position_table
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgespec_export.components.layer_norm import LayerNorm
-from edgespec_export.components.norm import NoNorm, Norm
+from edgespec_export.components.norms.layer_norm import LayerNorm
+from edgespec_export.components.norms.norm import NoNorm, Norm
 from edgespec_export.families.bart.bart import Bart
 from edgespec_export.families.bart.completed_weights import PREFIX
 

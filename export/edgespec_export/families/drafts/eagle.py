@@ -16,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention
+from edgespec_export.components.attention.attention import Attention
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions, decoder_positions

@@ -13,10 +13,10 @@ from typing import Any, Self
 import numpy as np
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention
-from edgespec_export.components.cross_attention import cross_outputs
+from edgespec_export.components.attention.attention import Attention
+from edgespec_export.components.attention.cross_attention import cross_outputs
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.families.family import Family

@@ -21,14 +21,14 @@ import onnx_ir as ir
 
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.weights import Weights, read_rows
-from edgespec_export.components.blocks import AttentionBlock, Block, FeedForwardBlock
-from edgespec_export.components.feed_forward import Gate
-from edgespec_export.components.heads import HeadNorms, Heads
+from edgespec_export.components.attention.heads import HeadNorms, Heads
+from edgespec_export.components.blocks.block import AttentionBlock, Block, FeedForwardBlock
+from edgespec_export.components.blocks.feed_forward import Gate
+from edgespec_export.components.blocks.self_attention import SelfAttention
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Angles, Positions, Rotary
-from edgespec_export.components.self_attention import SelfAttention
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.model_config import Config
 from edgespec_export.families.rotary.rope import inverse_frequencies

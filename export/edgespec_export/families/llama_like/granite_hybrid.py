@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from edgespec.errors import EdgespecError
-from edgespec_export.components.blocks import FeedForwardBlock
+from edgespec_export.components.blocks.block import FeedForwardBlock
 from edgespec_export.components.linear import Linear
 from edgespec_export.families.llama_like.granite import Granite
 from edgespec_export.families.llama_like.llama import HARMLESS

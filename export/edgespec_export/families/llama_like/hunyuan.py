@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from edgespec_export.components.blocks import AttentionBlock
+from edgespec_export.components.blocks.block import AttentionBlock
+from edgespec_export.components.blocks.self_attention import NormedAfterRotation
 from edgespec_export.components.positions import Rotary
-from edgespec_export.components.self_attention import NormedAfterRotation
 from edgespec_export.families.llama_like.llama import HARMLESS, Llama
 from edgespec_export.families.llama_like.llama_kinds import RELATIVES
 from edgespec_export.families.model_config import Config

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.blocks import FeedForwardBlock
+from edgespec_export.components.blocks.block import FeedForwardBlock
 from edgespec_export.components.linear import Linear
 from edgespec_export.families.llama_like.llama import HARMLESS, Llama
 from edgespec_export.families.llama_like.llama_kinds import RENAMED

@@ -18,30 +18,30 @@ import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Attention
-from edgespec_export.components.blocks import (
+from edgespec_export.components.attention.attention import Attention
+from edgespec_export.components.attention.cross_attention import cross_outputs
+from edgespec_export.components.attention.heads import Heads
+from edgespec_export.components.blocks.block import (
     AttentionBlock,
     AttentionMiddle,
     Block,
     Call,
     FeedForwardBlock,
 )
-from edgespec_export.components.cross_attention import cross_outputs
-from edgespec_export.components.feed_forward import Ungated
-from edgespec_export.components.heads import Heads
-from edgespec_export.components.layer_norm import LayerNorm
+from edgespec_export.components.blocks.feed_forward import Ungated
+from edgespec_export.components.blocks.self_attention import (
+    CrossAttention,
+    EncoderAttention,
+    SelfAttention,
+)
 from edgespec_export.components.linear import Linear
+from edgespec_export.components.norms.layer_norm import LayerNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import (
     Positions,
     Rotary,
     decoder_positions,
     requested_rows,
-)
-from edgespec_export.components.self_attention import (
-    CrossAttention,
-    EncoderAttention,
-    SelfAttention,
 )
 from edgespec_export.families.family import Family
 from edgespec_export.families.model_config import Config

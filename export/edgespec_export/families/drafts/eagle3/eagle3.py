@@ -22,11 +22,11 @@ import onnx_ir as ir
 from edgespec.artifact import graph_io
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention import Attention
-from edgespec_export.components.blocks import Block, Call
-from edgespec_export.components.heads import Projections, apply_rotary
+from edgespec_export.components.attention.attention import Attention
+from edgespec_export.components.attention.heads import Projections, apply_rotary
+from edgespec_export.components.blocks.block import Block, Call
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import (
     Positions,

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.heads import Heads, by_head
+from edgespec_export.components.attention.heads import Heads, by_head
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["cross_inputs", "cross_outputs"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from edgespec_export.components.blocks import Call
+from edgespec_export.components.blocks.block import Call
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.activations import GATES, RELU, activation
 

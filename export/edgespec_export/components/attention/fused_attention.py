@@ -6,10 +6,10 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention, PositionEncoding, cache_shape
-from edgespec_export.components.cross_attention import cross_inputs
-from edgespec_export.components.heads import Heads, Projections, by_head
-from edgespec_export.components.kv_cache import CACHES
+from edgespec_export.components.attention.attention import Attention, PositionEncoding, cache_shape
+from edgespec_export.components.attention.cross_attention import cross_inputs
+from edgespec_export.components.attention.heads import Heads, Projections, by_head
+from edgespec_export.components.attention.kv_cache import CACHES
 from edgespec_export.components.positions import NO_SOURCES, Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION

@@ -17,9 +17,9 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.blocks import Call
-from edgespec_export.components.heads import Heads
-from edgespec_export.components.kv_cache import Buffer
+from edgespec_export.components.attention.heads import Heads
+from edgespec_export.components.attention.kv_cache import Buffer
+from edgespec_export.components.blocks.block import Call
 from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
 

@@ -18,9 +18,9 @@ from typing import Protocol
 
 import onnx_ir as ir
 
-from edgespec_export.components.attention import Attention, PositionEncoding
+from edgespec_export.components.attention.attention import Attention, PositionEncoding
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norm import NoNorm, Norm
+from edgespec_export.components.norms.norm import NoNorm, Norm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph

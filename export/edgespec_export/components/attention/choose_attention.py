@@ -5,12 +5,12 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention, PositionEncoding
-from edgespec_export.components.fused_attention import Fused
-from edgespec_export.components.heads import Heads, Projections
-from edgespec_export.components.kv_cache import CACHES
+from edgespec_export.components.attention.attention import Attention, PositionEncoding
+from edgespec_export.components.attention.fused_attention import Fused
+from edgespec_export.components.attention.heads import Heads, Projections
+from edgespec_export.components.attention.kv_cache import CACHES
+from edgespec_export.components.attention.standard_attention import Standard
 from edgespec_export.components.positions import Positions
-from edgespec_export.components.standard_attention import Standard
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["attention_for"]

@@ -1,6 +1,6 @@
 """The format of a layer's keys and values in the cache: float32, or fewer bits.
 
-Convolutions keep their inputs in buffers of the same kind (components/short_convolution.py).
+Convolutions keep their inputs in buffers of the same kind (components/blocks/short_convolution.py).
 
 What is written for a position does not depend on the other rows of its call. A buffer enters as
 `past` and leaves as `present` in the same memory, so `TensorScatter` writes the call's positions

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from edgespec_export.components.blocks import Call
-from edgespec_export.components.heads import (
+from edgespec_export.components.attention.heads import (
     HeadNorms,
     Heads,
     Projections,
     apply_rotary,
     normed_heads,
 )
-from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.blocks.block import Call
+from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Rotary
 from edgespec_export.onnx_graph.graph import Graph
 

@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 
 import onnx_ir as ir
 
-from edgespec_export.components.heads import Heads, Projections
-from edgespec_export.components.kv_cache import Cache
+from edgespec_export.components.attention.heads import Heads, Projections
+from edgespec_export.components.attention.kv_cache import Cache
 from edgespec_export.components.positions import Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 

@@ -6,17 +6,17 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.components.attention import Attention, PositionEncoding, cache_shape
-from edgespec_export.components.cross_attention import cross_inputs
-from edgespec_export.components.heads import (
+from edgespec_export.components.attention.attention import Attention, PositionEncoding, cache_shape
+from edgespec_export.components.attention.cross_attention import cross_inputs
+from edgespec_export.components.attention.heads import (
     Heads,
     Projections,
     apply_rotary,
     by_head,
     normed_heads,
 )
-from edgespec_export.components.kv_cache import Buffer, Cache, CachedRows, FullCache
-from edgespec_export.components.norm import RmsNorm
+from edgespec_export.components.attention.kv_cache import Buffer, Cache, CachedRows, FullCache
+from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 

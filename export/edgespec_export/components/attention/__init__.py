@@ -1,0 +1,1 @@
+"""Attention: its heads, its cache, and how it is computed."""
