@@ -201,7 +201,7 @@ sanitize-%: .venv/kernel-tools
 	$(BIN)/ctest --test-dir build/kernels-$* --output-on-failure
 
 operator-header: .venv/export
-	$(BIN)/python scripts/generate_operator_header.py > runtimes/kernels/src/schema/operators.h
+	$(BIN)/python scripts/generate_operator_header.py > runtimes/kernels/src/schema/operators.inc
 
 wheel: .venv/test
 	PYTHON=$(PYTHON) scripts/check_wheel

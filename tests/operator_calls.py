@@ -6,7 +6,6 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.onnx_graph.operator_schema import OPERATORS
 from edgespec_export.operators.grouped_rows import GROUP
 
 
@@ -23,7 +22,7 @@ def one_call(function, inputs, fixed, attributes) -> ir.Model:
 
 def add_outputs(g, function, results):
     """Makes an operator's results the outputs of a graph."""
-    for result, tensor in zip(results, OPERATORS[function.name].outputs, strict=True):
+    for result, tensor in zip(results, function.operator.outputs, strict=True):
         g.output(f"result {tensor.name}", result, tensor.dtype.numpy(), [None] * len(tensor.shape))
 
 

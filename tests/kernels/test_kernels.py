@@ -39,16 +39,9 @@ from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import machine_of, open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.onnx_graph.operator_schema import CLOSING, POST_NORM
+from edgespec_export.onnx_graph.operator_parts import CLOSING, POST_NORM_NAMES
 from edgespec_export.operators.activations import GATES, RELU
-from edgespec_export.operators.attention_ops import (
-    BIASED_ATTENTION,
-    ENCODER_ATTENTION,
-    NORMED_WINDOWED_ATTENTION,
-    ROTARY_ATTENTION,
-    SOURCE_ATTENTION,
-    WINDOWED_ATTENTION,
-)
+from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
 from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
 from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
@@ -59,8 +52,8 @@ from edgespec_export.operators.int8_ops import (
     RMS_NORM_HADAMARD_INT8_MATMUL,
     RMS_NORM_INT8_MATMUL,
 )
-from edgespec_export.operators.narrow_cache_ops import SELF_ATTENTION
 from edgespec_export.operators.norm_ops import RMS_NORM
+from edgespec_export.operators.self_attention_ops import SELF_ATTENTION
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
 from edgespec_runtimes.ort import prefill
@@ -692,7 +685,7 @@ def test_inputs_with_wrong_shapes_are_refused_without_reading_them(called, rng, 
     shape = HEADS["SmolLM2"]
     inputs = with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape) | wrong
     with pytest.raises(Exception, match=said):
-        called(ROTARY_ATTENTION, inputs, {}, **attributes_of(shape))
+        called(SELF_ATTENTION["Rotary"]["fp32"], inputs, {}, **attributes_of(shape))
 
 
 @pytest.mark.parametrize("window", [1, 2, 32, 255, 256, 300, 5000])
@@ -702,9 +695,9 @@ def test_a_window_of_any_size_equals_that_of_the_standard_operators(
 ):
     shape = HEADS["SmolLM2"]
     inputs = with_angles(rng, cached_inputs(rng, shape, count, past, past + count + 3), shape)
-    attributes = attributes_of(shape, WINDOWED_ATTENTION) | {"window": window}
-    ours, *_ = called(WINDOWED_ATTENTION, inputs, {}, **attributes)
-    theirs, *_ = called(WINDOWED_ATTENTION, inputs, {}, kernel=False, **attributes)
+    attributes = attributes_of(shape, SELF_ATTENTION["Windowed"]["fp32"]) | {"window": window}
+    ours, *_ = called(SELF_ATTENTION["Windowed"]["fp32"], inputs, {}, **attributes)
+    theirs, *_ = called(SELF_ATTENTION["Windowed"]["fp32"], inputs, {}, kernel=False, **attributes)
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=3e-6)
 
 
@@ -726,9 +719,9 @@ def test_a_value_before_the_window_is_not_read(called, rng, encoding, cache, pas
 def test_a_window_of_no_positions_is_refused(called, rng):
     shape = HEADS["SmolLM2"]
     inputs = with_angles(rng, cached_inputs(rng, shape, 2, 5, 9), shape)
-    attributes = attributes_of(shape, WINDOWED_ATTENTION) | {"window": 0}
+    attributes = attributes_of(shape, SELF_ATTENTION["Windowed"]["fp32"]) | {"window": 0}
     with pytest.raises(EdgespecError, match="window is 0; a query sees at least itself"):
-        called(WINDOWED_ATTENTION, inputs, {}, **attributes)
+        called(SELF_ATTENTION["Windowed"]["fp32"], inputs, {}, **attributes)
 
 
 @pytest.mark.parametrize("part", "qk")
@@ -737,13 +730,18 @@ def test_norms_of_heads_have_the_bits_of_the_operator_of_norms(called, rng, part
     shape = HEADS["odd head"]
     inputs = with_head_norms(rng, cached_inputs(rng, shape, 5, 70, 80), shape)
     inputs[part][2, :24] = np.inf
-    function = NORMED_WINDOWED_ATTENTION
+    function = SELF_ATTENTION["NormedWindowed"]["fp32"]
     ours = called(function, inputs, {}, **attributes_of(shape, function))
     for name in "qk":
         heads = inputs[name].reshape(-1, shape[2])
         norm = {"x": heads, "norm": inputs.pop(f"{name}_norm")}
         inputs[name] = called(RMS_NORM, norm, {}, epsilon=1e-5)[0].reshape(inputs[name].shape)
-    theirs = called(WINDOWED_ATTENTION, inputs, {}, **attributes_of(shape, WINDOWED_ATTENTION))
+    theirs = called(
+        SELF_ATTENTION["Windowed"]["fp32"],
+        inputs,
+        {},
+        **attributes_of(shape, SELF_ATTENTION["Windowed"]["fp32"]),
+    )
     for mine, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(mine, other)
     assert np.isnan(ours[0]).any()
@@ -898,7 +896,7 @@ def by_parts(g, fused, values, attributes):
         middle, *others = call(fused.inner, *parts, *rest[:-last])
         (closed,) = call(fused.closing, middle, *rest[-last:], renamed=CLOSING)
         if fused.post_norm:
-            (closed,) = call(fused.post_norm, closed, *norm, renamed=POST_NORM)
+            (closed,) = call(fused.post_norm, closed, *norm, renamed=POST_NORM_NAMES)
         return [g.op.Add(opening[0], closed), *others, middle]
 
 
@@ -1474,13 +1472,13 @@ BODIES = [
         "Max Slice ReduceMax Sub Exp ReduceSum Slice Slice Sub Exp Div",
     ),
     (
-        ROTARY_ATTENTION,
+        SELF_ATTENTION["Rotary"]["fp32"],
         attributes_of((2, 1, 16)),
         "Unsqueeze Unsqueeze Unsqueeze RotaryEmbedding RotaryEmbedding "
         "Reshape Cast Concat Pad Pad Pad Add Add GroupQueryAttention Slice Squeeze",
     ),
     (
-        BIASED_ATTENTION,
+        SELF_ATTENTION["Biased"]["fp32"],
         attributes_of((2, 1, 16)),
         "Unsqueeze Unsqueeze Unsqueeze Reshape Cast Concat "
         "Pad Pad Pad Add Add Pad GroupQueryAttention Slice Squeeze",

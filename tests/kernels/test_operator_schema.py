@@ -12,18 +12,13 @@ import onnx_ir as ir
 import pytest
 
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.onnx_graph.operator_schema import (
-    CLOSING,
-    OPERATORS,
-    POST_NORM,
-    PROJECTION_BIAS,
-    check_call,
-)
+from edgespec_export.onnx_graph.operator_parts import CLOSING, POST_NORM_NAMES, PROJECTION_BIAS
+from edgespec_export.onnx_graph.operator_table import OPERATORS
 from edgespec_export.operators.int8_ops import INT8_MATMUL
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS
 
 ROOT = Path(__file__).parent.parent.parent
-HEADER = ROOT / "runtimes/kernels/src/schema/operators.h"
+HEADER = ROOT / "runtimes/kernels/src/schema/operators.inc"
 GENERATOR = ROOT / "scripts/generate_operator_header.py"
 
 
@@ -44,14 +39,16 @@ def test_a_fused_block_takes_what_its_operators_take(fused):
         for function in (fused.whole, fused.opening, fused.inner, fused.closing)
     )
     after = OPERATORS[fused.post_norm.name] if fused.post_norm else None
-    bias = (PROJECTION_BIAS,) if fused.has_bias else ()
+    bias = PROJECTION_BIAS.inputs if fused.has_bias else ()
     parts = (*opening.inputs, *bias, *middle.inputs[fused.columns :], *closing.inputs[1:])
     parts += after.inputs[1:] if after else ()
     assert types(block.inputs) == types(parts)
     assert types(block.outputs) == types(middle.outputs)
     attributes = {*opening.attributes, *middle.attributes}
     attributes |= {replace(a, name=CLOSING[a.name]) for a in closing.attributes}
-    attributes |= {replace(a, name=POST_NORM[a.name]) for a in (after.attributes if after else ())}
+    attributes |= {
+        replace(a, name=POST_NORM_NAMES[a.name]) for a in (after.attributes if after else ())
+    }
     assert {a for a in block.attributes if a.name != "widths"} == attributes
 
 
@@ -76,8 +73,8 @@ GOOD = ((FLOAT, ["rows", 64]), (INT8, [64, 48]), (FLOAT, [48]))
 
 
 def test_a_call_that_fits_the_table_passes():
-    check_call("Int8MatMul", product(*GOOD))
-    check_call("Int8MatMul", [ir.val(name) for name in ("x", "weights", "scale")])
+    OPERATORS["Int8MatMul"].check_call(product(*GOOD))
+    OPERATORS["Int8MatMul"].check_call([ir.val(name) for name in ("x", "weights", "scale")])
 
 
 @pytest.mark.parametrize(
@@ -94,7 +91,7 @@ def test_a_call_that_fits_the_table_passes():
 )
 def test_a_call_that_does_not_fit_is_refused(inputs, message):
     with pytest.raises(ValueError, match=message):
-        check_call("Int8MatMul", inputs)
+        OPERATORS["Int8MatMul"].check_call(inputs)
 
 
 def test_the_graph_builder_checks_its_calls():

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
-from edgespec_export.onnx_graph.operator_schema import DOMAIN, OPERATORS, check_call
+from edgespec_export.onnx_graph.operator_spec import Operator
+from edgespec_export.onnx_graph.operator_table import DOMAIN, OPERATORS
 
 __all__ = ["DOMAIN", "Body", "Function"]
 
@@ -30,6 +31,10 @@ class Body(Nodes):
 
     def constant(self, values: npt.ArrayLike, dtype: npt.DTypeLike) -> ir.Value:
         return self.op.Constant(value=ir.tensor(np.array(values, dtype)))
+
+    def has(self, name: str) -> bool:
+        """Whether the call has this attribute."""
+        return name in self._attributes
 
     def given(self, name: str, at: str | None = None) -> ir.Attr:
         """An attribute of the call, for the attribute `at` of a node; the same name if None."""
@@ -57,7 +62,7 @@ class Body(Nodes):
         Args:
             renamed: attributes of the function with their other names in this call.
         """
-        check_call(function.name, inputs)
+        function.operator.check_call(inputs)
         names = renamed or {}
         given = {name: self.given(names.get(name, name), name) for name in function.attributes}
         return self._tape.op_multi_out(
@@ -71,28 +76,32 @@ class Body(Nodes):
 
 @dataclass(frozen=True)
 class Function:
-    """An operator of the table (`operator_schema`) with its body.
+    """An operator of the table (`operator_table`) with its body.
 
     Attributes:
         name: of the operator, in the domain `DOMAIN`.
-        emit: emits the body, from the inputs to the outputs. It runs once for a graph, so only
-            `Body.given` may differ from call to call.
+        emit: emits the body, from the inputs, which it is given by their names, to the outputs. It
+            runs once for a graph, so only `Body.given` may differ from call to call.
     """
 
     name: str
     emit: Callable[..., Sequence[ir.Value]]
 
     @property
+    def operator(self) -> Operator:
+        return OPERATORS[self.name]
+
+    @property
     def inputs(self) -> tuple[str, ...]:
-        return tuple(tensor.name for tensor in OPERATORS[self.name].inputs)
+        return tuple(tensor.name for tensor in self.operator.inputs)
 
     @property
     def outputs(self) -> int:
-        return len(OPERATORS[self.name].outputs)
+        return len(self.operator.outputs)
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        return tuple(attribute.name for attribute in OPERATORS[self.name].attributes)
+        return tuple(attribute.name for attribute in self.operator.attributes)
 
     def built(self, attributes: Mapping[str, Any]) -> ir.Function:
         """The function's body, for calls with these attributes or others of the same types."""
@@ -101,7 +110,7 @@ class Function:
             name: ir.convenience.convert_attribute(name, attributes[name]) for name in attributes
         }
         body = Body(typed)
-        inputs = [ir.val(name) for name in self.inputs]
-        graph = body.graph(inputs, self.emit(body, *inputs))
+        inputs = {name: ir.val(name) for name in self.inputs}
+        graph = body.graph(list(inputs.values()), self.emit(body, **inputs))
         declared = [ir.Attr(name, attr.type, None) for name, attr in typed.items()]
         return ir.Function(DOMAIN, self.name, graph=graph, attributes=declared)

@@ -17,7 +17,6 @@ from edgespec import __version__
 from edgespec_export.onnx_graph.external_data import Array, WeightFile
 from edgespec_export.onnx_graph.functions import DOMAIN, Function
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
-from edgespec_export.onnx_graph.operator_schema import check_call
 
 __all__ = ["DeclaredBlock", "Graph"]
 
@@ -83,7 +82,7 @@ class Graph(Nodes):
 
     def call(self, function: Function, *inputs: ir.Value, **attributes: Any) -> Sequence[ir.Value]:
         """Emits one of edgespec's own operators; all calls in a graph give the same attributes."""
-        check_call(function.name, inputs)
+        function.operator.check_call(inputs)
         if function.name not in self._functions:
             self._functions[function.name] = function.built(attributes)
         return self._tape.op_multi_out(

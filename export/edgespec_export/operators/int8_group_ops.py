@@ -53,12 +53,12 @@ def _rms_norm_int8_group_matmul(
 
 
 def _int8_group_embedding(
-    f: Body, tokens: ir.Value, weights: ir.Value, scale: ir.Value
+    f: Body, tokens: ir.Value, table: ir.Value, scale: ir.Value
 ) -> Sequence[ir.Value]:
     """The table's rows of the tokens, without rounding."""
     codes, scales = (
-        f.op.Cast(f.op.Gather(table, tokens, axis=0), to=ir.DataType.FLOAT)
-        for table in (weights, scale)
+        f.op.Cast(f.op.Gather(numbers, tokens, axis=0), to=ir.DataType.FLOAT)
+        for numbers in (table, scale)
     )
     whole = f.op.Sub(codes, f.constant(ZERO_POINT, np.float32))
     rows = f.op.Mul(whole, f.op.Unsqueeze(scales, f.ints(-1)))

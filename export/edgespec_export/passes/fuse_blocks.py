@@ -31,12 +31,8 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import DOMAIN, Body, Function
 from edgespec_export.onnx_graph.graph import DeclaredBlock
-from edgespec_export.onnx_graph.operator_schema import (
-    CLOSING,
-    POST_NORM,
-    WITH_POST_NORM,
-    WITH_PROJECTION_BIAS,
-)
+from edgespec_export.onnx_graph.operator_parts import CLOSING, POST_NORM_NAMES
+from edgespec_export.onnx_graph.operator_table import WITH_POST_NORM, WITH_PROJECTION_BIAS
 from edgespec_export.operators.activations import GELU_GATE, RELU, SILU_GATE
 from edgespec_export.operators.attention_ops import SOURCE_ATTENTION
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
@@ -50,8 +46,8 @@ from edgespec_export.operators.int8_ops import (
     RMS_NORM_HADAMARD_INT8_MATMUL,
     RMS_NORM_INT8_MATMUL,
 )
-from edgespec_export.operators.narrow_cache_ops import SELF_ATTENTION
 from edgespec_export.operators.norm_ops import RMS_NORM
+from edgespec_export.operators.self_attention_ops import SELF_ATTENTION
 
 __all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 
@@ -93,20 +89,17 @@ def _fused_block(
     *,
     has_bias: bool = False,
 ) -> FusedBlock:
-    first, last = len(opening.inputs), len(closing.inputs) - 1
-
-    def emit(f: Body, *inputs: ir.Value) -> Sequence[ir.Value]:
-        rest = list(inputs[first:])
-        weights_of_norm = [rest.pop()] if post_norm else []
-        (y,) = f.call(opening, *inputs[:first])
+    def emit(f: Body, **given: ir.Value) -> Sequence[ir.Value]:
+        (y,) = f.call(opening, *(given[name] for name in opening.inputs))
         if has_bias:
-            y = f.op.Sum(y, rest.pop(0))
+            y = f.op.Sum(y, given["projection_bias"])
         parts = f.columns(y, f.shape("widths"), columns) if columns > 1 else [y]
-        y, *others = f.call(inner, *parts, *rest[:-last])
-        (y,) = f.call(closing, y, *rest[-last:], renamed=CLOSING)
+        y, *others = f.call(inner, *parts, *(given[name] for name in inner.inputs[columns:]))
+        closing_weights = (given[f"closing_{name}"] for name in closing.inputs[1:])
+        (y,) = f.call(closing, y, *closing_weights, renamed=CLOSING)
         if post_norm:
-            (y,) = f.call(post_norm, y, *weights_of_norm, renamed=POST_NORM)
-        return [f.op.Add(inputs[0], y), *others]
+            (y,) = f.call(post_norm, y, given["post_norm"], renamed=POST_NORM_NAMES)
+        return [f.op.Add(given["x"], y), *others]
 
     whole = Function(name, emit)
     return FusedBlock(whole, columns, opening, inner, closing, post_norm, has_bias)
@@ -317,18 +310,12 @@ def _user_of(value: ir.Value) -> ir.Node | None:
 
 def _replace(model: ir.Model, parts: _Parts) -> None:
     """Replaces the nodes of a block by one node, and adds its function to the model."""
-    whole, inner = parts.fused.whole, parts.inner
+    whole, inner, given = parts.fused.whole, parts.inner, _inputs(parts)
     attributes = _attributes(parts)
     key = (DOMAIN, whole.name, "")
     if key not in model.functions:
         model.functions[key] = whole.built(attributes)
-    inputs = [
-        *parts.opening.inputs,
-        *(parts.bias.inputs[1:] if parts.bias else ()),
-        *inner.inputs[parts.fused.columns :],
-        *parts.closing.inputs[1:],
-        *(parts.post_norm.inputs[1:] if parts.post_norm else ()),
-    ]
+    inputs = [given[name] for name in whole.inputs]
     node = ir.node(whole.name, inputs, attributes, domain=DOMAIN, num_outputs=whole.outputs)
     made = [parts.add.outputs[0], *inner.outputs[1:]]
     before = [inner, parts.split, parts.bias, parts.opening]
@@ -338,12 +325,27 @@ def _replace(model: ir.Model, parts: _Parts) -> None:
     )
 
 
+def _inputs(parts: _Parts) -> dict[str, ir.Value | None]:
+    """The inputs of all parts by their names in the whole, without those that parts make."""
+    fused = parts.fused
+    given = dict(zip(fused.opening.inputs, parts.opening.inputs, strict=True))
+    if parts.bias:
+        given["projection_bias"] = parts.bias.inputs[1]
+    inner = zip(fused.inner.inputs, parts.inner.inputs, strict=True)
+    given |= dict(list(inner)[fused.columns :])
+    closing = zip(fused.closing.inputs, parts.closing.inputs, strict=True)
+    given |= {f"closing_{name}": value for name, value in list(closing)[1:]}
+    if parts.post_norm:
+        given["post_norm"] = parts.post_norm.inputs[1]
+    return given
+
+
 def _attributes(parts: _Parts) -> dict[str, Any]:
     """The attributes of all parts, and the widths that `Split` has as an input."""
     attributes = {
         renamed.get(name, name): attribute.value
         for node, renamed in (
-            (parts.post_norm, POST_NORM),
+            (parts.post_norm, POST_NORM_NAMES),
             (parts.closing, CLOSING),
             (parts.inner, {}),
             (parts.opening, {}),

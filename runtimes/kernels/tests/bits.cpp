@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/argmax_pruned.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/cache_rows.h"
 #include "kernels/groups.h"
 #include "kernels/lanes/lanes.h"

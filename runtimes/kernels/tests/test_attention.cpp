@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "check.h"
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "threads/team.h"
 
 namespace edgespec::test {

@@ -39,6 +39,9 @@ void quantize_row_by_max(const float* x, QuantizedRows& rows, int64_t r);
 // The same for `width` numbers y anywhere; returns the scale.
 float quantize_by_max(const float* x, int64_t width, int8_t* y);
 
+// An estimate for steps that read a number once or twice (norm, RoPE, sum): what a cycle does.
+constexpr int64_t kNumbersPerCycle = 4;
+
 // y = x / √(mean(x²) + ε) · weight; false if mean(x²) is NaN or infinite.
 bool norm_row(const float* x, const float* weight, float epsilon, int64_t width, float* y);
 

@@ -57,8 +57,6 @@ class BlockSum<Schema> {
   }
 
  private:
-  static constexpr int64_t kNumbersPerCycle = 4;  // about
-
   float epsilon_;
 };
 
@@ -88,7 +86,6 @@ class BlockEnds {
 // y [rows, width] += x [width] in each row.
 inline void add_to_each_row(const float* x, int64_t rows, int64_t width, float* y,
                             const Threads& threads) {
-  constexpr int64_t kNumbersPerCycle = 4;  // about
   threads.each(rows, rows * width / kNumbersPerCycle,
                [&](int64_t r) { add_row(x, width, y + r * width); });
 }
@@ -174,11 +171,11 @@ class SelfAttentionBlock : AttentionBlock<Table> {
 
 // Attention to an encoder's keys and values; the first product makes queries.
 template <typename Table>
-class CrossRowAttentionBlockOf : AttentionBlock<Table> {
+class CrossAttentionBlock : AttentionBlock<Table> {
  public:
   using Schema = Table;
 
-  explicit CrossRowAttentionBlockOf(const Setup& setup) : AttentionBlock<Table>(setup) {
+  explicit CrossAttentionBlock(const Setup& setup) : AttentionBlock<Table>(setup) {
     if (shapes_[Dim::n] != shapes_[Dim::inner]) {
       fail("weights make ", shapes_[Dim::n], " columns; queries have ", shapes_[Dim::inner]);
     }
@@ -199,11 +196,6 @@ class CrossRowAttentionBlockOf : AttentionBlock<Table> {
  private:
   using AttentionBlock<Table>::shapes_;
 };
-
-using CrossRowAttentionBlock = CrossRowAttentionBlockOf<schema::CrossRowAttentionBlock>;
-using Int4CrossRowAttentionBlock = CrossRowAttentionBlockOf<schema::Int4CrossRowAttentionBlock>;
-using Int8GroupCrossRowAttentionBlock =
-    CrossRowAttentionBlockOf<schema::Int8GroupCrossRowAttentionBlock>;
 
 // The rows between the products of a feed-forward block: rotated, if its table has a Hadamard
 // matrix.
@@ -268,27 +260,11 @@ void gate_columns(const float* gate, int64_t width, float* y) {
   gate_row(gate, gate + width, width, y);
 }
 
-using SiluFeedForwardBlock =
-    FeedForwardBlock<schema::SiluFeedForwardBlock, gate_columns<silu_gate_row>, 2>;
-using GeluFeedForwardBlock =
-    FeedForwardBlock<schema::GeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
-using GeluFeedForwardPostNormBlock =
-    FeedForwardBlock<schema::GeluFeedForwardPostNormBlock, gate_columns<gelu_gate_row>, 2>;
-using ReluFeedForwardBlock = FeedForwardBlock<schema::ReluFeedForwardBlock, relu_row, 1>;
-using Int4SiluFeedForwardBlock =
-    FeedForwardBlock<schema::Int4SiluFeedForwardBlock, gate_columns<silu_gate_row>, 2>;
-using Int4GeluFeedForwardBlock =
-    FeedForwardBlock<schema::Int4GeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
-using Int4GeluFeedForwardPostNormBlock =
-    FeedForwardBlock<schema::Int4GeluFeedForwardPostNormBlock, gate_columns<gelu_gate_row>, 2>;
-using Int4ReluFeedForwardBlock = FeedForwardBlock<schema::Int4ReluFeedForwardBlock, relu_row, 1>;
-using Int8GroupSiluFeedForwardBlock =
-    FeedForwardBlock<schema::Int8GroupSiluFeedForwardBlock, gate_columns<silu_gate_row>, 2>;
-using Int8GroupGeluFeedForwardBlock =
-    FeedForwardBlock<schema::Int8GroupGeluFeedForwardBlock, gate_columns<gelu_gate_row>, 2>;
-using Int8GroupGeluFeedForwardPostNormBlock =
-    FeedForwardBlock<schema::Int8GroupGeluFeedForwardPostNormBlock, gate_columns<gelu_gate_row>, 2>;
-using Int8GroupReluFeedForwardBlock =
-    FeedForwardBlock<schema::Int8GroupReluFeedForwardBlock, relu_row, 1>;
+template <typename Table>
+using SiluFeedForwardBlock = FeedForwardBlock<Table, gate_columns<silu_gate_row>, 2>;
+template <typename Table>
+using GeluFeedForwardBlock = FeedForwardBlock<Table, gate_columns<gelu_gate_row>, 2>;
+template <typename Table>
+using ReluFeedForwardBlock = FeedForwardBlock<Table, relu_row, 1>;
 
 }  // namespace edgespec

@@ -3,18 +3,17 @@
 
 #include "kernels/matmul_half.h"
 #include "ort/op.h"
-#include "schema/operators.h"
 #include "threads/team.h"
 
 namespace edgespec {
 
 // x [m, k], weights [n, k] in 16 bits: y [m, n] = x · weightsᵀ
-template <typename Table, typename Half>
-class HalfMatMulOf {
+template <typename Table>
+class HalfMatMul {
  public:
   using Schema = Table;
 
-  explicit HalfMatMulOf(const Setup& setup) : weights_(packed(setup, shapes_)) {}
+  explicit HalfMatMul(const Setup& setup) : weights_(packed(setup, shapes_)) {}
 
   void compute(Call& call) {
     Shapes shapes = shapes_;
@@ -26,6 +25,8 @@ class HalfMatMulOf {
   }
 
  private:
+  using Half = typename decltype(Schema::in::weights)::Number;
+
   static PackedHalf<Half> packed(const Setup& setup, Shapes& shapes) {
     const auto weights = setup.constant(Schema::in::weights, shapes);
     const int64_t k = shapes[Dim::k], n = shapes[Dim::n];
@@ -36,8 +37,5 @@ class HalfMatMulOf {
   Shapes shapes_;
   PackedHalf<Half> weights_;
 };
-
-using Float16MatMul = HalfMatMulOf<schema::Float16MatMul, Float16>;
-using BFloat16MatMul = HalfMatMulOf<schema::BFloat16MatMul, BFloat16>;
 
 }  // namespace edgespec

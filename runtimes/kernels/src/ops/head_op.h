@@ -50,11 +50,12 @@ class Lazy {
 // `choose` [1] says what a call returns: 0 logits; 1 the token of the largest logit and that logit;
 // 2 the kTopTokens tokens of the largest logits, these and their probabilities. Other outputs have
 // no rows.
-class Int8Head {
+template <typename Table>
+class Head {
  public:
-  using Schema = schema::Int8Head;
+  using Schema = Table;
 
-  explicit Int8Head(const Setup& setup)
+  explicit Head(const Setup& setup)
       : rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_))),
         epsilon_(setup.attribute(Schema::attr::epsilon)) {
     setup.constant(Schema::in::table, shapes_);

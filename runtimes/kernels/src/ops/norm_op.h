@@ -3,14 +3,14 @@
 
 #include "kernels/rows.h"
 #include "ort/op.h"
-#include "schema/operators.h"
 
 namespace edgespec {
 
 // y = x / √(mean(x²) + ε) · norm; a row without a finite mean becomes NaN.
+template <typename Table>
 class RMSNorm {
  public:
-  using Schema = schema::RMSNorm;
+  using Schema = Table;
 
   explicit RMSNorm(const Setup& setup) : epsilon_(setup.attribute(Schema::attr::epsilon)) {}
 
@@ -20,14 +20,12 @@ class RMSNorm {
     const auto norm = call.input(Schema::in::norm, shapes);
     float* y = call.output(Schema::out::y, shapes);
     const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
-    call.threads().each(rows, rows * width / kLanesPerCycle, [&](int64_t r) {
+    call.threads().each(rows, rows * width / kNumbersPerCycle, [&](int64_t r) {
       norm_row_or_nan(x.data + r * width, norm.data, epsilon_, width, y + r * width);
     });
   }
 
  private:
-  static constexpr int64_t kLanesPerCycle = 4;  // about
-
   float epsilon_;
 };
 

@@ -9,12 +9,11 @@ namespace edgespec {
 
 // x [m, k] → y [m, n], one product.
 template <typename Table>
-class MatMulOf {
+class MatMul {
  public:
   using Schema = Table;
 
-  explicit MatMulOf(const Setup& setup)
-      : weights_(opening_of<typename Schema::in>(setup, shapes_)) {}
+  explicit MatMul(const Setup& setup) : weights_(opening_of<typename Schema::in>(setup, shapes_)) {}
 
   void compute(Call& call) { multiply(call, PlainRows{}); }
 
@@ -33,12 +32,11 @@ class MatMulOf {
 
 // RMS norm, perhaps Hadamard rotation, and product.
 template <typename Table>
-class RMSNormMatMulOf : MatMulOf<Table> {
+class NormedMatMul : MatMul<Table> {
  public:
   using Schema = Table;
 
-  explicit RMSNormMatMulOf(const Setup& setup)
-      : MatMulOf<Table>(setup), norm_(setup, this->shapes_) {}
+  explicit NormedMatMul(const Setup& setup) : MatMul<Table>(setup), norm_(setup, this->shapes_) {}
 
   void compute(Call& call) {
     Shapes shapes = this->shapes_;
@@ -51,28 +49,21 @@ class RMSNormMatMulOf : MatMulOf<Table> {
 };
 
 // Hadamard rotation and product.
-class HadamardInt8MatMul : MatMulOf<schema::HadamardInt8MatMul> {
+template <typename Table>
+class RotatedMatMul : MatMul<Table> {
  public:
-  using Schema = schema::HadamardInt8MatMul;
+  using Schema = Table;
 
-  explicit HadamardInt8MatMul(const Setup& setup)
-      : MatMulOf<Schema>(setup),
-        rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_))) {
-    rotated_.check_width(shapes_[Dim::k]);
+  explicit RotatedMatMul(const Setup& setup)
+      : MatMul<Table>(setup),
+        rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, this->shapes_))) {
+    rotated_.check_width(this->shapes_[Dim::k]);
   }
 
-  void compute(Call& call) { multiply(call, rotated_); }
+  void compute(Call& call) { this->multiply(call, rotated_); }
 
  private:
   HadamardRows rotated_;
 };
-
-using Int8MatMul = MatMulOf<schema::Int8MatMul>;
-using Int4MatMul = MatMulOf<schema::Int4MatMul>;
-using Int8GroupMatMul = MatMulOf<schema::Int8GroupMatMul>;
-using RMSNormInt8MatMul = RMSNormMatMulOf<schema::RMSNormInt8MatMul>;
-using RMSNormHadamardInt8MatMul = RMSNormMatMulOf<schema::RMSNormHadamardInt8MatMul>;
-using RMSNormInt4MatMul = RMSNormMatMulOf<schema::RMSNormInt4MatMul>;
-using RMSNormInt8GroupMatMul = RMSNormMatMulOf<schema::RMSNormInt8GroupMatMul>;
 
 }  // namespace edgespec

@@ -24,28 +24,18 @@ OrtStatus* add(const OrtApi* api, OrtCustomOpDomain* domain) {
   return api->CustomOpDomain_Add(domain, &op);
 }
 
-// Kernels of the domain.
-template <typename... Kernels>
-struct KernelList {
-  static constexpr size_t count = sizeof...(Kernels);
-
-  static OrtStatus* add_to(OrtCustomOpDomain* domain, const OrtApi* api) {
-    OrtStatus* status = nullptr;
-    ((status = status ? status : add<Kernels>(api, domain)), ...);
-    return status;
-  }
-};
-
-// `Kernel` of each operator of a list.
-template <template <typename> typename Kernel, typename... Operators>
-KernelList<Kernel<Operators>...> each_of(List<Operators...>);
+// Adds the kernel of each operator of the table.
+OrtStatus* add_all(const OrtApi* api, OrtCustomOpDomain* domain) {
+  OrtStatus* status = nullptr;
+#define OPERATOR(kernel, name, ...) \
+  if (status == nullptr) status = add<kernel<schema::name>>(api, domain);
+#include "schema/operators.inc"
+  return status;
+}
 
 // The domain with all kernels; sessions of one runtime share it. Returns the runtime's error if it
 // refuses one.
-template <typename... Lists>
 OrtStatus* domain_of(const OrtApi* api, OrtCustomOpDomain** domain) {
-  static_assert((Lists::count + ...) == schema::kOperators,
-                "an operator of the table has no kernel");
   static std::map<const OrtApi*, OrtCustomOpDomain*> domains;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -54,7 +44,7 @@ OrtStatus* domain_of(const OrtApi* api, OrtCustomOpDomain** domain) {
     return nullptr;
   }
   OrtStatus* status = api->CreateCustomOpDomain(schema::kDomain, domain);
-  ((status = status ? status : Lists::add_to(*domain, api)), ...);
+  if (status == nullptr) status = add_all(api, *domain);
   if (status == nullptr) domains[api] = *domain;
   return status;
 }
@@ -78,20 +68,7 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
   const OrtApi* api = base->GetApi(ORT_API_VERSION);
   if (api == nullptr) return refuse(base);
   OrtCustomOpDomain* domain = nullptr;
-  using Others = KernelList<
-      Float16MatMul, BFloat16MatMul, Int8MatMul, RMSNormInt8MatMul, RMSNormHadamardInt8MatMul,
-      HadamardInt8MatMul, Int4MatMul, RMSNormInt4MatMul, Int8GroupMatMul, RMSNormInt8GroupMatMul,
-      HadamardRotation, Int8Embedding, Int8Head, SiluGate, GeluGate, RMSNorm, SourceRowAttention,
-      EncoderAttention, CrossRowAttentionBlock, SiluFeedForwardBlock, GeluFeedForwardBlock,
-      GeluFeedForwardPostNormBlock, ReluFeedForwardBlock, Int4CrossRowAttentionBlock,
-      Int4SiluFeedForwardBlock, Int4GeluFeedForwardBlock, Int4GeluFeedForwardPostNormBlock,
-      Int4ReluFeedForwardBlock, Int8GroupCrossRowAttentionBlock, Int8GroupSiluFeedForwardBlock,
-      Int8GroupGeluFeedForwardBlock, Int8GroupGeluFeedForwardPostNormBlock,
-      Int8GroupReluFeedForwardBlock>;
-  OrtStatus* status =
-      domain_of<decltype(each_of<SelfAttention>(schema::SelfAttentions{})),
-                decltype(each_of<SelfAttentionBlock>(schema::SelfAttentionBlocks{})), Others>(
-          api, &domain);
+  OrtStatus* status = domain_of(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
 }
 

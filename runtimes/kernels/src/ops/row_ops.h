@@ -8,9 +8,10 @@
 namespace edgespec {
 
 // Hadamard rotation alone, in float32.
+template <typename Table>
 class HadamardRotation {
  public:
-  using Schema = schema::HadamardRotation;
+  using Schema = Table;
 
   explicit HadamardRotation(const Setup& setup)
       : rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_))) {}
@@ -32,11 +33,12 @@ class HadamardRotation {
 };
 
 // Rows of an embedding table [vocabulary, k], each times its scale.
-class Int8Embedding {
+template <typename Table>
+class Embedding {
  public:
-  using Schema = schema::Int8Embedding;
+  using Schema = Table;
 
-  explicit Int8Embedding(const Setup& setup) {
+  explicit Embedding(const Setup& setup) {
     setup.constant(Schema::in::table, shapes_);
     setup.constant(Schema::in::scale, shapes_);
   }
@@ -81,7 +83,9 @@ struct Gate {
   }
 };
 
-using SiluGate = Gate<schema::SiluGate, silu_gate_row>;
-using GeluGate = Gate<schema::GeluGate, gelu_gate_row>;
+template <typename Table>
+using SiluGate = Gate<Table, silu_gate_row>;
+template <typename Table>
+using GeluGate = Gate<Table, gelu_gate_row>;
 
 }  // namespace edgespec

@@ -20,24 +20,28 @@ struct TensorSpec {
   const char* name;
   size_t rank;
   std::array<Dim, kMaxRank> dims;  // the first `rank` of them
+
+  template <typename... Dims>
+  constexpr TensorSpec(size_t index, const char* name, Dims... dims)
+      : index(index), name(name), rank(sizeof...(dims)), dims{dims...} {}
 };
 
 // A tensor that each call brings.
 template <typename T>
-struct Operand : TensorSpec {};
+struct Operand : TensorSpec {
+  using Number = T;
+};
 
 // An input that is known when the graph is loaded.
 template <typename T>
-struct Constant : TensorSpec {};
+struct Constant : TensorSpec {
+  using Number = T;
+};
 
 template <typename T>
 struct Attribute {
   const char* name;
 };
-
-// Operators.
-template <typename... Operators>
-struct List {};
 
 template <typename T>
 constexpr ONNXTensorElementDataType type_of = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
