@@ -7,6 +7,9 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.grouped_rows import GROUP
+from edgespec_export.quantization.hadamard import hadamard
+
+MANY = 40  # rows: more than one thread prepares, and not a multiple of a tile
 
 
 def one_call(function, inputs, fixed, attributes) -> ir.Model:
@@ -47,4 +50,20 @@ def int8_group_weights_of(rng, width, out):
     return {
         "weights": rng.integers(0, 256, (out, groups, GROUP), dtype=np.uint8),
         "scale": rng.uniform(1e-4, 1e-2, (out, groups)).astype(np.float16),
+    }
+
+
+def weights_of(rng, width, out):
+    return {
+        "weights": rng.integers(-128, 128, (width, out), dtype=np.int8),
+        "scale": rng.uniform(1e-4, 1e-2, out).astype(np.float32),
+    }
+
+
+def head_of(rng, width, out, block):
+    return {
+        "norm": rng.uniform(0.5, 2, width).astype(np.float32),
+        "hadamard": hadamard(block),
+        "table": rng.integers(-128, 128, (out, width), dtype=np.int8),
+        "scale": rng.uniform(1e-4, 1e-2, out).astype(np.float32),
     }
