@@ -19,6 +19,7 @@ from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, MAX_ROWS
 from edgespec.artifact.integrity import FileRecord, check_file
 from edgespec.artifact.languages import Languages
 from edgespec.artifact.typed_json import parsed, write_json
+from edgespec.costs.row_cost import RowCost
 from edgespec.errors import EdgespecError, shortened
 
 __all__ = [
@@ -154,9 +155,12 @@ class Variant:
     Attributes:
         graphs: graph name to file, relative to the manifest's folder. Variants that differ only in
             their cache share the other files.
-        weights_format: number format of the weights, such as "int8". What a call costs depends on
-            it, and not on the variant's name.
+        weights_format: number format of the weights, such as "int8": a name for people. What
+            follows from it is in `run_by_kernels` and `row_cost`.
         cache_format: of the self-attention's keys and values, one of `CACHE_FORMATS`.
+        run_by_kernels: with edgespec's kernels, no product of the weights is the runtime's own. So
+            rows of any number of texts keep their bits, on every machine with these kernels.
+        row_cost: what one more position costs in a call, where it was not measured.
         row_invariance: measured by the export; None until then.
         distance: from the "fp32" variant, where that was exported too.
         blocks: graph name to the blocks that are fused, for number formats with operators that
@@ -166,6 +170,8 @@ class Variant:
     graphs: dict[str, str]
     weights_format: str
     cache_format: str
+    run_by_kernels: bool = False
+    row_cost: RowCost = field(default_factory=RowCost)
     row_invariance: RowInvariance | None = None
     distance: Distance | None = None
     blocks: dict[str, FusedBlocks] = field(default_factory=dict)

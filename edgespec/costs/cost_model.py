@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
+from edgespec.costs.row_cost import RowCost
+
 __all__ = ["CostSource", "Costs", "estimated_costs", "expected_tokens"]
 
 
@@ -111,15 +113,8 @@ class Costs:
 
 
 # Guesses for devices that were not measured. They come from SmolLM2-135M and the T5 pair on two
-# cores of two machines (docs/measurements/results.md).
-# Cost of one more position in a verification, by number format of the weights:
-FURTHER = {"int8": 0.06, "int8-weights": 0.12, "int4-weights": 0.17}
-FURTHER_ELSE = 0.045
-FURTHER_WITH_KERNELS = {**FURTHER, "int8": 0.02, "fp16": 0.03, "bf16": 0.03}
-# With kernels, arithmetic per position as a share of a plain step: calls of many positions are
-# bound by it, not by reading weights.
-ARITHMETIC = {"int8": 0.11, "fp16": 0.2, "bf16": 0.2}
-ARITHMETIC_WITH = {"avx2": {"int8": 0.23}}  # by instruction set, where it was measured to differ
+# cores of two machines (docs/measurements/results.md). A number format brings its own (`RowCost`).
+UNKNOWN_FORMAT = RowCost()
 # Fixed times, in bytes of weights that are read meanwhile:
 CALL = 6_000_000  # any call of a model, in addition to reading its weights
 ROW = 1_000_000  # one more position in kernels, in addition to its products
@@ -135,7 +130,7 @@ def estimated_costs(
     target_bytes: int,
     draft_bytes: int,
     longest: int,
-    weights_format: str = "fp32",
+    row_cost: RowCost = UNKNOWN_FORMAT,
     min_rows: int = 1,
     kernels: str | None = None,
 ) -> Costs:
@@ -148,7 +143,7 @@ def estimated_costs(
     Args:
         target_bytes, draft_bytes: sizes of the weights; 0 for a draft that is no model.
         longest: the largest γ.
-        weights_format: number format of the target's weights ("int8"), not its variant's name.
+        row_cost: of the number format of the target's weights.
         min_rows: the fewest positions that the target is called with: what a plain step pays for.
         kernels: instruction set of the kernels that run the target; None without kernels.
     """
@@ -156,11 +151,10 @@ def estimated_costs(
     if kernels and reading <= NEAR:
         reading /= NEARER
     step = reading + CALL
-    slope, arithmetic = FURTHER.get(weights_format, FURTHER_ELSE), 0.0
+    slope, arithmetic = row_cost.marginal, 0.0
     if kernels:
-        slope = FURTHER_WITH_KERNELS.get(weights_format, FURTHER_ELSE) + ROW / step
-        known = ARITHMETIC | ARITHMETIC_WITH.get(kernels, {})
-        arithmetic = known.get(weights_format, 0.0)
+        slope = row_cost.marginal_with_kernels + ROW / step
+        arithmetic = row_cost.arithmetic_with(kernels)
     verify = [
         max(1 + slope * max(0, rows - min_rows), arithmetic * rows)
         for rows in range(1, longest + 2)

@@ -76,7 +76,7 @@ def export_pair(
             like those of the task, in UTF-8, separated by lines of "%%".
         for_web: only what a browser can use, in files of at most 100 MB, in graphs without
             functions, which open sooner: one format of each model
-            (of `edgespec_export.web.FORMATS`; `target_formats` None is int8), caches of at
+            (of `edgespec_export.web.WEB_FORMATS`; `target_formats` None is int8), caches of at
             most 2048 positions.
         verify: compare every float32 graph with the original model in transformers. The distance
             of other formats from float32 is measured in any case, where both are exported.

@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgespec.artifact.manifest import Exported, Manifest
 from edgespec.errors import EdgespecError, UsageError
+from edgespec_export.quantization.formats import FORMATS
 
 __all__ = [
-    "FORMATS",
     "SHARD_BYTES",
+    "WEB_FORMATS",
     "check_estimate",
     "check_formats",
     "check_memory",
@@ -34,26 +34,8 @@ CAPACITY = 2048
 FLOAT32_BYTES = 4
 
 
-@dataclass(frozen=True)
-class WebFormat:
-    """A number format that was run on onnxruntime-web 1.30 (docs/guides/browser.md).
-
-    Attributes:
-        weight_bytes: of a weight in the file, about; int4 keeps tables in int8.
-        heap_factor: bytes of the heap for each byte of weights, once they are loaded. The runtime
-            turns the weights of fp16 into fp32.
-    """
-
-    weight_bytes: float
-    heap_factor: float
-
-
-FORMATS = {
-    "int8": WebFormat(1.0, 1.6),
-    "int4": WebFormat(0.7, 2.4),
-    "fp16": WebFormat(2.0, 3.4),
-    "fp32": WebFormat(4.0, 2.0),
-}
+# The formats that were run on onnxruntime-web 1.30 (docs/guides/browser.md).
+WEB_FORMATS = {name: each.web for name, each in FORMATS.items() if each.web is not None}
 
 _log = logging.getLogger("edgespec")
 
@@ -68,10 +50,10 @@ def check_formats(
                 f"{len(set(formats))} {what} formats are given, and an export for the web has one "
                 "of each model; export each into a folder of its own"
             )
-        if formats[0] not in FORMATS:
+        if formats[0] not in WEB_FORMATS:
             raise UsageError(
                 f"the {what} format {formats[0]} is not known to run in a browser; "
-                f"there is: {', '.join(FORMATS)}"
+                f"there is: {', '.join(WEB_FORMATS)}"
             )
     if set(cache_formats) != {"fp32"}:
         raise UsageError(
@@ -94,7 +76,9 @@ def check_estimate(models: Sequence[tuple[int, str]]) -> None:
     Args:
         models: of the target and of the draft, the bytes of all tensors as float32 and the format.
     """
-    weights = [(size / FLOAT32_BYTES * FORMATS[name].weight_bytes, name) for size, name in models]
+    weights = [
+        (size / FLOAT32_BYTES * WEB_FORMATS[name].weight_bytes, name) for size, name in models
+    ]
     check_memory(sum(_heap(size, name) for size, name in weights))
 
 
@@ -146,4 +130,4 @@ def _memory(model: Exported, role: str, manifest: Manifest) -> int:
 
 
 def _heap(weights: float, weights_format: str) -> int:
-    return round(weights * FORMATS[weights_format].heap_factor)
+    return round(weights * WEB_FORMATS[weights_format].heap_factor)

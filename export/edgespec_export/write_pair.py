@@ -376,8 +376,14 @@ def _write_model(
             blocks = {
                 name: _blocks(fusions[file]) for name, file in files.items() if file in fusions
             }
+            said = FORMATS[format_]
             variants[_with_cache(format_, cache)] = manifest.Variant(
-                graphs, format_, cache, blocks=blocks
+                graphs,
+                format_,
+                cache,
+                run_by_kernels=said.run_by_kernels,
+                row_cost=said.row_cost,
+                blocks=blocks,
             )
             for name in blocks:
                 _log.info("%s %s %s: %s", role, format_, files[name], fusions[files[name]])

@@ -24,8 +24,10 @@ from edgespec.drafters.suffix_lookup import SuffixLookup
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import UsageError
 from edgespec.measure.predict import agreement, model_trace, predicted_speedup, replay_trace
+from edgespec_export.quantization.formats import FORMATS
 from tables import TableModel, as_distribution, fractions, varying
 
+INT8 = FORMATS["int8"].row_cost
 FREE = Costs([1.0] * 11, draft=0.0)
 
 
@@ -177,7 +179,7 @@ def test_an_impossible_gamma_is_refused(gamma):
 
 
 def test_where_a_plain_step_scores_two_positions_verifying_one_token_is_free():
-    alone, padded = (estimated_costs(100, 10, 4, "bf16", rows) for rows in (1, 2))
+    alone, padded = (estimated_costs(100, 10, 4, FORMATS["bf16"].row_cost, rows) for rows in (1, 2))
     assert padded.verify[:2] == [1, 1]
     assert padded.verify[1:] == pytest.approx(alone.verify[:-1])
 
@@ -200,7 +202,7 @@ def test_fixed_costs_matter_less_for_larger_targets():
 
 def test_with_kernels_one_more_int8_position_costs_less():
     kernels, without = (
-        estimated_costs(10**9, 10, 4, "int8", kernels=there) for there in ("avx512", None)
+        estimated_costs(10**9, 10, 4, INT8, kernels=there) for there in ("avx512", None)
     )
     assert kernels.verify[1] < without.verify[1]
 
@@ -208,17 +210,16 @@ def test_with_kernels_one_more_int8_position_costs_less():
 def test_no_guess_lets_a_target_that_may_fit_the_cache_be_drafted_for():
     """Its plain step may take two fifths of the time, everything else as long as elsewhere."""
     small, large = (
-        estimated_costs(n, 4 * 10**6, 16, "int8", kernels="avx512")
-        for n in (27_000_000, 33_000_000)
+        estimated_costs(n, 4 * 10**6, 16, INT8, kernels="avx512") for n in (27_000_000, 33_000_000)
     )
     assert small.best(0.7)[0] == 0
     assert large.best(0.7)[0] > 0
-    without = estimated_costs(27 * 10**6, 4 * 10**6, 16, "int8")
+    without = estimated_costs(27 * 10**6, 4 * 10**6, 16, INT8)
     assert without.best(0.7)[0] > 0
 
 
 def test_many_positions_in_kernels_are_bound_by_arithmetic():
-    costs = estimated_costs(10**9, 0, 16, "fp16", kernels="avx512")
+    costs = estimated_costs(10**9, 0, 16, FORMATS["fp16"].row_cost, kernels="avx512")
     assert costs.marginal_cost(2) < 0.05
     assert costs.marginal_cost(12) == pytest.approx(0.2)
     assert costs.verify == sorted(costs.verify)
@@ -227,7 +228,7 @@ def test_many_positions_in_kernels_are_bound_by_arithmetic():
 def test_products_that_take_an_instruction_set_longer_are_estimated_so():
     """AVX2 was measured: calls of 5, 6 and 9 rows take 1.27, 1.45 and 2.02 of a step."""
     wide, narrow = (
-        estimated_costs(130 * 10**6, 0, 16, "int8", kernels=name) for name in ("avx512", "avx2")
+        estimated_costs(130 * 10**6, 0, 16, INT8, kernels=name) for name in ("avx512", "avx2")
     )
     assert [narrow.verify[rows - 1] for rows in (5, 6, 9)] == pytest.approx(
         [1.27, 1.45, 2.02], rel=0.1
@@ -236,7 +237,7 @@ def test_products_that_take_an_instruction_set_longer_are_estimated_so():
 
 
 def test_a_hopeless_draft_costs_at_most_3_percent_where_its_first_token_is_free():
-    costs = estimated_costs(100, 0, 16, "int8", 2)
+    costs = estimated_costs(100, 0, 16, INT8, 2)
     tokens, cost = drive(Adaptive(costs), costs, 0.0, 128, np.random.default_rng(0))
     assert cost <= 1.03 * tokens
 

@@ -128,7 +128,7 @@ def test_int8_rotates_norms_where_the_stream_cannot_be_rotated(tmp_path, monkeyp
     """The rotation alone, with float32 matrices, changes nothing."""
     from test_hadamard import change_by_rotation
 
-    monkeypatch.setitem(FORMATS, "rotated", RotatedFloat)
+    monkeypatch.setitem(FORMATS, "rotated", replace(FORMATS["fp32"], make=RotatedFloat))
     source = write_gemma3(tmp_path / "checkpoint", **EVEN)
     assert change_by_rotation(source, tmp_path / "pair") <= 1e-5
 

@@ -7,6 +7,7 @@ them. The graphs of `int8` are run with float32 matrices, so that only the rotat
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -96,7 +97,7 @@ def logits_of(folder, *formats):
 
 @pytest.fixture
 def rotated_format(monkeypatch):
-    monkeypatch.setitem(FORMATS, "rotated", RotatedFloat)
+    monkeypatch.setitem(FORMATS, "rotated", replace(FORMATS["fp32"], make=RotatedFloat))
 
 
 def change_by_rotation(source, folder):
@@ -151,7 +152,7 @@ class Unrotated(Int8):
 
 @pytest.mark.parametrize("case", ["t5 v1.0", "t5 v1.1", "llama", "llama, tied head", "qwen2"])
 def test_int8_is_nearer_to_float32_when_rotated(case, tmp_path, monkeypatch):
-    monkeypatch.setitem(FORMATS, "unrotated", Unrotated)
+    monkeypatch.setitem(FORMATS, "unrotated", replace(FORMATS["fp32"], make=Unrotated))
     source = CASES[case](tmp_path / "checkpoint", width=512)
     formats = ["fp32", "int8", "unrotated"]
     export_pair(str(source), None, tmp_path / "pair", target_formats=formats, threads=1)

@@ -118,7 +118,7 @@ def test_other_formats_store_the_same_table_from_blocks(tmp_path, monkeypatch, n
         path = tmp_path / f"{block}.data"
         with WeightFile(path, open_weights(tmp_path)) as file:
             graph = Graph("table", file)
-            FORMATS[name]().table(graph, graph.input("tokens", np.int64, ["m"]), "table")
+            FORMATS[name].make().table(graph, graph.input("tokens", np.int64, ["m"]), "table")
         return path.read_bytes()
 
     assert written(100) == written(table.size)

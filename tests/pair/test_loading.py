@@ -10,6 +10,7 @@ from edgespec.costs.cost_model import estimated_costs
 from edgespec.device.device import Device
 from edgespec.device.kernels import kernels_for
 from edgespec_export.export_pair import export_pair
+from edgespec_export.quantization.formats import FORMATS
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,9 @@ def test_a_variant_with_another_cache_takes_the_curve_of_its_weights(folder, var
     sizes = (pair.manifest.bytes("target", variant), pair.manifest.bytes("draft", "fp32"))
     kernels = kernels_for(Device(1))
     int8, other = (
-        estimated_costs(*sizes, 16, format_, min_rows=2, kernels=kernels and kernels.target)
+        estimated_costs(
+            *sizes, 16, FORMATS[format_].row_cost, min_rows=2, kernels=kernels and kernels.target
+        )
         for format_ in ("int8", "fp32")
     )
     assert list(pair.costs["model"].verify) == list(int8.verify) != list(other.verify)

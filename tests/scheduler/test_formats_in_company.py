@@ -14,12 +14,13 @@ import pytest
 import edgespec
 from checkpoints import byte_tokenizer, write_noisy, write_small_llama, write_t5
 from edgespec.device.kernels import installed_kernels
-from edgespec.pair.opening.invariance_cache import RUN_BY_KERNELS
 from edgespec_export.export_pair import export_pair
+from edgespec_export.quantization.formats import FORMATS
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="needs kernels")
 
 SIZE = 272
+RUN_BY_KERNELS = [name for name, each in FORMATS.items() if each.run_by_kernels]
 VARIANTS = [*RUN_BY_KERNELS, "int8-cache-fp16", "int8-cache-int8"]
 AT_ONCE = (2, 4, 8, 16)
 

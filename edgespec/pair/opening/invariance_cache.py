@@ -23,15 +23,12 @@ from edgespec.pair.opening.runtime import machine_of, measure_row_invariance
 
 __all__ = [
     "INVARIANCE_FILE",
-    "RUN_BY_KERNELS",
     "invariance_here",
     "known_invariance",
     "measured_invariance",
 ]
 
 INVARIANCE_FILE = "row_invariance.json"
-# Formats without products of the runtime:
-RUN_BY_KERNELS = ("int8", "int4", "int8-groups", "fp16", "bf16")
 
 logger = logging.getLogger("edgespec")
 
@@ -94,7 +91,7 @@ def _confirmed_invariance(
         exported is None
         or kernels is None
         or exported.kernels != kernels.name
-        or manifest.target.variants[variant].weights_format not in RUN_BY_KERNELS
+        or not manifest.target.variants[variant].run_by_kernels
     ):
         return None
     here = measure_row_invariance(folder, manifest.target, variant, device, calls="check")

@@ -24,7 +24,7 @@ from edgespec.drafters.corpus import read_corpus
 from edgespec.drafters.registry import available
 from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import open_vocabulary
-from edgespec.pair.opening.invariance_cache import RUN_BY_KERNELS, invariance_here, known_invariance
+from edgespec.pair.opening.invariance_cache import invariance_here, known_invariance
 from edgespec.pair.opening.runtime import open_model
 from edgespec.pair.opening.setup import (
     LoadRequest,
@@ -134,7 +134,7 @@ def _shares_calls(
     and true with any number where no product is ONNX Runtime's."""
     measured = invariance is not None and invariance.texts
     variant = manifest.target.variants[setup.target_format]
-    return target.shares_calls and measured and variant.weights_format in RUN_BY_KERNELS
+    return target.shares_calls and measured and variant.run_by_kernels
 
 
 def _pair(folder: Path, parts: PairParts) -> Pair:
@@ -218,7 +218,7 @@ def _costs(
         estimated_costs,
         manifest.bytes("target", setup.target_format),
         longest=longest,
-        weights_format=manifest.target.variants[setup.target_format].weights_format,
+        row_cost=manifest.target.variants[setup.target_format].row_cost,
         min_rows=min_rows,
         kernels=kernels.target if kernels else None,
     )

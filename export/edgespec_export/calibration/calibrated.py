@@ -18,7 +18,7 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families.drafts.eagle import Eagle
 from edgespec_export.families.family import Family
 from edgespec_export.families.speech.whisper import Whisper
-from edgespec_export.quantization.formats import CALIBRATED, FORMATS
+from edgespec_export.quantization.formats import FORMATS
 
 __all__ = ["Calibration", "calibrated"]
 
@@ -47,13 +47,14 @@ def calibrated(
     Args:
         scratch: a folder for the model in float32, which is deleted at the end.
     """
-    if name not in CALIBRATED:
-        yield FORMATS[name]()
+    number_format = FORMATS[name]
+    if number_format.calibrated is None:
+        yield number_format.make()
         return
     obstacle = _obstacle(checkpoint, family, calibration)
     if obstacle is not None:
         _log.info("%s: %s weights rounded to nearest, %s", checkpoint.label, name, obstacle)
-        yield FORMATS[name]()
+        yield number_format.make()
         return
 
     @cache
@@ -66,7 +67,7 @@ def calibrated(
         return Moments(checkpoint.weights, family, scratch, texts, calibration.device)
 
     try:
-        yield CALIBRATED[name](lambda product: moments().of(product))
+        yield number_format.calibrated(lambda product: moments().of(product))
     finally:
         if scratch.exists():
             shutil.rmtree(scratch)

@@ -88,10 +88,7 @@ function marginalCosts(verify: readonly number[]): number[] {
   });
 }
 
-// Guesses for devices that were not measured, as in edgespec/core/cost_model.py, without kernels.
-// Cost of one more position in a verification, by number format of the weights:
-const FURTHER: Readonly<Record<string, number>> = { int8: 0.06, "int8-weights": 0.12, "int4-weights": 0.17 };
-const FURTHER_ELSE = 0.045;
+// Guesses for devices that were not measured, as in edgespec/costs/cost_model.py, without kernels.
 // Fixed times, in bytes of weights that are read meanwhile:
 const CALL = 6_000_000; // any call of a model, in addition to reading its weights
 const LOOP = 8_000_000; // a drafted round, in addition to a plain step
@@ -102,8 +99,8 @@ const CACHED = 16_000_000; // bytes of a draft that stay in the processor's cach
 export interface TargetSize {
   /** Of the weights. */
   readonly bytes: number;
-  /** Number format of the weights ("int8"). */
-  readonly weightsFormat: string;
+  /** What one more position costs, in plain steps: the manifest has it for each number format. */
+  readonly rowCost: number;
   /** The fewest positions that the target is called with: what a plain step pays for. */
   readonly minRows: number;
   /** The largest γ. */
@@ -121,10 +118,9 @@ export interface TargetSize {
  */
 export function estimatedCosts(target: TargetSize, draftBytes: number): Costs {
   const step = Math.max(target.bytes, SMALLEST) + CALL;
-  const slope = FURTHER[target.weightsFormat] ?? FURTHER_ELSE;
   const verify = Array.from(
     { length: target.longest + 1 },
-    (_, gamma) => 1 + slope * Math.max(0, gamma + 1 - target.minRows),
+    (_, gamma) => 1 + target.rowCost * Math.max(0, gamma + 1 - target.minRows),
   );
   const [drafting, call, loop] = [draftBytes / step, CALL / step, LOOP / step];
   if (!draftBytes) return new Costs(verify, 0, loop);

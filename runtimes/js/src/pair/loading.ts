@@ -223,7 +223,7 @@ function costsOf(
   if (given !== undefined) return { lookup: given.upTo(longest).withDraft(0), model: given.upTo(longest) };
   const size: TargetSize = {
     bytes: bytesOf(manifest, variant),
-    weightsFormat: variant.weights_format,
+    rowCost: variant.row_cost.marginal,
     minRows,
     longest,
   };

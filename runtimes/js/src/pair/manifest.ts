@@ -19,7 +19,10 @@ export type CacheFormat = "fp32" | "fp16" | "int8";
 export interface Variant {
   /** Graph name ("decoder", "encoder", "feature_fusion") to file. */
   readonly graphs: Readonly<Record<string, string>>;
+  /** For people; what follows from it is in `row_cost`. */
   readonly weights_format: string;
+  /** What one more position costs without kernels, in plain steps. */
+  readonly row_cost: { readonly marginal: number };
   readonly cache_format: CacheFormat;
   readonly row_invariance: RowInvariance | null;
 }
