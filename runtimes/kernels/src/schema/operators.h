@@ -122,16 +122,16 @@ namespace attributes {
 
 using namespace parts;
 
-#define OPERATOR(kernel, name_, ...)            \
-  struct name_ : Operator<__VA_ARGS__> {        \
-    static constexpr const char* name = #name_; \
+#define OPERATOR(kernel, operator_name, ...)            \
+  struct operator_name : Operator<__VA_ARGS__> {        \
+    static constexpr const char* name = #operator_name; \
   };
 #include "schema/operators.inc"
 
-constexpr size_t kOperators = 0
-#define OPERATOR(...) +1
+constexpr std::array kOperatorNames{
+#define OPERATOR(kernel, operator_name, ...) #operator_name,
 #include "schema/operators.inc"
-    ;
+};
 
 }  // namespace schema
 }  // namespace edgespec
