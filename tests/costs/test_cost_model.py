@@ -236,6 +236,17 @@ def test_products_that_take_an_instruction_set_longer_are_estimated_so():
     assert wide.verify[8] < 1.3
 
 
+@pytest.mark.parametrize(
+    ("kernels", "measured"),
+    [("avx512", {2: 0.99, 4: 1.06, 5: 1.11, 9: 1.54}), ("avx2", {4: 1.22, 5: 1.39, 9: 2.11})],
+)
+def test_int4_is_estimated_near_what_was_measured(kernels, measured):
+    """SmolLM2-135M, docs/measurements/kernels.md."""
+    costs = estimated_costs(95 * 10**6, 0, 16, FORMATS["int4"].row_cost, kernels=kernels)
+    found = [costs.verify[rows - 1] for rows in measured]
+    assert found == pytest.approx(list(measured.values()), rel=0.2)
+
+
 def test_a_hopeless_draft_costs_at_most_3_percent_where_its_first_token_is_free():
     costs = estimated_costs(100, 0, 16, INT8, 2)
     tokens, cost = drive(Adaptive(costs), costs, 0.0, 128, np.random.default_rng(0))
