@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from edgespec.core.distribution import one_hot
-from edgespec.device.kernels import SWITCH, installed_kernels
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import Sampling
 from edgespec.core.verification import residual
 from edgespec.core.vocab_ops import NumpyVocabOps, vocab_ops_for
+from edgespec.device.kernels import SWITCH, installed_kernels
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
