@@ -344,6 +344,8 @@ WRONG_TYPES = {
     "reasoning_effort": [True, 3, {}],
     "continue_final_message": [1, "true"],
     "add_generation_prompt": [1, "true"],
+    "source_language": [1, ["de_DE"]],
+    "target_language": [True, {}],
 }
 NEARLY_NEUTRAL = {"num_beams": True, "use_beam_search": 0}
 
