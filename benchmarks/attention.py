@@ -25,7 +25,7 @@ from edgespec_export.components.attention.fused_attention import Fused
 from edgespec_export.components.attention.standard_attention import Standard
 from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.families.tensor_check import fitted
-from edgespec_export.write_pair import write_graphs
+from edgespec_export.write_graphs import write_graphs
 from edgespec_runtimes.ort.ort_model import OrtModel
 from record import begin, write_result
 

@@ -19,7 +19,7 @@ from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.source_kinds import refuse_quantized
 from edgespec_export.checkpoint.sources import resolve
 from edgespec_export.families import family_of
-from edgespec_export.write_pair import check_target
+from edgespec_export.pairing import check_target
 
 if TYPE_CHECKING:
     from edgespec_distill.training.training_loop import TrainingProgress

@@ -144,20 +144,21 @@ def plan_for(plan: Plan, family: Family) -> Plan:
         UsageError: this target cannot have such a draft, or its family cannot be distilled.
     """
     # Families derived from them compute something else than the training's forward pass.
-    if not isinstance(family, Llama | T5) or type(family) not in (Llama, T5):
+    if type(family) not in (Llama, T5):
         raise UsageError(
             f"{family.label}: is of family {family.family!r}; distill supports targets of the "
             "families 'llama' and 't5'"
         )
-    if plan.reads_target and not isinstance(family, Llama):
+    has_encoder = family.encoder_layers is not None
+    if plan.reads_target and has_encoder:
         option = "eagle" if plan.eagle else "block"
         raise UsageError(f"{_kind(plan)} needs a Llama-like target; leave {option} out")
-    if plan.share_encoder and not isinstance(family, T5):
+    if plan.share_encoder and not has_encoder:
         raise UsageError(f"{family.label} has no encoder; leave share_encoder out")
     if plan.layers > family.layers:
         raise UsageError(f"layers is {plan.layers}; the target has {family.layers}: give fewer")
     _check_width(plan.width, family.width)
-    return dataclasses.replace(plan, encoder_layers=_encoder_layers(plan, family))
+    return dataclasses.replace(plan, encoder_layers=_encoder_layers(plan, family.encoder_layers))
 
 
 def _kind(plan: Plan) -> str:
@@ -165,15 +166,16 @@ def _kind(plan: Plan) -> str:
     return "an EAGLE draft (eagle)" if plan.eagle else "a block draft (block)"
 
 
-def _encoder_layers(plan: Plan, family: Llama | T5) -> int | None:
+def _encoder_layers(plan: Plan, most: int | None) -> int | None:
+    """Of the draft, whose target has `most`; None for a draft without an encoder."""
     asked = plan.encoder_layers
-    if isinstance(family, Llama):
+    if most is None:
         if asked is not None:
             raise UsageError(f"encoder_layers is {asked}; the target has no encoder: leave it out")
         return None
     if plan.share_encoder:
         return None
-    count, most = asked or plan.layers, family.encoder_layers
+    count = asked or plan.layers
     if count > most:
         as_many = "" if asked else " (as many as layers)"
         raise UsageError(f"encoder_layers is {count}{as_many}; the target has {most}: give fewer")

@@ -140,6 +140,17 @@ def test_a_draft_for_another_target_is_refused(tmp_path):
         export_pair(str(tmp_path / "draft"), None, tmp_path / "pair")
 
 
+def test_int4_is_rounded_to_nearest_as_no_text_runs_the_draft_alone(tmp_path, caplog):
+    target = write_target(tmp_path / "target")
+    write_draft(target, tmp_path / "draft", width=16)
+    formats = {"draft_formats": ["int4"], "measure": False}
+    with caplog.at_level("INFO", logger="edgespec"):
+        export_pair(str(target), str(tmp_path / "draft"), tmp_path / "pair", **formats)
+    assert "int4 weights rounded to nearest, as it reads its target's encoder" in caplog.text
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    assert pair.generate("abc", max_new_tokens=4).token_ids
+
+
 def test_a_config_with_an_unknown_key_is_refused(tmp_path):
     target = write_target(tmp_path / "target")
     write_draft(target, tmp_path / "draft", width=16)

@@ -9,9 +9,9 @@ import pytest
 
 import edgespec
 from edgespec.artifact.manifest import read_manifest
-from edgespec_export import default_format
-from edgespec_export import export_pair as export_module
+from edgespec_export import default_format, measure_variants
 from edgespec_export.default_format import COMPARED_BYTES, MAX_KL, candidate_formats
+from edgespec_export.export_pair import export_pair
 
 
 @pytest.fixture
@@ -21,9 +21,7 @@ def exported(tiny_checkpoints, tmp_path, caplog):
     def exported(**options):
         target, draft = map(str, tiny_checkpoints)
         with caplog.at_level(logging.INFO, logger="edgespec"):
-            export_module.export_pair(
-                target, draft, tmp_path / "pair", target_formats=None, threads=1, **options
-            )
+            export_pair(target, draft, tmp_path / "pair", target_formats=None, threads=1, **options)
         lines = [record.getMessage() for record in caplog.records]
         return tmp_path / "pair", read_manifest(tmp_path / "pair"), lines
 
@@ -70,13 +68,13 @@ def test_fp32_is_the_default_where_int8_is_too_far(exported, monkeypatch):
 
 
 def test_fp32_is_the_default_where_int8_cannot_verify(exported, monkeypatch):
-    original = export_module.measure_row_invariance
+    original = measure_variants.measure_row_invariance
 
-    def measured(folder, model, variant, device):
+    def without_int8(folder, model, variant, device):
         found = original(folder, model, variant, device)
         return dataclasses.replace(found, is_row_invariant=variant == "fp32")
 
-    monkeypatch.setattr(export_module, "measure_row_invariance", measured)
+    monkeypatch.setattr(measure_variants, "measure_row_invariance", without_int8)
     _, manifest, lines = exported()
     assert list(manifest.target.variants) == ["fp32"]
     assert "target format: fp32, because int8 is not row-invariant here" in lines

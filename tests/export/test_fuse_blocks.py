@@ -18,7 +18,7 @@ from edgespec.device.device import Device
 from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
-from edgespec_export import write_pair
+from edgespec_export import write_graphs
 from edgespec_export.export_pair import export_pair
 from edgespec_export.passes.fuse_blocks import Fusion, fuse_blocks
 from gemma3_checkpoints import write_gemma3
@@ -149,7 +149,7 @@ def test_a_fused_model_has_the_bits_of_one_that_is_not_fused(
     tokens = [int(token) for token in np.random.default_rng(0).integers(3, 272, size=60)]
     logits, counts = [], []
     for name, fuse in (("fused", fuse_blocks), ("not fused", leave_blocks)):
-        monkeypatch.setattr(write_pair, "fuse_blocks", fuse)
+        monkeypatch.setattr(write_graphs, "fuse_blocks", fuse)
         formats = {"target_formats": [number_format], "calibration": "none"}
         exported = export_pair(str(source), None, tmp_path / name, measure=False, **formats).target
         model = open_model(tmp_path / name, exported, number_format, device=Device(2))

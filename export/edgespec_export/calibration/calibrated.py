@@ -15,9 +15,7 @@ from edgespec_export.calibration.moments import Moments
 from edgespec_export.calibration.texts import windows
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.components.number_format import NumberFormat
-from edgespec_export.families.drafts.eagle import Eagle
 from edgespec_export.families.family import Family
-from edgespec_export.families.speech.whisper import Whisper
 from edgespec_export.quantization.formats import FORMATS
 
 __all__ = ["Calibration", "calibrated"]
@@ -77,9 +75,9 @@ def _obstacle(checkpoint: Checkpoint, family: Family, calibration: Calibration) 
     """Why there are no moments for this model; None if there are."""
     if not calibration.texts:
         return "without calibration"
-    if isinstance(family, Eagle):
-        return "as it reads states of its target and not texts"
-    if isinstance(family, Whisper):
+    if family.reads_of_target is not None:
+        return f"as it reads {family.reads_of_target} and not only texts"
+    if family.sound is not None:
         return "as it reads sound and not texts"
     if checkpoint.vocabulary is not None:
         return "as its vocabulary is reduced"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,6 +72,11 @@ class Checkpoint:
     generation: JsonObject = field(default_factory=dict)
     template: ChatTemplate | None = None
     languages: Languages | None = None
+
+    @property
+    def float32_bytes(self) -> int:
+        """Bytes of all tensors as float32."""
+        return 4 * sum(math.prod(self.weights.shape(name)) for name in self.weights.names())
 
 
 def open_checkpoint(source: Source) -> Checkpoint:

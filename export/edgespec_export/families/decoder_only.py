@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import onnx_ir as ir
@@ -70,6 +70,11 @@ class DecoderOnly(Family):
     @property
     def features(self) -> int:
         return len(self.read_layers) * self.width
+
+    def with_layer_outputs(self, layers: Sequence[int]) -> Self | None:
+        if not all(1 <= layer <= self.layers for layer in layers):
+            return None
+        return replace(self, read_layers=tuple(layers))
 
     def blocks(self) -> Iterator[Block]:
         for index in range(self.layers):

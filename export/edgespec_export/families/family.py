@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from edgespec.artifact import graph_io
+from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.attention import Attention
 from edgespec_export.components.attention.heads import Heads
@@ -23,7 +24,23 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["Family"]
+__all__ = ["Family", "Sound"]
+
+
+@dataclass(frozen=True)
+class Sound:
+    """What an encoder of sound reads: a log-mel spectrogram.
+
+    Attributes:
+        mel_bins: its bands.
+        frames: of a window.
+    """
+
+    mel_bins: int
+    frames: int
+
+    def __str__(self) -> str:
+        return f"{self.frames} frames of sound in {self.mel_bins} bands"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +56,11 @@ class Family(ABC):
         copies: names under which checkpoints repeat the embedding.
         redundant: names of tensors that checkpoints contain and no graph needs.
         applied_settings: settings of a generation config that the graphs apply.
+        reads_of_target: what a draft reads that its target computes, in words; None for a model
+            that runs alone.
         graphs: names of its graphs.
         label: name of the model, for messages.
+        input_vocab_size: tokens that a draft reads, where it proposes only `vocab_size` of them.
         tied_head: the head is the embedding.
         layers: of the decoder.
         encoder_layers: None for decoder-only models.
@@ -58,6 +78,7 @@ class Family(ABC):
     copies: ClassVar[Sequence[str]] = ()
     redundant: ClassVar[re.Pattern[str]]
     applied_settings: ClassVar[frozenset[str]] = frozenset()
+    reads_of_target: ClassVar[str | None] = None
 
     label: str
     vocab_size: int
@@ -69,6 +90,7 @@ class Family(ABC):
     positions: int | None = None
     encoder_layers: int | None = None
     start_token: int | None = None
+    input_vocab_size: int | None = None
 
     @classmethod
     @abstractmethod
@@ -96,6 +118,11 @@ class Family(ABC):
     @property
     def features(self) -> int:
         return 0
+
+    @property
+    def sound(self) -> Sound | None:
+        """What the encoder reads; None for models of text."""
+        return None
 
     @property
     def graphs(self) -> tuple[str, ...]:
@@ -130,6 +157,38 @@ class Family(ABC):
             EdgespecError: one of them cannot be applied.
         """
         return self
+
+    def prepared_target(self, target: Family) -> Family:
+        """The target of this draft, which also outputs what the draft reads of it.
+
+        Raises:
+            EdgespecError: the two cannot be paired.
+        """
+        together = f"{target.label} and {self.label} cannot be paired: one"
+        if (target.start_token is None) != (self.start_token is None):
+            raise EdgespecError(f"{together} has an encoder, one has none")
+        if target.sound != self.sound:
+            reads = [str(family.sound or "text") for family in (target, self)]
+            raise EdgespecError(f"{together} reads {reads[0]}, one {reads[1]}")
+        return target
+
+    def with_layer_outputs(self, layers: Sequence[int]) -> Family | None:
+        """The same model that also outputs its hidden states after `layers`, counted from 1; None
+        if it has no such layers or cannot output them."""
+        return None
+
+    def with_encoder_output(self) -> Family | None:
+        """The same model whose encoder also outputs its states; None if it cannot."""
+        return None
+
+    def proposed_tokens(self, weights: Weights) -> list[int] | None:
+        """The target's id of each token that a draft may propose, increasing; None if its
+        checkpoint does not have them among its tensors.
+
+        Raises:
+            EdgespecError: what the checkpoint has is no such list.
+        """
+        return None
 
     def view(self, weights: Weights) -> Weights:
         """The checkpoint's tensors with matrices [out, in] and the layout that the graphs need."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -53,7 +53,7 @@ class T5(EncoderDecoder):
         gated: the feed-forward multiplies two projections.
         scale_outputs: decoder outputs are scaled by width^-½ before the head (v1.0).
         buckets, max_distance: of the relative position bias.
-        shows_encoder: the encoder graph also returns its states, for a draft that reads them.
+        outputs_encoder: the encoder graph also returns its states, for a draft that reads them.
     """
 
     family = "t5"
@@ -70,16 +70,19 @@ class T5(EncoderDecoder):
     scale_outputs: bool
     buckets: int
     max_distance: int
-    shows_encoder: bool = False
+    outputs_encoder: bool = False
 
     @property
     def capacity(self) -> int:
         """The length of its training texts; distances are bucketed, so there is no limit."""
         return 512
 
+    def with_encoder_output(self) -> Self:
+        return replace(self, outputs_encoder=True)
+
     @property
     def features(self) -> int:
-        return self.width if self.shows_encoder else 0
+        return self.width if self.outputs_encoder else 0
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -131,7 +134,7 @@ class T5(EncoderDecoder):
 
     def emit_encoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         x = self.emit_source(g, number_format, attention)
-        if self.shows_encoder:
+        if self.outputs_encoder:
             states = number_format.unrotated(g, x, self.width) if self.is_rotatable else x
             g.output(graph_io.FEATURES, g.op.Identity(states), np.float32, ["source", self.width])
 

@@ -16,11 +16,13 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
+from edgespec.errors import EdgespecError
 from edgespec_export.components.attention.attention import Attention
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions, decoder_positions
 from edgespec_export.components.residual_stream import ResidualStream
+from edgespec_export.families.family import Family
 from edgespec_export.families.llama_like.llama import HARMLESS, Llama
 from edgespec_export.families.llama_like.llama_kinds import KINDS
 from edgespec_export.families.model_config import Config
@@ -43,6 +45,7 @@ class Eagle(Llama):
     family = "eagle"
     model_types = ("eagle",)
     transformers_class = None
+    reads_of_target = "its target's hidden states (an EAGLE head)"
 
     reads: tuple[int, ...]
     target_width: int
@@ -54,6 +57,17 @@ class Eagle(Llama):
     @property
     def features(self) -> int:
         return len(self.reads) * self.target_width
+
+    def prepared_target(self, target: Family) -> Family:
+        super().prepared_target(target)
+        prepared = target.with_layer_outputs(self.reads)
+        if prepared is None or target.width != self.target_width:
+            raise EdgespecError(
+                f"{self.label} reads layers {', '.join(map(str, self.reads))} of a Llama-like "
+                f"target of width {self.target_width}, and {target.label} is not one; pair it with "
+                "the target it was trained for"
+            )
+        return prepared
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:

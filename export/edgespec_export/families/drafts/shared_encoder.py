@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from edgespec.artifact import graph_io
+from edgespec.errors import EdgespecError
 from edgespec_export.components.attention.attention import Attention
 from edgespec_export.components.attention.cross_attention import cross_outputs
 from edgespec_export.components.linear import Linear
@@ -40,12 +41,23 @@ class SharedEncoder(T5):
     family = "shared_encoder"
     model_types = ("t5_shared_encoder",)
     transformers_class = None
+    reads_of_target = "its target's encoder"
 
     target_width: int
 
     @property
     def features(self) -> int:
         return self.target_width
+
+    def prepared_target(self, target: Family) -> Family:
+        super().prepared_target(target)
+        prepared = target.with_encoder_output()
+        if prepared is None or target.width != self.target_width:
+            raise EdgespecError(
+                f"{self.label} reads the encoder of a T5 of width {self.target_width}, and "
+                f"{target.label} is not one; pair it with the target it was trained for"
+            )
+        return prepared
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:

@@ -43,7 +43,7 @@ from edgespec_export.components.positions import (
     decoder_positions,
     requested_rows,
 )
-from edgespec_export.families.family import Family
+from edgespec_export.families.family import Family, Sound
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.activations import activation
@@ -70,7 +70,7 @@ class Whisper(Family):
 
     Attributes:
         mel_bins: bands of the spectrogram.
-        source: positions of the encoder, each of two frames.
+        source: positions of the encoder, each of `STRIDE` frames.
         decoder_heads: of the decoder; `heads` are the encoder's.
         inner, decoder_inner: width of the feed-forward in encoder and decoder.
         activation: of the feed-forward.
@@ -125,6 +125,10 @@ class Whisper(Family):
         if type(shape.start_token) is not int or not 0 <= shape.start_token < shape.vocab_size:
             raise ValueError(f"decoder_start_token_id is {shape.start_token!r}")
         return shape
+
+    @property
+    def sound(self) -> Sound:
+        return Sound(self.mel_bins, STRIDE * self.source)
 
     @property
     def capacity(self) -> int:

@@ -65,7 +65,7 @@ class Eagle3(Eagle):
     table, head = "embed_tokens.weight", "lm_head.weight"
     redundant = re.compile(rf"{D2T}|t2d|{ATTENTION}\.rotary_emb\.inv_freq")
 
-    input_vocab_size: int
+    input_vocab_size: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -93,17 +93,12 @@ class Eagle3(Eagle):
         )
         shape = {field.name: getattr(eagle, field.name) for field in fields(eagle)}
         # Rotary positions go on; max_position_embeddings says how long the texts of training were.
-        return cls(**{**shape, "positions": target["positions"]}, input_vocab_size=read)
+        return cls(**{**shape, "positions": target["positions"], "input_vocab_size": read})
 
     def view(self, weights: Weights) -> Weights:
         return SplitWeights(weights, READS, self.label)
 
     def proposed_tokens(self, weights: Weights) -> list[int]:
-        """The target's id of each token that the head may propose, increasing.
-
-        Raises:
-            EdgespecError: the checkpoint does not say, or not so.
-        """
         if D2T not in weights.names():
             if self.vocab_size == self.input_vocab_size:
                 return list(range(self.vocab_size))

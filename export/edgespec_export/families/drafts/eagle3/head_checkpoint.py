@@ -9,7 +9,7 @@ from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import read_tokenizer_json
 from edgespec_export.checkpoint.weights import Tensor, Weights, read_rows
-from edgespec_export.families import DecoderOnly, family_of
+from edgespec_export.families import Family, family_of
 from edgespec_export.families.drafts.eagle3.eagle3 import Eagle3
 
 __all__ = ["open_checkpoints"]
@@ -61,7 +61,7 @@ def _is_head(config: JsonObject) -> bool:
 def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkpoint:
     _check_kind(source, config)
     family = family_of(target.config, target.label)
-    if not isinstance(family, DecoderOnly):
+    if family.with_layer_outputs([family.layers]) is None:
         raise EdgespecError(
             f"{source.label} reads the hidden states of a Llama-like target, and {target.label} is "
             "not one; pair it with the target it was trained for"
@@ -70,7 +70,6 @@ def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkp
     shape: JsonObject = {"layers": family.layers, "positions": family.positions}
     config = {**config, "model_type": model_type, "target": shape}
     head = family_of(config, source.label)
-    assert isinstance(head, Eagle3)
     if head.input_vocab_size != family.vocab_size:
         raise EdgespecError(
             f"{head.label} reads {head.input_vocab_size} tokens and {target.label} has "
@@ -102,7 +101,7 @@ def _check_kind(source: Source, config: JsonObject) -> None:
         )
 
 
-def _with_table(weights: Weights, head: Eagle3, target: Checkpoint, family: DecoderOnly) -> Weights:
+def _with_table(weights: Weights, head: Family, target: Checkpoint, family: Family) -> Weights:
     """The weights of a head, with the embedding of its target if it has none of its own."""
     if Eagle3.table in weights.names():
         return weights

@@ -1,0 +1,49 @@
+"""The number formats that an export is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from edgespec.errors import UsageError, shortened
+from edgespec_export import web
+from edgespec_export.components.attention.kv_cache import CACHES
+from edgespec_export.default_format import candidate_formats
+from edgespec_export.quantization.formats import FORMATS
+
+__all__ = ["RequestedFormats"]
+
+
+@dataclass(frozen=True)
+class RequestedFormats:
+    """Names of formats; the first of each model is its default.
+
+    Attributes:
+        target: None leaves the choice to the export.
+        caches: of the target's keys and values.
+    """
+
+    target: Sequence[str] | None
+    draft: Sequence[str]
+    caches: Sequence[str]
+
+    def check(self, for_web: bool) -> None:
+        """Raises UsageError if a format is unknown, a list is empty, or no browser runs them."""
+        target = ("int8", "fp32") if self.target is None else self.target
+        _check_known("target format", FORMATS, target)
+        _check_known("draft format", FORMATS, self.draft)
+        _check_known("cache format", CACHES, self.caches)
+        if for_web:
+            web.check_formats(target, self.draft, self.caches)
+
+    def target_formats(self, float32_bytes: int, measure: bool) -> Sequence[str]:
+        """Those of a target of this size; `measure` is whether they may be compared."""
+        return candidate_formats(float32_bytes, measure) if self.target is None else self.target
+
+
+def _check_known(what: str, known: Collection[str], given: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise UsageError(f"no {what} {shortened(name)}; there is: {', '.join(known)}")
+    if not given:
+        raise UsageError(f"no {what} is given; there is: {', '.join(known)}")

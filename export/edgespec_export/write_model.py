@@ -1,0 +1,173 @@
+"""Writes one model: a variant for each number format and each format of the cache."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgespec.artifact.graph_io import DECODER
+from edgespec.artifact.manifest import Exported, FusedBlocks, Variant
+from edgespec.artifact.speech_format import write_speech_format
+from edgespec_export.calibration.calibrated import Calibration, calibrated
+from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.checkpoint.speech_tokens import speech_format
+from edgespec_export.components.attention.choose_attention import attention_for
+from edgespec_export.families import Family
+from edgespec_export.families.family import Sound
+from edgespec_export.passes.fuse_blocks import Fusion
+from edgespec_export.progress import Progress
+from edgespec_export.quantization.formats import FORMATS
+from edgespec_export.write_graphs import write_graphs
+
+__all__ = ["ModelWriter"]
+
+_log = logging.getLogger("edgespec")
+
+
+@dataclass(frozen=True)
+class ModelWriter:
+    """Writes the models of one pair.
+
+    Attributes:
+        folder: of the pair.
+        calibration: for the formats that need one.
+        progress: see `edgespec_export.export_pair.export_pair`.
+        shard_bytes: no file of weights becomes larger.
+        inline: replace edgespec's operators by their bodies, for runtimes without kernels for them.
+    """
+
+    folder: Path
+    calibration: Calibration
+    progress: Progress
+    shard_bytes: int = sys.maxsize
+    inline: bool = False
+
+    def write(
+        self,
+        checkpoint: Checkpoint,
+        family: Family,
+        role: str,
+        formats: Sequence[str],
+        caches: Sequence[str],
+    ) -> Exported:
+        """Writes a model's graphs and weights; returns what the manifest says of it.
+
+        Args:
+            role: "target" or "draft".
+            formats, caches: names of number formats and of formats of the cache.
+        """
+        if family.sound is not None:
+            self._write_speech_format(checkpoint, family, family.sound, role)
+        variants: dict[str, Variant] = {}
+        for weights_format in dict.fromkeys(formats):  # without repetitions
+            variants |= self._variants(checkpoint, family, role, weights_format, caches)
+        reads = family.input_vocab_size
+        return Exported(
+            family=family.family,
+            source=checkpoint.label,
+            vocab_size=family.vocab_size,
+            layers=family.cache_layers,
+            kv_heads=family.kv_heads,
+            head_size=family.head_size,
+            capacity=family.capacity,
+            positions=family.positions,
+            start_token=family.start_token,
+            variants=variants,
+            features=family.features,
+            input_vocab_size=None if reads == family.vocab_size else reads,
+        )
+
+    def _variants(
+        self,
+        checkpoint: Checkpoint,
+        family: Family,
+        role: str,
+        weights_format: str,
+        caches: Sequence[str],
+    ) -> dict[str, Variant]:
+        """Writes a model in one number format, with a decoder graph for each format of the cache.
+
+        The variants share their weights and all other graphs.
+        """
+        relative = Path(role) / weights_format
+        (self.folder / relative).mkdir(parents=True, exist_ok=True)
+        decoders = {cache: _with_cache(DECODER, cache) for cache in caches}
+        fusions = self._write_graphs(checkpoint, family, relative, weights_format, decoders)
+        number_format = FORMATS[weights_format]
+        variants = {}
+        for cache, decoder in decoders.items():
+            files = {**{name: name for name in family.graphs}, DECODER: decoder}
+            graphs = {name: (relative / f"{file}.onnx").as_posix() for name, file in files.items()}
+            blocks = {
+                name: _blocks(fusions[file]) for name, file in files.items() if file in fusions
+            }
+            variants[_with_cache(weights_format, cache)] = Variant(
+                graphs,
+                weights_format,
+                cache,
+                run_by_kernels=number_format.run_by_kernels,
+                row_cost=number_format.row_cost,
+                blocks=blocks,
+            )
+            for name in blocks:
+                _log.info("%s %s %s: %s", role, weights_format, files[name], fusions[files[name]])
+        return variants
+
+    def _write_graphs(
+        self,
+        checkpoint: Checkpoint,
+        family: Family,
+        relative: Path,
+        weights_format: str,
+        decoders: Mapping[str, str],
+    ) -> dict[str, Fusion]:
+        """Writes all graphs of one number format; returns what was fused in each file.
+
+        Args:
+            relative: their folder, within that of the pair.
+            decoders: the decoder file of each format of the cache.
+        """
+        done = self.progress(" ".join(relative.parts), checkpoint.float32_bytes)
+        scratch = self.folder / "calibration"
+        with calibrated(
+            weights_format, checkpoint, family, self.calibration, scratch
+        ) as number_format:
+            return write_graphs(
+                checkpoint.weights,
+                family,
+                self.folder / relative,
+                number_format=number_format,
+                attentions={
+                    file: attention_for(family.heads, cache) for cache, file in decoders.items()
+                },
+                progress=done,
+                shard_bytes=self.shard_bytes,
+                inline=self.inline,
+            )
+
+    def _write_speech_format(
+        self, checkpoint: Checkpoint, family: Family, sound: Sound, role: str
+    ) -> None:
+        written = speech_format(
+            checkpoint.tokenizer,
+            checkpoint.generation,
+            mel_bins=sound.mel_bins,
+            frames=sound.frames,
+            vocab_size=family.vocab_size,
+            label=checkpoint.label,
+        )
+        folder = self.folder / role
+        folder.mkdir(parents=True, exist_ok=True)
+        write_speech_format(written, folder)
+
+
+def _blocks(fusion: Fusion) -> FusedBlocks:
+    return FusedBlocks(fusion.fused, fusion.fused + len(fusion.obstacles))
+
+
+def _with_cache(name: str, cache: str) -> str:
+    """The name of a variant or a file; a cache format other than fp32 is part of it."""
+    return name if cache == "fp32" else f"{name}-cache-{cache}"
