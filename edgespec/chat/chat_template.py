@@ -119,7 +119,7 @@ class ChatTemplate:
             "tools": tools,  # None is not left undefined: templates test it with `is none`
         }
         try:
-            with compiled.environment.working() as work:
+            with compiled.environment.working(len(messages)) as work:
                 return Rendering(compiled.template.render(values), work.wrote_none)
         except TemplateRaisedError as error:
             raise RefusedMessagesError(

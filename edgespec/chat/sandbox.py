@@ -29,7 +29,8 @@ from edgespec.chat.tracked_text import joined
 
 __all__ = ["BoundedEnvironment", "TemplateLimitError", "TemplateRaisedError"]
 
-MAX_STEPS = 250_000  # loops, calls, filters and operators of one rendering
+# Turns of loops, calls, filters and operators of one rendering.
+MAX_STEPS, STEPS_OF_A_MESSAGE = 100_000, 200
 MAX_SECONDS = 5.0  # of processor time
 MAX_CHARACTERS = 10_000_000  # of one text, or of all texts in a value
 MAX_ENTRIES = 300_000  # of a list, or of all lists in a value
@@ -63,15 +64,15 @@ class _Work:
         wrote_none: the template wrote a None, which is no text of a prompt.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int) -> None:
         self.wrote_none = False
-        self._steps = 0
+        self._left = self._most = steps
         self._ends = thread_time() + MAX_SECONDS
 
     def step(self) -> str:
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise TemplateLimitError(f"it takes more than {MAX_STEPS} steps")
+        self._left -= 1
+        if self._left < 0:
+            raise TemplateLimitError(f"it takes more than {self._most} steps")
         if thread_time() > self._ends:
             raise TemplateLimitError(f"it takes more than {MAX_SECONDS:.0f} seconds")
         return ""
@@ -167,9 +168,13 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         del self.globals["lipsum"]
 
     @contextmanager
-    def working(self) -> Iterator[_Work]:
-        """The steps of what is compiled and rendered in this block are counted together."""
-        work = _Work()
+    def working(self, messages: int = 0) -> Iterator[_Work]:
+        """The steps of what is compiled and rendered in this block are counted together.
+
+        Args:
+            messages: how many the template is given.
+        """
+        work = _Work(MAX_STEPS + STEPS_OF_A_MESSAGE * messages)
         token = self._work.set(work)
         try:
             yield work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ __all__ = [
     "check_sampling",
     "check_seed",
     "check_stops",
+    "check_template_option",
 ]
 
 
@@ -70,6 +72,29 @@ def check_logit_bias(
             ) from None
     LogitEdits(logit_bias=biases)
     return biases or None
+
+
+def check_template_option(
+    context: click.Context, option: click.Parameter, values: Sequence[str]
+) -> dict[str, object] | None:
+    """Each NAME=VALUE, as `chat_template_kwargs`; a value that is no JSON is a text. None without
+    any."""
+    from edgespec.chat.chat_template import check_template_options
+
+    options: dict[str, object] = {}
+    for value in values:
+        name, equals, written = value.partition("=")
+        if not equals:
+            raise UsageError(
+                f"--template-option is {shortened(value)}; give a name and a value, as "
+                "enable_thinking=false"
+            )
+        try:
+            options[name] = json.loads(written)
+        except (ValueError, RecursionError):
+            options[name] = written
+    check_template_options(options)
+    return options or None
 
 
 def check_seed(_: click.Context, __: click.Parameter, value: int | None) -> int | None:

@@ -21,6 +21,7 @@ from edgespec.cli.checks import (
     check_sampling,
     check_seed,
     check_stops,
+    check_template_option,
 )
 from edgespec.errors import UsageError
 
@@ -44,6 +45,7 @@ __all__ = [
     "SAMPLING",
     "SHOWN",
     "SYSTEM",
+    "TEMPLATE",
     "TEXT",
     "THREADS",
     "VARIANTS",
@@ -105,6 +107,14 @@ CHAT = click.option(
     help="Put the model's chat format around each prompt; default: if it has one.",
 )
 SYSTEM = click.option("--system", help="A system prompt, instead of the chat format's own.")
+TEMPLATE = click.option(
+    "--template-option",
+    "chat_template_kwargs",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=check_template_option,
+    help="A value of the model's chat template, as enable_thinking=false; may be repeated.",
+)
 TEXT = click.option(
     "--text",
     type=click.Path(path_type=Path),

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from edgespec.artifact.manifest import Exported, FusedBlocks, Manifest, RowInvariance
+from edgespec.artifact.chat_format import NEEDS_JINJA
+from edgespec.artifact.manifest import CHAT_TEMPLATE, Exported, FusedBlocks, Manifest, RowInvariance
+from edgespec.chat.chat_template import jinja_is_installed
 from edgespec.cli.console import console_text
 from edgespec.core.stats import Stats
 from edgespec.device.device import CPU, ProviderInfo, drafter_title, variant_title
@@ -146,12 +148,13 @@ def pair_json(
     manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
 ) -> str:
     """The manifest; "measured": row invariance on this machine by variant; "kernels" and
-    "kernels_missing" here; "profile": of tuning."""
+    "kernels_missing" here; "chat_written_by": "template" or "texts"; "profile": of tuning."""
     here = {name: dataclasses.asdict(invariance) for name, invariance in measured.items()}
     tuned = profile and dataclasses.asdict(profile)
     data = {
         **dataclasses.asdict(manifest),
         "measured": here,
+        "chat_written_by": _chat_writer(manifest),
         **_kernels_json(),
         "profile": tuned,
     }
@@ -169,7 +172,7 @@ def describe_pair(
     else:
         lines += _describe_model("draft", manifest.draft, manifest, {})
     lines.append(f"end of text: tokens {', '.join(map(str, manifest.eos_token_ids))}")
-    lines.append(f"chat format: {'yes' if manifest.chat else 'no'}")
+    lines.append(f"chat format: {_chat_format(manifest)}")
     lines.append(f"generation: {manifest.generation}")
     lines.append(_kernels())
     if profile is not None:
@@ -180,6 +183,24 @@ def describe_pair(
             f"{profile.threads} threads ({profile.measured_on})"
         )
     return "\n".join(lines)
+
+
+def _chat_writer(manifest: Manifest) -> str | None:
+    """ "template" or "texts"; None where nothing can write a conversation here."""
+    if CHAT_TEMPLATE in manifest.files and jinja_is_installed():
+        return "template"
+    return None if manifest.chat is None else "texts"
+
+
+def _chat_format(manifest: Manifest) -> str:
+    """What writes conversations here."""
+    if not manifest.chats:
+        return "no"
+    if CHAT_TEMPLATE in manifest.files and jinja_is_installed():
+        return "the model's template, by Jinja"
+    if manifest.chat is None:
+        return f"needs Jinja; {NEEDS_JINJA}"
+    return f"texts around messages; for all that the template knows, {NEEDS_JINJA}"
 
 
 def _describe_model(

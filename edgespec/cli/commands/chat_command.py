@@ -20,6 +20,7 @@ from edgespec.cli.options import (
     PAIR,
     SHOWN,
     SYSTEM,
+    TEMPLATE,
     Loading,
     check_shown,
     drafting,
@@ -73,6 +74,7 @@ class Conversation:
 @click.command(short_help="Talk with a chat model.")
 @PAIR
 @SYSTEM
+@TEMPLATE
 @GENERATION
 @SHOWN
 @LOADING

@@ -19,6 +19,7 @@ from edgespec.cli.options import (
     PAIR,
     SHOWN,
     SYSTEM,
+    TEMPLATE,
     Loading,
     check_shown,
     drafting,
@@ -37,6 +38,8 @@ __all__ = ["generate"]
 @click.option("--ignore-eos", is_flag=True, help="Go on after the end of the text.")
 @CHAT
 @SYSTEM
+@TEMPLATE
+@click.option("--answer-start", help="The beginning of the answer, which is continued.")
 @SHOWN
 @click.option("--logprobs", is_flag=True, help="With --json: the target's log-probabilities.")
 @click.option(
@@ -58,6 +61,7 @@ def generate(
     as_json: bool,
     chat: bool | None,
     system: str | None,
+    answer_start: str | None,
     json_schema: Path | None,
     regex: str | None,
     lark: Path | None,
@@ -77,18 +81,23 @@ def generate(
     check_shown(show_draft, as_json)
     if options["logprobs"] and not as_json:
         raise UsageError("--logprobs come with --json; give both")
-    if system is not None and chat is False:
-        raise UsageError("--system is part of the chat format; leave --no-chat out")
+    for name, value in (("--system", system), ("--answer-start", answer_start)):
+        if value is not None and chat is False:
+            raise UsageError(f"{name} is part of the chat format; leave --no-chat out")
     options["grammar"] = grammar_option(json_schema, regex, lark)
     text = _prompt(prompt, file)
     check_text(text, "the prompt")
     arguments = generation_options(loading.manifest, options)
     pair = loading.pair(plainly=no_draft)
-    if system is None:
+    if system is None and answer_start is None:
         arguments["chat"] = in_chat_format(chat, pair.manifest)
         stream = pair.stream(text, **arguments)
     else:
-        stream = pair.stream([*system_messages(system), user_message(text)], **arguments)
+        messages = [*system_messages(system), user_message(text)]
+        if answer_start is not None:
+            messages.append({"role": "assistant", "content": answer_start})
+            arguments["continue_final_message"] = True
+        stream = pair.stream(messages, **arguments)
     show_generation(stream, show_draft=show_draft, stats=stats, as_json=as_json)
 
 

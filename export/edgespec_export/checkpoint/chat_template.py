@@ -82,13 +82,28 @@ def chat_format(template: ChatTemplate) -> ChatFormat | None:
     single = _around(texts.marked(_conversation(_FIRST)), _FIRST)
     if single is None:
         return None
-    reads = tuple(field for field in FIELDS if template.names(field))
-    form = ChatFormat(*single, reads=reads)
+    form = ChatFormat(*single, reads=_reads(template, texts))
     if not _renders(form, [_conversation(_FIRST)], texts):
         return None
     form = _trimming(form, "user", texts)
     form = _with_system(_with_turns(form, texts), texts)
     return replace(form, odd=tuple(_odd(form, texts)), continues=_continues(form, template))
+
+
+def _reads(template: ChatTemplate, texts: _Template) -> tuple[str, ...]:
+    """The fields of messages that the template reads, besides role and content."""
+
+    def changes(field: str) -> bool:
+        if field.startswith("tool_"):  # values of other kinds
+            return template.names(field)
+        with_field = ([{**message, field: _REPLY} for message in each] for each in probes)
+        return any(
+            texts.dated(each) != texts.dated(plain)
+            for each, plain in zip(with_field, probes, strict=True)
+        )
+
+    probes = [_conversation(_FIRST), _ALL, _after_system(_SYSTEM, *_ALL)]
+    return tuple(field for field in FIELDS if changes(field))
 
 
 def _with_turns(form: ChatFormat, texts: _Template) -> ChatFormat:
@@ -241,6 +256,8 @@ def usable_template(template: ChatTemplate | None) -> ChatTemplate | None:
                 return template
         except UsageError as error:
             reason = str(error)
+            if isinstance(error, TemplateStoppedError):  # it would take as long again
+                break
     logger.warning(
         "the chat template is left out, so the model does not chat: %s",
         reason or "it does not write a user's message",
