@@ -230,7 +230,12 @@ class ChatWriter:
 def _texts(value: object) -> list[str]:
     """All texts in a JSON value."""
     found: list[str] = []
-    _mapped(value, lambda text: found.append(text) or text)
+
+    def collect(text: str) -> str:
+        found.append(text)
+        return text
+
+    _mapped(value, collect)
     return found
 
 

@@ -38,8 +38,10 @@ MAX_BITS = 4096  # of a whole number
 MAX_WIDTH = 10_000  # of padding
 # Filters that take longer than their input is long, or whose result is not the same each time.
 LEFT_OUT = ("pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr")
-OF_TEXTS = ("capitalize", "center", "escape", "e", "forceescape", "indent", "lower", "replace")
-OF_TEXTS += ("string", "title", "trim", "truncate", "upper", "urlencode", "wordcount")
+OF_TEXTS = (
+    *("capitalize", "center", "escape", "e", "forceescape", "indent", "lower", "replace"),
+    *("string", "title", "trim", "truncate", "upper", "urlencode", "wordcount"),
+)
 PADDING = ("center", "ljust", "rjust", "zfill", "indent", "batch", "slice", "tojson")
 # What a pattern says about the width of a field: "-20" of "%-20s", ":>20" of "{:>20}".
 PERCENT = re.compile(r"%(?:\([^)]*\))?([-+ #0-9.*]*)")
@@ -154,7 +156,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             finalize=self._shown,
         )
         self._work: ContextVar[_Work] = ContextVar("work")
-        self.concat = self._concat  # type: ignore[method-assign, assignment]
+        self.concat = self._concat  # type: ignore[method-assign]
         self.filters = {
             name: self._bounded(name, function)
             for name, function in FILTERS.items()

@@ -76,13 +76,13 @@ class TrackedText(str):
     def removesuffix(self, suffix: str, /) -> str:
         return self._cut(0, len(str.removesuffix(self, suffix)))
 
-    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:  # type: ignore[override]
+    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
         return self._found(str.split(self, sep, maxsplit), sep or "")
 
-    def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:  # type: ignore[override]
+    def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
         return self._found(str.rsplit(self, sep, maxsplit), sep or "")
 
-    def splitlines(self, keepends: bool = False) -> list[str]:  # type: ignore[override]
+    def splitlines(self, keepends: bool = False) -> list[str]:
         return self._found(str.splitlines(self, keepends), "")
 
     def partition(self, sep: str, /) -> tuple[str, str, str]:
@@ -107,7 +107,7 @@ class TrackedText(str):
     def capitalize(self) -> str:
         return self._changed(str.capitalize(self))
 
-    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> str:  # type: ignore[override]
+    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> str:
         return self._changed(str.replace(self, old, new, count))
 
     # --- parts ---

@@ -13,7 +13,7 @@ from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_fields import OPTIONS, TEMPLATE_FIELDS, check_fields
 from edgespec.openai.openai_grammar import response_grammar
 from edgespec.pair.generation_options import GenerationOptions
-from edgespec.pair.prompt import PromptInput
+from edgespec.pair.prompt import Prompt, PromptInput
 from edgespec.pair.text_scores import text_starts
 from edgespec.tools.call_format import CallFormat
 from edgespec.tools.tool_use import ToolUse
@@ -121,6 +121,7 @@ def _text_of(prompt: PromptInput, tokenizer: Tokenizer) -> str:
     """A prompt's text; empty for token ids that are none, which are refused elsewhere."""
     if isinstance(prompt, str):
         return prompt
+    assert not isinstance(prompt, Prompt)
     tokens = [token for token in prompt if isinstance(token, int) and 0 <= token < 2**31]
     return text_starts(tokenizer, tokens)[0]
 
@@ -142,7 +143,7 @@ def _request(
     if isinstance(biases := given.get("logit_bias"), Mapping):
         given["logit_bias"] = {int(token): bias for token, bias in biases.items()}  # type: ignore[misc]
     if values := _template_values(fields):
-        given["chat_template_kwargs"] = values  # type: ignore[assignment]
+        given["chat_template_kwargs"] = values
     if (grammar := response_grammar(fields.get("response_format", {"type": "text"}))) is not None:
         given["grammar"] = grammar  # type: ignore[assignment]
     if "logprobs" in fields and prompt_field == "prompt":

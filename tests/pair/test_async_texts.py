@@ -49,6 +49,31 @@ def test_results_come_in_the_order_of_the_prompts(pair):
     assert texts == [pair.generate(prompt, **LENGTH).text for prompt in PROMPTS]
 
 
+def test_a_prompt_that_takes_long_to_encode_holds_up_no_other_text(pair, monkeypatch):
+    encoded, encoding = Batch.encoded, threading.Event()
+    ended = threading.Event()
+
+    def slowly(batch, prompt, options):
+        if prompt == "long":
+            encoding.set()
+            assert ended.wait(60)
+        return encoded(batch, prompt, options)
+
+    monkeypatch.setattr(Batch, "encoded", slowly)
+
+    async def made():
+        async with pair.amany(4) as many:
+            long = asyncio.create_task(many.generate("long", **LENGTH))
+            await asyncio.to_thread(encoding.wait, 60)
+            short = await many.generate("short", **LENGTH) if many.batch.capacity > 1 else None
+            ended.set()
+            return short, await long
+
+    short, long = asyncio.run(made())
+    assert long.text == pair.generate("long", **LENGTH).text
+    assert short is None or short.text == pair.generate("short", **LENGTH).text
+
+
 def test_samples_are_drawn_with_following_seeds(pair):
     options = {"temperature": 1.0, "seed": 5, **LENGTH}
 

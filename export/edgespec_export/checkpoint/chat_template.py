@@ -82,7 +82,8 @@ def chat_format(template: ChatTemplate) -> ChatFormat | None:
     single = _around(texts.marked(_conversation(_FIRST)), _FIRST)
     if single is None:
         return None
-    form = ChatFormat(*single, reads=_reads(template, texts))
+    before, after = single
+    form = ChatFormat(before, after, reads=_reads(template, texts))
     if not _renders(form, [_conversation(_FIRST)], texts):
         return None
     form = _trimming(form, "user", texts)
