@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from edgespec.errors import UsageError
+from edgespec.errors import UsageError, in_checkout
 
 __all__ = [
     "FIELDS",
@@ -27,7 +27,7 @@ __all__ = [
 Message = Mapping[str, object]  # {"role": "user", "content": "…"} and fields that templates read
 # Fields of messages besides role and content that chat templates of models read.
 FIELDS = ("name", "reasoning_content", "reasoning", "thinking", "tool_calls", "tool_call_id")
-NEEDS_JINJA = "install Jinja for the model's own chat template: pip install 'edgespec[chat]'"
+NEEDS_JINJA = f"install Jinja for the model's own chat template: {in_checkout('.[chat]')}"
 # In a text of the format: the date of the request, with strftime's pattern between the marks.
 DATE = re.compile("\ue000(.*?)\ue001")
 

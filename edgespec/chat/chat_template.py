@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgespec.artifact.manifest import CHAT_TEMPLATE
 from edgespec.artifact.typed_json import read_json
-from edgespec.errors import EdgespecError, UsageError, needs_extra, one_line, shortened
+from edgespec.errors import EdgespecError, UsageError, in_checkout, needs_extra, one_line, shortened
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -143,7 +143,7 @@ class ChatTemplate:
         if version < JINJA:
             raise EdgespecError(
                 f"jinja2 {jinja2.__version__} is installed, and lets chat templates out of their "
-                "sandbox; update it: pip install 'edgespec[chat]'"
+                f"sandbox; update it: {in_checkout('.[chat]')}"
             )
         from edgespec.chat.sandbox import BoundedEnvironment
 

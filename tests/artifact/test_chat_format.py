@@ -174,7 +174,7 @@ LAST_THOUGHT = (
 def test_only_the_odd_text_is_refused(template, odd, taken):
     """Phi-3.5 and LFM2 leave an empty system prompt out; SmolLM3 and QwQ strip line breaks."""
     form = form_of(template)
-    with pytest.raises(UsageError, match=r"is not known without Jinja; .*edgespec\[chat\]"):
+    with pytest.raises(UsageError, match=r"is not known without Jinja; .*install Jinja"):
         form.text(odd)
     assert form.text(taken).text == rendered(template, taken)
 

@@ -424,6 +424,6 @@ def test_a_conversation_of_many_messages_is_compared_once_with_each_token(pair):
                 yield self[index]
 
     encoder = pair.text_engine.encoder
-    chat = encoder._chat_format.text(messages)
+    chat = encoder.chat(messages)
     encoder._encode_chat(chat._replace(contents=Contents(chat.contents)))
     assert len(looked) < 10 * len(messages)
