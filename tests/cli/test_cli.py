@@ -92,6 +92,7 @@ def test_inspect_as_json_is_the_manifest(tiny_folder):
     kernels = installed_kernels()
     assert data.pop("kernels") == (kernels and str(kernels))
     assert data.pop("kernels_missing") == missing_kernels()
+    assert data.pop("chat_written_by") is None  # it is no chat model
     manifest = json.loads((tiny_folder / "edgespec.json").read_text())
     del manifest["digest"]  # of the file
     assert data == manifest
