@@ -18,7 +18,7 @@ from typing import Any
 
 from edgespec.artifact.manifest import read_manifest
 from edgespec.artifact.text_file import read_lines
-from edgespec.core.sampling import Sampling
+from edgespec.core.options import Sampling
 from edgespec.measure.tune import tune
 from edgespec.measure.tune_result import Trial
 from edgespec.pair.sample_prompts import prompts_for

@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from edgespec.core.logit_edits import LogitEditOptions, LogitEdits
-from edgespec.core.sampling import Sampling, SamplingOptions
+from edgespec.core.options import (
+    LogitEditOptions,
+    LogitEdits,
+    Sampling,
+    SamplingOptions,
+    options_of,
+)
 
-__all__ = ["USUAL_LENGTH", "DefaultOptions", "EditOptions", "GenerationDefaults"]
+__all__ = ["SAMPLING", "USUAL_LENGTH", "DefaultOptions", "EditOptions", "GenerationDefaults"]
 
+# The sampling options that a model may set, in the order of `Sampling`.
+SAMPLING = [name for name, option in options_of(Sampling).items() if option.model_sets]
 USUAL_LENGTH = 512  # new tokens, where the model does not name a number
 
 
@@ -31,7 +38,8 @@ class GenerationDefaults:
     """A model's own settings for generating text; None where it names none.
 
     Attributes:
-        temperature, top_k, top_p, min_p: see `Sampling`; temperature 0 is greedy.
+        temperature, top_k, top_p, min_p, xtc_probability, xtc_threshold: see `Sampling`;
+            temperature 0 is greedy.
         max_new_tokens: the longest text.
         repetition_penalty, min_tokens: see `LogitEdits`.
         logit_bias: see `LogitEdits`; by token ids written out, as JSON has them.
@@ -45,6 +53,8 @@ class GenerationDefaults:
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
     max_new_tokens: int | None = None
     repetition_penalty: float | None = None
     min_tokens: int | None = None
@@ -62,8 +72,7 @@ class GenerationDefaults:
 
     def sampling(self) -> SamplingOptions:
         """The settings that the model names, as keyword arguments of `Sampling`."""
-        names = ("temperature", "top_k", "top_p", "min_p")
-        values = {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in SAMPLING}
         named = {name: value for name, value in values.items() if value is not None}
         return cast(SamplingOptions, named)
 

@@ -7,19 +7,13 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import click
 
 from edgespec.errors import UsageError, needs_extra, shortened
 
-if TYPE_CHECKING:
-    from edgespec.core.logit_edits import LogitEditOptions
-    from edgespec.core.sampling import SamplingOptions
-
 __all__ = [
     "check_cache_formats",
-    "check_edit",
     "check_file",
     "check_files",
     "check_formats",
@@ -30,36 +24,17 @@ __all__ = [
     "check_output_folder",
     "check_plot",
     "check_provider",
-    "check_sampling",
     "check_seed",
     "check_stops",
     "check_template_option",
 ]
 
 
-def check_sampling(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    """One field of `Sampling`."""
-    from edgespec.core.sampling import Sampling
-
-    if value is not None:
-        Sampling(**cast("SamplingOptions", {option.name: value}))
-    return value
-
-
-def check_edit(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    """One field of `LogitEdits`."""
-    from edgespec.core.logit_edits import LogitEdits
-
-    if value is not None:
-        LogitEdits(**cast("LogitEditOptions", {option.name: value}))
-    return value
-
-
 def check_logit_bias(
     context: click.Context, option: click.Parameter, values: Sequence[str]
 ) -> dict[int, float] | None:
     """Each TOKEN=BIAS, as `LogitEdits.logit_bias`; None without any."""
-    from edgespec.core.logit_edits import LogitEdits
+    from edgespec.core.options import LogitEdits
 
     biases: dict[int, float] = {}
     for value in values:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, wraps
+from collections.abc import Callable, Iterator
+from dataclasses import Field, dataclass, fields
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from edgespec.cli.checks import (
-    check_edit,
     check_file,
     check_files,
     check_gamma,
     check_length,
     check_logit_bias,
     check_provider,
-    check_sampling,
     check_seed,
     check_stops,
     check_template_option,
 )
+from edgespec.core.options import LogitEdits, Option, Sampling, check_option, options_of
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ __all__ = [
     "SAMPLING",
     "SHOWN",
     "SYSTEM",
+    "TEMPERATURE",
     "TEMPLATE",
     "TEXT",
     "THREADS",
@@ -127,55 +127,53 @@ LENGTH = click.option(
 
 
 def SAMPLING(command: Command) -> Command:  # noqa: N802
-    """How a measurement samples: greedy unless it is told otherwise, whatever the model says."""
-    return _sampling(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0)(command)
+    """How a measurement samples, as the argument `sampling`: greedy unless it is told otherwise,
+    whatever the model says."""
+
+    @wraps(command)
+    def sampled(**options: Any) -> object:
+        own = {name: options.pop(name) for name in options_of(Sampling)}
+        return command(sampling=Sampling(**own), **options)
+
+    return _with(*_options_of(Sampling, with_defaults=True))(sampled)
 
 
-def _sampling(**defaults: float | None) -> Callable[[Command], Command]:
-    """The options of `Sampling`; those without a default take the model's own setting."""
-    own = "the model's own" if None in defaults.values() else None
-    texts = {
-        "temperature": ("-t", float, "0 is greedy."),
-        "top_k": ("--top-k", int, "Keep the k most probable tokens."),
-        "top_p": ("--top-p", float, "Keep the most probable tokens up to this mass."),
-        "min_p": ("--min-p", float, "Keep tokens of at least this share of the largest."),
-    }
-    return _with(
-        *(
-            click.option(
-                *dict.fromkeys([short, "--" + name.replace("_", "-")]),
-                type=kind,
-                default=defaults[name],
-                show_default=own or True,
-                help=text,
-                callback=check_sampling,
-            )
-            for name, (short, kind, text) in texts.items()
-        )
+def _options_of(
+    kind: type[Sampling | LogitEdits], with_defaults: bool = False
+) -> Iterator[Callable[[Command], Command]]:
+    """An option of the command line for each of a class; those without a default take the model's
+    own setting, if it has one."""
+    for field in fields(kind):
+        if "option" in field.metadata:
+            yield number_option(field, with_defaults)
+
+
+def number_option(field: Field[Any], with_default: bool) -> Callable[[Command], Command]:
+    """The option of the command line for a field of `Sampling` or `LogitEdits`."""
+    option: Option = field.metadata["option"]
+    return click.option(
+        *([option.flag] if option.flag else []),
+        "--" + field.name.replace("_", "-"),
+        type=int if option.is_whole else float,
+        default=field.default if with_default else None,
+        show_default=True if with_default else option.model_sets and "the model's own",
+        help=option.help,
+        callback=partial(_checked, option),
     )
+
+
+def _checked(
+    option: Option, _: click.Context, given: click.Parameter, value: float | None
+) -> float | None:
+    if value is not None:
+        check_option(str(given.name), option, value)
+    return value
 
 
 def _EDITS(command: Command) -> Command:  # noqa: N802
     """The options of `LogitEdits`."""
     return _with(
-        click.option(
-            "--repetition-penalty",
-            type=float,
-            callback=check_edit,
-            help="Divide the logits of tokens of the prompt and the text; 1 is off.",
-        ),
-        click.option(
-            "--presence-penalty",
-            type=float,
-            callback=check_edit,
-            help="Subtract from the logits of tokens that were generated.",
-        ),
-        click.option(
-            "--frequency-penalty",
-            type=float,
-            callback=check_edit,
-            help="The same for each time that they were.",
-        ),
+        *_options_of(LogitEdits),
         click.option(
             "--logit-bias",
             metavar="TOKEN=BIAS",
@@ -183,13 +181,10 @@ def _EDITS(command: Command) -> Command:  # noqa: N802
             callback=check_logit_bias,
             help="Add to the logit of a token, by its id; may be repeated.",
         ),
-        click.option(
-            "--min-tokens",
-            type=int,
-            callback=check_edit,
-            help="No end of the text before so many tokens.",
-        ),
     )(command)
+
+
+TEMPERATURE = number_option(fields(Sampling)[0], with_default=True)
 
 
 def DRAFTER(command: Command) -> Command:  # noqa: N802
@@ -232,7 +227,7 @@ def GENERATION(command: Command) -> Command:  # noqa: N802
             help="Default: the model's own, or 512.",
         ),
         click.option("--greedy", is_flag=True, help="Always the most probable token."),
-        _sampling(temperature=None, top_k=None, top_p=None, min_p=None),
+        *_options_of(Sampling),
         _EDITS,
         click.option("--seed", type=int, callback=check_seed, help="Draws the same text again."),
         DRAFTING,

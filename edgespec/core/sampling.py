@@ -1,11 +1,8 @@
-"""Sampling options, and the processor that turns logits into a distribution by them."""
+"""The processor that turns logits into a distribution by sampling options."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import TypedDict
 
 import numpy as np
 
@@ -16,66 +13,10 @@ from edgespec.core.distribution import (
     arg_max_distribution,
     check_largest_logit,
 )
+from edgespec.core.options import Sampling
 from edgespec.core.vocab_ops import vocab_ops_for
-from edgespec.errors import UsageError
 
-__all__ = ["Sampling", "SamplingOptions", "SamplingProcessor", "is_greedy"]
-
-MIN_TEMPERATURE = 1e-6  # below it, logits / temperature would leave float32's range
-
-
-class SamplingOptions(TypedDict, total=False):
-    """The keyword arguments of `Sampling`."""
-
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Sampling options; the target and the draft share them.
-
-    They are applied in this order, as in other tools: temperature, top-k, top-p, min-p.
-
-    Attributes:
-        temperature: 0 is greedy; otherwise logits are divided by it.
-        top_k: keep the k largest logits (and those equal to the k-th); 0 keeps all.
-        top_p: keep the smallest set of most probable tokens whose mass reaches it; 1 keeps all.
-        min_p: keep tokens at least this fraction as probable as the most probable; 0 keeps all.
-
-    Raises:
-        UsageError: an option is out of its range.
-    """
-
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if isinstance(value, bool) or not isinstance(value, Real):
-                raise UsageError(f"{name} is {value!r}; give a number")
-        if not (self.temperature == 0 or MIN_TEMPERATURE <= self.temperature < math.inf):
-            raise UsageError(
-                f"temperature is {self.temperature}; give 0 (greedy) or {MIN_TEMPERATURE} or more"
-            )
-        if not isinstance(self.top_k, Integral) or self.top_k < 0:
-            raise UsageError(f"top_k is {self.top_k}; give 0 (off) or a whole number above it")
-        if not 0 < self.top_p <= 1:
-            raise UsageError(f"top_p is {self.top_p}; give a number above 0 and at most 1 (off)")
-        if not 0 <= self.min_p <= 1:
-            raise UsageError(f"min_p is {self.min_p}; give a number from 0 (off) to 1")
-
-    @property
-    def greedy(self) -> bool:
-        return self.temperature == 0
-
-    def processor(self) -> SamplingProcessor:
-        """A processor with these options, for one generation."""
-        return SamplingProcessor(self)
+__all__ = ["SamplingProcessor", "is_greedy"]
 
 
 class SamplingProcessor:
@@ -108,6 +49,8 @@ class SamplingProcessor:
             tokens, weights = tokens[likely], weights[likely]
             total = float(weights.sum(dtype=np.float64))
         weights *= np.float32(1 / total)
+        if self.sampling.xtc_probability > 0:
+            tokens, weights = _without_top_choices(tokens, weights, self.sampling)
         return Distribution(tokens, weights)
 
     def _truncated(self, logits: Logits, highest: float) -> tuple[TokenIds, Probabilities, float]:
@@ -115,8 +58,12 @@ class SamplingProcessor:
         temperature), and the sum of these."""
         sampling, scratch = self.sampling, self._scratch
         tokens, left = scratch.tokens, logits
-        if 0 < sampling.top_k < len(logits):
-            tokens, left = scratch.largest(left, sampling.top_k)
+        if sampling.top_n_sigma > 0:
+            tokens = scratch.at_least(left, highest - sampling.top_n_sigma * _deviation(left))
+            left = left[tokens]
+        if 0 < sampling.top_k < len(left):
+            indices, left = scratch.largest(left, sampling.top_k)
+            tokens = tokens[indices]
         if sampling.top_p < 1:
             indices, weights = scratch.nucleus(left, highest, sampling.temperature, sampling.top_p)
             return tokens[indices], weights, float(weights.sum(dtype=np.float64))
@@ -133,6 +80,31 @@ class SamplingProcessor:
 def is_greedy(process: Processor) -> bool:
     """Whether every distribution of this processor is the arg-max alone."""
     return isinstance(process, SamplingProcessor) and process.sampling.greedy
+
+
+def _deviation(logits: Logits) -> float:
+    """The standard deviation of the finite logits, summed in their order, as in JavaScript."""
+    finite = logits[np.isfinite(logits)].astype(np.float64)
+    mean = np.cumsum(finite)[-1] / len(finite)
+    return math.sqrt(np.cumsum((finite - mean) ** 2)[-1] / len(finite))
+
+
+def _without_top_choices(
+    tokens: TokenIds, probabilities: Probabilities, sampling: Sampling
+) -> tuple[TokenIds, Probabilities]:
+    """XTC: the mean of the distribution and of the one without its top choices, by the probability
+    that these are left out."""
+    top = np.flatnonzero(probabilities >= np.float32(sampling.xtc_threshold))
+    if len(top) < 2:
+        return tokens, probabilities
+    is_left_out = np.zeros(len(tokens), np.bool_)
+    is_left_out[top] = True
+    is_left_out[top[np.argmin(probabilities[top])]] = False
+    share = np.cumsum(probabilities[~is_left_out], dtype=np.float64)[-1]  # in order, as JavaScript
+    stays = 1 - sampling.xtc_probability
+    factors = np.where(is_left_out, stays, stays + sampling.xtc_probability / share)
+    mean = (probabilities * factors).astype(np.float32)
+    return (tokens, mean) if stays > 0 else (tokens[~is_left_out], mean[~is_left_out])
 
 
 class _Scratch:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from edgespec.core.decode import Round, decoded, plain, speculate
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Model
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Randomness, Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.stats import Rate, Stats, counted
 from edgespec.core.verification import Rule, TargetDistributions, VerificationResult
 from edgespec.costs.controller import Fixed
@@ -112,7 +113,7 @@ def _plain_rounds(pair: Pair, seed: int, max_new_tokens: int) -> Iterator[Round]
         plain(
             pair.target,
             SYNTHETIC_PROMPT,
-            process=Sampling().processor(),
+            process=SamplingProcessor(Sampling()),
             randomness=Seeded(seed),
             max_new_tokens=max_new_tokens,
             ends=_never,
@@ -123,7 +124,7 @@ def _plain_rounds(pair: Pair, seed: int, max_new_tokens: int) -> Iterator[Round]
 def _drafted_rounds(
     pair: Pair, draft: Model, seed: int, max_new_tokens: int, rule: Rule, gamma: int
 ) -> Iterator[Round]:
-    process = Sampling().processor()
+    process = SamplingProcessor(Sampling())
     return decoded(
         speculate(
             pair.target,

@@ -15,8 +15,8 @@ import numpy as np
 
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Drafter, Proposal
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Randomness
-from edgespec.core.sampling import Sampling
 from edgespec.core.stats import RoundTime, Stats
 from edgespec.costs.cost_model import Costs
 from edgespec.drafters.registry import DRAFTERS

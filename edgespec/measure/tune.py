@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from edgespec.artifact.manifest import Manifest, read_manifest
-from edgespec.core.sampling import Sampling
+from edgespec.core.options import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.stats import Rate
 from edgespec.costs.cost_model import Costs
 from edgespec.device.device import CPU, Device, variant_title
@@ -149,7 +150,7 @@ class _Run:
         self._target_format = target_format
         self.provider = provider
         self._threads = threads
-        self._processor = task.sampling.processor()
+        self._processor = SamplingProcessor(task.sampling)
         self._options = sampling_options(task.sampling) | {
             "max_new_tokens": task.max_new_tokens,
             "seed": 0,

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from edgespec.core.options import LogitEdits, Sampling, options_of
 from edgespec.errors import UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_absent import check_absent
@@ -80,19 +81,13 @@ def _at_least(value: JsonValue, least: int) -> bool:
     return isinstance(value, int) and value >= least
 
 
+NUMBERS = {**options_of(Sampling), **options_of(LogitEdits)}
 # OpenAI's name, and that of the option of `Pair.stream`.
 OPTIONS = {
     "max_tokens": "max_new_tokens",
     "max_completion_tokens": "max_new_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "min_p": "min_p",
-    "repetition_penalty": "repetition_penalty",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
+    **{name: name for name in NUMBERS},
     "logit_bias": "logit_bias",
-    "min_tokens": "min_tokens",
     "seed": "seed",
     "stop": "stop",
     "ignore_eos": "ignore_eos",
@@ -111,9 +106,8 @@ TEMPLATE_FIELDS = ("enable_thinking", "reasoning_effort")
 TYPES = {
     # Options of `Pair.stream`.
     **{"max_tokens": COUNT, "max_completion_tokens": COUNT, "seed": FROM_0, "stop": STOP},
-    **{"temperature": NUMBER, "top_p": NUMBER, "top_k": FROM_0, "min_p": NUMBER},
-    **{"repetition_penalty": NUMBER, "presence_penalty": NUMBER, "frequency_penalty": NUMBER},
-    **{"logit_bias": BIASES, "min_tokens": FROM_0, "ignore_eos": BOOLEAN},
+    **{name: FROM_0 if option.is_whole else NUMBER for name, option in NUMBERS.items()},
+    **{"logit_bias": BIASES, "ignore_eos": BOOLEAN},
     **{"tools": TOOLS, "tool_choice": CHOICE, "parallel_tool_calls": BOOLEAN},
     # How the chat template writes the messages.
     **{"chat_template_kwargs": OBJECT, "enable_thinking": BOOLEAN, "reasoning_effort": TEXT},

@@ -6,11 +6,10 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from edgespec.core.draft import Drafter
-from edgespec.core.logit_edits import LogitEditOptions, LogitEdits
-from edgespec.core.sampling import Sampling, SamplingOptions
+from edgespec.core.options import LogitEditOptions, LogitEdits, Sampling, SamplingOptions
 from edgespec.grammar.grammar import Grammar
 from edgespec.tools.tool_use import ToolChoice
 
@@ -27,7 +26,8 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
     """The keyword arguments of `Pair.stream` and `Pair.generate`.
 
     Attributes:
-        temperature, top_k, top_p, min_p: see `Sampling`; temperature 0, the default, is greedy.
+        temperature, top_k, top_p, min_p, top_n_sigma, xtc_probability, xtc_threshold: see
+            `edgespec.core.options.Sampling`; temperature 0, the default, is greedy.
         repetition_penalty, presence_penalty, frequency_penalty, logit_bias, min_tokens: see
             `LogitEdits`. They change the target's distribution, so the text is the one that plain
             decoding gives with the same options.
@@ -148,12 +148,7 @@ def completed(options: GenerationOptions) -> dict[str, Any]:
 
 def sampling_options(sampling: Sampling) -> GenerationOptions:
     """The options that sample as `sampling` does."""
-    return {
-        "temperature": sampling.temperature,
-        "top_k": sampling.top_k,
-        "top_p": sampling.top_p,
-        "min_p": sampling.min_p,
-    }
+    return cast("GenerationOptions", dict(vars(sampling)))
 
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -15,8 +15,9 @@ from edgespec.audio.sound import ArraySound, Sound
 from edgespec.audio.sound_file import open_sound
 from edgespec.core.decode import Round, decoded
 from edgespec.core.draft import Drafter
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Coupled
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.stats import counted
 from edgespec.costs.controller import Controller
 from edgespec.errors import UsageError, shortened
@@ -159,7 +160,7 @@ class _WindowRounds:
         loop = loop_of(drafter, gamma, self._choice.rule)(
             parts.target,
             prompt=start.prompt,
-            process=self._sampling.processor(),
+            process=SamplingProcessor(self._sampling),
             # Windows share no noise.
             randomness=Coupled(self._seed, len(start.prompt) + start.emitted),
             max_new_tokens=parts.target.capacity,
@@ -176,7 +177,7 @@ class _WindowRounds:
         """The drafter of a text, None if it is decoded plainly, and the controller of its γ."""
         return self._engine.drafting.drafter(
             self._choice,
-            self._sampling.processor(),
+            SamplingProcessor(self._sampling),
             last_tokens=self._last_tokens,
             draft=start.draft if start else None,
         )

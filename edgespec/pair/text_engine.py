@@ -8,9 +8,10 @@ from functools import cache, partial
 
 from edgespec.core.decode import Loop, Round, decoded
 from edgespec.core.draft import Drafter
-from edgespec.core.logit_edits import LogitEdit
+from edgespec.core.logit_edits import LogitEdit, edit_of
 from edgespec.core.model import Model
 from edgespec.core.randomness import Coupled, Seeded
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.grammar.draft_matcher import DraftMatcher
 from edgespec.grammar.grammar import Grammar
 from edgespec.grammar.grammar_matcher import GrammarMatcher
@@ -157,7 +158,7 @@ class TextEngine:
         self, request: GenerationRequest, choice: DraftChoice, matcher: GrammarMatcher | None
     ) -> tuple[Drafter | None, Callable[..., Loop]]:
         """The drafter of a text, and what makes its loop: plain decoding, or speculation."""
-        process = request.sampling.processor()
+        process = SamplingProcessor(request.sampling)
         answers = request.prompt.answers if self.drafting.exact else None
         edit = self.edit(request)
         drafter, gamma = self.drafting.drafter(
@@ -189,7 +190,7 @@ class TextEngine:
         as in transformers."""
         is_source = self.parts.manifest.target.is_encoder_decoder
         repeated = () if is_source else request.prompt.tokens
-        edit = request.edits.edit(repeated, request.last_tokens, self.target.vocab_size)
+        edit = edit_of(request.edits, repeated, request.last_tokens, self.target.vocab_size)
         return request.translation.edit(edit)
 
     def _matcher(self, grammar: Grammar | None) -> GrammarMatcher | None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from edgespec.core.distribution import Distribution
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.errors import EdgespecError
 
 # Sixteenths: sums of exponentials of distinct numbers do not tie with a cut.
@@ -51,7 +52,7 @@ def definition(logits, temperature, top_k, top_p, min_p):
     st.sampled_from([0.0, 0.05, 0.5]),
 )
 def test_a_distribution_follows_its_definition(logits, temperature, top_k, top_p, min_p):
-    distribution = Sampling(temperature, top_k, top_p, min_p).processor()(logits)
+    distribution = SamplingProcessor(Sampling(temperature, top_k, top_p, min_p))(logits)
     expected = definition(logits, temperature, top_k, top_p, min_p)
     found = dict(
         zip(distribution.tokens.tolist(), distribution.probabilities.tolist(), strict=True)
@@ -67,14 +68,14 @@ def test_a_distribution_follows_its_definition(logits, temperature, top_k, top_p
 
 @given(logits)
 def test_at_temperature_0_only_the_largest_logit_has_probability(logits):
-    distribution = Sampling().processor()(logits)
+    distribution = SamplingProcessor(Sampling())(logits)
     assert distribution.tokens.tolist() == [int(logits.argmax())]
     assert distribution.of(int(logits.argmax())) == 1
 
 
 @given(logits, st.integers(0, 50))
 def test_a_token_outside_the_support_has_probability_0(logits, token):
-    distribution = Sampling(temperature=1.0, top_k=5).processor()(logits)
+    distribution = SamplingProcessor(Sampling(temperature=1.0, top_k=5))(logits)
     inside = np.flatnonzero(distribution.tokens == token)
     assert distribution.of(token) == (distribution.probabilities[inside[0]] if len(inside) else 0)
 
@@ -83,11 +84,13 @@ def test_a_token_outside_the_support_has_probability_0(logits, token):
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_nan_or_infinite_logit_is_refused(bad, temperature):
     with pytest.raises(EdgespecError, match="as its largest logit"):
-        Sampling(temperature).processor()(np.array([1.0, bad, 2.0], np.float32))
+        SamplingProcessor(Sampling(temperature))(np.array([1.0, bad, 2.0], np.float32))
 
 
 def test_masked_tokens_have_probability_0():
-    distribution = Sampling(temperature=1.0).processor()(np.array([0.0, -np.inf, 0.0], np.float32))
+    distribution = SamplingProcessor(Sampling(temperature=1.0))(
+        np.array([0.0, -np.inf, 0.0], np.float32)
+    )
     assert distribution.of(1) == 0
     assert distribution.of(0) == 0.5
 

@@ -12,8 +12,9 @@ from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Candidate
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Coupled
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import RULES
 from edgespec.costs.controller import Fixed
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -47,7 +48,7 @@ def ends_after(count):
 
 def rounds_of(count, sampling, *, rule=None, drafter=ModelDrafter, edit=None, **shape):
     """The rounds of a text of so many tokens; with a rule by a draft that is always right."""
-    process = SAMPLINGS[sampling].processor()
+    process = SamplingProcessor(SAMPLINGS[sampling])
     common = {
         "process": process,
         "randomness": Coupled(7, len(PROMPT)),

@@ -14,7 +14,8 @@ import pytest
 from branches import exact_distribution
 from candidate_drafter import WithCandidates
 from edgespec.core.decode import decoded, plain, speculate
-from edgespec.core.logit_edits import LogitEdits
+from edgespec.core.logit_edits import edit_of
+from edgespec.core.options import LogitEdits
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -147,7 +148,7 @@ LOGITS = np.array([2.0, -1.0, 0.5, 3.0, -2.5, 0.0, 1.5, -0.5], np.float32)
 
 
 def edited(generated, prompt=(), last_tokens=(7,), **options):
-    edit = LogitEdits(**options).edit(prompt, last_tokens, len(LOGITS))
+    edit = edit_of(LogitEdits(**options), prompt, last_tokens, len(LOGITS))
     assert edit is not None
     before = LOGITS.copy()
     result = edit(LOGITS, generated)
@@ -157,7 +158,7 @@ def edited(generated, prompt=(), last_tokens=(7,), **options):
 
 
 def test_the_usual_values_change_nothing():
-    assert LogitEdits().edit([1, 2], [7], 8) is None
+    assert edit_of(LogitEdits(), [1, 2], [7], 8) is None
 
 
 @pytest.mark.parametrize("penalty", [0.5, 1.3, 2.0])
@@ -218,4 +219,4 @@ def test_the_order_is_repetition_then_penalties_then_bias():
 )
 def test_values_out_of_range_are_named(options, message):
     with pytest.raises(UsageError, match=re.escape(message)):
-        LogitEdits(**options).edit([], [], 8)
+        edit_of(LogitEdits(**options), [], [], 8)

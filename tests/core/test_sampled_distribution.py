@@ -26,7 +26,8 @@ from test_exact_distribution import residual_is_p, swapped_ratio
 import edgespec
 from checkpoints import write_llama, write_noisy
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.sampling import Sampling
+from edgespec.core.options import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import RULES
 from edgespec.device.device import Device
 from edgespec.pair.opening.runtime import open_model
@@ -42,10 +43,10 @@ VOCAB = 5
 PROMPT = [3, 4, 1, 3]
 
 SAMPLINGS = {
-    "temperature 1": Sampling(temperature=1.0).processor(),
-    "temperature 0.7, top-k 3": Sampling(temperature=0.7, top_k=3).processor(),
-    "top-p 0.8": Sampling(temperature=1.2, top_p=0.8).processor(),
-    "min-p 0.2": Sampling(temperature=1.5, min_p=0.2).processor(),
+    "temperature 1": SamplingProcessor(Sampling(temperature=1.0)),
+    "temperature 0.7, top-k 3": SamplingProcessor(Sampling(temperature=0.7, top_k=3)),
+    "top-p 0.8": SamplingProcessor(Sampling(temperature=1.2, top_p=0.8)),
+    "min-p 0.2": SamplingProcessor(Sampling(temperature=1.5, min_p=0.2)),
 }
 
 

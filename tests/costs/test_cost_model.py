@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from edgespec.core.decode import decoded, speculate
 from edgespec.core.distribution import Distribution
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Coupled, Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import token_rule
 from edgespec.costs.controller import Adaptive, Confident, Fixed, controller
 from edgespec.costs.cost_model import Costs, estimated_costs, expected_tokens
@@ -265,7 +266,7 @@ def floats(distribution):
 
 
 def greedy(row):
-    return Sampling().processor()(np.asarray(row, np.float32))
+    return SamplingProcessor(Sampling())(np.asarray(row, np.float32))
 
 
 def text_and_rounds(draft, gamma, length, ends=lambda token: False):

@@ -17,8 +17,9 @@ import edgespec
 from eagle_checkpoints import PROMPT, SIZE, write_eagle, write_target
 from edgespec.core.asks import computed
 from edgespec.core.draft import proposed
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
 from edgespec.measure.predict import model_trace
@@ -108,7 +109,7 @@ def test_int8_rows_are_close_to_those_of_training(case):
 def test_each_q_is_that_of_its_token_after_the_token_before(case):
     """q is known when its token is drawn, and each round reads the target's features anew."""
     pair = edgespec.load(case[2], threads=1, draft_format="fp32")
-    process = Sampling(1.0).processor()
+    process = SamplingProcessor(Sampling(1.0))
     draft = ModelDrafter(pair.draft, process, pair.vocabulary)
     text = [pair.target.prefill(PROMPT)]
     draft.begin(PROMPT)
@@ -146,7 +147,7 @@ def test_a_full_cache_leaves_no_room_ahead(case):
 
 def test_a_trace_has_as_many_tokens_as_a_block(case):
     pair = edgespec.load(case[2], threads=1)
-    process = Sampling(1.0).processor()
+    process = SamplingProcessor(Sampling(1.0))
     trace = model_trace(
         pair.target, pair.draft, pair.vocabulary, PROMPT, TEXT.output, process, BLOCK + 3
     )

@@ -23,8 +23,9 @@ from edgespec.artifact.manifest import read_manifest, write_manifest
 from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, speculate
 from edgespec.core.draft import proposed
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import RULES
 from edgespec.costs.controller import controller
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -208,7 +209,7 @@ def test_later_drafted_tokens_on_the_device_are_those_of_training(causal, readin
 def test_each_round_drafts_from_the_targets_features_of_the_round_before(causal, reading):
     """Accepted tokens are scored again: the head's own states do not stay in its cache."""
     pair = edgespec.load(reading[1], threads=1)
-    draft = ModelDrafter(pair.draft, Sampling(1.0).processor(), pair.vocabulary)
+    draft = ModelDrafter(pair.draft, SamplingProcessor(Sampling(1.0)), pair.vocabulary)
     text = [pair.target.prefill(PROMPT)]
     draft.begin(PROMPT)
     for seed in range(4):
@@ -219,7 +220,7 @@ def test_each_round_drafts_from_the_targets_features_of_the_round_before(causal,
         first, second = guesses(reading, causal, told, 2)
         start = len(text) - 1
         for distribution, row in zip(proposal.q, (first[start], second[start]), strict=True):
-            expected = Sampling(1.0).processor()(row).probabilities
+            expected = SamplingProcessor(Sampling(1.0))(row).probabilities
             np.testing.assert_allclose(distribution.probabilities, expected, atol=1e-5)
         pair.target.score(proposal.tokens[:1])
         text += [proposal.tokens[0], 90 + seed]
@@ -260,7 +261,7 @@ def test_reusing_a_conversations_cache_changes_no_draft(reading, monkeypatch, pi
     """With caches that are reused or emptied before each turn, a seed gives the same rounds."""
     monkeypatch.setattr(prefill, "MAX_PREFILL_ROWS", piece)
     pair = edgespec.load(reading[1], threads=1)
-    process = Sampling(1.0).processor()
+    process = SamplingProcessor(Sampling(1.0))
 
     def turns(keeps: bool):
         text, answers, rounds = list(PROMPT), [], []
@@ -330,7 +331,13 @@ def test_a_trace_separates_later_drafted_tokens_from_first_ones(causal, reading)
     qs = [torch.tensor(rows).softmax(-1) for rows in guesses(reading, causal, text)]
     p = causal.logits([text]).softmax(-1)
     trace = model_trace(
-        pair.target, pair.draft, pair.vocabulary, PROMPT, text.output, Sampling(1.0).processor(), 3
+        pair.target,
+        pair.draft,
+        pair.vocabulary,
+        PROMPT,
+        text.output,
+        SamplingProcessor(Sampling(1.0)),
+        3,
     )
     for start, probabilities in enumerate(trace.probabilities):
         assert len(probabilities) == min(3, 6 - start)

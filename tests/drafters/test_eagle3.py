@@ -33,8 +33,9 @@ from eagle_checkpoints import PROMPT, SIZE, write_target
 from edgespec.cli.main import main
 from edgespec.core.asks import computed
 from edgespec.core.draft import proposed
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.device.device import HERE
 from edgespec.device.kernels import OFF, ON, SWITCH, kernels_for
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -166,7 +167,7 @@ def test_accepted_tokens_are_read_with_the_targets_features(pair_folder, referen
     """The second round's rows start from features where the first round's had the head's states."""
     pair = edgespec.load(pair_folder, threads=1)
     assert pair.draft is not None
-    drafter = ModelDrafter(pair.draft, Sampling(1.0).processor(), pair.vocabulary)
+    drafter = ModelDrafter(pair.draft, SamplingProcessor(Sampling(1.0)), pair.vocabulary)
     prompt = list(PROMPT)
     text = [pair.target.prefill(prompt)]
     drafter.begin(prompt)
@@ -174,7 +175,7 @@ def test_accepted_tokens_are_read_with_the_targets_features(pair_folder, referen
         proposal = computed(proposed(drafter, text, DEPTH, Seeded(seed)))
         rows = reference.drafted([*prompt, *text[1:]], proposal.tokens)
         for q, row in zip(proposal.q, rows, strict=False):
-            expected = Sampling(1.0).processor()(row.astype(np.float32)).probabilities
+            expected = SamplingProcessor(Sampling(1.0))(row.astype(np.float32)).probabilities
             np.testing.assert_allclose(q.probabilities, expected, atol=1e-5)
         # As if one token had been accepted and the next one replaced.
         pair.target.score([text[-1], proposal.tokens[0]])
@@ -189,7 +190,7 @@ def test_drafted_ids_are_the_targets_ids_by_their_offsets(pair_folder, head):
     assert pair.vocabulary.to_target_ids(range(PROPOSED)) == tokens
     assert tokens not in (offsets.tolist(), list(range(PROPOSED)))
     assert pair.draft is not None
-    drafter = ModelDrafter(pair.draft, Sampling(0.0).processor(), pair.vocabulary)
+    drafter = ModelDrafter(pair.draft, SamplingProcessor(Sampling(0.0)), pair.vocabulary)
     text = [pair.target.prefill(PROMPT)]
     drafter.begin(PROMPT)
     proposal = computed(proposed(drafter, text, 1, Seeded(0)))

@@ -14,8 +14,9 @@ from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, speculate
 from edgespec.core.distribution import Distribution
 from edgespec.core.draft import proposed
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
 from edgespec.drafters.model_drafter import ModelDrafter
@@ -75,20 +76,22 @@ def test_a_prompt_begins_as_the_drafts_texts_do_and_its_answers_move_along():
 
 def test_the_common_tokens_share_the_whole_probability():
     logits = np.log(np.array([0.1, 0.5, 0.3, 0.01, 0.01, 0.2], np.float32))
-    q = BOTH.distribution(Sampling(temperature=1.0).processor(), logits)
+    q = BOTH.distribution(SamplingProcessor(Sampling(temperature=1.0)), logits)
     assert q.tokens.tolist() == [1, 3, 4]
     np.testing.assert_allclose(q.probabilities, [0.2 / 0.6, 0.1 / 0.6, 0.3 / 0.6], rtol=1e-6)
 
 
 def test_the_best_common_token_is_drafted_greedily():
     logits = np.array([1, 9, 3, 9, 9, 2], np.float32)
-    assert BOTH.distribution(Sampling(temperature=0.0).processor(), logits).tokens.tolist() == [4]
+    assert BOTH.distribution(
+        SamplingProcessor(Sampling(temperature=0.0)), logits
+    ).tokens.tolist() == [4]
 
 
 def test_the_cache_is_rewound_to_where_the_spelled_texts_part():
     """A rejected token's position is dropped, whatever number of positions the correction has."""
     model = CountingModel()
-    drafter = ModelDrafter(model, Sampling(temperature=0.0).processor(), BOTH)
+    drafter = ModelDrafter(model, SamplingProcessor(Sampling(temperature=0.0)), BOTH)
     drafter.begin([1, 2, 3])
     text = [3]
     generator = np.random.default_rng(0)
@@ -97,7 +100,7 @@ def test_the_cache_is_rewound_to_where_the_spelled_texts_part():
         accepted = int(generator.integers(len(proposal.tokens) + 1))
         text = [*text, *proposal.tokens[:accepted], int(generator.integers(5))]
         reference = CountingModel()
-        other = ModelDrafter(reference, Sampling(temperature=0.0).processor(), BOTH)
+        other = ModelDrafter(reference, SamplingProcessor(Sampling(temperature=0.0)), BOTH)
         other.begin([1, 2, 3])
         if len(BOTH.to_draft_ids(text)) > 40:
             break

@@ -125,7 +125,14 @@ def test_gguf_metadata_has_other_names(read):
 
 
 def test_what_a_model_names_are_the_options_of_a_text():
-    own = GenerationDefaults(0.7, None, None, None, 9, 1.1, 2, {"5": -100.0}, ("###",))
+    own = GenerationDefaults(
+        temperature=0.7,
+        max_new_tokens=9,
+        repetition_penalty=1.1,
+        min_tokens=2,
+        logit_bias={"5": -100.0},
+        stop=("###",),
+    )
     assert own.options() == {
         "temperature": 0.7,
         "max_new_tokens": 9,

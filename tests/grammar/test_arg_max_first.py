@@ -16,8 +16,9 @@ from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal, proposed
 from edgespec.core.model import Candidate, TopTokens
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.scoring import PATIENCE
 from edgespec.core.verification import RULES
 from edgespec.costs.controller import Fixed
@@ -31,7 +32,7 @@ from tables import BranchingTable
 
 END = 4
 LENGTH = 24
-GREEDY = Sampling().processor()
+GREEDY = SamplingProcessor(Sampling())
 
 
 def weights(before):

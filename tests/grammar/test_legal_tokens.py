@@ -18,7 +18,8 @@ from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import Distribution, one_hot
 from edgespec.core.draft import Proposal, proposed
-from edgespec.core.logit_edits import LogitEdits
+from edgespec.core.logit_edits import edit_of
+from edgespec.core.options import LogitEdits
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
 from edgespec.drafters.grammar_drafter import GrammarDrafter
@@ -331,7 +332,7 @@ def test_a_draft_that_has_no_legal_token_stops():
 
 def test_a_mask_comes_after_other_changes_and_keeps_the_model_s_row():
     logits = np.array([1.0, 2.0, 3.0], np.float32)
-    edit = LogitEdits(logit_bias={2: 100}).edit([], [], 3)
+    edit = edit_of(LogitEdits(logit_bias={2: 100}), [], [], 3)
     row = only_legal(LANGUAGE, edit)(logits, [])
     assert row.tolist() == [1.0, 2.0, -math.inf]
     assert row.dtype == np.float32
@@ -340,6 +341,6 @@ def test_a_mask_comes_after_other_changes_and_keeps_the_model_s_row():
 
 def test_options_that_leave_no_token_are_named():
     logits = np.zeros(3, np.float32)
-    edit = only_legal(LANGUAGE, LogitEdits(min_tokens=9).edit([], [END], 3))
+    edit = only_legal(LANGUAGE, edit_of(LogitEdits(min_tokens=9), [], [END], 3))
     with pytest.raises(UsageError, match="after 3 tokens, the grammar and the other options"):
         edit(logits, [0, 1, 1])

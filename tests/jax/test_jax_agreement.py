@@ -16,7 +16,8 @@ import pytest
 from conftest import MODELS
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.decode import decoded, speculate
-from edgespec.core.sampling import Sampling
+from edgespec.core.options import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import RULES
 from edgespec.costs.controller import Fixed
 from edgespec.device.device import Device
@@ -108,7 +109,7 @@ class RecordingDrafter(ModelDrafter):
 def onnx_rounds(onnx, prompt, rule, temperature, table):
     """Yields ((proposed, evaluated, accepted, emitted), narrowest margin) for each round."""
     randomness = TableRandomness(table)
-    process = MarginRecorder(Sampling(temperature).processor())
+    process = MarginRecorder(SamplingProcessor(Sampling(temperature)))
     ends = set(onnx.manifest.eos_token_ids)
     draft = RecordingDrafter(onnx.draft, process, onnx.vocabulary, ends)
     rounds = decoded(

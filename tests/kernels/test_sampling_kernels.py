@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from edgespec.core.distribution import one_hot
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import residual
 from edgespec.core.vocab_ops import NumpyVocabOps, vocab_ops_for
 from edgespec.device.kernels import SWITCH, installed_kernels
@@ -149,7 +150,7 @@ def test_vocabulary_operations_by_kernels_are_switched_off_when_edgespec_is_impo
 
 @needs_sampling
 def test_the_sampling_loop_reads_no_environment(monkeypatch):
-    process = Sampling(temperature=0.8, top_p=0.9).processor()
+    process = SamplingProcessor(Sampling(temperature=0.8, top_p=0.9))
     q = one_hot(3)
     with monkeypatch.context() as patch:
         patch.setattr(os, "environ", None)  # reading it would fail

@@ -16,8 +16,9 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.core.asks import computed
 from edgespec.core.draft import proposed
 from edgespec.core.model import TopTokens
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.scoring import score_of
 from edgespec.costs.cost_model import Costs
 from edgespec.device.device import Device
@@ -201,7 +202,7 @@ class NanModel(StubModel):
 
 def test_a_draft_with_more_tokens_than_its_target_is_asked_for_logits():
     """Its arg-max might be a token that the target lacks."""
-    draft = ModelDrafter(StubModel(), Sampling().processor(), SharedTokens(6))
+    draft = ModelDrafter(StubModel(), SamplingProcessor(Sampling()), SharedTokens(6))
     draft.begin([1])
     assert computed(proposed(draft, [1], 2, Seeded(0))).tokens == [5, 5]
 
@@ -214,7 +215,7 @@ def test_a_candidates_probability_is_the_product_of_its_parents_and_its_own():
         return len(asked) % 2 == 1  # the second best token, and not the third
 
     draft = ModelDrafter(
-        StubModel(), Sampling().processor(), SharedTokens(8), worth_candidate=worth_candidate
+        StubModel(), SamplingProcessor(Sampling()), SharedTokens(8), worth_candidate=worth_candidate
     )
     draft.begin([1])
     proposal = computed(proposed(draft, [1], 3, Seeded(0)))
@@ -229,7 +230,7 @@ def test_a_candidates_probability_is_the_product_of_its_parents_and_its_own():
 
 def test_a_nan_logit_is_an_error():
     distributions = computed(
-        score_of(NanModel(), Sampling().processor(), logits=False)([1], (), ())
+        score_of(NanModel(), SamplingProcessor(Sampling()), logits=False)([1], (), ())
     )
     with pytest.raises(EdgespecError, match="returned nan as its largest logit"):
         distributions[0]
@@ -237,7 +238,7 @@ def test_a_nan_logit_is_an_error():
 
 def test_a_model_without_top_tokens_is_asked_for_logits():
     distributions = computed(
-        score_of(StubModel(), Sampling().processor(), logits=False)([2], [1], ())
+        score_of(StubModel(), SamplingProcessor(Sampling()), logits=False)([2], [1], ())
     )
     assert [distributions[row].tokens.item() for row in (0, 1)] == [7, 7]
     np.testing.assert_array_equal(distributions.logits.argmax(axis=1), [7, 7])

@@ -23,6 +23,7 @@ from edgespec.cli.options import (
 from edgespec.cli.sample_texts import texts_of
 
 if TYPE_CHECKING:
+    from edgespec.core.options import Sampling
     from edgespec.pair.opening.loading import LoadOptions
 
 __all__ = ["bench"]
@@ -54,17 +55,13 @@ def bench(
     acceptance: float | None,
     chat: bool | None,
     as_json: bool,
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    min_p: float,
+    sampling: Sampling,
     **loading: Unpack[LoadOptions],
 ) -> None:
     """Time PAIR and plain decoding of the same target, on your texts or built-in prompts."""
     from edgespec import load
     from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import bench_json, describe_bench
-    from edgespec.core.sampling import Sampling
     from edgespec.measure.bench import bench as time_texts
     from edgespec.measure.bench import bench_synthetic
     from edgespec.pair.opening.runtime import machine_of
@@ -76,7 +73,7 @@ def bench(
         rows = time_texts(
             loaded,
             texts_of(loaded.manifest, text),
-            sampling=Sampling(temperature, top_k, top_p, min_p),
+            sampling=sampling,
             max_new_tokens=max_new_tokens,
             gammas=gamma,
             chat=in_chat_format(chat, loaded.manifest),

@@ -24,6 +24,7 @@ from edgespec.cli.sample_texts import requests_of
 from edgespec.errors import EdgespecError, UsageError
 
 if TYPE_CHECKING:
+    from edgespec.core.options import Sampling
     from edgespec.pair.opening.loading import LoadOptions
 
 __all__ = ["compare"]
@@ -78,10 +79,7 @@ def compare(
     chat: bool | None,
     plot: Path | None,
     as_json: bool,
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    min_p: float,
+    sampling: Sampling,
     **loading: Unpack[LoadOptions],
 ) -> None:
     """Compare the drafts of PAIR and of other pairs with the same target, on your texts or built-in
@@ -96,7 +94,6 @@ def compare(
     from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import comparison_json, describe_comparison
-    from edgespec.core.sampling import Sampling
     from edgespec.measure.compare import compare as measure
     from edgespec.pair.opening.runtime import machine_of
     from edgespec.pair.opening.same_target import load_same_target
@@ -109,7 +106,7 @@ def compare(
     rows = measure(
         dict(zip(_names(folders), pairs, strict=True)),
         requests,
-        sampling=Sampling(temperature, top_k, top_p, min_p),
+        sampling=sampling,
         chat=in_chat_format(chat, manifest),
         gamma=gamma,
         repeats=repeats,

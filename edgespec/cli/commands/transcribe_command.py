@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from edgespec.cli.checks import check_sampling, check_seed
+from edgespec.cli.checks import check_seed
 from edgespec.cli.console import console_text
-from edgespec.cli.options import DRAFTER, LOADING, PAIR, Loading, drafting
+from edgespec.cli.options import DRAFTER, LOADING, PAIR, TEMPERATURE, Loading, drafting
 
 if TYPE_CHECKING:
     from edgespec.pair.speech_engine import TranscriptionOptions, TranscriptStream
@@ -45,14 +45,7 @@ FORMATS = ("text", "srt", "json")
     show_default=True,
     help="Probability of silence above which an improbable text is left out; 1 keeps all.",
 )
-@click.option(
-    *("-t", "--temperature"),
-    type=float,
-    default=0.0,
-    show_default=True,
-    help="0 is greedy.",
-    callback=check_sampling,
-)
+@TEMPERATURE
 @click.option("--seed", type=int, callback=check_seed, help="Draws the same text again.")
 @DRAFTER
 @click.option("--stats", is_flag=True, help="Show speed and acceptance.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,7 +21,7 @@ from edgespec.cli.options import (
 from edgespec.cli.sample_texts import texts_of
 
 if TYPE_CHECKING:
-    from edgespec.core.sampling import SamplingOptions
+    from edgespec.core.options import Sampling
 
 __all__ = ["tune"]
 
@@ -59,7 +59,7 @@ def tune(
     plot: Path | None,
     dry_run: bool,
     as_json: bool,
-    **sampling: Unpack[SamplingOptions],
+    sampling: Sampling,
 ) -> None:
     """Measure PAIR on this device and remember its fastest exact setting.
 
@@ -70,7 +70,6 @@ def tune(
     from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import describe_tuning, tuning_json
-    from edgespec.core.sampling import Sampling
     from edgespec.measure.tune import tune as measure
     from edgespec.pair.opening.profile import write_profile
 
@@ -79,7 +78,7 @@ def tune(
     tuning = measure(
         folder,
         texts_of(manifest, text),
-        sampling=Sampling(**sampling),
+        sampling=sampling,
         max_new_tokens=max_new_tokens,
         threads=threads,
         providers=named,

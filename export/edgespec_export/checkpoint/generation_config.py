@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from edgespec.artifact.generation_defaults import GenerationDefaults
+from edgespec.artifact.generation_defaults import SAMPLING, GenerationDefaults
+from edgespec.core.options import Sampling, options_of
 from edgespec.errors import shortened
 
 __all__ = ["generation_defaults", "gguf_generation"]
 
 logger = logging.getLogger("edgespec")
 
-SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 BAN = -100.0  # a bias that leaves a token no probability that a float32 has
 
 # Settings that change the text and are not applied, with the value that changes nothing.
@@ -40,7 +40,6 @@ NOT_APPLIED: dict[str, Any] = {
     "exponential_decay_length_penalty": None,
     "watermarking_config": None,
     "guidance_scale": 1,
-    "xtc_probability": 0,
     "mirostat": 0,
 }
 
@@ -52,6 +51,7 @@ GGUF_NAMES = {
     "min_p": "min_p",
     "penalty_repeat": "repetition_penalty",
     "xtc_probability": "xtc_probability",
+    "xtc_threshold": "xtc_threshold",
     "mirostat": "mirostat",
 }
 
@@ -76,7 +76,9 @@ def generation_defaults(settings: Mapping[str, Any], label: str) -> GenerationDe
         return replace(found, temperature=0.0) if explicit else found
     found = replace(found, temperature=1.0)
     for name in SAMPLING:
-        found = _read(found, settings, name, int if name == "top_k" else float, label)
+        found = _read(
+            found, settings, name, int if options_of(Sampling)[name].is_whole else float, label
+        )
     return found
 
 

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from edgespec.core.decode import decoded, plain
 from edgespec.core.model import Model
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.drafters.vocabulary_map import Vocabulary
 
 __all__ = [
@@ -93,7 +94,7 @@ def texts_of_target(
             plain(
                 target,
                 prompt,
-                process=Sampling(float(temperature)).processor(),
+                process=SamplingProcessor(Sampling(float(temperature))),
                 randomness=Seeded(seed + index),
                 max_new_tokens=longest,
                 ends=ends.__contains__,
@@ -112,7 +113,7 @@ def distributions_of(
 
     An EAGLE draft reads the target's hidden states, so its target must have just scored the text.
     """
-    process = Sampling(float(temperature)).processor()
+    process = SamplingProcessor(Sampling(float(temperature)))
 
     def distributions(text: TargetText) -> Rows:
         draft.prefill(vocabulary.prompt(text.prompt, None)[0])

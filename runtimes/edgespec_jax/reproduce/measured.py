@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from edgespec.core.decode import decoded, speculate
+from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.stats import Stats, counted
 from edgespec.core.verification import token_rule
 from edgespec.costs.controller import Fixed
@@ -138,7 +139,7 @@ def _rounds(material: Material, draft: str, temperature: int, alpha: Alpha, effo
     if material.draft is None or draft != material.draft_name:
         return dict.fromkeys(columns)
     stats = Stats()
-    process = Sampling(float(temperature)).processor()
+    process = SamplingProcessor(Sampling(float(temperature)))
     drafter = ModelDrafter(material.draft, process, material.vocabulary, material.ends)
     for index, prompt in enumerate(material.prompts[:ROUND_PROMPTS]):
         rounds = decoded(

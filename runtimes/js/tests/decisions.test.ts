@@ -9,20 +9,14 @@ import { test } from "node:test";
 import type { Distribution } from "../src/core/distribution.js";
 import { exponential, mixed, noiseKey } from "../src/core/position-noise.js";
 import { Coupled, Seeded } from "../src/core/randomness.js";
-import { processorOf } from "../src/core/sampling.js";
+import { OPTIONS, processorOf, type Sampling, samplingOf } from "../src/core/sampling.js";
 import { RULES } from "../src/core/verification.js";
-
-interface RecordedOptions {
-  readonly temperature: number;
-  readonly top_k?: number;
-  readonly top_p?: number;
-  readonly min_p?: number;
-}
 
 interface Recorded {
   readonly vocabulary: number;
   readonly gamma: number;
-  readonly options: readonly RecordedOptions[];
+  readonly sampling: Readonly<Record<string, number>>;
+  readonly options: readonly Partial<Sampling>[];
   readonly uniforms: readonly (readonly [seed: number, numbers: readonly [atThree: number, first: number]])[];
   readonly prompt_tokens: number;
   readonly noise: readonly (readonly [seed: number, position: number, token: number, bits: number, noise: number])[];
@@ -54,7 +48,7 @@ test("the noise of positions is Python's, to the bit", () => {
 
 test("what similar distributions choose is ranked as in Python", () => {
   for (const [seed, guesses] of recorded.ranked) {
-    const p = processorOf({ temperature: 1, topK: 0, topP: 1, minP: 0 })(logits(new Seeded(seed)));
+    const p = processorOf(samplingOf({ temperature: 1 }))(logits(new Seeded(seed)));
     const found = new Coupled(seed, 0).at(0).ranked(p, 0);
     assert.deepEqual(
       found.map(([token]) => token),
@@ -71,6 +65,11 @@ test("extreme bits have the stated logarithms", () => {
       bits < 2 ** 51 ? -Math.log1p(-(bits + 0.5) * 2 ** -52) : -Math.log((2 ** 53 - 2 * bits - 1) * 2 ** -53);
     assert.ok(Math.abs(exponential(bits) / expected - 1) < 1e-15);
   }
+});
+
+test("the table of sampling options is Python's", () => {
+  const off = Object.entries(OPTIONS).map(([name, option]) => [name, option.off]);
+  assert.deepEqual(Object.fromEntries(off), recorded.sampling);
 });
 
 test("every decision is Python's", () => {
@@ -90,8 +89,7 @@ test("the record has full acceptance, rejections and every number of accepted to
 /** Drafted tokens, the number of accepted ones, and the token after them. */
 function decision(seed: number): number[] {
   const numbers = new Seeded(seed);
-  const { temperature, top_k = 0, top_p = 1, min_p = 0 } = recorded.options[seed % recorded.options.length]!;
-  const process = processorOf({ temperature, topK: top_k, topP: top_p, minP: min_p });
+  const process = processorOf(samplingOf(recorded.options[seed % recorded.options.length]!));
   const rule = (["token", "block", "coupled"] as const)[Math.floor(seed / recorded.options.length) % 3]!;
   const draws = (rule === "coupled" ? new Coupled(seed, recorded.prompt_tokens) : new Seeded(seed)).at(7);
   const q: Distribution[] = [];

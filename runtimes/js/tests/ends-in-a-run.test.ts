@@ -8,7 +8,7 @@ import { oneHot } from "../src/core/distribution.js";
 import type { Drafter, Proposal } from "../src/core/draft.js";
 import type { Model, Rows } from "../src/core/model.js";
 import { Coupled } from "../src/core/randomness.js";
-import { processorOf } from "../src/core/sampling.js";
+import { processorOf, samplingOf } from "../src/core/sampling.js";
 import { RULES, type RuleName } from "../src/core/verification.js";
 
 const SIZE = 40;
@@ -87,7 +87,7 @@ function decoding(temperature: number, count: number) {
   return {
     target: new Hashed(),
     prompt: PROMPT,
-    process: processorOf({ temperature, topK: 0, topP: 1, minP: 0 }),
+    process: processorOf(samplingOf({ temperature })),
     randomness: new Coupled(7, PROMPT.length),
     maxNewTokens: LENGTH,
     ends: () => ++seen === count,

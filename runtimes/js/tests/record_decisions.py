@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from edgespec.core.distribution import Distribution
 from edgespec.core.draft import Proposal
+from edgespec.core.options import Sampling
 from edgespec.core.position_noise import exponential, mixed, noise_key
 from edgespec.core.randomness import Coupled, Seeded
-from edgespec.core.sampling import Sampling
+from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import RULES
 
 COUNT = 12_000
@@ -32,8 +34,17 @@ OPTIONS: list[dict[str, Any]] = [
     {"temperature": 0.9, "top_p": 0.8},
     {"temperature": 1.0, "min_p": 0.1},
     {"temperature": 0.8, "top_k": 12, "top_p": 0.9, "min_p": 0.05},
+    {"temperature": 1.1, "top_n_sigma": 1.0},
+    {"temperature": 1.0, "xtc_probability": 0.5, "xtc_threshold": 0.05},
+    {"temperature": 0.9, "top_n_sigma": 2.0, "top_k": 9, "xtc_probability": 1.0},
     {"temperature": 0.0},
 ]
+
+
+def in_javascript(name: str) -> str:
+    """An option's name there."""
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 class Numbers(Seeded):
@@ -53,7 +64,7 @@ def near(logits: np.ndarray, numbers: Numbers) -> np.ndarray:
 def decision(seed: int) -> list[int]:
     """Drafted tokens, the number of accepted ones, and the token after them."""
     numbers = Numbers(seed)
-    process = Sampling(**OPTIONS[seed % len(OPTIONS)]).processor()
+    process = SamplingProcessor(Sampling(**OPTIONS[seed % len(OPTIONS)]))
     name = ("token", "block", "coupled")[seed // len(OPTIONS) % 3]
     draws = (Coupled(seed, PROMPT_TOKENS) if name == "coupled" else Seeded(seed)).at(7)
     q: list[Distribution] = []
@@ -78,7 +89,7 @@ def noise(seed: int, position: int, token: int) -> list[float]:
 
 def ranked(seed: int) -> list[list[float]]:
     """Tokens that distributions like a random one choose, each with its guessed probability."""
-    p = Sampling(temperature=1.0).processor()(Numbers(seed).logits())
+    p = SamplingProcessor(Sampling(temperature=1.0))(Numbers(seed).logits())
     return [list(guess) for guess in Coupled(seed, 0).ranked(p, 0)]
 
 
@@ -88,7 +99,10 @@ def recorded() -> dict[str, Any]:
     return {
         "vocabulary": VOCABULARY,
         "gamma": GAMMA,
-        "options": OPTIONS,
+        "sampling": {in_javascript(field.name): field.default for field in fields(Sampling)},
+        "options": [
+            {in_javascript(name): value for name, value in options.items()} for options in OPTIONS
+        ],
         "uniforms": [
             [seed, [Seeded(seed).at(3)._uniform(), Numbers(seed)._uniform()]] for seed in seeds
         ],

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { processorOf } from "../src/core/sampling.js";
+import { processorOf, samplingOf } from "../src/core/sampling.js";
 import { TokenIntersection } from "../src/drafters/token-intersection.js";
 import { SomeTokens } from "../src/drafters/vocabulary-map.js";
 import { byteSpans } from "../src/pair/byte-spans.js";
@@ -155,7 +155,7 @@ test("a draft with another tokenizer reads every token and proposes the common o
   assert.deepEqual(tokens, [3, 5, 1, 3, 4, 0, 4, 4]);
   assert.deepEqual(answers, [{ start: 2, end: 6 }]);
   const logits = Float32Array.from([0.1, 0.5, 0.3, 0.01, 0.01, 0.2], Math.log);
-  const q = both.distribution(processorOf({ temperature: 1, topK: 0, topP: 1, minP: 0 }), logits);
+  const q = both.distribution(processorOf(samplingOf({ temperature: 1 })), logits);
   assert.deepEqual(
     [0, 1, 2, 3, 4].map((token) => Math.round(600 * q.of(token))),
     [0, 200, 0, 100, 300],

@@ -8,30 +8,72 @@ import { checkLargestLogit, Distribution, oneHot, type Processor } from "./distr
 const MIN_TEMPERATURE = 1e-6; // below it, logits / temperature would leave float32's range
 
 /**
- * Sampling options; the target and the draft share them. They are applied in this order, as in other
- * tools: temperature, top-k, top-p, min-p. `GenerationOptions` explains them.
+ * Sampling options; the target and the draft share them. They are applied in this order, as in the Python
+ * package: temperature, top-n-sigma, top-k, top-p, min-p, XTC.
  */
 export interface Sampling {
+  /** 0, the default, is greedy; otherwise logits are divided by it. */
   readonly temperature: number;
+  /** Keep the k largest logits, and those equal to the k-th; 0 keeps all. */
   readonly topK: number;
+  /** Keep the smallest set of most probable tokens whose mass reaches it; 1 keeps all. */
   readonly topP: number;
+  /** Keep tokens at least this fraction as probable as the most probable; 0 keeps all. */
   readonly minP: number;
+  /** Keep tokens whose logits are at most so many standard deviations below the largest; 0 keeps all. */
+  readonly topNSigma: number;
+  /**
+   * With this probability all tokens that have at least the probability `xtcThreshold` are left out but
+   * the least probable of them; 0 leaves none out.
+   */
+  readonly xtcProbability: number;
+  readonly xtcThreshold: number;
 }
 
-/** @throws UsageError: an option is out of its range. */
-export function checkSampling({ temperature, topK, topP, minP }: Sampling): void {
-  if (!(temperature === 0 || (temperature >= MIN_TEMPERATURE && temperature < Infinity))) {
-    throw new UsageError(`temperature is ${shortened(temperature)}; give 0 (greedy) or ${MIN_TEMPERATURE} or more`);
-  }
-  if (!(Number.isInteger(topK) && topK >= 0)) {
-    throw new UsageError(`topK is ${shortened(topK)}; give 0 (off) or a whole number above it`);
-  }
-  if (!(topP > 0 && topP <= 1)) {
-    throw new UsageError(`topP is ${shortened(topP)}; give a number above 0 and at most 1 (off)`);
-  }
-  if (!(minP >= 0 && minP <= 1)) {
-    throw new UsageError(`minP is ${shortened(minP)}; give a number from 0 (off) to 1`);
-  }
+interface Option {
+  /** What it is where it is not given. */
+  readonly off: number;
+  readonly holds: (value: number) => boolean;
+  /** The values that are allowed, in words. */
+  readonly give: string;
+}
+
+const SHARE: Omit<Option, "off"> = {
+  holds: (value) => value >= 0 && value <= 1,
+  give: "a number from 0 (off) to 1",
+};
+
+/** The table that `edgespec/core/options.py` has in Python. */
+export const OPTIONS: Readonly<Record<keyof Sampling, Option>> = {
+  temperature: {
+    off: 0,
+    holds: (value) => value === 0 || (value >= MIN_TEMPERATURE && value < Infinity),
+    give: `0 (greedy) or ${MIN_TEMPERATURE} or more`,
+  },
+  topK: {
+    off: 0,
+    holds: (value) => Number.isInteger(value) && value >= 0,
+    give: "0 (off) or a whole number above it",
+  },
+  topP: { off: 1, holds: (value) => value > 0 && value <= 1, give: "a number above 0 and at most 1 (off)" },
+  minP: { off: 0, ...SHARE },
+  topNSigma: { off: 0, holds: (value) => value >= 0 && value < Infinity, give: "0 (off) or a number above it" },
+  xtcProbability: { off: 0, ...SHARE },
+  xtcThreshold: { off: 0.1, holds: SHARE.holds, give: "a number from 0 to 1" },
+};
+
+/** All sampling options, those of them that are given checked. @throws UsageError: one is out of its range. */
+export function samplingOf(given: Partial<Sampling>): Sampling {
+  const names = Object.keys(OPTIONS) as (keyof Sampling)[];
+  const values = names.map((name) => {
+    const { off, holds, give } = OPTIONS[name];
+    const value = given[name] ?? off;
+    if (typeof value !== "number" || !holds(value)) {
+      throw new UsageError(`${name} is ${shortened(value)}; give ${give}`);
+    }
+    return [name, value] as const;
+  });
+  return Object.fromEntries(values) as unknown as Sampling;
 }
 
 /** Whether every distribution with these options is the arg-max alone. */
@@ -55,9 +97,11 @@ export function processorOf(sampling: Sampling): Processor {
   };
 }
 
-function sampled(logits: Float32Array, highest: number, { temperature, topK, topP, minP }: Sampling): Distribution {
+function sampled(logits: Float32Array, highest: number, sampling: Sampling): Distribution {
+  const { temperature, topK, topP, minP, topNSigma } = sampling;
   let kept: Kept = { tokens: null, logits };
-  if (topK > 0 && topK < logits.length) kept = atLeast(kept, nthLargest(logits, topK));
+  if (topNSigma > 0) kept = atLeast(kept, highest - topNSigma * deviation(logits));
+  if (topK > 0 && topK < kept.logits.length) kept = atLeast(kept, nthLargest(kept.logits, topK));
   let weights: Float32Array;
   if (topP < 1) [kept, weights] = nucleus(kept, highest, temperature, topP);
   else {
@@ -74,7 +118,40 @@ function sampled(logits: Float32Array, highest: number, { temperature, topK, top
   }
   const scale = Math.fround(1 / sum(weights));
   for (let i = 0; i < weights.length; i++) weights[i] = weights[i]! * scale;
-  return new Distribution(tokens, weights);
+  return withoutTopChoices(tokens, weights, sampling);
+}
+
+/** The standard deviation of the finite logits. */
+function deviation(logits: Float32Array): number {
+  let [count, total, squares] = [0, 0, 0];
+  for (const logit of logits) if (Number.isFinite(logit)) [count, total] = [count + 1, total + logit];
+  const mean = total / count;
+  for (const logit of logits) if (Number.isFinite(logit)) squares += (logit - mean) * (logit - mean);
+  return Math.sqrt(squares / count);
+}
+
+/**
+ * XTC: the mean of the distribution and of the one without its top choices, by the probability that these
+ * are left out.
+ */
+function withoutTopChoices(tokens: Int32Array | null, p: Float32Array, sampling: Sampling): Distribution {
+  const { xtcProbability, xtcThreshold } = sampling;
+  const least = Math.fround(xtcThreshold);
+  const top = xtcProbability > 0 ? indicesWhere(p, (probability) => probability >= least) : [];
+  if (top.length < 2) return new Distribution(tokens, p);
+  const leftOut = new Set(top);
+  leftOut.delete(top.reduce((best, index) => (p[index]! < p[best]! ? index : best)));
+  let share = 0;
+  for (let i = 0; i < p.length; i++) if (!leftOut.has(i)) share += p[i]!;
+  const stays = 1 - xtcProbability;
+  const goesOn = stays + xtcProbability / share;
+  const mean = p.map((probability, i) => probability * (leftOut.has(i) ? stays : goesOn));
+  if (stays > 0) return new Distribution(tokens, mean);
+  const kept = indicesWhere(p, () => true).filter((index) => !leftOut.has(index));
+  return new Distribution(
+    Int32Array.from(kept, (index) => tokens?.[index] ?? index),
+    Float32Array.from(kept, (index) => mean[index]!),
+  );
 }
 
 /** The index of the first maximum, or of the first NaN. */

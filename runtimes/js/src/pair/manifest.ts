@@ -70,6 +70,8 @@ export interface GenerationDefaults {
   readonly top_k: number | null;
   readonly top_p: number | null;
   readonly min_p: number | null;
+  readonly xtc_probability: number | null;
+  readonly xtc_threshold: number | null;
   readonly max_new_tokens: number | null;
   readonly repetition_penalty: number | null;
   readonly min_tokens: number | null;

@@ -1,5 +1,6 @@
 // What callers of the package pass.
 
+import type { Sampling } from "../core/sampling.js";
 import type { Watch } from "../host.js";
 import type { Drafter } from "../core/draft.js";
 import type { Costs } from "../core/cost-model.js";
@@ -20,17 +21,9 @@ export interface LoadOptions extends Watch {
 }
 
 /** How a text is generated. */
-export interface GenerationOptions {
+export interface GenerationOptions extends Partial<Sampling> {
   /** Up to the end of the text or of the cache by default. */
   readonly maxNewTokens?: number;
-  /** 0, the default, is greedy; otherwise logits are divided by it. */
-  readonly temperature?: number;
-  /** Keep the k largest logits, and those equal to the k-th; 0 keeps all. */
-  readonly topK?: number;
-  /** Keep the smallest set of most probable tokens whose mass reaches it; 1 keeps all. */
-  readonly topP?: number;
-  /** Keep tokens at least this fraction as probable as the most probable; 0 keeps all. */
-  readonly minP?: number;
   /**
    * Draws the same text again; a new one by default. With the coupled rule a seed has one text, whatever
    * drafts; with the others another draft or γ draws another.

@@ -4,7 +4,7 @@ import { type Decoding, plain, speculate } from "../core/decode.js";
 import type { Costs } from "../core/cost-model.js";
 import type { Drafter } from "../core/draft.js";
 import { Coupled, Seeded } from "../core/randomness.js";
-import { checkSampling, isGreedy, processorOf, type Sampling } from "../core/sampling.js";
+import { isGreedy, processorOf, samplingOf } from "../core/sampling.js";
 import { RULES, type RuleName } from "../core/verification.js";
 import {
   DRAFTER_NAMES,
@@ -94,7 +94,7 @@ export class Pair {
     const { manifest, target, codec, rowInvariance } = this.#parts;
     const { maxNewTokens = null, gamma = "auto", logprobs = false, signal = null } = options;
     checkMaxNewTokens(maxNewTokens);
-    const sampling = checkedSampling(options);
+    const sampling = samplingOf(options);
     const kind = this.#draftKind(options.draft ?? true);
     const encoded = this.#encoder.encode(prompt, options.chat ?? false);
     const isText = typeof prompt === "string" && encoded.isContinued;
@@ -227,12 +227,6 @@ function checkMaxNewTokens(number: number | null): void {
   if (number !== null && !(Number.isInteger(number) && number >= 1)) {
     throw new UsageError(`maxNewTokens is ${shortened(number)}; give a whole number from 1`);
   }
-}
-
-function checkedSampling({ temperature = 0, topK = 0, topP = 1, minP = 0 }: GenerationOptions): Sampling {
-  const sampling = { temperature, topK, topP, minP };
-  checkSampling(sampling);
-  return sampling;
 }
 
 /** The rule that decides the text's tokens; null if no rule has a say: nothing is verified, and the noise
