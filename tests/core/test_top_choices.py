@@ -1,6 +1,6 @@
 """Claim: top-n-sigma and XTC are part of the target's distribution, as their papers and tools have it.
 
-The coin of XTC is not drawn: p is the mean of both distributions, so a verified text needs no coin.
+The coin of XTC is not drawn: p is the mean of both distributions, so a verified text needs none.
 """
 
 from __future__ import annotations
