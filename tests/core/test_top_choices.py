@@ -1,4 +1,4 @@
-"""Claim: top-n-sigma and XTC are part of the target's distribution, as their papers and tools have it.
+"""Claim: top-n-sigma and XTC are part of the target's distribution, as other tools have it.
 
 The coin of XTC is not drawn: p is the mean of both distributions, so a verified text needs none.
 """
