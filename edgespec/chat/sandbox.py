@@ -18,13 +18,12 @@ from typing import Any, NoReturn
 
 import jinja2
 from jinja2 import nodes
-from jinja2.compiler import CodeGenerator, Frame
-from jinja2.ext import Extension, loopcontrols
+from jinja2.ext import loopcontrols
 from jinja2.filters import FILTERS, make_attrgetter
-from jinja2.parser import Parser
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from edgespec.chat.jinja_parts import CheckedCode, Generation, PublicNamespace
 from edgespec.chat.tracked_text import joined
 
 __all__ = ["BoundedEnvironment", "TemplateLimitError", "TemplateRaisedError"]
@@ -80,79 +79,20 @@ class _Work:
         return ""
 
 
-class _Generator(CodeGenerator):
-    """Generates calls of the environment where a template joins texts or makes lists."""
-
-    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
-        self.write("environment.together((")
-        for child in node.nodes:
-            self.visit(child, frame)
-            self.write(", ")
-        self.write("))")
-
-    def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:  # noqa: N802
-        if node.ctx != "load":  # the names of an assignment
-            super().visit_Tuple(node, frame)
-            return
-        self.write("environment.made(")
-        super().visit_Tuple(node, frame)
-        self.write(")")
-
-    def visit_List(self, node: nodes.List, frame: Frame) -> None:  # noqa: N802
-        self.write("environment.made(")
-        super().visit_List(node, frame)
-        self.write(")")
-
-    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802
-        self.write("environment.made(")
-        super().visit_Dict(node, frame)
-        self.write(")")
-
-
-class _Generation(Extension):
-    """`{% generation %}`, which marks the assistant's part for training, renders its contents."""
-
-    tags = {"generation"}  # noqa: RUF012 (Jinja's own declaration)
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-class _Namespace(jinja2.utils.Namespace):
-    """As in transformers: no names that begin with an underscore."""
-
-    def __init__(*given: Any, **named: Any) -> None:
-        self, *values = given
-        attributes = dict(*values, **named)
-        for name in attributes:
-            _check_name(name)
-        jinja2.utils.Namespace.__init__(self, attributes)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        _check_name(name)
-        super().__setitem__(name, value)
-
-
-def _check_name(name: object) -> None:
-    if isinstance(name, str) and name.startswith("_"):
-        raise jinja2.exceptions.SecurityError(f"a namespace has no attribute {name[:60]!r}")
-
-
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
     """Jinja as transformers sets it up for chat templates, with limits.
 
     Texts in the messages may be `TrackedText`; the output then is.
     """
 
-    code_generator_class = _Generator
+    code_generator_class = CheckedCode
     intercepted_binops = frozenset(["+", "*", "**", "%"])
 
     def __init__(self) -> None:
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
-            extensions=[_Generation, loopcontrols],
+            extensions=[Generation, loopcontrols],
             finalize=self._shown,
         )
         self._work: ContextVar[_Work] = ContextVar("work")
@@ -165,7 +105,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         self.filters["tojson"] = self._bounded("tojson", self._to_json)
         self.filters["join"] = self._join
         self.globals["raise_exception"] = _raise_exception
-        self.globals["namespace"] = _Namespace
+        self.globals["namespace"] = PublicNamespace
         self.globals["dict"] = self._dict
         del self.globals["lipsum"]
 
