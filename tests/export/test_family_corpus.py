@@ -12,12 +12,12 @@ import os
 
 import numpy as np
 import pytest
-from edgespec.pair.runtime import open_model
 
 import edgespec
 from checkpoints import byte_tokenizer
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
+from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from family_corpus import CASES, SIZES, as_version_4, write_model
 
