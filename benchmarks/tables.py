@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -241,40 +242,71 @@ def prediction_table(rows: list[dict[str, Any]]) -> list[str]:
     )
 
 
-def speedups(chat: dict[str, Any], contests: list[dict[str, Any]]) -> list[str]:
-    """The table of README.md: speed over plain decoding, and over the fastest peer."""
-    peers = {contest["contest"]: contest["rows"] for contest in contests}
-    lines = [
-        "| weights | vs. plain decoding: questions | code | summaries "
-        "| vs. the fastest peer: questions | code | summaries |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for label, target, bits in (
-        ("int8", "int8", "8 bits"),
-        ("int8, peers at 4 bits", None, "4 bits, ours 8"),
-        ("fp16", "fp16", "16 bits"),
-        ("fp32", "fp32", "32 bits"),
-    ):
-        plain = [over_plain(chat["rows"], target, kind) if target else "" for kind in CATEGORIES]
-        over = [over_the_fastest_peer(peers[bits], kind) for kind in CATEGORIES]
-        lines.append(f"| {label} | {' | '.join([*plain, *over])} |")
-    return lines
+KINDS = ("chat", "questions", "maths", "summaries", "translation", "retrieval", "all")
 
 
-def over_plain(rows: list[dict[str, Any]], target: str, prompts: str) -> str:
-    """Greedy speed-up over plain decoding of the default: both drafters, γ "auto"."""
-    wanted = (target, "greedy", prompts, "both, γ auto")
-    keys = ("target", "sampling", "prompts", "way")
-    ratio = next(row["ratio"] for row in rows if tuple(row[key] for key in keys) == wanted)
-    return f"{ratio:.2f}"
+def speed_table(contests: list[dict[str, Any]]) -> list[str]:
+    """The first table of README.md: whole generations over plain decoding and over the fastest
+    peer, its own speculation included."""
+    rows = []
+    for contest in contests:
+        ours = {row["prompts"]: row for row in contest["rows"] if row["way"] == contest["ours"]}
+        plain = {
+            row["prompts"]: row
+            for row in contest["rows"]
+            if row["way"].startswith("edgespec") and row["way"].endswith("plain")
+        }
+        over_plain = [
+            ours[kind]["tokens_per_second"] / plain[kind]["tokens_per_second"] for kind in KINDS
+        ]
+        fastest = contest["fastest_opponents"]
+        over_peer = [fastest[kind]["whole generation"]["ratio"] for kind in KINDS]
+        for what, ratios in (("plain decoding", over_plain), ("the fastest peer", over_peer)):
+            cells = " | ".join(f"{ratio:.2f}" for ratio in ratios)
+            rows.append(f"| {contest['contest']} | {what} | {cells} |")
+    return table(f"| weights | over | {' | '.join(KINDS)} |", rows)
 
 
-def over_the_fastest_peer(rows: list[dict[str, Any]], prompts: str) -> str:
-    """edgespec's speed over that of the fastest setting of any peer."""
-    ratios = (
-        row["ours_over_it"] for row in rows if row["prompts"] == prompts and "ours_over_it" in row
+PEERS = {
+    "edgespec": "edgespec",
+    "llama.cpp": "llama.cpp",
+    "ik_llama.cpp": "ik_llama.cpp",
+    "onnxruntime-genai": "ort-genai",
+    "OpenVINO GenAI": "openvino",
+}
+
+
+def changed_texts_table(contests: list[dict[str, Any]]) -> list[str]:
+    """The second table of README.md: how many greedy texts are others when speculation is on."""
+    return table(
+        f"| weights | texts | {' | '.join(PEERS)} |",
+        (
+            f"| {contest['contest']} | {texts_of(contest)} | "
+            + " | ".join(changed_texts(contest, prefix) for prefix in PEERS.values())
+            + " |"
+            for contest in contests
+        ),
     )
-    return f"{min(ratios):.2f}"
+
+
+def texts_of(contest: dict[str, Any]) -> int:
+    return next(row["texts"] for row in contest["rows"] if row["prompts"] == "all")
+
+
+def changed_texts(contest: dict[str, Any], prefix: str) -> str:
+    """The fewest and the most over a peer's speculative settings; empty if it did not run."""
+    changed = [
+        row["texts"] - row["texts_equal_to_own_plain"]
+        for row in contest["rows"]
+        if row["prompts"] == "all"
+        and row["way"].startswith(prefix)
+        and not row["way"].endswith("plain")
+        and not row["way"].endswith("-last")
+    ]
+    if not changed:
+        return ""
+    least, most = min(changed), max(changed)
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def insert(path: Path, name: str, lines: list[str]) -> None:
@@ -321,12 +353,18 @@ def main() -> None:
         if result_file(name).exists():
             found = result(name)
             insert(speed, name, [describe(found["environment"]), "", *lines_of(found[part])])
-    contests = ", ".join(dict.fromkeys(one["commit"] for one in compare["contests"]))
-    source = (
-        f"({describe(chat['environment'])}; peers at commits {contests}; "
-        "`benchmarks/chat_lookup.py`, `compare_chat.py`)"
-    )
-    insert(ROOT / "README.md", "speed", [*speedups(chat, compare["contests"]), "", source])
+    newest, six_kinds = result("compare_six_kinds_8_bits_new_draft"), result("compare_six_kinds")
+    others = [one for one in six_kinds["contests"] if one["contest"] != "8 bits"]
+    measured = [*newest["contests"], *others]
+    sources = [
+        f"8 bits: {describe(newest['environment'])}",
+        f"4 and 16 bits: {describe(six_kinds['environment'])}",
+        "`benchmarks/compare_chat.py`",
+    ]
+    source = textwrap.wrap(f"({'; '.join(sources)})", 118, break_long_words=False)
+    insert(ROOT / "README.md", "speed", speed_table(measured))
+    insert(ROOT / "README.md", "changed", changed_texts_table(six_kinds["contests"]))
+    insert(ROOT / "docs" / "speed.md", "source", source)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,6 @@ def test_the_api_page_names_everything_public():
 
 def test_the_readme_is_short_and_its_chart_drawn():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(readme.splitlines()) <= 150
+    assert sum(any(map(str.isalpha, word)) for word in readme.split()) <= 900
     for theme in ("light", "dark"):
         assert (ROOT / "docs" / "images" / f"speed-{theme}.svg").is_file()
