@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from tokenizers import AddedToken, pre_tokenizers
 
-from edgespec_export.checkpoint.tokenizer.languages import MBART50_CODES, MBART_CODES
+from edgespec_export.checkpoint.tokenizer.mbart_codes import MBART50_CODES, MBART_CODES
 from tokenizer_folders import (
     byte_bpe,
     flags,

@@ -25,9 +25,9 @@ from chat_templates import (
 from edgespec.artifact.chat_format import ChatFormat, user_message
 from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import UsageError
-from edgespec_export.checkpoint.chat_template import chat_format, folder_template
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
+from edgespec_export.checkpoint.template_texts import chat_format, folder_template
 from tiny_checkpoints import IM_END, write_gguf
 
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}

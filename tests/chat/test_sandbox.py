@@ -12,9 +12,9 @@ from checkpoints import character_tokenizer, write_small_llama
 from edgespec.chat import sandbox
 from edgespec.chat.chat_template import ChatTemplate, TemplateFailedError, TemplateStoppedError
 from edgespec.errors import UsageError
-from edgespec_export.checkpoint.chat_template import usable_template
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
+from edgespec_export.checkpoint.template_texts import usable_template
 
 HELLO = [{"role": "user", "content": "hello"}]
 GROW = "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = STEP %}{% endfor %}"

@@ -15,7 +15,7 @@ from edgespec.chat.chat_template import ChatTemplate
 from edgespec.chat.chat_writer import ChatOptions, ChatWriter
 from edgespec.errors import UsageError
 from edgespec.pair.prompt import PromptEncoder
-from edgespec_export.checkpoint.chat_template import chat_format
+from edgespec_export.checkpoint.template_texts import chat_format
 
 transformers = pytest.importorskip("transformers")
 NAMED = {"bos_token": "<s>", "eos_token": "</s>"}

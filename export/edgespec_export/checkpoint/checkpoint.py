@@ -13,12 +13,6 @@ from edgespec.artifact.languages import Languages
 from edgespec.artifact.manifest import VOCABULARY
 from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import EdgespecError, shortened
-from edgespec_export.checkpoint.chat_template import (
-    chat_format,
-    folder_template,
-    special_tokens,
-    usable_template,
-)
 from edgespec_export.checkpoint.ctranslate2.ctranslate2_whisper import (
     MODEL_BIN,
     CTranslate2Whisper,
@@ -30,6 +24,12 @@ from edgespec_export.checkpoint.safetensors_file import Safetensors
 from edgespec_export.checkpoint.source_kinds import name_adapter, refuse_adapter
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.speech_tokens import END, START, with_timestamps
+from edgespec_export.checkpoint.template_texts import (
+    chat_format,
+    folder_template,
+    special_tokens,
+    usable_template,
+)
 from edgespec_export.checkpoint.text_part import text_part
 from edgespec_export.checkpoint.tokenizer.language_settings import model_languages
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import load_tokenizer

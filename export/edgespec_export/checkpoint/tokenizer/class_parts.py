@@ -13,7 +13,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE, Unigram, WordPiece
 
-from edgespec_export.checkpoint.tokenizer.languages import MBART50_CODES, MBART_CODES
+from edgespec_export.checkpoint.tokenizer.mbart_codes import MBART50_CODES, MBART_CODES
 from edgespec_export.checkpoint.tokenizer.tokenizer_settings import Token, TokenizerSettings
 
 __all__ = ["CLASSES", "NOT_READ", "TokenizerClass", "Vocabulary"]
