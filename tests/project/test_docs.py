@@ -86,3 +86,13 @@ def test_the_readme_is_short_and_its_chart_drawn():
     assert sum(any(map(str.isalpha, word)) for word in readme.split()) <= 900
     for theme in ("light", "dark"):
         assert (ROOT / "docs" / "images" / f"speed-{theme}.svg").is_file()
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_line_of_prose_is_wider_than_a_screen(page):
+    """Rows of tables, pictures and code may be wider."""
+    prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    wide = [
+        line for line in prose.splitlines() if len(line) > 132 and not line.startswith(("|", "  <"))
+    ]
+    assert wide == []
