@@ -18,14 +18,15 @@ class RotatedFloat(FullPrecision):
     unrotated = Int8.unrotated
 
     def normed_linears(self, g, x, norm, linears):
-        if not self.rotates_norms:
+        names = {name for linear in linears for name in linear.weights}
+        if not names <= self.stream.rotated_reads:
             return super().normed_linears(g, x, norm, linears)
-        (width,) = g.weights.shape(norm.weight)
+        width = g.weights.shape(linears[0].weights[0])[1]
         rows = rotated_rows(g, norm.emit(g, x), width, INNER_BLOCK)
         return [self.linear(g, rows, linear) for linear in linears]
 
     def head(self, g, x, name, norm, factor=1.0):
-        if self.rotates_norms:
+        if not self.stream.is_rotated:
             return super().head(g, x, name, norm, factor)
         (width,) = g.weights.shape(norm.weight)
         rows = norm.emit(g, rotated_rows(g, x, width, STREAM_BLOCK))

@@ -23,7 +23,7 @@ from edgespec.pair.opening.runtime import open_model
 from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families.llama_like.llama import Llama
-from edgespec_export.operators.int8_ops import INT8_MATMUL
+from edgespec_export.operators.int8_ops import INT8_EMBEDDING, INT8_MATMUL
 from edgespec_export.quantization.formats import FORMATS
 from edgespec_export.quantization.hadamard import (
     block_size,
@@ -31,6 +31,7 @@ from edgespec_export.quantization.hadamard import (
     rotated,
 )
 from edgespec_export.quantization.int8 import Int8
+from edgespec_export.quantization.int8_tables import int8_table
 from edgespec_export.quantization.rounding import per_channel
 from rotated_float import RotatedFloat
 
@@ -141,6 +142,10 @@ class Unrotated(Int8):
     transform_checkpoint = FullPrecision.transform_checkpoint
     down_proj = FullPrecision.down_proj
     normed_linears = FullPrecision.normed_linears
+
+    def table(self, g, tokens, name):
+        (rows,) = g.call(INT8_EMBEDDING, tokens, *int8_table(g, name))
+        return rows
 
     def head(self, g, x, name, norm, factor=1.0):
         rows = g.op.Mul(norm.emit(g, x), g.constant(factor, np.float32))

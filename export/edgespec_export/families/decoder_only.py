@@ -90,8 +90,7 @@ class DecoderOnly(Family):
         self.emit_logits(g, after[-1], number_format)
         if self.read_layers:
             parts = [after[n - 1] for n in self.read_layers]
-            if self.is_rotatable:
-                parts = [number_format.unrotated(g, part, self.width) for part in parts]
+            parts = [number_format.unrotated(g, part, self.width) for part in parts]
             features = g.op.Concat(*parts, axis=1)
             g.output(graph_io.FEATURES, features, np.float32, ["m", self.features])
 

@@ -216,7 +216,11 @@ class Family(ABC):
             yield from block.shapes(self.width)
 
     def residual_stream(self) -> ResidualStream:
-        """The tensors that read and write the residual stream; none if no format may rotate it."""
+        """The tensors that read and write the residual stream, and whether formats may rotate it.
+
+        Where they may not, what a block with RMS norms reads is rotated: a norm of the stream, or
+        the stream itself where the block's only norm comes after it.
+        """
         blocks = tuple(self.blocks())
         down_projs = frozenset(
             name
@@ -225,13 +229,13 @@ class Family(ABC):
             for name in block.writes.weights
         )
         if not self.is_rotatable:
-            normed = frozenset(
+            reads = frozenset(
                 name
                 for block in blocks
-                if isinstance(block.norm, RmsNorm)
+                if any(isinstance(norm, RmsNorm) for norm in block.norms)
                 for name in block.reads.weights
             )
-            return ResidualStream(frozenset(), {}, frozenset(), down_projs, normed)
+            return ResidualStream(False, frozenset(), {}, frozenset(), down_projs, reads)
         readers = {
             name: block.norm.weight
             for block in blocks
@@ -241,4 +245,4 @@ class Family(ABC):
         writers = frozenset(
             name for block in blocks for name in (*block.writes.weights, *block.writes.biases)
         )
-        return ResidualStream(frozenset(self.tables), readers, writers, down_projs)
+        return ResidualStream(True, frozenset(self.tables), readers, writers, down_projs)

@@ -135,7 +135,7 @@ class T5(EncoderDecoder):
     def emit_encoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         x = self.emit_source(g, number_format, attention)
         if self.outputs_encoder:
-            states = number_format.unrotated(g, x, self.width) if self.is_rotatable else x
+            states = number_format.unrotated(g, x, self.width)
             g.output(graph_io.FEATURES, g.op.Identity(states), np.float32, ["source", self.width])
 
     def encoder_bias(self, g: Graph, tokens: ir.Value) -> ir.Value:
@@ -220,9 +220,7 @@ class T5(EncoderDecoder):
             for layer in range(self.layers)
             for name in self.cross_projections(layer).weights
         }
-        return ResidualStream(
-            stream.tables, {**stream.readers, **cross}, stream.writers, stream.down_projs
-        )
+        return replace(stream, readers={**stream.readers, **cross})
 
 
 class _WithTable:

@@ -54,7 +54,7 @@ class RotatedWeights:
             rows = rotated(rows.astype(np.float32, copy=False) * norm, STREAM_BLOCK)
         elif name in stream.tables:
             rows = rotated(rows, STREAM_BLOCK)
-        if name in stream.down_projs or name in stream.normed:
+        if name in stream.down_projs or name in stream.rotated_reads:
             rows = rotated(rows, INNER_BLOCK)
         return rows
 

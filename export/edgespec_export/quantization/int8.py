@@ -48,7 +48,10 @@ class Int8(NumberFormat):
     Each row has its own scale; the rows of an RMS norm have one scale for all, which is known at
     export. Matrices with the same input are one product (operators/int8_ops.py). hadamard.py says
     what is rotated and why; the graph rotates where the weights cannot. Where the residual stream
-    may not be rotated, it rotates each norm.
+    may not be rotated, it rotates what blocks read, and tables are rotated alone.
+
+    Attributes:
+        stream: the tensors around the residual stream, of the checkpoint that is written.
     """
 
     has_block_operators = True
@@ -58,14 +61,14 @@ class Int8(NumberFormat):
     # √(width / block) after the rotation.
     RANGE = 4
 
-    rotates_norms = False  # at every call, as the stream is not rotated
+    stream: ResidualStream
 
     def transform_checkpoint(self, weights: Weights, stream: ResidualStream) -> Weights:
-        self.rotates_norms = bool(stream.normed)
+        self.stream = stream
         return RotatedWeights(weights, stream)
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
-        if self.rotates_norms:
+        if not self.stream.is_rotated:
             return embedding_of_unrotated(g, tokens, name)
         (rows,) = g.call(INT8_EMBEDDING, tokens, *int8_table(g, name))
         return rows
@@ -78,7 +81,7 @@ class Int8(NumberFormat):
         self, g: Graph, x: ir.Value, norm: Norm, linears: Sequence[Linear]
     ) -> list[Sequence[ir.Value]]:
         """The norm is part of each product, unless an outlier of its rows could exceed `RANGE`."""
-        if self.rotates_norms:
+        if self.stream.rotated_reads.issuperset(w for linear in linears for w in linear.weights):
             return [self._rotated_normed_linear(g, x, norm, linear) for linear in linears]
         if not isinstance(norm, RmsNorm):
             return super().normed_linears(g, x, norm, linears)
@@ -133,12 +136,12 @@ class Int8(NumberFormat):
         return add_biases(g, y, linear)
 
     def unrotated(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
-        return rotated_rows(g, x, width, STREAM_BLOCK)
+        return rotated_rows(g, x, width, STREAM_BLOCK) if self.stream.is_rotated else x
 
     def head(self, g: Graph, x: ir.Value, name: str, norm: Norm, factor: float = 1.0) -> ir.Value:
         if not isinstance(norm, RmsNorm):
             return int8_head_without_norm(g, norm.emit(g, x), name, factor)
-        if self.rotates_norms:
+        if not self.stream.is_rotated:
             return head_of_unrotated(g, x, name, norm, factor)
         return int8_head(g, x, int8_table(g, name), norm, factor)
 

@@ -83,6 +83,11 @@ class Block(ABC):
     post_norm: Norm = field(default=NoNorm(), kw_only=True)
     sum_norm: Norm = field(default=NoNorm(), kw_only=True)
 
+    @property
+    def norms(self) -> tuple[Norm, Norm, Norm]:
+        """Before the block, of what it adds, and of the sum."""
+        return self.norm, self.post_norm, self.sum_norm
+
     def emit(self, g: Graph, x: ir.Value, call: Call) -> ir.Value:
         """The residual stream [m, width] after this block."""
         with g.block(self.name):

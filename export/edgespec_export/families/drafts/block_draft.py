@@ -9,7 +9,7 @@ token is drawn. docs/decisions/0028-block-drafts.md says where it comes from and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
@@ -107,5 +107,4 @@ class BlockDraft(Eagle):
     def residual_stream(self) -> ResidualStream:
         """Rows of the table of positions are added to the stream."""
         eagle = super().residual_stream()
-        tables = eagle.tables.union({AHEAD})
-        return ResidualStream(tables, eagle.readers, eagle.writers, eagle.down_projs)
+        return replace(eagle, tables=eagle.tables.union({AHEAD}))

@@ -9,7 +9,7 @@ differs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -137,11 +137,11 @@ class Eagle(Llama):
         """States are in the head's own stream; features are not, so their matrices rotate them."""
         llama = super().residual_stream()
         joins = {f"{part}.weight": f"{part}_norm.weight" for part in (TOKEN, STATE)}
-        return ResidualStream(
-            llama.tables,
-            {**llama.readers, **joins},
-            llama.writers.union(self._maps, joins),
-            llama.down_projs.union(self._maps),
+        return replace(
+            llama,
+            readers={**llama.readers, **joins},
+            writers=llama.writers.union(self._maps, joins),
+            down_projs=llama.down_projs.union(self._maps),
         )
 
     @property

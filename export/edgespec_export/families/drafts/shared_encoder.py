@@ -7,7 +7,7 @@ and values of its own. docs/decisions/0032-shared-encoder.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -89,8 +89,7 @@ class SharedEncoder(T5):
     def residual_stream(self) -> ResidualStream:
         """The target's states are not in the draft's stream: their matrices rotate them."""
         own = Family.residual_stream(self)
-        down_projs = own.down_projs.union(self._cross_names)
-        return ResidualStream(own.tables, own.readers, own.writers, down_projs, own.normed)
+        return replace(own, down_projs=own.down_projs.union(self._cross_names))
 
     @property
     def _cross_names(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -179,11 +179,11 @@ class Eagle3(Eagle):
         readers = {
             half(name, part): f"{norm}.weight" for part, norm in NORMS.items() for name in READS
         }
-        return ResidualStream(
-            layer.tables,
-            {**layer.readers, **readers},
-            layer.writers.union({FUSION, f"{WRITES}.weight"}),
-            layer.down_projs.union({FUSION}),
+        return replace(
+            layer,
+            readers={**layer.readers, **readers},
+            writers=layer.writers.union({FUSION, f"{WRITES}.weight"}),
+            down_projs=layer.down_projs.union({FUSION}),
         )
 
 
