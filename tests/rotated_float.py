@@ -25,14 +25,16 @@ class RotatedFloat(FullPrecision):
         rows = rotated_rows(g, norm.emit(g, x), width, INNER_BLOCK)
         return [self.linear(g, rows, linear) for linear in linears]
 
-    def head(self, g, x, name, norm, factor=1.0):
+    def head(self, g, x, head):
         if not self.stream.is_rotated:
-            return super().head(g, x, name, norm, factor)
-        (width,) = g.weights.shape(norm.weight)
-        rows = norm.emit(g, rotated_rows(g, x, width, STREAM_BLOCK))
-        rows = g.op.Mul(rotated_rows(g, rows, width, STREAM_BLOCK), g.constant(factor, np.float32))
-        (logits,) = self.linear(g, rows, Linear((name,)))
-        return logits
+            return super().head(g, x, head)
+        (width,) = g.weights.shape(head.norm.weight)
+        rows = head.norm.emit(g, rotated_rows(g, x, width, STREAM_BLOCK))
+        rows = g.op.Mul(
+            rotated_rows(g, rows, width, STREAM_BLOCK), g.constant(head.factor, np.float32)
+        )
+        (logits,) = self.linear(g, rows, Linear((head.table,)))
+        return head.capped(g, logits)
 
     def down_proj(self, g, x, linear):
         (name,) = linear.weights

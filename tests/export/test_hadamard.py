@@ -147,10 +147,13 @@ class Unrotated(Int8):
         (rows,) = g.call(INT8_EMBEDDING, tokens, *int8_table(g, name))
         return rows
 
-    def head(self, g, x, name, norm, factor=1.0):
-        rows = g.op.Mul(norm.emit(g, x), g.constant(factor, np.float32))
-        matrix, scale = per_channel(g.weights.checkpoint_tensor(name))
-        weights = g.stored(f"{name}.head", lambda: matrix), g.stored("head.scale", lambda: scale)
+    def head(self, g, x, head):
+        rows = g.op.Mul(head.norm.emit(g, x), g.constant(head.factor, np.float32))
+        matrix, scale = per_channel(g.weights.checkpoint_tensor(head.table))
+        weights = (
+            g.stored(f"{head.table}.head", lambda: matrix),
+            g.stored("head.scale", lambda: scale),
+        )
         (y,) = g.call(INT8_MATMUL, rows, *weights)
         return y
 

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import Norm
+from edgespec_export.components.output_head import OutputHead
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.onnx_graph.graph import Graph
 
@@ -59,13 +60,13 @@ class NumberFormat(ABC):
         """The residual stream [m, width] as the checkpoint's own model has it."""
         return x
 
-    def head(self, g: Graph, x: ir.Value, name: str, norm: Norm, factor: float = 1.0) -> ir.Value:
-        """Logits [m, vocab_size]: factor · norm(x) · Wᵀ; W may be the embedding's `table`."""
-        normed = norm.emit(g, x)
-        if factor != 1:
-            normed = g.op.Mul(normed, g.constant(factor, np.float32))
-        (logits,) = self.linear(g, normed, Linear((name,)))
-        return logits
+    def head(self, g: Graph, x: ir.Value, head: OutputHead) -> ir.Value:
+        """Logits [m, vocab_size]; the head's matrix may be the embedding's `table`."""
+        normed = head.norm.emit(g, x)
+        if head.factor != 1:
+            normed = g.op.Mul(normed, g.constant(head.factor, np.float32))
+        (logits,) = self.linear(g, normed, Linear((head.table,)))
+        return head.capped(g, logits)
 
 
 class MatrixByMatrix(NumberFormat):

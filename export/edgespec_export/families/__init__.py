@@ -19,6 +19,7 @@ from edgespec_export.families.drafts.eagle import Eagle
 from edgespec_export.families.drafts.eagle3.eagle3 import Eagle3
 from edgespec_export.families.drafts.shared_encoder import SharedEncoder
 from edgespec_export.families.family import Family
+from edgespec_export.families.gemma.gemma2 import Gemma, Gemma2
 from edgespec_export.families.gemma.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
 from edgespec_export.families.lfm2 import Lfm2
@@ -26,6 +27,7 @@ from edgespec_export.families.llama_like.granite import Granite
 from edgespec_export.families.llama_like.granite_hybrid import GraniteHybrid
 from edgespec_export.families.llama_like.hunyuan import Hunyuan
 from edgespec_export.families.llama_like.llama import Llama
+from edgespec_export.families.llama_like.norms_after import NormsAfter
 from edgespec_export.families.llama_like.phi3 import Phi3
 from edgespec_export.families.llama_like.renamed import RenamedLlama
 from edgespec_export.families.llama_like.smollm3 import SmolLM3
@@ -50,6 +52,9 @@ FAMILIES: tuple[type[Family], ...] = (
     GraniteHybrid,
     Hunyuan,
     RenamedLlama,
+    NormsAfter,
+    Gemma,
+    Gemma2,
     Gemma3,
     Phi3,
     Gpt2,

@@ -15,6 +15,7 @@ from edgespec_export.components.attention.attention import Attention, PositionEn
 from edgespec_export.components.blocks.block import Block, Call
 from edgespec_export.components.norms.norm import Norm
 from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.output_head import OutputHead
 from edgespec_export.components.positions import Positions, decoder_positions, requested_rows
 from edgespec_export.families.family import Family
 from edgespec_export.onnx_graph.graph import Graph
@@ -34,6 +35,7 @@ class DecoderOnly(Family):
     Attributes:
         positions: how many the graphs can tell apart: the model's, up to `MAX_POSITIONS`.
         knows_layouts: all that its graph keeps of a row is kept where a layout says.
+        logit_cap: of the logits' tanh; None if they have no cap.
         read_layers: the layers whose output the graph shows to an EAGLE head, counted from 1.
     """
 
@@ -42,6 +44,7 @@ class DecoderOnly(Family):
     knows_layouts: ClassVar[bool] = True
 
     positions: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
+    logit_cap: float | None = None
     read_layers: tuple[int, ...] = ()
 
     @abstractmethod
@@ -114,5 +117,6 @@ class DecoderOnly(Family):
     def emit_logits(self, g: Graph, x: ir.Value, number_format: NumberFormat) -> None:
         """Emits the graph's output of logits, from the residual stream after the last layer."""
         rows = requested_rows(g, x)
-        logits = number_format.head(g, rows, self.tables[-1], self.last_norm)
+        head = OutputHead(self.tables[-1], self.last_norm, cap=self.logit_cap)
+        logits = number_format.head(g, rows, head)
         g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])

@@ -33,6 +33,7 @@ from edgespec_export.components.blocks.self_attention import (
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.output_head import OutputHead
 from edgespec_export.components.positions import Positions, RelativeBias
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.families.encoder_decoder import EncoderDecoder
@@ -149,7 +150,7 @@ class T5(EncoderDecoder):
     ) -> ir.Value:
         factor = self.width**-0.5 if self.scale_outputs else 1.0
         norm = self._norm("decoder.final_layer_norm")
-        return number_format.head(g, rows, self.tables[-1], norm, factor)
+        return number_format.head(g, rows, OutputHead(self.tables[-1], norm, factor))
 
     @property
     def encoder_norm(self) -> RmsNorm:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
 from edgespec_export.onnx_graph.nodes import Nodes
 
-__all__ = ["GATES", "GELU_GATE", "RELU", "SILU_GATE", "activation"]
+__all__ = ["GATES", "GELU_GATE", "RELU", "SILU_GATE", "activation", "capped"]
 
 
 def activation(g: Nodes, x: ir.Value, name: str) -> ir.Value:
@@ -20,6 +21,12 @@ def activation(g: Nodes, x: ir.Value, name: str) -> ir.Value:
         return g.op.Mul(x, g.op.Sigmoid(x))
     approximate = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}[name]
     return g.op.Gelu(x, approximate=approximate)
+
+
+def capped(g: Nodes, x: ir.Value, cap: float) -> ir.Value:
+    """cap · tanh(x / cap), which lies between -cap and cap."""
+    limit = g.constant(cap, np.float32)
+    return g.op.Mul(g.op.Tanh(g.op.Div(x, limit)), limit)
 
 
 def _gate(kernel: str, name: str) -> Function:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.errors import EdgespecError
-from edgespec_export.components.norms.norm import Norm, RmsNorm
+from edgespec_export.components.output_head import OutputHead
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.grouped_rows import GROUP
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
@@ -19,7 +19,6 @@ from edgespec_export.quantization.grouped import Grouped, finite_tensor
 from edgespec_export.quantization.int8_tables import (
     embedding_of_unrotated,
     head_of_unrotated,
-    int8_head_without_norm,
 )
 
 __all__ = ["Int4"]
@@ -50,10 +49,8 @@ class Int4(Grouped):
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
         return embedding_of_unrotated(g, tokens, name)
 
-    def head(self, g: Graph, x: ir.Value, name: str, norm: Norm, factor: float = 1.0) -> ir.Value:
-        if not isinstance(norm, RmsNorm):
-            return int8_head_without_norm(g, norm.emit(g, x), name, factor)
-        return head_of_unrotated(g, x, name, norm, factor)
+    def head(self, g: Graph, x: ir.Value, head: OutputHead) -> ir.Value:
+        return head_of_unrotated(g, x, head)
 
     def weights(self, g: Graph, names: Sequence[str]) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Codes, scales and minimums of matrices, one below the other."""

@@ -12,6 +12,7 @@ from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import Norm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.output_head import OutputHead
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.int8_ops import (
@@ -32,7 +33,6 @@ from edgespec_export.quantization.int8_tables import (
     embedding_of_unrotated,
     head_of_unrotated,
     int8_head,
-    int8_head_without_norm,
     int8_matrix,
     int8_table,
     rotated_rows,
@@ -138,12 +138,10 @@ class Int8(NumberFormat):
     def unrotated(self, g: Graph, x: ir.Value, width: int) -> ir.Value:
         return rotated_rows(g, x, width, STREAM_BLOCK) if self.stream.is_rotated else x
 
-    def head(self, g: Graph, x: ir.Value, name: str, norm: Norm, factor: float = 1.0) -> ir.Value:
-        if not isinstance(norm, RmsNorm):
-            return int8_head_without_norm(g, norm.emit(g, x), name, factor)
+    def head(self, g: Graph, x: ir.Value, head: OutputHead) -> ir.Value:
         if not self.stream.is_rotated:
-            return head_of_unrotated(g, x, name, norm, factor)
-        return int8_head(g, x, int8_table(g, name), norm, factor)
+            return head_of_unrotated(g, x, head)
+        return int8_head(g, x, int8_table(g, head.table), head)
 
 
 @dataclass(frozen=True)

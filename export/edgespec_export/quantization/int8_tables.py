@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.components.norms.norm import RmsNorm
+from edgespec_export.components.output_head import OutputHead
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.int8_ops import (
     HADAMARD_ROTATION,
@@ -25,7 +26,6 @@ __all__ = [
     "embedding_of_unrotated",
     "head_of_unrotated",
     "int8_head",
-    "int8_head_without_norm",
     "int8_matrix",
     "int8_table",
     "rotated_rows",
@@ -65,43 +65,51 @@ def embedding_of_unrotated(g: Graph, tokens: ir.Value, name: str) -> ir.Value:
     return rotated_rows(g, rows, g.weights.shape(name)[1], STREAM_BLOCK)
 
 
-def head_of_unrotated(
-    g: Graph, x: ir.Value, name: str, norm: RmsNorm, factor: float = 1.0
-) -> ir.Value:
-    """`int8_head` of a residual stream that is not rotated."""
-    rows = rotated_rows(g, x, g.weights.shape(name)[1], STREAM_BLOCK)
-    return int8_head(g, rows, rotated_table(g, name), norm, factor)
+def head_of_unrotated(g: Graph, x: ir.Value, head: OutputHead) -> ir.Value:
+    """Logits of a residual stream that is not rotated."""
+    if not isinstance(head.norm, RmsNorm):
+        return _head_after_other_norm(g, head.norm.emit(g, x), head)
+    rows = rotated_rows(g, x, g.weights.shape(head.table)[1], STREAM_BLOCK)
+    return int8_head(g, rows, rotated_table(g, head.table), head)
 
 
-def int8_head(g: Graph, x: ir.Value, table: Table, norm: RmsNorm, factor: float = 1.0) -> ir.Value:
-    """Logits of a rotated residual stream; x is rotated back for the norm, and then again.
+def int8_head(g: Graph, x: ir.Value, table: Table, head: OutputHead) -> ir.Value:
+    """Logits of a rotated residual stream; x is rotated back for the RMS norm, and then again.
 
-    The graph also outputs the top tokens, so that greedy calls need no logits.
+    The graph also outputs the top tokens, so that greedy calls need no logits, unless logits have a
+    cap: the operator's probabilities would be those without it.
     """
+    norm = head.norm
+    assert isinstance(norm, RmsNorm), "a rotated stream has RMS norms"
     (width,) = g.weights.shape(norm.weight)
     size = block_size(width, STREAM_BLOCK)
+    every_logit = g.ints(0)
     logits, tokens, highest, probabilities = g.call(
         INT8_HEAD,
         x,
-        _scaled_norm(g, norm.weight, factor),
+        _scaled_norm(g, norm.weight, head.factor),
         g.constant(hadamard(size), np.float32),
         *table,
-        g.default_input(graph_io.OUTPUT_MODE, [0], np.int64, [1]),
+        g.default_input(graph_io.OUTPUT_MODE, [0], np.int64, [1])
+        if head.cap is None
+        else every_logit,
         epsilon=norm.epsilon,
         blocks=[-1, size],
         rows=[-1, width],
     )
+    if head.cap is not None:
+        return head.capped(g, logits)
     g.output(graph_io.TOP_TOKENS, tokens, np.int64, ["top", "best"])
     g.output(graph_io.TOP_LOGITS, highest, np.float32, ["top", "best"])
     g.output(graph_io.TOP_PROBABILITIES, probabilities, np.float32, ["probabilities", "best"])
     return logits
 
 
-def int8_head_without_norm(g: Graph, x: ir.Value, name: str, factor: float) -> ir.Value:
-    """The head after another norm. A tied table is stored twice: as rows and as columns."""
-    rows = x if factor == 1 else g.op.Mul(x, g.constant(factor, np.float32))
-    (logits,) = g.call(INT8_MATMUL, rows, *int8_matrix(g, [name], f"{name}.head"))
-    return logits
+def _head_after_other_norm(g: Graph, x: ir.Value, head: OutputHead) -> ir.Value:
+    """Logits of the normed stream. A tied table is stored twice: as rows and as columns."""
+    rows = x if head.factor == 1 else g.op.Mul(x, g.constant(head.factor, np.float32))
+    (logits,) = g.call(INT8_MATMUL, rows, *int8_matrix(g, [head.table], f"{head.table}.head"))
+    return head.capped(g, logits)
 
 
 def int8_matrix(g: Graph, names: Sequence[str], stored: str | None = None) -> Table:

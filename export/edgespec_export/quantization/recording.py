@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.components.linear import Linear
-from edgespec_export.components.norms.norm import Norm
 from edgespec_export.components.number_format import FullPrecision
+from edgespec_export.components.output_head import OutputHead
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["Recording", "moments_name"]
@@ -40,7 +40,7 @@ class Recording(FullPrecision):
             g.output(moments_name(product), moments, np.float32, [width, width])
         return super().linear(g, x, linear)
 
-    def head(self, g: Graph, x: ir.Value, name: str, norm: Norm, factor: float = 1.0) -> ir.Value:
+    def head(self, g: Graph, x: ir.Value, head: OutputHead) -> ir.Value:
         """Nothing: nobody reads the logits."""
         return x
 

@@ -20,12 +20,14 @@ BLOCK_PER_SIZE = 2  # positions that it computes as one block, for each number o
 
 
 def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
-    """Operators with kernels where they take this head size; those of ONNX Runtime for a float32
+    """Operators with kernels where they take these heads; those of ONNX Runtime for a float32
     cache where they keep rows apart, too. Else standard ones.
 
     ONNX Runtime's take no cache with a scale for each position
     (docs/decisions/0007-cache-formats.md).
     """
+    if heads.cap is not None:  # no other operators have one
+        return Standard(CACHES[cache]())
     others = Fused() if _fused_is_row_invariant(heads) else Standard()
     if cache == "fp32":
         return others

@@ -24,6 +24,7 @@ class Heads:
         scale: factor on query · key.
         window: how many positions a query of self-attention sees, its own included; None if all
             before it (docs/decisions/0027-windows.md).
+        cap: scores are cap · tanh(score / cap); None if they have no cap.
     """
 
     count: int
@@ -31,6 +32,7 @@ class Heads:
     size: int
     scale: float
     window: int | None = None
+    cap: float | None = None
 
 
 @dataclass(frozen=True)

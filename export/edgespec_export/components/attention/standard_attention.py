@@ -19,6 +19,7 @@ from edgespec_export.components.attention.kv_cache import Buffer, Cache, CachedR
 from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.operators.activations import capped
 
 __all__ = ["Standard"]
 
@@ -73,8 +74,9 @@ class Standard(Attention):
 def _attend(
     g: Graph, q: ir.Value, k: CachedRows, v: CachedRows, heads: Heads, bias: ir.Value | None
 ) -> ir.Value:
-    """softmax(q · kᵀ · scale + bias) · v; q [1, count, m, size], k and v [1, kv_count, keys, size].
+    """softmax(cap(q · kᵀ · scale) + bias) · v, with the cap of the heads if they have one.
 
+    q is [1, count, m, size], k and v [1, kv_count, keys, size].
     The query heads that share a key head are rows of one matrix.
     """
     grouped = g.op.Reshape(q, g.ints(1, heads.kv_count, -1, heads.size))
@@ -82,6 +84,8 @@ def _attend(
     scores = g.op.Mul(scores, g.constant(heads.scale, np.float32))
     if k.factors is not None:
         scores = g.op.Mul(scores, k.factors)
+    if heads.cap is not None:
+        scores = capped(g, scores, heads.cap)
     if bias is not None:
         scores = g.op.Add(scores, _grouped(g, bias, heads))
     weights = g.op.Softmax(scores, axis=-1)

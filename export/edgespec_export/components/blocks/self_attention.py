@@ -19,7 +19,13 @@ from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Rotary
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["CrossAttention", "EncoderAttention", "NormedAfterRotation", "SelfAttention"]
+__all__ = [
+    "CrossAttention",
+    "EncoderAttention",
+    "NormedAfterRotation",
+    "NormedRows",
+    "SelfAttention",
+]
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,29 @@ class NormedAfterRotation:
         still = self.still.emit(g, call.positions)
         rows = Projections(q, k, v, heads)
         return call.attention.cached(g, rows, self.layer, call.positions, still)
+
+
+@dataclass(frozen=True)
+class NormedRows:
+    """Causal self-attention whose queries and keys are normalised as rows of all heads (OLMo 2).
+
+    Attributes:
+        q_norm, k_norm: norms of the queries [count · size] and of the keys [kv_count · size].
+    """
+
+    layer: int
+    heads: Heads
+    q_norm: RmsNorm
+    k_norm: RmsNorm
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return _widths(self.heads)
+
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+        q, k, v = inputs
+        normed = [self.q_norm.emit(g, q), self.k_norm.emit(g, k), v]
+        return SelfAttention(self.layer, self.heads).emit(g, normed, call)
 
 
 @dataclass(frozen=True)

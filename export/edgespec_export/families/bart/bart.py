@@ -33,6 +33,7 @@ from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.layer_norm import LayerNorm
 from edgespec_export.components.norms.norm import NoNorm, Norm
 from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.output_head import OutputHead
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.families.bart.completed_weights import (
     LOGIT_BIAS,
@@ -278,7 +279,9 @@ class Bart(EncoderDecoder):
     def logits(
         self, g: Graph, rows: ir.Value, positions: Positions, number_format: NumberFormat
     ) -> ir.Value:
-        logits = number_format.head(g, rows, self.tables[-1], self.stack_norm("decoder"))
+        logits = number_format.head(
+            g, rows, OutputHead(self.tables[-1], self.stack_norm("decoder"))
+        )
         # Not `Add`: see `add_biases`.
         logits = g.op.Sum(logits, g.weight(LOGIT_BIAS))
         return self.masks.emit(g, logits, positions)

@@ -32,14 +32,26 @@ from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.model_config import Config
 from edgespec_export.families.rotary.rope import inverse_frequencies
+from edgespec_export.families.windows import (
+    GLOBAL,
+    WINDOWED,
+    all_but_every,
+    heads_of_kind,
+    layer_kinds,
+)
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["Gemma3"]
+__all__ = ["HARMLESS", "TANH", "Gemma3"]
 
-WINDOWED, GLOBAL = "sliding_attention", "full_attention"
 # The base of each kind of layer, and the key that older configs have for it.
 BASES = {WINDOWED: ("rope_local_base_freq", 1e4), GLOBAL: ("rope_theta", 1e6)}
 DEFAULT_PATTERN = 6  # every sixth layer is global
+TANH = ("gelu_pytorch_tanh", "gelu_new", "gelu_fast")  # names of one activation
+HARMLESS = {
+    "intermediate_size",  # the matrices themselves have it
+    "_sliding_window_pattern",  # a remark: transformers reads it without the _
+    "cache_implementation",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,35 +76,35 @@ class Gemma3(DecoderOnly):
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
         config = Config(values, label)
-        heads, size = config.count("num_attention_heads", 8), config.count("head_dim", 256)
+        shape = cls.fields_of(config, label)
         scale = config.number("query_pre_attn_scalar", 256) ** -0.5
-        layers = config.count("num_hidden_layers", 26)
-        shape = cls(
-            label=label,
-            vocab_size=config.count("vocab_size", 262208),
-            width=config.count("hidden_size", 2304),
-            layers=layers,
-            heads=Heads(heads, config.count("num_key_value_heads", 4), size, scale),
-            epsilon=config.number("rms_norm_eps", 1e-6),
-            tied_head=config.flag("tie_word_embeddings", True),
-            positions=min(config.count("max_position_embeddings", 131072), MAX_POSITIONS),
-            window=config.count("sliding_window", 4096),
-            kinds=_kinds(config, layers),
-            frequencies=_frequencies(config, size, label),
-        )
-        config.must_be("hidden_activation", "gelu_pytorch_tanh", "gelu_new", "gelu_fast")
-        config.must_be("attention_bias", False)
-        config.must_be("use_bidirectional_attention", False)
+        shape["heads"] = replace(shape["heads"], scale=scale)
+        pattern = config.count("sliding_window_pattern", DEFAULT_PATTERN)
+        window = config.count("sliding_window", 4096)
+        kinds = layer_kinds(config, all_but_every(pattern, shape["layers"]))
+        frequencies = _frequencies(config, shape["heads"].size, label)
+        config.must_be("hidden_activation", *TANH)
         config.must_be("attn_logit_softcapping")
         config.must_be("final_logit_softcapping")
-        config.refuse_the_rest(
-            harmless={
-                "intermediate_size",  # the matrices themselves have it
-                "_sliding_window_pattern",  # a remark: transformers reads it without the _
-                "cache_implementation",
-            }
-        )
-        return shape
+        config.refuse_the_rest(harmless=HARMLESS)
+        return cls(**shape, window=window, kinds=kinds, frequencies=frequencies)
+
+    @staticmethod
+    def fields_of(config: Config, label: str) -> dict[str, Any]:
+        """The fields that all Gemmas have; keys that are left over are not refused."""
+        heads, size = config.count("num_attention_heads", 8), config.count("head_dim", 256)
+        config.must_be("attention_bias", False)
+        config.must_be("use_bidirectional_attention", False)
+        return {
+            "label": label,
+            "vocab_size": config.count("vocab_size", 262208),
+            "width": config.count("hidden_size", 2304),
+            "layers": config.count("num_hidden_layers", 26),
+            "heads": Heads(heads, config.count("num_key_value_heads", 4), size, size**-0.5),
+            "epsilon": config.number("rms_norm_eps", 1e-6),
+            "tied_head": config.flag("tie_word_embeddings", True),
+            "positions": min(config.count("max_position_embeddings", 131072), MAX_POSITIONS),
+        }
 
     def view(self, weights: Weights) -> Weights:
         return _WithOne(weights)
@@ -100,15 +112,12 @@ class Gemma3(DecoderOnly):
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"model.layers.{index}"
         norm, attention, feed_forward = self._norm, f"{at}.self_attn", f"{at}.mlp"
-        q_norm, k_norm = (f"{attention}.{part}_norm.weight" for part in "qk")
         return (
             AttentionBlock(
                 name=attention,
                 norm=norm(f"{at}.input_layernorm"),
                 reads=Linear.named(*(f"{attention}.{part}_proj" for part in "qkv")),
-                middle=SelfAttention(
-                    index, self._heads_of(index), HeadNorms(q_norm, k_norm, self.epsilon)
-                ),
+                middle=SelfAttention(index, self._heads_of(index), self._head_norms(attention)),
                 writes=Linear.named(f"{attention}.o_proj"),
                 post_norm=norm(f"{at}.post_attention_layernorm"),
             ),
@@ -140,22 +149,15 @@ class Gemma3(DecoderOnly):
         return [angles[kind] for kind in self.kinds]
 
     def _heads_of(self, index: int) -> Heads:
-        """A window of all positions hides nothing."""
-        hides = self.kinds[index] == WINDOWED and self.window < self.positions
-        return replace(self.heads, window=self.window) if hides else self.heads
+        return heads_of_kind(self.heads, self.kinds[index], self.window, self.positions)
+
+    def _head_norms(self, attention: str) -> HeadNorms | None:
+        """Of queries and keys."""
+        q_norm, k_norm = (f"{attention}.{part}_norm.weight" for part in "qk")
+        return HeadNorms(q_norm, k_norm, self.epsilon)
 
     def _norm(self, name: str) -> RmsNorm:
         return RmsNorm(f"{name}.weight", self.epsilon)
-
-
-def _kinds(config: Config, layers: int) -> tuple[str, ...]:
-    """The kind of each layer: a list, or every n-th is global."""
-    pattern = config.count("sliding_window_pattern", DEFAULT_PATTERN)
-    by_pattern = [GLOBAL if index % pattern == 0 else WINDOWED for index in range(1, layers + 1)]
-    kinds = tuple(config.get("layer_types", by_pattern))
-    if len(kinds) != layers or not set(kinds) <= set(BASES):
-        raise ValueError(f"layer_types has {len(kinds)} of {layers} layers: {sorted(set(kinds))}")
-    return kinds
 
 
 def _frequencies(config: Config, size: int, label: str) -> dict[str, npt.NDArray[np.float32]]:

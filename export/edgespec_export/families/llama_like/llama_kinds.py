@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["KINDS", "RELATIVES", "RENAMED", "LlamaKind"]
+__all__ = ["KINDS", "NORMS_AFTER", "RELATIVES", "RENAMED", "LlamaKind"]
 
 ATTENTION_BIAS, MLP_BIAS = ("attention_bias",), ("mlp_bias",)
 
@@ -29,6 +29,11 @@ class LlamaKind:
         neighbours: rotary positions turn pairs of neighbouring numbers, not of two halves.
         partial: a part of each head may be rotated.
         gate_up: one matrix holds both inputs of the feed-forward.
+        row_norms: queries and keys are normalised as whole rows.
+        pattern: where layers differ, every how many-th is global by default; 0 if none has a
+            window of its own.
+        rope_by_kind: windowed and global layers have rotary settings of their own.
+        windows_rotate_alone: beside windowed layers, global ones have no rotary positions.
     """
 
     qkv_bias: tuple[str, ...] = ()
@@ -40,6 +45,10 @@ class LlamaKind:
     neighbours: bool = False
     partial: bool = False
     gate_up: bool = False
+    row_norms: bool = False
+    pattern: int = 0
+    rope_by_kind: bool = False
+    windows_rotate_alone: bool = False
 
 
 LLAMA = LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, mlp_bias=MLP_BIAS)
@@ -73,4 +82,16 @@ RELATIVES: Mapping[str, LlamaKind] = {
     "granite": LLAMA,
     "granitemoehybrid": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS),
     "hunyuan_v1_dense": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS),
+}
+# Models whose only norms come after their blocks (llama_like/norms_after.py).
+NORMS_AFTER: Mapping[str, LlamaKind] = {
+    "olmo2": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, row_norms=True),
+    "olmo3": LlamaKind(
+        qkv_bias=ATTENTION_BIAS,
+        out_bias=ATTENTION_BIAS,
+        row_norms=True,
+        pattern=4,
+        rope_by_kind=True,
+    ),
+    "exaone4": LlamaKind(head_norms=True, pattern=4, windows_rotate_alone=True),
 }

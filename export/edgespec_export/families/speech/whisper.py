@@ -37,6 +37,7 @@ from edgespec_export.components.blocks.self_attention import (
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.layer_norm import LayerNorm
 from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.output_head import OutputHead
 from edgespec_export.components.positions import (
     Positions,
     Rotary,
@@ -183,7 +184,7 @@ class Whisper(Family):
             x = block.emit(g, x, call)
         rows = requested_rows(g, x)
         norm = self._norm(f"{DECODER}.layer_norm")
-        logits = number_format.head(g, rows, self.tables[-1], norm)
+        logits = number_format.head(g, rows, OutputHead(self.tables[-1], norm))
         g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
 
     def _learned(self, g: Graph, positions: Positions) -> ir.Value:
