@@ -83,16 +83,17 @@ def int8_head(g: Graph, x: ir.Value, table: Table, head: OutputHead) -> ir.Value
     assert isinstance(norm, RmsNorm), "a rotated stream has RMS norms"
     (width,) = g.weights.shape(norm.weight)
     size = block_size(width, STREAM_BLOCK)
-    every_logit = g.ints(0)
+    if head.cap is None:
+        mode = g.default_input(graph_io.OUTPUT_MODE, [0], np.int64, [1])
+    else:
+        mode = g.ints(0)  # logits only
     logits, tokens, highest, probabilities = g.call(
         INT8_HEAD,
         x,
         _scaled_norm(g, norm.weight, head.factor),
         g.constant(hadamard(size), np.float32),
         *table,
-        g.default_input(graph_io.OUTPUT_MODE, [0], np.int64, [1])
-        if head.cap is None
-        else every_logit,
+        mode,
         epsilon=norm.epsilon,
         blocks=[-1, size],
         rows=[-1, width],

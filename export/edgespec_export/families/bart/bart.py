@@ -279,9 +279,8 @@ class Bart(EncoderDecoder):
     def logits(
         self, g: Graph, rows: ir.Value, positions: Positions, number_format: NumberFormat
     ) -> ir.Value:
-        logits = number_format.head(
-            g, rows, OutputHead(self.tables[-1], self.stack_norm("decoder"))
-        )
+        head = OutputHead(self.tables[-1], self.stack_norm("decoder"))
+        logits = number_format.head(g, rows, head)
         # Not `Add`: see `add_biases`.
         logits = g.op.Sum(logits, g.weight(LOGIT_BIAS))
         return self.masks.emit(g, logits, positions)

@@ -34,13 +34,14 @@ class Gemma(Gemma3):
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
         config = Config(values, label)
         shape = cls.fields_of(config, label)
+        frequencies = inverse_frequencies(config, shape["heads"].size, label)
         config.must_be("hidden_act", "gelu", *TANH)  # older configs call the approximation "gelu"
         config.refuse_the_rest(harmless=HARMLESS)
         return cls(
             **shape,
             window=shape["positions"],
             kinds=(GLOBAL,) * shape["layers"],
-            frequencies={GLOBAL: inverse_frequencies(config, shape["heads"].size, label)},
+            frequencies={GLOBAL: frequencies},
         )
 
     def layer(self, index: int) -> tuple[Block, ...]:
