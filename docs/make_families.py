@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgespec_export.checkpoint.gguf.gguf_config import ARCHITECTURES
+from edgespec_export.checkpoint.gguf.gguf_config import ARCHITECTURE_OF, ARCHITECTURES
 from edgespec_export.families import FAMILIES
 from edgespec_export.families.unknown import MISSING
 
@@ -63,7 +63,7 @@ def _model(case: Case) -> list[str]:
 
 def _from_gguf() -> set[str]:
     known = {kind for family in FAMILIES for kind in family.model_types}
-    return {kind for kind in known if kind.removesuffix("_text") in ARCHITECTURES}
+    return {kind for kind in known if ARCHITECTURE_OF.get(kind, kind) in ARCHITECTURES}
 
 
 def _wrapped(case: Case) -> list[str]:

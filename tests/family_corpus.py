@@ -52,6 +52,21 @@ GRANITE4 = {
     **{"layer_types": ["attention"] * 3, "num_local_experts": 0, "num_experts_per_tok": 0},
     **{"shared_intermediate_size": 48, "tie_word_embeddings": True, "mamba_n_heads": 4},
 }
+GEMMA2 = {
+    **{"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "sliding_window": 24},
+    **{"hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh"},
+    **{"query_pre_attn_scalar": 16, "cache_implementation": "hybrid"},
+}
+LLG = ["sliding_attention", "sliding_attention", "full_attention"]
+OLMO3 = {"rms_norm_eps": 1e-6, "rope_theta": 500000, "sliding_window": 24, "layer_types": LLG}
+OLMO3_YARN = {
+    **{"rope_type": "yarn", "factor": 8.0, "attention_factor": 1.2079441541679836},
+    **{"beta_fast": 32, "beta_slow": 1, "original_max_position_embeddings": 64},
+}
+EXAONE = {
+    **{"sliding_window": None, "sliding_window_pattern": None, "rope_scaling": LLAMA3},
+    **{"rope_theta": 1e6, "tie_word_embeddings": True},
+}
 UNSLOTH = {"unsloth_version": "2025.9.1", "unsloth_fixed": True}
 MROPE = {"use_mrope": False, "use_sliding_window": False, "sliding_window": 64}
 HUNYUAN = {
@@ -161,6 +176,18 @@ CASES = (
         "gemma3_text",
         {**HEAD, "rope_scaling": {"type": "linear", "factor": 8.0}},
         refused="write it as rope_type",
+    ),
+    Case("Gemma 1 2B", "gemma", {**HEAD, "hidden_act": "gelu", "hidden_activation": None}),
+    Case("Gemma 2 2B", "gemma2", {**HEAD, **GEMMA2}, default=True),
+    Case("OLMo 2", "olmo2", {"rms_norm_eps": 1e-6, "rope_theta": 5e5}, default=True),
+    Case("OLMo 3 before its training on long texts", "olmo3", OLMO3),
+    Case("OLMo 3", "olmo3", {**OLMO3, "rope_scaling": OLMO3_YARN}, refused="'yarn'"),
+    Case("EXAONE 4.0 1.2B", "exaone4", {**EXAONE, "layer_types": ["full_attention"] * 3}),
+    Case(
+        "EXAONE 4.0 32B",
+        "exaone4",
+        {**EXAONE, "sliding_window": 24, "sliding_window_pattern": "LLLG", "layer_types": LLG},
+        default=True,
     ),
     Case("Phi-3 mini", "phi3", {"sliding_window": 128}),
     Case(

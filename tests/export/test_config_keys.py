@@ -156,8 +156,8 @@ def test_another_name_of_an_activation_is_the_same(name, usual):
 @pytest.mark.parametrize(
     ("model_type", "words"),
     [
-        ("gemma2", "nearest family, gemma3_text, lacks caps of scores"),
-        ("olmo2", "nearest family, llama, lacks norms after the blocks"),
+        ("glm4", "nearest family, glm, lacks norms after the blocks"),
+        ("gemma4_text", "nearest family, gemma3_text, lacks embeddings for each layer"),
         ("qwen3_moe", "mixtures of experts"),
         ("llama5", r"nearest in name: llama\); it exports bart, "),
         ("zzz", "does not export; it exports bart, "),

@@ -18,14 +18,14 @@ import edgespec
 from checkpoints import write_noisy
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
-from edgespec.pair.runtime import open_model
-from edgespec_export.components.heads import Heads
-from edgespec_export.components.self_attention import NormedRows, SelfAttention
+from edgespec.pair.opening.runtime import open_model
+from edgespec_export.components.attention.heads import Heads
+from edgespec_export.components.blocks.self_attention import NormedRows, SelfAttention
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from edgespec_export.families.family import Family
-from edgespec_export.families.gemma import Gemma, Gemma2
-from edgespec_export.families.llama_variants.norms_after import NormsAfter
+from edgespec_export.families.gemma.gemma2 import Gemma, Gemma2
+from edgespec_export.families.llama_like.norms_after import NormsAfter
 from edgespec_export.families.windows import GLOBAL, WINDOWED
 from edgespec_export.quantization.formats import FORMATS
 from norms_checkpoints import MODELS, SIZES, WINDOW, write_model
@@ -277,7 +277,7 @@ def test_a_mistake_changes_the_logits(mistake, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["Olmo2", "Exaone4", "Gemma", "Gemma2"])
 def test_the_rotations_of_int8_alone_change_nothing(name, tmp_path, monkeypatch):
-    monkeypatch.setitem(FORMATS, "rotated", RotatedFloat)
+    monkeypatch.setitem(FORMATS, "rotated", replace(FORMATS["fp32"], make=RotatedFloat))
     source = write_model(tmp_path / "checkpoint", name)
     assert change_by_rotation(source, tmp_path / "pair") <= 1e-5
 

@@ -278,7 +278,7 @@ def test_relative_buckets_are_those_of_transformers(bidirectional, buckets, dist
         ({"per_layer_config": {"0": {}}}, "per_layer_config = {'0': {}}"),
         ({"logit_softcap": 30.0, "transformers_version": "99.0"}, "logit_softcap = 30.0"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
-        ({"model_type": "gemma2"}, "gemma2"),
+        ({"model_type": "cohere2"}, "cohere2"),
     ],
 )
 def test_a_config_that_is_not_understood_is_refused_by_name(settings, named):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from edgespec.errors import EdgespecError, shortened
@@ -9,14 +11,19 @@ from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_rope import rope_scaling
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
-__all__ = ["ARCHITECTURES", "gguf_config"]
+__all__ = ["ARCHITECTURES", "ARCHITECTURE_OF", "gguf_config"]
 
 ARCHITECTURES = {
     "llama": "LlamaForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
+    "gemma": "GemmaForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
     "gemma3": "Gemma3ForCausalLM",
+    "olmo2": "Olmo2ForCausalLM",
+    "exaone4": "Exaone4ForCausalLM",
 }
+ARCHITECTURE_OF = {"gemma3_text": "gemma3", "olmo3": "olmo2"}  # model types of another name
 
 _COUNTS = {
     "attention.head_count": "num_attention_heads",
@@ -26,7 +33,11 @@ _COUNTS = {
     "feed_forward_length": "intermediate_size",
 }
 
-_GEMMA3_27B_LAYERS = 62  # its scores have another scale, which files do not state
+# Layers of the 27B models, whose scores have another scale. Files do not state it.
+_LAYERS_OF_27B = {"gemma2": 46, "gemma3": 62}
+# What llama.cpp takes for a Gemma 2 whose file does not say.
+_GEMMA2_SCORE_CAP, _GEMMA2_LOGIT_CAP, _GEMMA2_WINDOW = 50.0, 30.0, 4096
+_WINDOWED_LAYERS_OF_EXAONE = 64  # smaller ones have no windows
 
 # Keys that are read below or change nothing. Any other key might change the model: it is refused.
 _KNOWN = {
@@ -54,14 +65,18 @@ _KNOWN = {
     "tensor_data_layout",
     "vocab_size",
 }
-# Further keys of a Gemma 3, whose windowed layers may have heads and positions of their own.
-_GEMMA3 = {
-    "attention.key_length_swa",
-    "attention.sliding_window",
-    "attention.sliding_window_pattern",
-    "attention.value_length_swa",
-    "rope.dimension_count_swa",
-    "rope.freq_base_swa",
+_WINDOWS = {"attention.sliding_window", "attention.sliding_window_pattern"}
+# Further keys of an architecture. A Gemma 3's windowed layers may have heads and positions of
+# their own.
+_FURTHER = {
+    "gemma2": {*_WINDOWS, "attn_logit_softcapping", "final_logit_softcapping"},
+    "gemma3": {
+        *_WINDOWS,
+        *("attention.key_length_swa", "attention.value_length_swa"),
+        *("rope.dimension_count_swa", "rope.freq_base_swa"),
+    },
+    "olmo2": _WINDOWS,
+    "exaone4": _WINDOWS,
 }
 _SIZES = ("attention.value_length", "rope.dimension_count")
 _SIZES_OF_WINDOWS = (
@@ -89,7 +104,7 @@ _NEUTRAL: dict[str, JsonValue] = {
 
 
 def gguf_config(header: GgufHeader) -> JsonObject:
-    """The config a family reads: `model_type` llama, qwen2, qwen3 or gemma3_text and its sizes.
+    """The config a family reads: its `model_type`, its sizes and what else a file says.
 
     Mistral's GGUF files say llama and are read as such: without the sliding window the two models
     are the same.
@@ -121,40 +136,113 @@ def gguf_config(header: GgufHeader) -> JsonObject:
         "tie_word_embeddings": "output.weight" not in header.tensors,
         "vocab_size": _vocab_size(header),
     }
-    return {**config, **_of_gemma3(header, config)} if arch == "gemma3" else config
+    return {**config, **_DIFFERENCES[arch](header, config)} if arch in _DIFFERENCES else config
+
+
+def _of_gemma(header: GgufHeader, config: JsonObject) -> JsonObject:
+    return {"hidden_act": "gelu_pytorch_tanh"}
+
+
+def _of_gemma2(header: GgufHeader, config: JsonObject) -> JsonObject:
+    """A Gemma 2's keys, with the values that llama.cpp has for it."""
+    return {
+        "hidden_act": None,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "query_pre_attn_scalar": _query_scalar(config, "gemma2"),
+        "attn_logit_softcapping": _number(
+            header, "gemma2.attn_logit_softcapping", _GEMMA2_SCORE_CAP
+        ),
+        "final_logit_softcapping": _number(
+            header, "gemma2.final_logit_softcapping", _GEMMA2_LOGIT_CAP
+        ),
+        "sliding_window": _count(header, "gemma2.attention.sliding_window", _GEMMA2_WINDOW),
+        **_pattern(header, "gemma2", config, 2),
+    }
 
 
 def _of_gemma3(header: GgufHeader, config: JsonObject) -> JsonObject:
-    """Keys of a Gemma 3 that others do not have, with the values that llama.cpp has for it."""
-    heads, width, size = (config[key] for key in ("num_attention_heads", "hidden_size", "head_dim"))
-    assert isinstance(heads, int)
-    assert isinstance(width, int)
-    of_27b = config["num_hidden_layers"] == _GEMMA3_27B_LAYERS
+    """A Gemma 3's keys, with the values that llama.cpp has for it."""
     return {
         "model_type": "gemma3_text",
         "hidden_act": None,
         "hidden_activation": "gelu_pytorch_tanh",
-        "query_pre_attn_scalar": width // heads if of_27b else size,
+        "query_pre_attn_scalar": _query_scalar(config, "gemma3"),
         "rope_local_base_freq": _number(header, "gemma3.rope.freq_base_swa", 10000.0),
         "sliding_window": _count(header, "gemma3.attention.sliding_window"),
-        **_pattern(header, "gemma3.attention.sliding_window_pattern"),
+        **_pattern(header, "gemma3", config, 6),
     }
 
 
-def _pattern(header: GgufHeader, key: str) -> JsonObject:
-    """Which layers have windows: every one but each n-th, or as a list says; else 6 is n."""
-    value = header.metadata.get(key, 6)
+def _of_olmo2(header: GgufHeader, config: JsonObject) -> JsonObject:
+    """An OLMo 2's keys. With a window it is an OLMo 3, whose scaling is that of global layers."""
+    if not header.metadata.get("olmo2.attention.sliding_window"):
+        return {}
+    base = {"rope_type": "default", "rope_theta": config["rope_theta"]}
+    scaling = config["rope_scaling"]
+    assert scaling is None or isinstance(scaling, dict)
+    return {
+        "model_type": "olmo3",
+        "architectures": ["Olmo3ForCausalLM"],
+        "rope_scaling": None,
+        "rope_parameters": {
+            "sliding_attention": dict(base),
+            "full_attention": {**base, **(scaling or {})},
+        },
+        "sliding_window": _count(header, "olmo2.attention.sliding_window"),
+        **_pattern(header, "olmo2", config, 4),
+    }
+
+
+def _of_exaone4(header: GgufHeader, config: JsonObject) -> JsonObject:
+    """An EXAONE 4's keys; llama.cpp gives windows to the largest one only."""
+    layers = config["num_hidden_layers"]
+    if layers != _WINDOWED_LAYERS_OF_EXAONE:
+        assert isinstance(layers, int)
+        return {"sliding_window": None, "layer_types": ["full_attention"] * layers}
+    return {
+        "sliding_window": _count(header, "exaone4.attention.sliding_window", 4096),
+        **_pattern(header, "exaone4", config, 4),
+    }
+
+
+_DIFFERENCES: dict[str, Callable[[GgufHeader, JsonObject], JsonObject]] = {
+    "gemma": _of_gemma,
+    "gemma2": _of_gemma2,
+    "gemma3": _of_gemma3,
+    "olmo2": _of_olmo2,
+    "exaone4": _of_exaone4,
+}
+
+
+def _query_scalar(config: JsonObject, arch: str) -> int:
+    """Of the scores of a Gemma: the head's size, but for the 27B model."""
+    heads, width, size = (config[key] for key in ("num_attention_heads", "hidden_size", "head_dim"))
+    assert isinstance(heads, int)
+    assert isinstance(width, int)
+    assert isinstance(size, int)
+    return width // heads if config["num_hidden_layers"] == _LAYERS_OF_27B[arch] else size
+
+
+def _pattern(header: GgufHeader, arch: str, config: JsonObject, period: int) -> JsonObject:
+    """Which layers have windows: every one but each n-th, or as a list says."""
+    value = header.metadata.get(f"{arch}.attention.sliding_window_pattern", period)
+    kinds = ("full_attention", "sliding_attention")
     if isinstance(value, list):
-        kinds = ("full_attention", "sliding_attention")
         return {"layer_types": [kinds[bool(windowed)] for windowed in value]}
-    return {"sliding_window_pattern": value}
+    layers = config["num_hidden_layers"]
+    assert isinstance(layers, int)
+    if type(value) is not int or value < 1:
+        raise EdgespecError(
+            f"{header.path}: {arch}.attention.sliding_window_pattern is {shortened(value)}"
+        )
+    return {"layer_types": [kinds[layer % value != 0] for layer in range(1, layers + 1)]}
 
 
 def _refuse_unknown(header: GgufHeader, arch: str) -> None:
     prefix = f"{arch}."
     keys = {key.removeprefix(prefix) for key in header.metadata if key.startswith(prefix)}
     neutral = {key for key in _NEUTRAL if header.metadata.get(prefix + key) == _NEUTRAL[key]}
-    unknown = sorted(keys - _KNOWN - neutral - (_GEMMA3 if arch == "gemma3" else set()))
+    unknown = sorted(keys - _KNOWN - neutral - _FURTHER.get(arch, set()))
     if unknown:
         value = header.metadata[prefix + unknown[0]]
         raise EdgespecError(
@@ -197,8 +285,8 @@ def _vocab_size(header: GgufHeader) -> int:
     return header.tensors["token_embd.weight"].shape[0]
 
 
-def _count(header: GgufHeader, key: str) -> int:
-    value = _required(header, key)
+def _count(header: GgufHeader, key: str, default: int | None = None) -> int:
+    value = _required(header, key) if default is None else header.metadata.get(key, default)
     if not isinstance(value, int) or value < 1:
         shown = "a list, one for each layer" if isinstance(value, list) else shortened(value)
         raise EdgespecError(f"{header.path}: {key} is {shown}; only one number ≥ 1 is supported")

@@ -34,13 +34,15 @@ _LAYER = {
     "ffn_norm": "post_attention_layernorm",
     "ffn_up": "mlp.up_proj",
 }
-# Where Gemma 3's names differ: it has norms before and after each block.
-_GEMMA3_LAYER = {
+# Names in models with norms after each block.
+_LAYER_WITH_NORMS_AFTER = {
     **_LAYER,
     "ffn_norm": "pre_feedforward_layernorm",
     "post_attention_norm": "post_attention_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
+_NORMS_AFTER = {"gemma2", "gemma3", "olmo2", "exaone4"}  # architectures
+_NORMS_WITH_ONE = {"gemma", "gemma2", "gemma3"}  # whose norms multiply by 1 + w
 _IN_LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
 _STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
 
@@ -50,7 +52,7 @@ class GgufWeights:
 
     llama.cpp applies RoPE to neighbouring pairs of a head, Hugging Face to its two halves. So
     llama.cpp's converter reorders the rows of the query and key matrices of architecture "llama".
-    `read` restores the order. The converter also adds 1 to the norms of Gemma 3; `read` subtracts
+    `read` restores the order. The converter also adds 1 to the norms of a Gemma; `read` subtracts
     it.
     """
 
@@ -66,8 +68,9 @@ class GgufWeights:
         """
         self._header = header
         self._heads = heads
-        self._is_gemma3 = header.metadata.get("general.architecture") == "gemma3"
-        in_layer = _GEMMA3_LAYER if self._is_gemma3 else _LAYER
+        arch = header.metadata.get("general.architecture")
+        self._adds_one = arch in _NORMS_WITH_ONE
+        in_layer = _LAYER_WITH_NORMS_AFTER if arch in _NORMS_AFTER else _LAYER
         self._stored_names = {
             _hugging_face_name(header, name, in_layer): name
             for name in header.tensors
@@ -89,7 +92,7 @@ class GgufWeights:
             EdgespecError: no such tensor, or a quantization that gguf cannot dequantize.
         """
         values = self._values(self._stored_name(name), 0, self.shape(name)[0])
-        if self._is_gemma3 and name.endswith("norm.weight"):
+        if self._adds_one and name.endswith("norm.weight"):
             return values.astype(np.float32) - np.float32(1)
         heads = self._heads_of(name)
         if heads is None:
