@@ -16,7 +16,7 @@ from typing import Any
 
 import edgespec
 from edgespec.artifact.text_file import read_lines
-from edgespec.pair.sample_prompts import CHAT
+from edgespec.pair.opening.sample_prompts import CHAT
 from record import begin, write_result
 
 HELD_OUT = Path(__file__).parents[1] / "examples" / "smollm2_draft" / "held_out.txt"

@@ -25,8 +25,8 @@ import numpy.typing as npt
 from edgespec.artifact.manifest import Distance, Manifest, read_manifest
 from edgespec.device.device import Device
 from edgespec.pair.opening.runtime import open_model
+from edgespec.pair.opening.sample_prompts import sample_texts
 from edgespec.pair.opening.variant_quality import Sample, Scorer, distance, samples_for
-from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
 from peers.recorded import Recorded, pieces, scored_texts
 from peers.running import ROOT, Paths, add_path_options, paths_of

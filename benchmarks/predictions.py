@@ -18,10 +18,10 @@ from typing import Any
 
 from edgespec.artifact.manifest import read_manifest
 from edgespec.artifact.text_file import read_lines
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.measure.tune import tune
 from edgespec.measure.tune_result import Trial
-from edgespec.pair.sample_prompts import prompts_for
+from edgespec.pair.opening.sample_prompts import prompts_for
 from record import begin, write_result
 
 NEAR = 0.1

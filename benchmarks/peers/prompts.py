@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import edgespec
-from edgespec.pair.sample_prompts import CHAT
+from edgespec.pair.opening.sample_prompts import CHAT
 
 LENGTHS = (1024, 3000)  # of documents, in tokens
 WINDOWS = 3  # documents of each length

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from edgespec.core.options import (
+from edgespec.core.distribution_options import (
     LogitEditOptions,
     LogitEdits,
     Sampling,

@@ -34,7 +34,7 @@ def check_logit_bias(
     context: click.Context, option: click.Parameter, values: Sequence[str]
 ) -> dict[int, float] | None:
     """Each TOKEN=BIAS, as `LogitEdits.logit_bias`; None without any."""
-    from edgespec.core.options import LogitEdits
+    from edgespec.core.distribution_options import LogitEdits
 
     biases: dict[int, float] = {}
     for value in values:

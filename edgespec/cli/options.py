@@ -21,7 +21,13 @@ from edgespec.cli.checks import (
     check_stops,
     check_template_option,
 )
-from edgespec.core.options import LogitEdits, Option, Sampling, check_option, options_of
+from edgespec.core.distribution_options import (
+    LogitEdits,
+    Option,
+    Sampling,
+    check_option,
+    options_of,
+)
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 from edgespec import __version__
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.cli.exporting import ExportRequest, export_request, run_export
-from edgespec.cli.messages import say
+from edgespec.cli.progress_lines import say
 
 __all__ = ["cached_folder", "describe_draft", "name_for_commands", "pair_folder", "pairs_home"]
 

@@ -24,7 +24,7 @@ def texts_of(manifest: Manifest, file: Path | None) -> list[str]:
     """The lines of a file, or built-in prompts of the kind that the pair is for."""
     if file is not None:
         return read_lines(file)
-    from edgespec.pair.sample_prompts import prompts_for
+    from edgespec.pair.opening.sample_prompts import prompts_for
 
     return [prompt for prompts in prompts_for(manifest).values() for prompt in prompts]
 
@@ -40,7 +40,7 @@ def requests_of(
         max_new_tokens: of each; None takes the entry's own, or `LENGTH`.
     """
     from edgespec.measure.compare import Request
-    from edgespec.pair.sample_prompts import prompts_for
+    from edgespec.pair.opening.sample_prompts import prompts_for
 
     if text is not None and prompts is not None:
         raise UsageError("--text and --prompts are both prompts; give one")

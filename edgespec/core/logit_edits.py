@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.array_types import Logits, VocabRow
-from edgespec.core.options import LogitEdits
+from edgespec.core.distribution_options import LogitEdits
 from edgespec.errors import UsageError
 
 __all__ = ["FirstToken", "LogitEdit", "Mask", "edit_of"]

@@ -13,7 +13,7 @@ from edgespec.core.distribution import (
     arg_max_distribution,
     check_largest_logit,
 )
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.vocab_ops import vocab_ops_for
 
 __all__ = ["SamplingProcessor", "is_greedy"]

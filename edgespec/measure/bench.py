@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from edgespec.core.decode import Round, decoded, plain, speculate
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Model
-from edgespec.core.options import Sampling
 from edgespec.core.randomness import Randomness, Seeded
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.stats import Rate, Stats, counted

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.stats import Rate, Stats
 from edgespec.drafters.registry import available
 from edgespec.errors import UsageError

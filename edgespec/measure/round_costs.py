@@ -14,8 +14,8 @@ from statistics import median
 import numpy as np
 
 from edgespec.core.distribution import one_hot
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import Drafter, Proposal
-from edgespec.core.options import Sampling
 from edgespec.core.randomness import Randomness
 from edgespec.core.stats import RoundTime, Stats
 from edgespec.costs.cost_model import Costs

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from edgespec.artifact.manifest import Manifest, read_manifest
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.stats import Rate
 from edgespec.costs.cost_model import Costs

@@ -10,7 +10,7 @@ from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_logprobs import TokenLogprobs, TokenTexts, chat_logprobs, text_logprobs
 from edgespec.pair.generation import Chunk, Generation
-from edgespec.pair.text_scores import TextScores
+from edgespec.pair.scoring.text_scores import TextScores
 from edgespec.tools.call_format import CallFormat
 
 __all__ = ["Answer"]

@@ -14,7 +14,7 @@ from edgespec.openai.openai_fields import OPTIONS, TEMPLATE_FIELDS, check_fields
 from edgespec.openai.openai_grammar import response_grammar
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import Prompt, PromptInput
-from edgespec.pair.text_scores import text_starts
+from edgespec.pair.scoring.text_scores import text_starts
 from edgespec.tools.call_format import CallFormat
 from edgespec.tools.tool_use import ToolUse
 

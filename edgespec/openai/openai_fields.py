@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from edgespec.core.options import LogitEdits, Sampling, options_of
+from edgespec.core.distribution_options import LogitEdits, Sampling, options_of
 from edgespec.errors import UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_absent import check_absent

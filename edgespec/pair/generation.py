@@ -11,7 +11,7 @@ from typing import Protocol
 from edgespec.core.decode import Round
 from edgespec.core.stats import Stats, counted
 from edgespec.pair.logprobs import TopLogprobs, token_logprobs
-from edgespec.pair.text_scores import TextScores
+from edgespec.pair.scoring.text_scores import TextScores
 from edgespec.pair.tokenizer import GrowingText
 
 __all__ = [

@@ -8,8 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar, cast
 
+from edgespec.core.distribution_options import (
+    LogitEditOptions,
+    LogitEdits,
+    Sampling,
+    SamplingOptions,
+)
 from edgespec.core.draft import Drafter
-from edgespec.core.options import LogitEditOptions, LogitEdits, Sampling, SamplingOptions
 from edgespec.grammar.grammar import Grammar
 from edgespec.tools.tool_use import ToolChoice
 
@@ -27,7 +32,7 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
 
     Attributes:
         temperature, top_k, top_p, min_p, top_n_sigma, xtc_probability, xtc_threshold: see
-            `edgespec.core.options.Sampling`; temperature 0, the default, is greedy.
+            `edgespec.core.distribution_options.Sampling`; temperature 0, the default, is greedy.
         repetition_penalty, presence_penalty, frequency_penalty, logit_bias, min_tokens: see
             `LogitEdits`. They change the target's distribution, so the text is the one that plain
             decoding gives with the same options.

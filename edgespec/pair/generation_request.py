@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from edgespec.artifact.languages import Languages
 from edgespec.chat.chat_writer import ChatOptions
+from edgespec.core.distribution_options import LogitEdits, Sampling
 from edgespec.core.draft import Drafter
-from edgespec.core.options import LogitEdits, Sampling
 from edgespec.errors import UsageError, shortened
 from edgespec.grammar.grammar import Grammar
 from edgespec.pair.generation_options import GenerationOptions, completed

@@ -11,8 +11,8 @@ from edgespec.pair.generation import Generation, Stream
 from edgespec.pair.generation_options import GenerationOptions, with_option_signature
 from edgespec.pair.parts import PairParts
 from edgespec.pair.prompt import PromptInput
+from edgespec.pair.scoring.text_scores import TextScores
 from edgespec.pair.text_engine import TextEngine
-from edgespec.pair.text_scores import TextScores
 from edgespec.tools.tool_use import ToolUse
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Pair:
         self.drafting = drafting
         self._speech = speech
         self._engine = TextEngine(parts, drafting)
+        self._encoder = self._engine.encoder
         self._beams: BeamSearch | None = None
 
     @property
@@ -181,7 +182,7 @@ class Pair:
             UsageError: prompt and text are longer than the cache, a prompt is missing that an
                 encoder has to read, or a stream is running.
         """
-        from edgespec.pair.text_scoring import scored_text
+        from edgespec.pair.scoring.text_scoring import scored_text
 
         return scored_text(self.text_engine, text, prompt, chat, top_logprobs)
 
@@ -328,7 +329,7 @@ class Pair:
 
     def encode(self, prompt: PromptInput, chat: bool = False) -> list[int]:
         """The token ids of a prompt, in the model's chat format if asked for."""
-        return self._engine.encoder(prompt, chat).tokens
+        return self._encoder(prompt, chat).tokens
 
     def seconds(self) -> tuple[float, float]:
         """Time spent so far in the target and in the draft."""

@@ -14,8 +14,8 @@ from edgespec.artifact.speech_format import SpeechFormat
 from edgespec.audio.sound import ArraySound, Sound
 from edgespec.audio.sound_file import open_sound
 from edgespec.core.decode import Round, decoded
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import Drafter
-from edgespec.core.options import Sampling
 from edgespec.core.randomness import Coupled
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.stats import counted

@@ -31,8 +31,8 @@ from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.generation_request import GenerationRequest, RequestReader
 from edgespec.pair.parts import OneAtATime, PairParts
 from edgespec.pair.prompt import PromptEncoder, PromptInput
-from edgespec.pair.prompt_scoring import prompt_scoring
 from edgespec.pair.round_clock import CostClock
+from edgespec.pair.scoring.prompt_scoring import prompt_scoring
 from edgespec.pair.tokenizer import GrowingText
 from edgespec.tools.tool_use import ToolUse
 

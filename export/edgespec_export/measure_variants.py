@@ -13,6 +13,7 @@ from edgespec.core.model import Model
 from edgespec.device.device import Device
 from edgespec.drafters.vocabulary_map import Vocabulary, open_vocabulary
 from edgespec.pair.opening.runtime import hear_sample, measure_row_invariance, open_model
+from edgespec.pair.opening.sample_prompts import sample_texts
 from edgespec.pair.opening.variant_quality import (
     PROMPT,
     Scorer,
@@ -21,7 +22,6 @@ from edgespec.pair.opening.variant_quality import (
     proposed_ids,
     samples_for,
 )
-from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
 
 __all__ = ["REFERENCE", "measured"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from edgespec.core.distribution import Distribution
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.errors import EdgespecError

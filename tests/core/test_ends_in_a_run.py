@@ -10,9 +10,9 @@ import pytest
 
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import one_hot
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Candidate
-from edgespec.core.options import Sampling
 from edgespec.core.randomness import Coupled
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import RULES

@@ -14,8 +14,8 @@ import pytest
 from branches import exact_distribution
 from candidate_drafter import WithCandidates
 from edgespec.core.decode import decoded, plain, speculate
+from edgespec.core.distribution_options import LogitEdits
 from edgespec.core.logit_edits import edit_of
-from edgespec.core.options import LogitEdits
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
 from edgespec.drafters.model_drafter import ModelDrafter

@@ -15,7 +15,7 @@ import pytest
 
 from command import run
 from edgespec import errors
-from edgespec.cli.messages import say_missing_kernels
+from edgespec.cli.progress_lines import say_missing_kernels
 from edgespec.device import kernels, processor
 from edgespec.device.kernels import OFF, SWITCH, installed_kernels, missing_kernels
 from edgespec.errors import in_checkout

@@ -26,7 +26,7 @@ from test_exact_distribution import residual_is_p, swapped_ratio
 import edgespec
 from checkpoints import write_llama, write_noisy
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import RULES
 from edgespec.device.device import Device

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from edgespec.core.decode import decoded, speculate
 from edgespec.core.distribution import Distribution
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import token_rule

@@ -22,8 +22,8 @@ from eagle_checkpoints import GUESSES, PROMPT, SIZE, write_eagle, write_target
 from edgespec.artifact.manifest import read_manifest, write_manifest
 from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, speculate
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import proposed
-from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import RULES

@@ -13,8 +13,8 @@ from branches import exact_distribution
 from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, speculate
 from edgespec.core.distribution import Distribution
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import proposed
-from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import block_rule, token_rule

@@ -14,9 +14,9 @@ from checkpoints import write_noisy, write_small_llama
 from edgespec.core.asks import Score, TopScore, computed
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.distribution import one_hot
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import Proposal, proposed
 from edgespec.core.model import Candidate, TopTokens
-from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.scoring import PATIENCE

@@ -16,7 +16,7 @@ import pytest
 from conftest import MODELS
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.decode import decoded, speculate
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import RULES
 from edgespec.costs.controller import Fixed

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from edgespec.core.distribution import one_hot
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import residual

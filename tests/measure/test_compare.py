@@ -14,7 +14,7 @@ import pytest
 from checkpoints import write_noisy
 from command import run
 from edgespec.cli.render import describe_comparison
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.measure.compare import Request, compare
 from edgespec.pair.opening.same_target import load_same_target
 from edgespec_export.export_pair import export_pair

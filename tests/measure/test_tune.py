@@ -17,7 +17,7 @@ import edgespec
 from edgespec.artifact.manifest import read_manifest, write_manifest
 from edgespec.cli.main import main
 from edgespec.core.decode import Round
-from edgespec.core.options import Sampling
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.stats import Stats, counted
 from edgespec.costs.cost_model import Costs
 from edgespec.measure.bench import synthetic_rule

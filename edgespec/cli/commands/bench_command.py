@@ -23,7 +23,7 @@ from edgespec.cli.options import (
 from edgespec.cli.sample_texts import texts_of
 
 if TYPE_CHECKING:
-    from edgespec.core.options import Sampling
+    from edgespec.core.distribution_options import Sampling
     from edgespec.pair.opening.loading import LoadOptions
 
 __all__ = ["bench"]

@@ -12,7 +12,6 @@ import click
 
 from edgespec.artifact.chat_format import Message, system_messages, user_message
 from edgespec.artifact.text_file import standard_input_lines
-from edgespec.cli.messages import say_missing_kernels
 from edgespec.cli.model_defaults import check_greedy, generation_options
 from edgespec.cli.options import (
     GENERATION,
@@ -25,6 +24,7 @@ from edgespec.cli.options import (
     check_shown,
     drafting,
 )
+from edgespec.cli.progress_lines import say_missing_kernels
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from edgespec.cli.sample_texts import requests_of
 from edgespec.errors import EdgespecError, UsageError
 
 if TYPE_CHECKING:
-    from edgespec.core.options import Sampling
+    from edgespec.core.distribution_options import Sampling
     from edgespec.pair.opening.loading import LoadOptions
 
 __all__ = ["compare"]

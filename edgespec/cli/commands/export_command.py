@@ -8,8 +8,8 @@ import click
 
 from edgespec.cli.checks import check_cache_formats, check_formats, check_output_folder
 from edgespec.cli.exporting import BUILT_IN
-from edgespec.cli.messages import say
 from edgespec.cli.options import THREADS
+from edgespec.cli.progress_lines import say
 from edgespec.errors import UsageError
 
 __all__ = ["export"]

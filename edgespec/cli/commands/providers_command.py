@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from edgespec.cli.messages import say
 from edgespec.cli.options import JSON
+from edgespec.cli.progress_lines import say
 
 __all__ = ["providers"]
 

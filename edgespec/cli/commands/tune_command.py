@@ -21,7 +21,7 @@ from edgespec.cli.options import (
 from edgespec.cli.sample_texts import texts_of
 
 if TYPE_CHECKING:
-    from edgespec.core.options import Sampling
+    from edgespec.core.distribution_options import Sampling
 
 __all__ = ["tune"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, cast
 
-from edgespec.core.options import LogitEditOptions
+from edgespec.core.distribution_options import LogitEditOptions
 from edgespec.errors import EdgespecError, UsageError, in_checkout, shortened
 from edgespec.scheduler.beam_search import EarlyStopping, beam_search
 from edgespec.scheduler.shared_calls import SharedModel, Texts

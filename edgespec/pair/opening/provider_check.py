@@ -15,8 +15,8 @@ from edgespec.artifact.manifest import Distance, Manifest
 from edgespec.device.device import CPU, Device, variant_title
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.opening.runtime import open_model
+from edgespec.pair.opening.sample_prompts import sample_texts
 from edgespec.pair.opening.variant_quality import distance, samples_for
-from edgespec.pair.sample_prompts import sample_texts
 from edgespec.pair.tokenizer import load_tokenizer
 
 __all__ = ["left_out_if_it_cannot", "log_distance"]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgespec.artifact.generation_defaults import SAMPLING, GenerationDefaults
-from edgespec.core.options import Sampling, options_of
+from edgespec.core.distribution_options import Sampling, options_of
 from edgespec.errors import shortened
 
 __all__ = ["generation_defaults", "gguf_generation"]

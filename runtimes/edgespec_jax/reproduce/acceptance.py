@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.core.decode import decoded, plain
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.model import Model
-from edgespec.core.options import Sampling
 from edgespec.core.randomness import Seeded
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.drafters.vocabulary_map import Vocabulary

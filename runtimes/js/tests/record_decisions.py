@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from edgespec.core.distribution import Distribution
+from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import Proposal
-from edgespec.core.options import Sampling
 from edgespec.core.position_noise import exponential, mixed, noise_key
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import SamplingProcessor

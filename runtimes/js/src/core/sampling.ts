@@ -43,7 +43,7 @@ const SHARE: Omit<Option, "off"> = {
   give: "a number from 0 (off) to 1",
 };
 
-/** The table that `edgespec/core/options.py` has in Python. */
+/** The table that `edgespec/core/distribution_options.py` has in Python. */
 export const OPTIONS: Readonly<Record<keyof Sampling, Option>> = {
   temperature: {
     off: 0,

@@ -11,9 +11,9 @@ from edgespec.core.given_text import score_given
 from edgespec.errors import UsageError
 from edgespec.pair.logprobs import check_top_logprobs
 from edgespec.pair.prompt import Prompt, PromptInput
-from edgespec.pair.prompt_scoring import check_fits, then
+from edgespec.pair.scoring.prompt_scoring import check_fits, then
+from edgespec.pair.scoring.text_scores import TextScores, begun_scores, text_starts
 from edgespec.pair.text_engine import TextEngine
-from edgespec.pair.text_scores import TextScores, begun_scores, text_starts
 
 __all__ = ["scored_text"]
 

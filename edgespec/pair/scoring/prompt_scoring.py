@@ -13,7 +13,7 @@ from edgespec.core.model import Model
 from edgespec.errors import UsageError, shortened
 from edgespec.pair.generation_request import GenerationRequest
 from edgespec.pair.parts import PairParts
-from edgespec.pair.text_scores import TextScores, begun_scores, text_starts
+from edgespec.pair.scoring.text_scores import TextScores, begun_scores, text_starts
 
 __all__ = ["check_fits", "prompt_scoring", "then"]
 

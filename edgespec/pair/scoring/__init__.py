@@ -1,0 +1,1 @@
+"""How probable given texts are under the target."""
