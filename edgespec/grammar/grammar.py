@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from edgespec.errors import UsageError, needs_extra, shortened
+from edgespec.grammar.grammar_reading import reason_to_refuse
 from edgespec.grammar.schema_applied import applied
 from edgespec.grammar.schema_ends import check_ends
 from edgespec.grammar.schema_keywords import DEEPEST, check_keywords
@@ -35,8 +36,8 @@ class Grammar:
         special_tokens: ids that `rules` may name, as <[id]>: a chat format's marks around calls.
 
     Raises:
-        UsageError: it is too large, or llguidance refuses it.
-        EdgespecError: llguidance is not installed.
+        UsageError: it is too large, takes too long to read, or llguidance refuses it.
+        EdgespecError: llguidance is not installed, or no process can be started to read it.
     """
 
     kind: str
@@ -46,13 +47,9 @@ class Grammar:
     def __post_init__(self) -> None:
         _check_length(self.kind, self.rules)
         _check_unicode(self.kind, self.rules)
-        with needs_extra("grammar"):
-            from llguidance import LLMatcher
-        if self.special_tokens:  # only a tokenizer knows them
-            return
-        refusal = LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(self.rules))
-        if refusal and not refusal.startswith("WARNING"):
-            raise UsageError(refusal_line(self.kind, refusal))
+        reason = reason_to_refuse(self.kind, self.rules, self.special_tokens)
+        if reason:
+            raise UsageError(refusal_line(self.kind, reason))
 
 
 def json_schema(schema: Mapping[str, object] | bool | str) -> Grammar:

@@ -1,0 +1,130 @@
+"""A program that reads grammars for another process, within limits, and may be ended by them.
+
+llguidance has limits of its own, but not of its stack, nor of the time that some expressions take.
+It is run by path (`grammar_reading`) and imports nothing but llguidance's library.
+
+For each line of standard input, `{"rules": …, "special": […]}`, it writes one: the reason why the
+grammar is refused, or an empty text, as JSON. Whatever goes over a limit ends it.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from threading import Thread, stack_size
+from types import ModuleType
+from typing import TextIO
+
+__all__ = ["MEMORY_MIB", "PROCESSOR_S", "Bytes", "refusal"]
+
+PROCESSOR_S = 3  # for one grammar
+MEMORY_MIB = 1024  # address space
+# Of a thread: glibc's where the limit is infinite; Python's programs have more on Windows.
+STACK_UNLIMITED, STACK_ELSEWHERE = 2 << 20, 1 << 20
+
+
+class Bytes:
+    """A vocabulary of all bytes, after special tokens that have ids. How long a grammar is read
+    does not depend on the vocabulary.
+
+    The attributes are those that llguidance reads.
+
+    Args:
+        special: ids that the grammar may name.
+    """
+
+    is_tokenizer_wrapper = True
+    bos_token_id = None
+
+    def __init__(self, special: Sequence[int]) -> None:
+        self._first = max(special, default=-1) + 1
+        self.eos_token_id = self._first + 256
+        self.special_token_ids = [*special, self.eos_token_id]
+        self.tokens = [b""] * self._first + [bytes([value]) for value in range(256)] + [b"<end>"]
+        for token in special:
+            self.tokens[token] = b"<%d>" % token
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        written = text.encode() if isinstance(text, str) else text
+        return [self._first + value for value in written]
+
+
+def refusal(library: ModuleType, rules: str, special: Sequence[int]) -> str:
+    """Why llguidance refuses a grammar; empty if it reads it, to the first row of its texts."""
+    vocabulary = Bytes(special)
+    tokens = library.LLTokenizer(
+        vocabulary, n_vocab=len(vocabulary.tokens), eos_token=[vocabulary.eos_token_id]
+    )
+    limits = library.LLParserLimits(verbose_errors=False)
+    grammar = library.LLMatcher.grammar_from_lark(rules)
+    matcher = library.LLMatcher(tokens, grammar, log_level=0, limits=limits)
+    reason: str = matcher.get_error()
+    if not reason:
+        matcher.compute_bitmask()  # what stops it there is found again by the model's vocabulary
+    return reason
+
+
+def _limited(seconds: float) -> None:
+    """Ends this process after so much processor time from now; 0 for no end."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def _answer(library: ModuleType, lines: TextIO) -> None:
+    for line in lines:
+        asked = json.loads(line)
+        _limited(PROCESSOR_S)
+        reason = refusal(library, asked["rules"], asked["special"])
+        _limited(0)
+        print(json.dumps(reason), flush=True)
+    os._exit(0)  # without a failure, so that one is known by its code
+
+
+def _loaded(path: str) -> ModuleType:
+    """llguidance's library alone: its package imports ten times as long."""
+    loader = importlib.machinery.ExtensionFileLoader("llguidance._lib", path)
+    spec = importlib.util.spec_from_file_location("llguidance._lib", path, loader=loader)
+    assert spec is not None
+    library = importlib.util.module_from_spec(spec)
+    loader.exec_module(library)
+    return library
+
+
+def _stack() -> int:
+    """Bytes: three quarters of a thread's, so that what is read here is read in any thread."""
+    try:
+        import resource
+    except ImportError:
+        return STACK_ELSEWHERE * 3 // 4
+    most = MEMORY_MIB << 20
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    soft = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    own = STACK_UNLIMITED if soft == resource.RLIM_INFINITY else soft
+    return own * 3 // 4 >> 12 << 12
+
+
+def main(path: str) -> None:
+    """Answers until standard input ends.
+
+    Args:
+        path: of llguidance's library.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent's
+    library = _loaded(path)
+    stack_size(_stack())
+    answering = Thread(target=_answer, args=(library, sys.stdin))
+    answering.start()
+    answering.join()
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
