@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -17,10 +17,11 @@ from threading import Event, Timer
 
 from edgespec.errors import EdgespecError, UsageError, needs_extra
 from edgespec.grammar import reading_program
-from edgespec.grammar.reading_program import MEMORY_MIB, PROCESSOR_S
 
 __all__ = ["reason_to_refuse"]
 
+PROCESSOR_S = 3.0  # for one grammar
+MEMORY_MIB = 1024  # address space
 WAITED_S = 10 * PROCESSOR_S  # by the clock, on a busy machine; the limit on Windows
 KEPT = 1  # idle processes
 TOO_DEEP = frozenset({"SIGSEGV", "SIGBUS"})
@@ -43,12 +44,14 @@ def reason_to_refuse(kind: str, rules: str, special_tokens: Collection[int] = ()
     if not program.stem.lower().startswith("python"):
         # A program with Python inside would be started a second time.
         return reading_program.refusal(_lib, rules, sorted(special_tokens))
-    return _readers(str(program), str(_lib.__file__)).asked(kind, rules, sorted(special_tokens))
+    limits = str(PROCESSOR_S), str(MEMORY_MIB)
+    command = str(program), "-I", "-S", reading_program.__file__, str(_lib.__file__), *limits
+    return _readers(command).asked(kind, rules, sorted(special_tokens))
 
 
 @cache
-def _readers(program: str, library: str) -> _Readers:
-    return _Readers([program, "-I", "-S", reading_program.__file__, library])
+def _readers(command: tuple[str, ...]) -> _Readers:
+    return _Readers(command)
 
 
 class _Readers:
@@ -58,7 +61,7 @@ class _Readers:
         command: starts one.
     """
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         self._command = command
         self._idle: deque[_Reader] = deque()
         atexit.register(self._end)
@@ -101,7 +104,7 @@ class _Reader:
         code: its exit code; None while it lives.
     """
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         try:
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing)
@@ -159,7 +162,7 @@ def _failure(reader: _Reader) -> str:
     name = signal.Signals(-code).name if code < 0 else ""
     if reader.late.is_set() or name == "SIGPROF":
         return (
-            f"takes more than the {PROCESSOR_S} s that reading one may take; use fewer patterns, "
+            f"takes more than the {PROCESSOR_S:g} s that reading one may take; use fewer patterns, "
             "repetitions, alternatives or properties in it"
         )
     if name in TOO_DEEP:

@@ -13,6 +13,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,34 +21,41 @@ from threading import Thread, stack_size
 from types import ModuleType
 from typing import TextIO
 
-__all__ = ["MEMORY_MIB", "PROCESSOR_S", "Bytes", "refusal"]
+__all__ = ["Bytes", "refusal"]
 
-PROCESSOR_S = 3  # for one grammar
-MEMORY_MIB = 1024  # address space
+# Tokens that a Lark grammar names, <[5-7,9]> and <|end|>: the model's vocabulary is asked for them.
+IDS = re.compile(r"<\[([^\]]*)\]>")
+NUMBER = re.compile(r"[0-9]{1,9}")
+NAMES = re.compile(r"<[^<>\s\[][^<>\s]*>")
+MOST_TOKENS = 2_000_000  # ids from here on are refused
 # Of a thread: glibc's where the limit is infinite; Python's programs have more on Windows.
 STACK_UNLIMITED, STACK_ELSEWHERE = 2 << 20, 1 << 20
 
 
 class Bytes:
-    """A vocabulary of all bytes, after special tokens that have ids. How long a grammar is read
+    """A vocabulary of all bytes, and of the tokens that a grammar names. How long a grammar is read
     does not depend on the vocabulary.
 
     The attributes are those that llguidance reads.
 
     Args:
-        special: ids that the grammar may name.
+        rules: of the grammar.
+        special: ids of special tokens in them.
     """
 
     is_tokenizer_wrapper = True
     bos_token_id = None
 
-    def __init__(self, special: Sequence[int]) -> None:
-        self._first = max(special, default=-1) + 1
-        self.eos_token_id = self._first + 256
-        self.special_token_ids = [*special, self.eos_token_id]
-        self.tokens = [b""] * self._first + [bytes([value]) for value in range(256)] + [b"<end>"]
+    def __init__(self, rules: str, special: Sequence[int]) -> None:
+        ids = [int(number) for part in IDS.findall(rules) for number in NUMBER.findall(part)]
+        self._first = max((n for n in (*special, *ids) if n < MOST_TOKENS), default=-1) + 1
+        self.tokens = [b""] * self._first + [bytes([value]) for value in range(256)]
         for token in special:
             self.tokens[token] = b"<%d>" % token
+        names = [b"<end of text>", *sorted({name.encode() for name in NAMES.findall(rules)})]
+        self.eos_token_id = len(self.tokens)
+        self.tokens += names
+        self.special_token_ids = [*special, *range(self.eos_token_id, len(self.tokens))]
 
     def __call__(self, text: bytes | str) -> list[int]:
         written = text.encode() if isinstance(text, str) else text
@@ -56,7 +64,7 @@ class Bytes:
 
 def refusal(library: ModuleType, rules: str, special: Sequence[int]) -> str:
     """Why llguidance refuses a grammar; empty if it reads it, to the first row of its texts."""
-    vocabulary = Bytes(special)
+    vocabulary = Bytes(rules, special)
     tokens = library.LLTokenizer(
         vocabulary, n_vocab=len(vocabulary.tokens), eos_token=[vocabulary.eos_token_id]
     )
@@ -75,10 +83,10 @@ def _limited(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def _answer(library: ModuleType, lines: TextIO) -> None:
+def _answer(library: ModuleType, lines: TextIO, seconds: float) -> None:
     for line in lines:
         asked = json.loads(line)
-        _limited(PROCESSOR_S)
+        _limited(seconds)
         reason = refusal(library, asked["rules"], asked["special"])
         _limited(0)
         print(json.dumps(reason), flush=True)
@@ -95,36 +103,46 @@ def _loaded(path: str) -> ModuleType:
     return library
 
 
+def _limit_memory(most: int) -> None:
+    """Bytes of address space; no files of crashes are written."""
+    try:
+        import resource
+    except ImportError:
+        return
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def _stack() -> int:
     """Bytes: three quarters of a thread's, so that what is read here is read in any thread."""
     try:
         import resource
     except ImportError:
         return STACK_ELSEWHERE * 3 // 4
-    most = MEMORY_MIB << 20
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     soft = resource.getrlimit(resource.RLIMIT_STACK)[0]
     own = STACK_UNLIMITED if soft == resource.RLIM_INFINITY else soft
     return own * 3 // 4 >> 12 << 12
 
 
-def main(path: str) -> None:
+def main(path: str, seconds: str, memory: str) -> None:
     """Answers until standard input ends.
 
     Args:
         path: of llguidance's library.
+        seconds: of processor time for one grammar.
+        memory: of the process, in MiB.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent's
     library = _loaded(path)
+    _limit_memory(int(memory) << 20)
     stack_size(_stack())
-    answering = Thread(target=_answer, args=(library, sys.stdin))
+    answering = Thread(target=_answer, args=(library, sys.stdin, float(seconds)))
     answering.start()
     answering.join()
     sys.exit(1)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -242,6 +242,16 @@ def test_tools_that_cannot_be_used_are_a_bad_request(client, fields, reason):
         asked(client, **fields)
 
 
+@pytest.mark.parametrize("syntax", ["lark", "regex"])
+def test_a_grammar_that_would_end_the_process_is_a_bad_request(client, syntax):
+    rules = "".join(f"r{i}: r{i + 1}\n" for i in range(6_000))
+    definitions = {"lark": f'start: r0\n{rules}r6000: "a"\n', "regex": "(" * 6_000 + ")" * 6_000}
+    form = {"syntax": syntax, "definition": definitions[syntax]}
+    with pytest.raises(openai.BadRequestError, match="flatten it|cannot be used"):
+        asked(client, response_format={"type": "grammar", "grammar": form})
+    assert asked(client, max_tokens=2).choices[0].finish_reason == "length"
+
+
 def test_a_model_that_knows_no_tools_is_a_bad_request(chat_folder):
     pair = edgespec.load(chat_folder, threads=1)
     body = {"messages": MESSAGES, "tools": TOOLS}
