@@ -247,7 +247,7 @@ def test_a_grammar_that_would_end_the_process_is_a_bad_request(client, syntax):
     rules = "".join(f"r{i}: r{i + 1}\n" for i in range(6_000))
     definitions = {"lark": f'start: r0\n{rules}r6000: "a"\n', "regex": "(" * 6_000 + ")" * 6_000}
     form = {"syntax": syntax, "definition": definitions[syntax]}
-    with pytest.raises(openai.BadRequestError, match="flatten it|cannot be used"):
+    with pytest.raises(openai.BadRequestError, match=r"flatten it|cannot be used"):
         asked(client, response_format={"type": "grammar", "grammar": form})
     assert asked(client, max_tokens=2).choices[0].finish_reason == "length"
 
