@@ -33,6 +33,13 @@ T5 = {
     **{"vocab_size": 320, "d_model": 32, "d_kv": 16, "d_ff": 40, "num_layers": 2, "num_heads": 2},
     **{"decoder_start_token_id": 0, "is_encoder_decoder": True},
 }
+NLLB_TOKENS = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "decoder_start_token_id": 2}
+PEGASUS = {
+    **{"activation_function": "relu", "scale_embedding": True, "extra_pos_embeddings": 1},
+    **{"add_bias_logits": False, "add_final_layer_norm": True, "normalize_before": True},
+    **{"normalize_embedding": False, "static_position_embeddings": True, "num_beams": 8},
+    **{"classif_dropout": 0.0, "force_bos_token_to_be_generated": False, "length_penalty": 0.8},
+}
 GPT2 = {"vocab_size": 320, "n_embd": 48, "n_head": 3, "n_layer": 3, "n_positions": 128}
 VISION = {
     **{"hidden_size": 32, "image_size": 56, "intermediate_size": 64, "num_attention_heads": 2},
@@ -215,9 +222,28 @@ CASES = (
     Case("T5 v1.0", "t5", {}, T5),
     Case("T5 v1.1, flan-T5", "t5", {"feed_forward_proj": "gated-gelu"}, T5),
     Case("mT5, ByT5", "mt5", {"tie_word_embeddings": False}, T5, default=True),
+    Case(
+        "UMT5",
+        "umt5",
+        {
+            "feed_forward_proj": "gated-gelu",
+            "tie_word_embeddings": False,
+            "dense_act_fn": "gelu_new",
+        },
+        T5,
+        default=True,
+    ),
     Case("BART", "bart", {"n_positions": 9}, SEQ2SEQ),
     Case("mBART-50", "mbart", {"scale_embedding": True}, SEQ2SEQ),
     Case("Marian", "marian", {"scale_embedding": True}, SEQ2SEQ),
+    Case(
+        "NLLB-200, M2M100",
+        "m2m_100",
+        {"activation_function": "relu", "scale_embedding": True, "max_length": 200, **NLLB_TOKENS},
+        SEQ2SEQ,
+        default=True,
+    ),
+    Case("Pegasus", "pegasus", PEGASUS, SEQ2SEQ, default=True),
     Case(
         "Gemma 3 4B",
         "gemma3_text",

@@ -167,34 +167,39 @@ class RelativeBias:
         table: name of the biases in the checkpoint, [buckets, heads].
         buckets: number of groups of distances.
         max_distance: all larger distances are in one bucket.
+        both_ways: keys after a query have distances of their own, as in an encoder.
     """
 
     table: str
     buckets: int
     max_distance: int
+    both_ways: bool
 
-    def of_encoder(self, g: Graph, tokens: ir.Value) -> ir.Value:
-        """[1, heads, source, source]: every row attends to every other."""
+    def distances_of_encoder(self, g: Graph, tokens: ir.Value) -> ir.Value:
+        """int64 [source, source]: every row attends to every other."""
         scalar = g.constant([], np.int64)
         length = g.op.Reshape(g.op.Shape(tokens), scalar)
         rows = g.op.Range(g.constant(0, np.int64), length, g.constant(1, np.int64))
         far = self.max_distance
-        buckets = relative_buckets(np.arange(-far, far + 1), True, self.buckets, far)
         ahead = g.op.Sub(rows, g.op.Unsqueeze(rows, g.ints(1)))  # key - query
         ahead = g.op.Clip(ahead, g.constant(-far, np.int64), g.constant(far, np.int64))
-        return self._bias(g, buckets, g.op.Add(ahead, g.constant(far, np.int64)))
+        return g.op.Add(ahead, g.constant(far, np.int64))
 
-    def of_decoder(self, g: Graph, positions: Positions) -> ir.Value:
-        """[1, heads, m, total]: keys after a query have the bias of distance 0."""
+    def distances_of_decoder(self, g: Graph, positions: Positions) -> ir.Value:
+        """int64 [m, total]: keys after a query have distance 0."""
         far = self.max_distance
         keys = g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
-        buckets = relative_buckets(-np.arange(far + 1), False, self.buckets, far)
         distance = g.op.Sub(g.op.Unsqueeze(positions.queries, g.ints(1)), keys)
-        distance = g.op.Clip(distance, g.constant(0, np.int64), g.constant(far, np.int64))
-        return self._bias(g, buckets, distance)
+        return g.op.Clip(distance, g.constant(0, np.int64), g.constant(far, np.int64))
 
-    def _bias(self, g: Graph, buckets: npt.NDArray[np.int64], distances: ir.Value) -> ir.Value:
-        """The export replaces buckets by distances, so a call reads only one table."""
+    def emit(self, g: Graph, distances: ir.Value) -> ir.Value:
+        """What is added to the scores, [1, heads, queries, keys], from distances of its own kind.
+
+        The export replaces buckets by distances, so a call reads only one table.
+        """
+        far = self.max_distance
+        relative = np.arange(-far, far + 1) if self.both_ways else -np.arange(far + 1)
+        buckets = relative_buckets(relative, self.both_ways, self.buckets, far)
         by_distance = g.stored(
             f"{self.table}.by_distance",
             lambda: np.ascontiguousarray(g.weights.checkpoint_tensor(self.table)[buckets].T),

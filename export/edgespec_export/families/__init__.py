@@ -11,8 +11,10 @@ from typing import Any
 
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.families.bart.bart import Bart
+from edgespec_export.families.bart.m2m100 import M2M100
 from edgespec_export.families.bart.marian import Marian
 from edgespec_export.families.bart.mbart import MBart
+from edgespec_export.families.bart.pegasus import Pegasus
 from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.drafts.block_draft import BlockDraft
 from edgespec_export.families.drafts.eagle import Eagle
@@ -33,6 +35,7 @@ from edgespec_export.families.llama_like.renamed import RenamedLlama
 from edgespec_export.families.llama_like.smollm3 import SmolLM3
 from edgespec_export.families.speech.whisper import Whisper
 from edgespec_export.families.t5 import T5
+from edgespec_export.families.umt5 import UMT5
 from edgespec_export.families.unknown import unknown_type
 
 __all__ = [
@@ -46,6 +49,7 @@ __all__ = [
 
 FAMILIES: tuple[type[Family], ...] = (
     T5,
+    UMT5,
     Llama,
     SmolLM3,
     Granite,
@@ -62,6 +66,8 @@ FAMILIES: tuple[type[Family], ...] = (
     Bart,
     MBart,
     Marian,
+    Pegasus,
+    M2M100,
     Eagle,
     Eagle3,
     BlockDraft,

@@ -123,7 +123,7 @@ class T5(EncoderDecoder):
             "epsilon": config.number("layer_norm_epsilon", 1e-6),
             "activation": used,
             "gated": gated,
-            "scale_outputs": config.flag("scale_decoder_outputs", tied) and kind == "t5",
+            "scale_outputs": config.flag("scale_decoder_outputs", tied) and kind in ("t5", "umt5"),
             "tied_head": tied,
             "buckets": config.count("relative_attention_num_buckets", 32),
             "max_distance": config.count("relative_attention_max_distance", 128),
@@ -140,10 +140,12 @@ class T5(EncoderDecoder):
             g.output(graph_io.FEATURES, g.op.Identity(states), np.float32, ["source", self.width])
 
     def encoder_bias(self, g: Graph, tokens: ir.Value) -> ir.Value:
-        return self._bias("encoder").of_encoder(g, tokens)
+        bias = self.bias("encoder", 0)
+        return bias.emit(g, bias.distances_of_encoder(g, tokens))
 
     def decoder_encoding(self, g: Graph, positions: Positions) -> ir.Value:
-        return self._bias("decoder").of_decoder(g, positions)
+        bias = self.bias("decoder", 0)
+        return bias.emit(g, bias.distances_of_decoder(g, positions))
 
     def logits(
         self, g: Graph, rows: ir.Value, positions: Positions, number_format: NumberFormat
@@ -157,20 +159,28 @@ class T5(EncoderDecoder):
         return self._norm("encoder.final_layer_norm")
 
     def encoder_blocks(self) -> Iterator[Block]:
-        attention = EncoderAttention(self.heads)
         for layer in range(self.encoder_layers):
             at = f"encoder.block.{layer}.layer"
+            attention = self.encoder_attention(layer)
             yield self._attention_block(f"{at}.0", "SelfAttention", "qkv", attention)
             yield self._feed_forward_block(f"{at}.1")
 
     def decoder_blocks(self) -> Iterator[Block]:
         for layer in range(self.layers):
             at = f"decoder.block.{layer}.layer"
-            attention = SelfAttention(layer, self.heads)
+            attention = self.decoder_attention(layer)
             yield self._attention_block(f"{at}.0", "SelfAttention", "qkv", attention)
             cross = CrossAttention(layer, self.heads)
             yield self._attention_block(f"{at}.1", "EncDecAttention", "q", cross)
             yield self._feed_forward_block(f"{at}.2")
+
+    def encoder_attention(self, layer: int) -> AttentionMiddle:
+        """The self-attention of an encoder layer."""
+        return EncoderAttention(self.heads)
+
+    def decoder_attention(self, layer: int) -> AttentionMiddle:
+        """The self-attention of a decoder layer."""
+        return SelfAttention(layer, self.heads)
 
     def _attention_block(
         self, at: str, kind: str, reads: str, middle: AttentionMiddle
@@ -203,13 +213,19 @@ class T5(EncoderDecoder):
     def _norm(self, name: str) -> RmsNorm:
         return RmsNorm(f"{name}.weight", self.epsilon)
 
-    def _bias(self, stack: str) -> RelativeBias:
-        table = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        return RelativeBias(table, self.buckets, self.max_distance)
+    def bias(self, stack: str, layer: int) -> RelativeBias:
+        """The relative bias that a layer of the encoder or the decoder has a table of."""
+        table = f"{stack}.block.{layer}.layer.0.SelfAttention.relative_attention_bias.weight"
+        return RelativeBias(table, self.buckets, self.max_distance, both_ways=stack == "encoder")
+
+    def biases(self) -> Iterator[RelativeBias]:
+        """All that the checkpoint has: those of the first layers serve the others, too."""
+        yield self.bias("encoder", 0)
+        yield self.bias("decoder", 0)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        for stack in ("encoder", "decoder"):
-            yield self._bias(stack).table, (self.buckets, self.heads.count)
+        for bias in self.biases():
+            yield bias.table, (self.buckets, self.heads.count)
         yield from super().shapes()
 
     def residual_stream(self) -> ResidualStream:

@@ -34,14 +34,14 @@ MISSING: dict[str, tuple[str, str]] = {
     "lfm2_moe": ("lfm2", _EXPERTS),
     "lfm3": ("lfm2", "windows and gates of heads"),
     "longt5": ("t5", "local attention in the encoder"),
-    "m2m_100": ("mbart", "sines for positions"),
     "minicpm": ("llama", "three scales, and code of its own"),
     "ministral3": ("mistral", "rope scaling yarn and queries scaled by position"),
     "mixtral": ("mistral", _EXPERTS),
     "moonshine": ("whisper", "an encoder of raw sound"),
+    "nllb-moe": ("m2m_100", _EXPERTS),
     "olmo": ("llama", "layer norms without weights"),
     "opt": ("gpt2", "positions with an offset"),
-    "pegasus": ("bart", "sines for positions with norms before the blocks"),
+    "pegasus_x": ("pegasus", "attention to blocks in the encoder"),
     "phi": ("phi3", _PARALLEL),
     "phimoe": ("phi3", _EXPERTS),
     "qwen2_moe": ("qwen2", _EXPERTS),
@@ -52,7 +52,6 @@ MISSING: dict[str, tuple[str, str]] = {
     "stablelm": ("llama", _PARALLEL),
     "t5gemma": ("gemma3_text", "an encoder"),
     "t5gemma2": ("gemma3_text", "an encoder"),
-    "umt5": ("mt5", "a table of distances in every layer"),
 }
 DRAFTS = {"eagle", "eagle3", "block", "t5_shared_encoder"}  # of edgespec's own making
 

@@ -34,8 +34,8 @@ class Call:
 
     Attributes:
         positions: of the rows of this call; None in an encoder, which has no cache.
-        encoding: what tells attention the positions: rotary angles or a bias; None where the
-            residual stream tells them.
+        encoding: what tells attention the positions: rotary angles, a bias, or distances of which
+            each layer makes a bias of its own; None where the residual stream tells them.
     """
 
     number_format: NumberFormat

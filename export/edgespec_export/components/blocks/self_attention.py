@@ -16,7 +16,7 @@ from edgespec_export.components.attention.heads import (
 )
 from edgespec_export.components.blocks.block import Call
 from edgespec_export.components.norms.norm import RmsNorm
-from edgespec_export.components.positions import Angles, Rotary
+from edgespec_export.components.positions import Angles, RelativeBias, Rotary
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = [
@@ -34,11 +34,14 @@ class SelfAttention:
 
     Attributes:
         norms: of each head of the queries and of the keys; None if there are none.
+        bias: of this layer alone, from the distances that are then the call's encoding; None where
+            the encoding itself tells attention the positions.
     """
 
     layer: int
     heads: Heads
     norms: HeadNorms | None = None
+    bias: RelativeBias | None = None
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -49,7 +52,11 @@ class SelfAttention:
         assert call.positions is not None, "an encoder has no cache"
         assert call.encoding is not None, "a cache needs positions"
         rows = Projections(q, k, v, self.heads, self.norms)
-        return call.attention.cached(g, rows, self.layer, call.positions, call.encoding)
+        encoding = call.encoding
+        if self.bias is not None:
+            assert not isinstance(encoding, Angles), "a bias is one of distances"
+            encoding = self.bias.emit(g, encoding)
+        return call.attention.cached(g, rows, self.layer, call.positions, encoding)
 
 
 @dataclass(frozen=True)
@@ -127,9 +134,14 @@ class CrossAttention:
 
 @dataclass(frozen=True)
 class EncoderAttention:
-    """Every row attends to every other, maybe with a bias for their distance."""
+    """Every row attends to every other, maybe with a bias for their distance.
+
+    Attributes:
+        bias: of this layer alone, as that of `SelfAttention`.
+    """
 
     heads: Heads
+    bias: RelativeBias | None = None
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -138,7 +150,11 @@ class EncoderAttention:
     def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
         assert not isinstance(call.encoding, Angles), "an encoder's positions are a bias"
         q, k, v = inputs
-        return call.attention.full(g, Projections(q, k, v, self.heads), call.encoding)
+        bias = call.encoding
+        if self.bias is not None:
+            assert bias is not None, "a bias is one of distances"
+            bias = self.bias.emit(g, bias)
+        return call.attention.full(g, Projections(q, k, v, self.heads), bias)
 
 
 def _widths(heads: Heads) -> tuple[int, ...]:

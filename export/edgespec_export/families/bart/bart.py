@@ -254,16 +254,25 @@ class Bart(EncoderDecoder):
     def encoder_embedding(
         self, g: Graph, tokens: ir.Value, number_format: NumberFormat
     ) -> ir.Value:
-        length = g.op.Reshape(g.op.Shape(tokens), g.constant([], np.int64))
-        rows = g.op.Range(g.constant(0, np.int64), length, g.constant(1, np.int64))
-        return self._embedding(g, "encoder", tokens, rows, number_format)
+        return self._embedding(g, "encoder", tokens, self.encoder_rows(g, tokens), number_format)
 
     def decoder_embedding(
         self, g: Graph, tokens: ir.Value, positions: Positions, number_format: NumberFormat
     ) -> ir.Value:
         # A padded call may have one row after the last position.
-        rows = g.op.Min(positions.queries, g.constant(self.positions - 1, np.int64))
+        queries = g.op.Min(positions.queries, g.constant(self.positions - 1, np.int64))
+        rows = self.decoder_rows(g, tokens, queries)
         return self._embedding(g, "decoder", tokens, rows, number_format)
+
+    def encoder_rows(self, g: Graph, tokens: ir.Value) -> ir.Value:
+        """Each source token's row of the table of positions, [source]."""
+        length = g.op.Reshape(g.op.Shape(tokens), g.constant([], np.int64))
+        positions = g.op.Range(g.constant(0, np.int64), length, g.constant(1, np.int64))
+        return g.op.Add(positions, g.constant(self.position_offset, np.int64))
+
+    def decoder_rows(self, g: Graph, tokens: ir.Value, queries: ir.Value) -> ir.Value:
+        """The rows of the table of positions for tokens at positions `queries`, [m]."""
+        return g.op.Add(queries, g.constant(self.position_offset, np.int64))
 
     def _embedding(
         self, g: Graph, stack: str, tokens: ir.Value, rows: ir.Value, number_format: NumberFormat
@@ -272,7 +281,6 @@ class Bart(EncoderDecoder):
         x = number_format.table(g, tokens, self.table)
         if self.embedding_scale != 1:
             x = g.op.Mul(x, g.constant(self.embedding_scale, np.float32))
-        rows = g.op.Add(rows, g.constant(self.position_offset, np.int64))
         x = g.op.Add(x, g.op.Gather(g.weight(position_table(stack)), rows, axis=0))
         return self.embedding_norm(stack).emit(g, x)
 

@@ -80,7 +80,7 @@ class SharedEncoder(T5):
             cross_outputs(g, self.heads, layer, parts)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        yield self._bias("decoder").table, (self.buckets, self.heads.count)
+        yield self.bias("decoder", 0).table, (self.buckets, self.heads.count)
         yield SOURCE_NORM, (self.target_width,)
         yield from Family.shapes(self)
         for name in self._cross_names:
