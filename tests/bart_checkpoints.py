@@ -1,4 +1,4 @@
-"""Random checkpoints of BART, mBART and Marian, as transformers writes them."""
+"""Random checkpoints of BART and its relatives, as transformers writes them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from checkpoints import byte_tokenizer
-from tokenizer_folders import mbart
+from tokenizer_folders import mbart, nllb
 
 CLASSES = {
     "bart": ("BartConfig", "BartForConditionalGeneration"),
     "mbart": ("MBartConfig", "MBartForConditionalGeneration"),
     "marian": ("MarianConfig", "MarianMTModel"),
+    "pegasus": ("PegasusConfig", "PegasusForConditionalGeneration"),
+    "m2m100": ("M2M100Config", "M2M100ForConditionalGeneration"),
 }
 SIZES = {
     "vocab_size": 272,
@@ -33,6 +35,8 @@ SIZES = {
     "decoder_start_token_id": 0,
     "forced_eos_token_id": None,
 }
+# The padding token has no position in M2M100, so no text starts with it.
+OWN_SIZES = {"m2m100": {"pad_token_id": 2, "decoder_start_token_id": 1}}
 
 
 def write_bart(folder: Path, family: str, **changes: Any) -> Path:
@@ -47,7 +51,7 @@ def write_bart(folder: Path, family: str, **changes: Any) -> Path:
     config, model = (getattr(transformers, name) for name in CLASSES[family])
     settings = {"forced_bos_token_id": None, "bad_words_ids": None}
     generation = {name: changes.pop(name, value) for name, value in settings.items()}
-    model = model(config(**{**SIZES, **changes}))
+    model = model(config(**{**SIZES, **OWN_SIZES.get(family, {}), **changes}))
     model.generation_config.update(**generation)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -55,7 +59,8 @@ def write_bart(folder: Path, family: str, **changes: Any) -> Path:
                 parameter += 0.2 * torch.randn(parameter.shape)
             elif "q_proj" in name or "k_proj" in name:
                 parameter.normal_(0, 0.25)
-        model.final_logits_bias.normal_()
+        if family != "m2m100":  # has none
+            model.final_logits_bias.normal_()
     model.save_pretrained(folder)
     byte_tokenizer(272, append_eos=True).save(str(folder / "tokenizer.json"))
     # As it is: BART's own class would put tokens around a text that it lacks.
@@ -88,5 +93,27 @@ def write_languages(folder: Path, name: str, forced: str | None = "fr_XX", **set
     )
     tokenizer.save(str(folder / "tokenizer.json"))
     values = {"tokenizer_class": name, "src_lang": "de_DE", **settings}
+    (folder / "tokenizer_config.json").write_text(json.dumps(values))
+    return folder
+
+
+def write_nllb(folder: Path, **settings: Any) -> Path:
+    """A random NLLB that translates to no language of its own choice.
+
+    Args:
+        settings: of `tokenizer_config.json`.
+    """
+    tokenizer = nllb()
+    token = tokenizer.token_to_id
+    ids = {"bos": token("<s>"), "pad": token("<pad>"), "eos": token("</s>")}
+    write_bart(
+        folder,
+        "m2m100",
+        vocab_size=tokenizer.get_vocab_size(),
+        decoder_start_token_id=ids["eos"],
+        **{f"{role}_token_id": index for role, index in ids.items()},
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    values = {"tokenizer_class": "NllbTokenizer", **settings}
     (folder / "tokenizer_config.json").write_text(json.dumps(values))
     return folder

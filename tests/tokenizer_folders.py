@@ -19,6 +19,8 @@ from tokenizers import (
     trainers,
 )
 
+from edgespec_export.checkpoint.tokenizer.languages import NLLB_CODES
+
 # Sentences of several scripts and kinds; the vocabularies below are trained on them.
 REAL = (
     "The quick brown fox jumps over the lazy dog, twice.",
@@ -146,6 +148,23 @@ def unigram(names: tuple[str, ...], last: tuple[str, ...], unknown: int) -> Toke
 
 def mbart(codes: tuple[str, ...]) -> Tokenizer:
     return unigram(("<s>", "<pad>", "</s>", "<unk>"), (*codes, "<mask>"), 3)
+
+
+def nllb(codes: tuple[str, ...] = NLLB_CODES) -> Tokenizer:
+    """Like NLLB's: merges of pieces, then the languages."""
+    names = ["<s>", "<pad>", "</s>", "<unk>"]
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=names, show_progress=False)
+    made.train_from_iterator(REAL[:8] * 3, trainer)
+    model = json.loads(made.to_str())["model"]
+    merges = [tuple(merge) for merge in model["merges"]]
+    made = Tokenizer(models.BPE(model["vocab"], merges, unk_token="<unk>", fuse_unk=True))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Metaspace()
+    made.add_special_tokens([AddedToken(name, normalized=False) for name in (*names, *codes)])
+    made.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=True)])
+    return made
 
 
 def t5() -> Tokenizer:

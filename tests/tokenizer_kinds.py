@@ -12,6 +12,7 @@ from tokenizer_folders import (
     byte_bpe,
     flags,
     mbart,
+    nllb,
     sentencepiece_bpe,
     t5,
     word_piece,
@@ -156,6 +157,20 @@ FOLDERS = {
     ),
     "mBART-50 whose codes are new": fast(
         partial(mbart, ("en_XX",)), "MBart50Tokenizer", "mbart", mask_token="<mask>"
+    ),
+    "NLLB": fast(nllb, "NllbTokenizer", "m2m_100"),
+    "NLLB from German, as it was trained": fast(
+        nllb, "NllbTokenizerFast", "m2m_100", src_lang="deu_Latn", legacy_behaviour=True
+    ),
+    "NLLB whose codes are new": fast(partial(nllb, ("eng_Latn",)), "NllbTokenizer", "m2m_100"),
+    "NLLB with languages of its own": fast(
+        partial(nllb, ("eng_Latn", "deu_Latn", "xyz_Latn")),
+        "NllbTokenizer",
+        "m2m_100",
+        additional_special_tokens=["eng_Latn", "deu_Latn", "xyz_Latn"],
+    ),
+    "an NLLB saved by a new version": partial(
+        resaved, write=fast(nllb, "NllbTokenizer", "m2m_100", src_lang="deu_Latn")
     ),
     "BERT's": fast(word_piece, "BertTokenizer", "gpt2"),
     "BERT's with capitals": fast(word_piece, "BertTokenizer", "bart", do_lower_case=False),

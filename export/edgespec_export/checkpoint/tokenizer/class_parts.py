@@ -13,7 +13,15 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE, Unigram, WordPiece
 
+<<<<<<< HEAD
 from edgespec_export.checkpoint.tokenizer.mbart_codes import MBART50_CODES, MBART_CODES
+=======
+from edgespec_export.checkpoint.tokenizer.languages import (
+    MBART50_CODES,
+    MBART_CODES,
+    NLLB_CODES,
+)
+>>>>>>> e3005cb (NLLB, Pegasus and UMT5: equal to transformers, drafts change no text, a mutant each; NLLB's languages and token ids)
 from edgespec_export.checkpoint.tokenizer.tokenizer_settings import Token, TokenizerSettings
 
 __all__ = ["CLASSES", "NOT_READ", "TokenizerClass", "Vocabulary"]
@@ -263,6 +271,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
             **_TRANSLATION,
             "mask_token": AddedToken("<mask>", lstrip=True, normalized=True, special=True),
         },
+        NLLB_CODES,
     ),
     "Qwen2Tokenizer": TokenizerClass(
         "BPE",
