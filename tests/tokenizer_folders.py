@@ -19,7 +19,7 @@ from tokenizers import (
     trainers,
 )
 
-from edgespec_export.checkpoint.tokenizer.languages import NLLB_CODES
+from edgespec_export.checkpoint.tokenizer.mbart_codes import NLLB_CODES
 
 # Sentences of several scripts and kinds; the vocabularies below are trained on them.
 REAL = (

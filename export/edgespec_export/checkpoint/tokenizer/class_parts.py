@@ -13,15 +13,11 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE, Unigram, WordPiece
 
-<<<<<<< HEAD
-from edgespec_export.checkpoint.tokenizer.mbart_codes import MBART50_CODES, MBART_CODES
-=======
-from edgespec_export.checkpoint.tokenizer.languages import (
+from edgespec_export.checkpoint.tokenizer.mbart_codes import (
     MBART50_CODES,
     MBART_CODES,
     NLLB_CODES,
 )
->>>>>>> e3005cb (NLLB, Pegasus and UMT5: equal to transformers, drafts change no text, a mutant each; NLLB's languages and token ids)
 from edgespec_export.checkpoint.tokenizer.tokenizer_settings import Token, TokenizerSettings
 
 __all__ = ["CLASSES", "NOT_READ", "TokenizerClass", "Vocabulary"]
