@@ -85,10 +85,16 @@ test("messages in another order are refused", () => {
     [user, user],
     [{ role: "assistant", content: "a" }],
     [{ role: "system", content: "a" }, user],
-    [{ ...user, name: "b" }],
   ]) {
     assert.throws(() => chatText(FORMAT, wrong as (typeof user)[]), { name: "UsageError" });
   }
+});
+
+test("a name is passed over, unless the model's template reads it", () => {
+  const named = [{ role: "user", content: "a", name: "b" }] as const;
+  const plain = [{ role: "user", content: "a" }] as const;
+  assert.equal(chatText(FORMAT, named).text, chatText(FORMAT, plain).text);
+  assert.throws(() => chatText({ ...FORMAT, reads: ["name"] }, named), { name: "UsageError" });
 });
 
 test("answers are computed in short calls, all else in long ones, and whole calls are reused", () => {
