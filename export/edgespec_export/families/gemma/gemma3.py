@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +65,7 @@ class Gemma3(DecoderOnly):
     """
 
     family = "gemma3"
-    model_types = ("gemma3_text",)
+    model_types: ClassVar[tuple[str, ...]] = ("gemma3_text",)
     table, head = "model.embed_tokens.weight", "lm_head.weight"
     redundant = re.compile(r"lm_head\.weight")  # a copy of a tied head
 

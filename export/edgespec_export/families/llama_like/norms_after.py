@@ -16,8 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.errors import EdgespecError, shortened
-from edgespec_export.components.blocks.block import AttentionBlock, FeedForwardBlock
-from edgespec_export.components.blocks.self_attention import NormedRows
+from edgespec_export.components.attention.heads import HeadNorms
+from edgespec_export.components.blocks.block import (
+    AttentionBlock,
+    AttentionMiddle,
+    FeedForwardBlock,
+)
+from edgespec_export.components.blocks.self_attention import NormedRows, SelfAttention
 from edgespec_export.components.norms.norm import NoNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.families.llama_like.llama import HARMLESS, Llama
@@ -92,10 +97,11 @@ class NormsAfter(Llama):
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
         block = super()._attention_block(at, index)
         heads = heads_of_kind(self.heads, self.kinds[index], self.window, self.positions)
-        middle = replace(block.middle, heads=heads)
-        if self.row_norms:
-            q_norm, k_norm = (self._norm(f"{block.name}.{part}_norm") for part in "qk")
-            middle = NormedRows(index, heads, q_norm, k_norm)
+        q_norm, k_norm = (self._norm(f"{block.name}.{part}_norm") for part in "qk")
+        middle: AttentionMiddle = NormedRows(index, heads, q_norm, k_norm)
+        if not self.row_norms:
+            by_head = HeadNorms(q_norm.weight, k_norm.weight, self.epsilon)
+            middle = SelfAttention(index, heads, by_head)
         norm = self._norm(f"{at}.post_attention_layernorm")
         return replace(block, norm=NoNorm(), middle=middle, post_norm=norm)
 
