@@ -352,9 +352,9 @@ def test_a_table_of_other_positions_is_refused(tmp_path):
         export_pair(str(source), None, tmp_path / "pair")
 
 
-def test_an_mbarts_sentencepiece_file_is_named(tmp_path):
+def test_a_file_that_is_no_mbarts_pieces_is_refused(tmp_path):
     source = write_bart(tmp_path / "checkpoint", "mbart")
     (source / "tokenizer.json").unlink()
     (source / "sentencepiece.bpe.model").write_bytes(b"")
-    with pytest.raises(EdgespecError, match=r"bpe\.model is not read; .*tokenizer\.json"):
+    with pytest.raises(EdgespecError, match=r"bpe\.model: begins with .*tokenizer\.json"):
         export_pair(str(source), None, tmp_path / "pair")

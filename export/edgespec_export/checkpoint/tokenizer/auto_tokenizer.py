@@ -182,7 +182,7 @@ def _set_post_processor(
     """
     if with_source_language(tokenizer, name, settings):
         return
-    if name == "T5Tokenizer":
+    if name in ("T5Tokenizer", "PegasusTokenizer"):
         _set_template(tokenizer, [], ["</s>"])
     elif name == "RobertaTokenizer":
         sep, cls = (str(named[key]) for key in ("sep_token", "cls_token"))

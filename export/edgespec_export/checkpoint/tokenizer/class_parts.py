@@ -160,6 +160,20 @@ def _mbart50(source: Vocabulary, settings: TokenizerSettings) -> Tokenizer:
     return made
 
 
+def _pegasus(source: Vocabulary, settings: TokenizerSettings) -> Tokenizer:
+    token = settings.named.get("unk_token")
+    unknown = [text for text, _ in source["vocab"]].index(str(token or "<unk>"))
+    made = _unigram(source, unknown)
+    one_space = normalizers.Replace(Regex(" {2,}"), " ")
+    if source.get("charsmap"):
+        first: Any = normalizers.Precompiled(source["charsmap"])
+    else:
+        first = normalizers.Replace(Regex("\n"), " ")
+    made.normalizer = normalizers.Sequence([first, one_space])
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    return made
+
+
 def _nllb(source: Vocabulary, settings: TokenizerSettings) -> Tokenizer:
     unknown = str(settings.named.get("unk_token", "<unk>"))
     made = _bpe(source, unk_token=unknown, fuse_unk=True, byte_fallback=False)
@@ -269,6 +283,17 @@ CLASSES: Mapping[str, TokenizerClass] = {
         },
         NLLB_CODES,
     ),
+    "PegasusTokenizer": TokenizerClass(
+        "Unigram",
+        _pegasus,
+        {
+            "eos_token": "</s>",
+            "unk_token": "<unk>",
+            "pad_token": "<pad>",
+            "mask_token": "<mask_2>",
+        },
+        ("<mask_1>", *(f"<unk_{number}>" for number in range(2, 103))),
+    ),
     "Qwen2Tokenizer": TokenizerClass(
         "BPE",
         _qwen2,
@@ -289,7 +314,7 @@ NOT_READ = frozenset(
     """
     Albert Barthez Bartpho BertGeneration BertJapanese Bertweet BigBird BioGpt Blenderbot
     BlenderbotSmall CLIP CTRL Camembert CodeGen Deberta DebertaV2 Esm FNet FSMT Flaubert Funnel
-    GPTNeoXJapanese GPTSw3 Herbert Luke MLuke MPNet MyT5 Nougat OpenAIGPT PLBart Pegasus Phobert
+    GPTNeoXJapanese GPTSw3 Herbert Luke MLuke MPNet MyT5 Nougat OpenAIGPT PLBart Phobert
     ProphetNet Qwen3_5 Reformer RemBert SeamlessM4T Siglip Siglip2 Splinter XGLM XLM XLMRoberta
     XLNet
     """.split()

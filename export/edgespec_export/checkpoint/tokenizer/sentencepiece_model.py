@@ -68,10 +68,13 @@ class SentencePieceModel:
 
     def normalizer(self) -> normalizers.Normalizer | None:
         """What it does to characters. The library raises bare exceptions for a corrupt table."""
+        return None if self.charsmap is None else normalizers.Precompiled(self.charsmap)
+
+    @property
+    def charsmap(self) -> bytes | None:
+        """The table that maps characters."""
         charsmap = self._normalizer.get(_CHARSMAP)
-        if isinstance(charsmap, bytes) and charsmap:
-            return normalizers.Precompiled(charsmap)
-        return None
+        return charsmap if isinstance(charsmap, bytes) and charsmap else None
 
     def _check(self) -> None:
         if self._trainer.get(_MODEL_TYPE, _UNIGRAM) != _UNIGRAM:

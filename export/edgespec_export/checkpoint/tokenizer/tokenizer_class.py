@@ -38,6 +38,7 @@ _REGISTERED = {
     "olmo2": AS_IT_IS,
     "olmo3": AS_IT_IS,
     "opt": "GPT2Tokenizer",
+    "pegasus": "PegasusTokenizer",
     "phi": "GPT2Tokenizer",
     "phi3": AS_IT_IS,
     "phimoe": AS_IT_IS,

@@ -14,22 +14,28 @@ from edgespec.pair.tokenizer import is_tokenizer_error
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.tokenizer.auto_tokenizer import auto_tokenizer, built_tokenizer
 from edgespec_export.checkpoint.tokenizer.byt5_tokenizer import byt5_tokenizer
-from edgespec_export.checkpoint.tokenizer.class_parts import Vocabulary
+from edgespec_export.checkpoint.tokenizer.class_parts import CLASSES, Vocabulary
 from edgespec_export.checkpoint.tokenizer.marian_tokenizer import SOURCE_PIECES, marian_tokenizer
+from edgespec_export.checkpoint.tokenizer.shifted_pieces import (
+    mbart_vocabulary,
+    pegasus_vocabulary,
+)
 from edgespec_export.checkpoint.tokenizer.t5_tokenizer import t5_tokenizer
+from edgespec_export.checkpoint.tokenizer.tokenizer_class import tokenizer_class
+from edgespec_export.checkpoint.tokenizer.tokenizer_settings import TokenizerSettings
 
 __all__ = ["load_tokenizer", "read_tokenizer_json"]
 
 BPE_FILES = "vocab.json", "merges.txt"
-MBART_PIECES = "sentencepiece.bpe.model"  # token ids are not those of its pieces
+MBART_PIECES = "sentencepiece.bpe.model"
 
 
 def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
     """The tokenizer of a checkpoint, with truncation and padding off.
 
-    `tokenizer.json` if there is one, with what the files beside it say; else T5's `spiece.model`,
-    else Marian's `source.spm`, else ByT5's, which needs no file, else GPT-2's `vocab.json` and
-    `merges.txt`.
+    `tokenizer.json` if there is one, with what the files beside it say; else `spiece.model` of T5
+    or Pegasus, else Marian's `source.spm`, else ByT5's, which needs no file, else GPT-2's
+    `vocab.json` and `merges.txt`, else mBART's `sentencepiece.bpe.model`.
 
     Args:
         folder: the checkpoint.
@@ -43,6 +49,8 @@ def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
     settings_file = folder / "tokenizer_config.json"
     settings = read_json_object(settings_file) if settings_file.is_file() else {}
     if (folder / "spiece.model").is_file():
+        if _class_name(folder, config) == "PegasusTokenizer":
+            return built_tokenizer(folder, config, pegasus_vocabulary(folder / "spiece.model"))
         return t5_tokenizer(folder / "spiece.model", _extra_ids(settings_file, settings, 100))
     if (folder / SOURCE_PIECES).is_file():
         return marian_tokenizer(folder)
@@ -51,12 +59,12 @@ def load_tokenizer(folder: Path, config: JsonObject) -> Tokenizer:
     if all((folder / name).is_file() for name in BPE_FILES):
         return built_tokenizer(folder, config, _bpe_vocabulary(folder))
     if (folder / MBART_PIECES).is_file():
-        raise EdgespecError(
-            f"{folder}: {MBART_PIECES} is not read; put the model's tokenizer.json into the folder"
-        )
+        known = CLASSES.get(_class_name(folder, config))
+        languages = () if known is None else known.additional
+        return built_tokenizer(folder, config, mbart_vocabulary(folder / MBART_PIECES, languages))
     raise EdgespecError(
-        f"{folder}: has no tokenizer; looked for tokenizer.json, spiece.model, source.spm, a "
-        "tokenizer_class ByT5Tokenizer, and vocab.json with merges.txt"
+        f"{folder}: has no tokenizer; looked for tokenizer.json, spiece.model, source.spm, "
+        f"{MBART_PIECES}, a tokenizer_class ByT5Tokenizer, and vocab.json with merges.txt"
     )
 
 
@@ -91,6 +99,10 @@ def _choose_nothing_at_random(tokenizer: Tokenizer) -> None:
     if getattr(model, "dropout", None):
         model.dropout = None
         tokenizer.model = model
+
+
+def _class_name(folder: Path, config: JsonObject) -> str:
+    return tokenizer_class(TokenizerSettings.read(folder), config, byte_level=False)
 
 
 def _bpe_vocabulary(folder: Path) -> Vocabulary:
