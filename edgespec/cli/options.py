@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import Field, dataclass, fields
-from functools import cached_property, partial, wraps
+from dataclasses import Field, fields
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,11 +12,9 @@ import click
 
 from edgespec.cli.checks import (
     check_file,
-    check_files,
     check_gamma,
     check_length,
     check_logit_bias,
-    check_provider,
     check_seed,
     check_stops,
     check_template_option,
@@ -32,8 +30,6 @@ from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
     from edgespec.artifact.manifest import Manifest
-    from edgespec.pair.opening.loading import LoadOptions
-    from edgespec.pair.pair import Pair
 
 __all__ = [
     "CHAT",
@@ -43,10 +39,7 @@ __all__ = [
     "JSON",
     "LANGUAGES",
     "LENGTH",
-    "LOADING",
-    "LOADINGS",
     "PAIR",
-    "PROVIDERS",
     "SAMPLING",
     "SHOWN",
     "SYSTEM",
@@ -54,11 +47,11 @@ __all__ = [
     "TEMPLATE",
     "TEXT",
     "THREADS",
-    "VARIANTS",
-    "Loading",
     "check_shown",
     "drafting",
     "in_chat_format",
+    "number_option",
+    "together",
 ]
 
 Command = Callable[..., object]
@@ -141,7 +134,7 @@ def SAMPLING(command: Command) -> Command:  # noqa: N802
         own = {name: options.pop(name) for name in options_of(Sampling)}
         return command(sampling=Sampling(**own), **options)
 
-    return _with(*_options_of(Sampling, with_defaults=True))(sampled)
+    return together(*_options_of(Sampling, with_defaults=True))(sampled)
 
 
 def _options_of(
@@ -178,7 +171,7 @@ def _checked(
 
 def _EDITS(command: Command) -> Command:  # noqa: N802
     """The options of `LogitEdits`."""
-    return _with(
+    return together(
         *_options_of(LogitEdits),
         click.option(
             "--logit-bias",
@@ -195,7 +188,7 @@ TEMPERATURE = number_option(fields(Sampling)[0], with_default=True)
 
 def DRAFTER(command: Command) -> Command:  # noqa: N802
     """What drafts, and how much; for the argument `draft` of `Pair.stream`, see `drafting`."""
-    return _with(
+    return together(
         click.option(
             "--gamma",
             callback=check_gamma,
@@ -212,7 +205,7 @@ def DRAFTER(command: Command) -> Command:  # noqa: N802
 
 def DRAFTING(command: Command) -> Command:  # noqa: N802
     """How `edgespec.Pair.stream` drafts."""
-    return _with(
+    return together(
         DRAFTER,
         click.option(
             "--rule",
@@ -224,7 +217,7 @@ def DRAFTING(command: Command) -> Command:  # noqa: N802
 
 def GENERATION(command: Command) -> Command:  # noqa: N802
     """Options of `edgespec.Pair.stream`; see `generation_options` for the defaults."""
-    return _with(
+    return together(
         click.option(
             "-n",
             "--max-new-tokens",
@@ -248,7 +241,7 @@ def GENERATION(command: Command) -> Command:  # noqa: N802
 
 def LANGUAGES(command: Command) -> Command:  # noqa: N802
     """The languages of a translation model that is told them."""
-    return _with(
+    return together(
         *(
             click.option(
                 f"--{side}-language",
@@ -269,123 +262,9 @@ def drafting(draft: str | None, no_draft: bool) -> bool | str:
     return False if no_draft else draft or True
 
 
-def VARIANTS(command: Command) -> Command:  # noqa: N802
-    """Which variants are loaded."""
-    return _with(
-        click.option("--target-format", help="Which exported variant; default: the first."),
-        click.option("--draft-format", help="Which exported variant; default: the first."),
-    )(command)
-
-
-def PROVIDERS(command: Command) -> Command:  # noqa: N802
-    """What runs the models."""
-    return _with(
-        click.option(
-            "--provider",
-            callback=check_provider,
-            help="See `edgespec providers`; default: as tuned, or the processor.",
-        ),
-        click.option(
-            "--draft-provider",
-            callback=check_provider,
-            help="The draft's; default: as tuned, or the target's.",
-        ),
-    )(command)
-
-
-@dataclass(frozen=True)
-class Loading:
-    """A pair that a command was given by name or path, and the options of `edgespec.load`."""
-
-    name: str
-    options: LoadOptions
-
-    @cached_property
-    def folder(self) -> Path:
-        """The exported folder; a model that was never exported is exported now."""
-        from edgespec.cli.pair_cache import pair_folder
-
-        return pair_folder(self.name, self.options.get("target_format"))
-
-    @cached_property
-    def manifest(self) -> Manifest:
-        from edgespec.artifact.manifest import read_manifest
-
-        return read_manifest(self.folder)
-
-    def to_decode(self, plainly: bool) -> LoadOptions:
-        """Arguments of `edgespec.load`. Plain decoding is exact on every target, so `plainly` skips
-        the test of row invariance."""
-        options = self.options.copy()
-        options["allow_inexact"] = plainly or options.get("allow_inexact", False)
-        return options
-
-    def pair(self, plainly: bool = False) -> Pair:
-        """The pair, loaded with `to_decode`."""
-        from edgespec import load
-
-        return load(self.folder, **self.to_decode(plainly))
-
-
-def LOADING(command: Command) -> Command:  # noqa: N802
-    """Options of `edgespec.load`; the command is given them as `loading`."""
-
-    @wraps(command)
-    def with_loading(pair: str, **options: object) -> object:
-        for_load = _load_options(options)
-        return command(loading=Loading(pair, for_load), **options)
-
-    return _loading_options(with_loading)
-
-
-def LOADINGS(command: Command) -> Command:  # noqa: N802
-    """`LOADING` for a command of several pairs: they have the same options, and the command is
-    given each as one of `loadings`."""
-
-    @wraps(command)
-    def with_loadings(pairs: tuple[str, ...], **options: object) -> object:
-        for_load = _load_options(options)
-        return command(loadings=[Loading(pair, for_load) for pair in pairs], **options)
-
-    return _loading_options(with_loadings)
-
-
-def _load_options(options: dict[str, object]) -> LoadOptions:
-    """Takes the options of `edgespec.load` out of those of a command."""
-    names = (
-        *("threads", "capacity", "target_format", "draft_format"),
-        *("provider", "draft_provider", "allow_inexact", "remember", "corpus"),
-    )
-    return cast("LoadOptions", {name: options.pop(name) for name in names})
-
-
-def _loading_options(command: Command) -> Command:
-    return _with(
-        THREADS,
-        click.option("--capacity", type=int, help="Positions that a cache holds."),
-        VARIANTS,
-        PROVIDERS,
-        click.option(
-            "--allow-inexact", is_flag=True, help="Speculate on a target that is not exact."
-        ),
-        click.option(
-            "--remember",
-            type=click.Path(path_type=Path),
-            help="Keep outputs in this folder, to draft later ones; see `edgespec forget`.",
-        ),
-        click.option(
-            "--corpus",
-            type=click.Path(path_type=Path),
-            multiple=True,
-            callback=check_files,
-            help="Draft from this text file, too; may be repeated.",
-        ),
-    )(command)
-
-
 def SHOWN(command: Command) -> Command:  # noqa: N802
     """What people or programs see of a generation; see `check_shown`."""
-    return _with(
+    return together(
         click.option("--show-draft", is_flag=True, help="Colour what the draft proposed."),
         click.option("--stats", is_flag=True, help="Show speed and acceptance."),
         JSON,
@@ -403,7 +282,7 @@ def in_chat_format(chat: bool | None, manifest: Manifest) -> bool:
     return manifest.chats if chat is None else chat
 
 
-def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Several options as one, in the order of the help text."""
 
     def added(command: Command) -> Command:

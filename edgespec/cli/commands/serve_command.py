@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.options import DRAFTING, LOADINGS, Loading, drafting
+from edgespec.cli.loading_options import LOADINGS, Loading
+from edgespec.cli.options import DRAFTING, drafting
 from edgespec.cli.progress_lines import say, say_missing_kernels
 from edgespec.cli.request_options import STRICT, TEXTS
 from edgespec.errors import UsageError, needs_extra, shortened

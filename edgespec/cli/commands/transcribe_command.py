@@ -10,7 +10,8 @@ import click
 
 from edgespec.cli.checks import check_seed
 from edgespec.cli.console import console_text
-from edgespec.cli.options import DRAFTER, LOADING, PAIR, TEMPERATURE, Loading, drafting
+from edgespec.cli.loading_options import LOADING, Loading
+from edgespec.cli.options import DRAFTER, PAIR, TEMPERATURE, drafting
 
 if TYPE_CHECKING:
     from edgespec.pair.speech_engine import TranscriptionOptions, TranscriptStream
