@@ -49,6 +49,11 @@ LLAMA3 = {
     **{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
     "original_max_position_embeddings": 64,
 }
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
+MINISTRAL3 = {
+    **{**YARN, "type": "yarn", "factor": 16.0, "rope_theta": 1e6, "beta_fast": 32.0},
+    **{"beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1},
+}
 LONGROPE = {"type": "longrope", "short_factor": [1.1] * 6, "long_factor": [2.0] * 6}
 GRANITE = {
     **{"embedding_multiplier": 12.0, "residual_multiplier": 0.246},
@@ -126,23 +131,46 @@ CASES = (
     Case("SmolLM2", "llama", {"is_llama_config": True, "rope_interleaved": False}),
     Case("MiniCPM5, Yi, Falcon 3", "llama", {**HEAD, "tie_word_embeddings": True}),
     Case("Mistral 7B v0.3", "mistral", {"sliding_window": None, "do_sample": True}),
-    Case("Mistral 7B v0.1", "mistral", {"sliding_window": 24}, refused="sliding_window = 24"),
+    Case("Mistral 7B v0.1", "mistral", {"sliding_window": 24}, default=True),
     Case("Ministral 8B, windows off", "ministral", {**HEAD, "sliding_window": 256}, default=True),
     Case(
-        "Ministral 8B", "ministral", {**HEAD, "sliding_window": 24}, refused="sliding_window = 24"
+        "Ministral 8B",
+        "ministral",
+        {
+            **HEAD,
+            "sliding_window": 24,
+            "layer_types": ["full_attention", *["sliding_attention"] * 2],
+        },
+        default=True,
     ),
+    Case("Ministral 8B, all layers", "ministral", {**HEAD, "sliding_window": 24}),
     Case("Qwen2.5 base, R1-Distill-Qwen", "qwen2", {**MROPE, "max_window_layers": 3}, default=True),
     Case(
         "Qwen2 with windows of all positions",
         "qwen2",
         {"use_sliding_window": True, "sliding_window": 256, "max_window_layers": 1},
     ),
+    Case(
+        "Qwen2 with windows from a layer on",
+        "qwen2",
+        {"use_sliding_window": True, "sliding_window": 24, "max_window_layers": 1},
+        default=True,
+    ),
     Case("Qwen3", "qwen3", {**HEAD, "tie_word_embeddings": True}),
     Case(
         "Qwen3 for long texts",
         "qwen3",
-        {**HEAD, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
-        refused="'yarn'",
+        {**HEAD, "rope_scaling": YARN, "max_position_embeddings": 80},
+        default=True,
+    ),
+    Case(
+        "R1-0528-Qwen3-8B", "qwen3", {**HEAD, "rope_scaling": {**YARN, "attn_factor": 0.878248856}}
+    ),
+    Case(
+        "AFM 4.5B",
+        "arcee",
+        {**HEAD, "rope_scaling": {**YARN, "mscale": 1.0, "beta_fast": 32.0, "beta_slow": 1.0}},
+        default=True,
     ),
     Case("SmolLM3 without a base and a tie", "smollm3", default=True),
     Case("Granite 3.3", "granite", GRANITE),
@@ -188,7 +216,7 @@ CASES = (
     Case("Gemma 2 2B", "gemma2", {**HEAD, **GEMMA2}, default=True),
     Case("OLMo 2", "olmo2", {"rms_norm_eps": 1e-6, "rope_theta": 5e5}, default=True),
     Case("OLMo 3 before its training on long texts", "olmo3", OLMO3),
-    Case("OLMo 3", "olmo3", {**OLMO3, "rope_scaling": OLMO3_YARN}, refused="'yarn'"),
+    Case("OLMo 3", "olmo3", {**OLMO3, "rope_scaling": OLMO3_YARN}, default=True),
     Case("EXAONE 4.0 1.2B", "exaone4", {**EXAONE, "layer_types": ["full_attention"] * 3}),
     Case(
         "EXAONE 4.0 32B",
@@ -196,7 +224,7 @@ CASES = (
         {**EXAONE, "sliding_window": 24, "sliding_window_pattern": "LLLG", "layer_types": LLG},
         default=True,
     ),
-    Case("Phi-3 mini", "phi3", {"sliding_window": 128}),
+    Case("Phi-3 mini", "phi3", {"sliding_window": 24}, default=True),
     Case(
         "Phi-4-mini",
         "phi3",
@@ -256,6 +284,13 @@ CASES = (
         "Mistral Small 3.1",
         "mistral",
         {**HEAD, "sliding_window": None},
+        wrapper=_wrapper("Mistral3", "mistral3", "pixtral", vision=HEAD, image_token_index=10),
+        default=True,
+    ),
+    Case(
+        "Ministral 3",
+        "ministral3",
+        {**HEAD, "rope_parameters": MINISTRAL3, "tie_word_embeddings": True},
         wrapper=_wrapper("Mistral3", "mistral3", "pixtral", vision=HEAD, image_token_index=10),
         default=True,
     ),

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import resolve
 from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.families.llama_like.llama import Llama
 from edgespec_export.families.tensor_check import fitted
 
 __all__ = ["ExporterCheckpoint", "open_jax_checkpoint"]
@@ -45,7 +47,11 @@ def open_jax_checkpoint(name: str) -> ExporterCheckpoint:
             tensors are not those of its config.
     """
     checkpoint = open_checkpoint(resolve(name))
-    fitted(checkpoint)  # refuses what no family understands
+    family = fitted(checkpoint)  # refuses what no family understands
+    if isinstance(family, Llama) and any(family.windows):
+        raise EdgespecError(
+            f"{checkpoint.label}: has layers with a sliding_window; the JAX path has none"
+        )
     return ExporterCheckpoint(
         checkpoint.label, checkpoint.config, checkpoint.eos_token_ids, checkpoint.weights
     )

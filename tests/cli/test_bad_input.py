@@ -155,7 +155,7 @@ def test_every_unknown_config_key_is_refused_by_name(write, tmp_path):
     [
         ("sliding_window", 7),
         ("hidden_act", "swish2"),
-        ("rope_scaling", {"rope_type": "yarn", "factor": 2.0}),
+        ("rope_scaling", {"rope_type": "longrope", "factor": 2.0}),
         ("model_type", "bloom"),
     ],
 )

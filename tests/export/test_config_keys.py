@@ -81,7 +81,7 @@ def test_every_model_type_of_transformers_has_its_keys():
 @pytest.mark.parametrize("key", HARMLESS)
 def test_a_key_that_transformers_does_not_read_changes_nothing(key):
     plain, marked = family_of(LLAMA, "model"), family_of({**LLAMA, key: HARMLESS[key]}, "model")
-    assert np.array_equal(plain.frequencies, marked.frequencies)
+    assert np.array_equal(plain.rotary.frequencies, marked.rotary.frequencies)
     assert (plain.tied_head, plain.epsilon, plain.heads) == (
         marked.tied_head,
         marked.epsilon,
@@ -142,7 +142,7 @@ def test_an_unknown_key_of_a_newer_transformers_may_change_the_model(version, kn
 def test_what_a_config_leaves_out_is_the_familys_own_default(model_type, theta, epsilon, tied):
     family = family_of({**LLAMA, "model_type": model_type, "head_dim": 16}, "model")
     rotated = 8 if model_type == "glm" else 16
-    assert family.frequencies[1] == pytest.approx(theta ** (-2 / rotated), rel=1e-6)
+    assert family.rotary.frequencies[1] == pytest.approx(theta ** (-2 / rotated), rel=1e-6)
     assert (family.epsilon, family.tied_head) == (epsilon, tied)
 
 
@@ -159,10 +159,10 @@ def test_another_name_of_an_activation_is_the_same(name, usual):
         ("glm4", "nearest family, glm, lacks norms after the blocks"),
         ("gemma4_text", "nearest family, gemma3_text, lacks embeddings for each layer"),
         ("qwen3_moe", "mixtures of experts"),
-        ("llama5", r"nearest in name: llama\); it exports bart, "),
-        ("zzz", "does not export; it exports bart, "),
-        (None, "model_type is None; edgespec exports bart, "),
-        (7, "model_type is 7; edgespec exports bart, "),
+        ("llama5", r"nearest in name: llama\); it exports arcee, bart, "),
+        ("zzz", "does not export; it exports arcee, bart, "),
+        (None, "model_type is None; edgespec exports arcee, bart, "),
+        (7, "model_type is 7; edgespec exports arcee, bart, "),
     ],
 )
 def test_an_unknown_family_is_one_line_with_the_nearest_and_no_internal_names(model_type, words):

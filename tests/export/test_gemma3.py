@@ -42,6 +42,12 @@ CASES = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 300.0},
         }
     },
+    "stretched global positions": {
+        "rope_parameters": {
+            "full_attention": {"rope_type": "yarn", "factor": 8.0, "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 300.0},
+        }
+    },
     "its own head": {"tie_word_embeddings": False},
     "a vision tower": {"vision": True},
 }
@@ -162,7 +168,7 @@ def test_number_formats_stay_near_the_model_and_keep_rows_apart(cache, tmp_path)
         ({"layer_types": ["full_attention"]}, "layer_types has 1 of 5 layers"),
         ({"layer_types": 5 * ["chunked_attention"]}, "chunked_attention"),
         ({"rope_parameters": {"rope_theta": 1e4}}, r"rope_parameters has \['rope_theta'\]"),
-        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}}, "longrope"),
         ({"per_layer_config": {"0": 1}}, "per_layer_config = "),
         ({"rope_scaling": {"type": "linear", "factor": 8.0}}, "write it as rope_type"),
         ({"sliding_window": 0}, "sliding_window is 0"),

@@ -21,6 +21,7 @@ from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair
+from edgespec_export.families import family_of
 from tiny_checkpoints import (
     ENDOFTEXT,
     HEADS,
@@ -173,8 +174,43 @@ def test_linear_scaling_is_read_and_any_other_is_refused_by_name(path):
     keys = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
     expected = {"rope_type": "linear", "factor": 4.0}
     assert open_gguf(write_gguf(path, changes=keys)).config["rope_scaling"] == expected
-    write_gguf(path, changes={"llama.rope.scaling.type": "yarn"})
-    assert "'yarn'" in message_of(open_gguf, path)
+    write_gguf(path, changes={"llama.rope.scaling.type": "longrope"})
+    assert "'longrope'" in message_of(open_gguf, path)
+
+
+YARN = {
+    "llama.rope.scaling.type": "yarn",
+    "llama.rope.scaling.factor": 4.0,
+    "llama.rope.scaling.original_context_length": 32768,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "read"),
+    [
+        ({}, {}),
+        ({"yarn_beta_fast": 8.0, "yarn_beta_slow": 2.0}, {"beta_fast": 8.0, "beta_slow": 2.0}),
+        ({"yarn_ext_factor": 1.0, "yarn_log_multiplier": 0.0, "attn_factor": 1.0}, {}),
+    ],
+)
+def test_yarn_is_read(path, changes, read):
+    keys = {f"llama.rope.scaling.{name}": value for name, value in changes.items()}
+    found = open_gguf(write_gguf(path, changes={**YARN, **keys})).config["rope_scaling"]
+    expected = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    assert found == {**expected, **read}
+    rotary = family_of(open_gguf(path).config, "model").rotary
+    assert rotary.amplitudes[0] == pytest.approx(1 + 0.1 * np.log(4.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("yarn_attn_factor", 0.878), ("yarn_ext_factor", 0.5), ("yarn_log_multiplier", 0.1)],
+)
+def test_settings_of_yarn_that_are_not_settled_are_refused_by_name(path, name, value):
+    write_gguf(path, changes={**YARN, f"llama.rope.scaling.{name}": value})
+    said = message_of(open_gguf, path)
+    assert name in said
+    assert "take the model's safetensors" in said
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_a_small_exaone_has_no_windows(written, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "keys", "words"),
     [
-        ("Olmo3", {"rope.scaling.type": "yarn"}, "rope scaling 'yarn'"),
+        ("Olmo3", {"rope.scaling.type": "longrope"}, "rope scaling 'longrope'"),
         ("Gemma", {"attention.sliding_window": 7}, "gemma.attention.sliding_window' = 7"),
         ("Gemma2", {"attention.sliding_window_pattern": 0}, "sliding_window_pattern is 0"),
         ("Olmo2", {"attention.clamp_kqv": 8.0}, "clamp_kqv' = 8.0 is not known"),

@@ -210,7 +210,7 @@ def test_a_convolution_that_keeps_its_last_state_only_is_found(checkpoints, tmp_
         ({"block_use_swiglu": False}, "block_use_swiglu = False"),
         ({"layer_types": [CONV]}, "layer_types has 1 of 4 layers"),
         ({"layer_types": 4 * ["mamba"]}, "mamba"),
-        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
+        ({"rope_parameters": {"rope_type": "longrope", "factor": 4.0}}, "longrope"),
     ],
 )
 def test_a_config_that_is_not_understood_is_refused_by_name(settings, named):

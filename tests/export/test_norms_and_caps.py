@@ -290,8 +290,9 @@ def test_a_stream_that_wrongly_says_it_is_rotated_gives_another_model(tmp_path, 
 
 
 def test_a_window_of_all_positions_hides_nothing():
-    family = family_of({**SIZES, **MODELS["Olmo3"], "model_type": "olmo3"}, "model")
-    wide = replace(family, window=SIZES["max_position_embeddings"])
+    config = {**SIZES, **MODELS["Olmo3"], "model_type": "olmo3"}
+    family = family_of(config, "model")
+    wide = family_of({**config, "sliding_window": SIZES["max_position_embeddings"]}, "model")
     windows = [
         [block.middle.heads.window for block in shape.blocks() if hasattr(block.middle, "heads")]
         for shape in (family, wide)
@@ -302,13 +303,13 @@ def test_a_window_of_all_positions_hides_nothing():
 
 # --- configs that are refused ---------------------------------------------------------------------
 
-YARN = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}
+LONG = {"rope_type": "longrope", "factor": 8.0}
 
 
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("olmo3", {"rope_scaling": YARN}, "rope scaling 'yarn'"),
+        ("olmo3", {"rope_scaling": LONG}, "rope scaling 'longrope'"),
         (
             "olmo3",
             {"rope_parameters": {"rope_theta": 5e5}},

@@ -242,37 +242,11 @@ def test_relative_buckets_are_those_of_transformers(bidirectional, buckets, dist
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
-        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}, "rope_parameters": {}}, "yarn"),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}}, "longrope"),
+        ({"rope_scaling": {"rope_type": "ntk"}, "rope_parameters": {}}, "ntk"),
         ({"rope_scaling": {"rope_type": "linear", "factor": 4.0, "twist": 2}}, "twist"),
         ({"rope_scaling": {"rope_type": "linear", "factor": 0.0}}, "divide by zero"),
-        ({"sliding_window": 63, "model_type": "mistral"}, "sliding_window = 63"),
-        (
-            {"sliding_window": 8, "use_sliding_window": False, "model_type": "mistral"},
-            "sliding_window = 8",
-        ),
-        (
-            {"model_type": "mistral", "max_position_embeddings": 4097},
-            "by default, sliding_window = 4096",
-        ),
-        (
-            {
-                "use_sliding_window": True,
-                "sliding_window": 8,
-                "max_window_layers": 0,
-                "model_type": "qwen2",
-            },
-            "sliding_window = 8",
-        ),
-        (
-            {
-                "use_sliding_window": True,
-                "model_type": "qwen3",
-                "max_window_layers": 0,
-                "max_position_embeddings": 8192,
-            },
-            "by default, sliding_window = 4096",
-        ),
+        ({"sliding_window": 63}, "sliding_window = 63"),
         ({"head_dim": 15}, "head_dim is 15"),
         ({"hidden_act": "mish"}, "hidden_act = 'mish'"),
         ({"per_layer_config": {"0": {}}}, "per_layer_config = {'0': {}}"),

@@ -64,10 +64,10 @@ def test_logits_are_those_of_transformers(case, tmp_path):
     assert all(v.row_invariance.is_row_invariant for v in exported.variants.values())
 
 
-def test_a_window_limits_the_positions(tmp_path):
+def test_all_positions_are_there_beyond_the_window(tmp_path):
     source = write_phi3(tmp_path / "checkpoint", sliding_window=40)
     exported = export_pair(str(source), None, tmp_path / "pair", measure=False).target
-    assert exported.positions == exported.capacity == 40
+    assert exported.positions == exported.capacity == 128
 
 
 def longrope(count, **changes):
@@ -115,10 +115,10 @@ def test_an_older_config_asks_for_the_same_positions():
     del scaling["rope_type"]
     older |= {"rope_scaling": {**scaling, "type": "su"}, "rope_theta": theta}
     ours, theirs = family_of(newer, "model"), family_of(older, "model")
-    assert (ours.frequencies == theirs.frequencies).all()
-    assert (ours.amplitudes == theirs.amplitudes).all()
+    assert (ours.rotary.frequencies == theirs.rotary.frequencies).all()
+    assert (ours.rotary.amplitudes == theirs.rotary.amplitudes).all()
     assert ours.positions == theirs.positions == 4096
-    assert ours.amplitudes[0] == pytest.approx((1 + 5 / 12) ** 0.5)
+    assert ours.rotary.amplitudes[0] == pytest.approx((1 + 5 / 12) ** 0.5)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,6 @@ def test_longrope_settings_that_do_not_fit_are_refused(broken):
 
 
 def test_other_scalings_are_refused_by_name():
-    config = {**transformers.Phi3Config().to_dict(), "rope_parameters": {"rope_type": "yarn"}}
-    with pytest.raises(EdgespecError, match="rope scaling 'yarn'"):
+    config = {**transformers.Phi3Config().to_dict(), "rope_parameters": {"rope_type": "ntk"}}
+    with pytest.raises(EdgespecError, match="rope scaling 'ntk'"):
         family_of(config, "model")

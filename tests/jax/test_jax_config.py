@@ -40,7 +40,7 @@ ROPES = {
 def test_rope_frequencies_are_the_exporters(case, head_size, tmp_path):
     source = write_llama(tmp_path / "llama", head_size=head_size, **ROPES[case])
     config = adapter.open_jax_checkpoint(str(source)).config
-    expected = families.family_of(config, "llama").frequencies
+    expected = families.family_of(config, "llama").rotary.frequencies
     found = rope.rope_frequencies(config, head_size)
     assert found.dtype == np.float32
     assert found.tolist() == expected.tolist()

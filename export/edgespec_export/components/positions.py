@@ -17,6 +17,7 @@ __all__ = [
     "NO_SOURCES",
     "Angles",
     "Positions",
+    "QueryFactors",
     "RelativeBias",
     "Rotary",
     "decoder_positions",
@@ -131,6 +132,11 @@ class Rotary:
     positions: int
     amplitudes: npt.NDArray[np.float32] | None = None
 
+    @property
+    def still(self) -> Rotary:
+        """Angles of 0, which rotate nothing."""
+        return Rotary(np.zeros_like(self.frequencies), self.positions)
+
     def emit(self, g: Graph, positions: Positions) -> Angles:
         """The angles of this call's rows, from stored tables of all positions.
 
@@ -157,6 +163,31 @@ class Rotary:
 
         name = f"rotary.{function.__name__}.{digest}.{self.positions}"
         return g.stored(name, make)
+
+
+@dataclass(frozen=True)
+class QueryFactors:
+    """1 + beta · ln(1 + ⌊position / period⌋), what queries are multiplied by.
+
+    Attributes:
+        period: positions with the same factor.
+        positions: how many the table holds.
+    """
+
+    beta: float
+    period: int
+    positions: int
+
+    def emit(self, g: Graph, positions: Positions) -> ir.Value:
+        """[m, 1], from a stored table as `Rotary` has them, and for the same reasons."""
+
+        def make() -> npt.NDArray[np.float32]:
+            periods = np.arange(self.positions + 1, dtype=np.float32) // np.float32(self.period)
+            factors: npt.NDArray[np.float32] = 1 + np.float32(self.beta) * np.log1p(periods)
+            return factors[:, None]
+
+        name = f"query_factors.{self.beta}.{self.period}.{self.positions}"
+        return g.op.Gather(g.stored(name, make), positions.queries)
 
 
 @dataclass(frozen=True)

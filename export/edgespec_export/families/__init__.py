@@ -25,10 +25,12 @@ from edgespec_export.families.gemma.gemma2 import Gemma, Gemma2
 from edgespec_export.families.gemma.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
 from edgespec_export.families.lfm2 import Lfm2
+from edgespec_export.families.llama_like.arcee import Arcee
 from edgespec_export.families.llama_like.granite import Granite
 from edgespec_export.families.llama_like.granite_hybrid import GraniteHybrid
 from edgespec_export.families.llama_like.hunyuan import Hunyuan
 from edgespec_export.families.llama_like.llama import Llama
+from edgespec_export.families.llama_like.ministral3 import Ministral3
 from edgespec_export.families.llama_like.norms_after import NormsAfter
 from edgespec_export.families.llama_like.phi3 import Phi3
 from edgespec_export.families.llama_like.renamed import RenamedLlama
@@ -56,6 +58,8 @@ FAMILIES: tuple[type[Family], ...] = (
     GraniteHybrid,
     Hunyuan,
     RenamedLlama,
+    Arcee,
+    Ministral3,
     NormsAfter,
     Gemma,
     Gemma2,

@@ -11,9 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-import numpy.typing as npt
-
 from edgespec_export.components.attention.heads import HeadNorms, Heads
 from edgespec_export.components.blocks.block import (
     AttentionBlock,
@@ -28,7 +25,7 @@ from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rotary.rope import inverse_frequencies
+from edgespec_export.families.rotary.rope import LENGTH, whole_rotary
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["Lfm2"]
@@ -57,7 +54,7 @@ class Lfm2(DecoderOnly):
         kinds: of each layer, `CONVOLUTION` or `ATTENTION`.
         taps: how many positions a convolution reads.
         conv_bias: convolutions and their projections have biases.
-        frequencies: of the rotary positions, [head size / 2].
+        rotary: its rotary positions.
     """
 
     family = "lfm2"
@@ -69,7 +66,7 @@ class Lfm2(DecoderOnly):
     kinds: tuple[str, ...]
     taps: int
     conv_bias: bool
-    frequencies: npt.NDArray[np.float32]
+    rotary: Rotary
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -79,6 +76,7 @@ class Lfm2(DecoderOnly):
         layers = config.count("num_hidden_layers", 32)
         epsilon = config.number("norm_eps", 1e-5)
         tied = config.flag("tie_embedding", config.flag("tie_word_embeddings", True))
+        positions = min(config.count(LENGTH, 128_000), MAX_POSITIONS)
         shape = cls(
             label=label,
             vocab_size=config.count("vocab_size", 65536),
@@ -87,11 +85,11 @@ class Lfm2(DecoderOnly):
             heads=Heads(heads, config.count("num_key_value_heads", 8), size, scale=size**-0.5),
             epsilon=epsilon,
             tied_head=tied,
-            positions=min(config.count("max_position_embeddings", 128_000), MAX_POSITIONS),
+            positions=positions,
             kinds=_kinds(config, layers),
             taps=config.count("conv_L_cache", 3),
             conv_bias=config.flag("conv_bias", False),
-            frequencies=inverse_frequencies(config, size, label),
+            rotary=whole_rotary(config, size, positions, label),
         )
         if shape.taps < 2:
             raise ValueError(f"conv_L_cache is {shape.taps}")
@@ -170,7 +168,7 @@ class Lfm2(DecoderOnly):
         return self._norm("model.embedding_norm")
 
     def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
-        return [Rotary(self.frequencies, self.positions).emit(g, positions)] * self.layers
+        return [self.rotary.emit(g, positions)] * self.layers
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield from super().shapes()

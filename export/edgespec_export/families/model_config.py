@@ -30,7 +30,7 @@ HARMLESS = frozenset(
 BOOKKEEPING = ("unsloth_",)  # of programs that train models
 # Activations, and the other names that transformers has for them.
 ACTIVATIONS = {
-    **{name: name for name in ("silu", "relu", "gelu", "gelu_new", "gelu_pytorch_tanh")},
+    **{name: name for name in ("silu", "relu", "relu2", "gelu", "gelu_new", "gelu_pytorch_tanh")},
     "swish": "silu",
     "gelu_python": "gelu",
     "gelu_accurate": "gelu_new",

@@ -17,7 +17,6 @@ _PARALLEL = "layer norms with partly rotated heads"
 # The family that comes nearest, and what its blocks lack.
 MISSING: dict[str, tuple[str, str]] = {
     "apertus": ("llama", "its activation xIELU"),
-    "arcee": ("llama", "its activation relu² and rope scaling yarn"),
     "baichuan": ("llama", "code of its own"),
     "bloom": ("gpt2", "ALiBi positions"),
     "cohere": ("llama", "attention and feed-forward side by side"),
@@ -35,7 +34,6 @@ MISSING: dict[str, tuple[str, str]] = {
     "lfm3": ("lfm2", "windows and gates of heads"),
     "longt5": ("t5", "local attention in the encoder"),
     "minicpm": ("llama", "three scales, and code of its own"),
-    "ministral3": ("mistral", "rope scaling yarn and queries scaled by position"),
     "mixtral": ("mistral", _EXPERTS),
     "moonshine": ("whisper", "an encoder of raw sound"),
     "nllb-moe": ("m2m_100", _EXPERTS),

@@ -17,6 +17,9 @@ def activation(g: Nodes, x: ir.Value, name: str) -> ir.Value:
     """The activation with this name in checkpoints."""
     if name == "relu":
         return g.op.Relu(x)
+    if name == "relu2":
+        positive = g.op.Relu(x)
+        return g.op.Mul(positive, positive)
     if name == "silu":
         return g.op.Mul(x, g.op.Sigmoid(x))
     approximate = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}[name]

@@ -56,7 +56,7 @@ _KNOWN = {
     "rope.scaling.finetuned",
     "rope.scaling.original_context_length",
     "rope.scaling.type",
-    # Of rope scaling "yarn", which is refused by its type.
+    # Of rope scaling "yarn", read with it (gguf_rope.py).
     "rope.scaling.yarn_attn_factor",
     "rope.scaling.yarn_beta_fast",
     "rope.scaling.yarn_beta_slow",

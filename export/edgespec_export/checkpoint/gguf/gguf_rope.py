@@ -25,8 +25,21 @@ _LLAMA3: JsonObject = {
 }
 
 
+# Settings of YaRN that versions of llama.cpp apply differently, with the values of no change.
+_UNSETTLED = {
+    "yarn_attn_factor": (),
+    "yarn_ext_factor": (-1.0, 1.0),
+    "yarn_log_multiplier": (0.0,),
+}
+_YARN = {
+    "original_context_length": "original_max_position_embeddings",
+    "yarn_beta_fast": "beta_fast",
+    "yarn_beta_slow": "beta_slow",
+}
+
+
 def rope_scaling(header: GgufHeader, arch: str, theta: float, size: int) -> JsonObject | None:
-    """The config's `rope_scaling`: None, linear, or llama3.
+    """The config's `rope_scaling`: None, linear, yarn, or llama3.
 
     Args:
         header: the file.
@@ -41,14 +54,41 @@ def rope_scaling(header: GgufHeader, arch: str, theta: float, size: int) -> Json
     factor = header.metadata.get(f"{arch}.rope.scaling.factor", 1.0)
     if not isinstance(factor, int | float):
         raise EdgespecError(f"{header.path}: rope scaling factor is {shortened(factor)}")
-    if kind not in ("none", "linear"):
+    if kind not in ("none", "linear", "yarn"):
         raise EdgespecError(f"{header.path}: rope scaling {shortened(kind)} is not supported")
-    scaled = kind == "linear" and factor != 1
-    if ROPE_FACTORS not in header.tensors:
-        return {"rope_type": "linear", "factor": float(factor)} if scaled else None
-    if scaled:
-        raise EdgespecError(f"{header.path}: has both rope scaling 'linear' and {ROPE_FACTORS}")
-    return _llama3(header, theta, size)
+    scaled = kind != "none" and factor != 1
+    if ROPE_FACTORS in header.tensors:
+        if scaled:
+            raise EdgespecError(f"{header.path}: has both rope scaling {kind!r} and {ROPE_FACTORS}")
+        return _llama3(header, theta, size)
+    if not scaled:
+        return None
+    settings = _yarn(header, arch) if kind == "yarn" else {}
+    return {"rope_type": kind, "factor": float(factor), **settings}
+
+
+def _yarn(header: GgufHeader, arch: str) -> JsonObject:
+    """The settings of YaRN besides the factor.
+
+    Raises:
+        EdgespecError: one that is no number, or that versions of llama.cpp apply differently.
+    """
+    found = {}
+    for name in (*_UNSETTLED, *_YARN):
+        key = f"{arch}.rope.scaling.{name}"
+        value = header.metadata.get(key)
+        if value is None:
+            continue
+        if not isinstance(value, int | float):
+            raise EdgespecError(f"{header.path}: {key} is {shortened(value)}, not a number")
+        if name in _YARN:
+            found[_YARN[name]] = value
+        elif value not in _UNSETTLED[name]:
+            raise EdgespecError(
+                f"{header.path}: {key} = {shortened(value)}, which versions of llama.cpp apply "
+                "differently; take the model's safetensors"
+            )
+    return found
 
 
 def _llama3(header: GgufHeader, theta: float, size: int) -> JsonObject:

@@ -16,7 +16,7 @@ from edgespec_export.components.attention.heads import (
 )
 from edgespec_export.components.blocks.block import Call
 from edgespec_export.components.norms.norm import RmsNorm
-from edgespec_export.components.positions import Angles, RelativeBias, Rotary
+from edgespec_export.components.positions import Angles, QueryFactors, RelativeBias, Rotary
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "EncoderAttention",
     "NormedAfterRotation",
     "NormedRows",
+    "ScaledQueries",
     "SelfAttention",
 ]
 
@@ -113,6 +114,25 @@ class NormedRows:
         q, k, v = inputs
         normed = [self.q_norm.emit(g, q), self.k_norm.emit(g, k), v]
         return SelfAttention(self.layer, self.heads).emit(g, normed, call)
+
+
+@dataclass(frozen=True)
+class ScaledQueries:
+    """Causal self-attention whose queries have a factor of their position (Ministral 3)."""
+
+    layer: int
+    heads: Heads
+    factors: QueryFactors
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return _widths(self.heads)
+
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+        q, k, v = inputs
+        assert call.positions is not None, "an encoder has no cache"
+        scaled = g.op.Mul(q, self.factors.emit(g, call.positions))
+        return SelfAttention(self.layer, self.heads).emit(g, [scaled, k, v], call)
 
 
 @dataclass(frozen=True)

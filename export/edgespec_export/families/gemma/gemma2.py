@@ -15,7 +15,7 @@ from edgespec_export.components.blocks.block import Block
 from edgespec_export.components.norms.norm import NoNorm
 from edgespec_export.families.gemma.gemma3 import HARMLESS, TANH, Gemma3
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rotary.rope import inverse_frequencies
+from edgespec_export.families.rotary.rope import whole_rotary
 from edgespec_export.families.windows import GLOBAL, WINDOWED, all_but_every, layer_kinds
 
 __all__ = ["Gemma", "Gemma2"]
@@ -34,14 +34,14 @@ class Gemma(Gemma3):
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
         config = Config(values, label)
         shape = cls.fields_of(config, label)
-        frequencies = inverse_frequencies(config, shape["heads"].size, label)
+        rotary = whole_rotary(config, shape["heads"].size, shape["positions"], label)
         config.must_be("hidden_act", "gelu", *TANH)  # older configs call the approximation "gelu"
         config.refuse_the_rest(harmless=HARMLESS)
         return cls(
             **shape,
             window=shape["positions"],
             kinds=(GLOBAL,) * shape["layers"],
-            frequencies={GLOBAL: frequencies},
+            rotary={GLOBAL: rotary},
         )
 
     def layer(self, index: int) -> tuple[Block, ...]:
@@ -71,7 +71,7 @@ class Gemma2(Gemma3):
         shape["heads"] = replace(
             shape["heads"], scale=scale, cap=_cap(config, "attn_logit_softcapping")
         )
-        frequencies = inverse_frequencies(config, shape["heads"].size, label)
+        rotary = whole_rotary(config, shape["heads"].size, shape["positions"], label)
         window = config.count("sliding_window", 4096)
         kinds = layer_kinds(config, all_but_every(PATTERN, shape["layers"]))
         logit_cap = _cap(config, "final_logit_softcapping")
@@ -82,7 +82,7 @@ class Gemma2(Gemma3):
             logit_cap=logit_cap,
             window=window,
             kinds=kinds,
-            frequencies=dict.fromkeys((WINDOWED, GLOBAL), frequencies),
+            rotary=dict.fromkeys((WINDOWED, GLOBAL), rotary),
         )
 
     def _head_norms(self, attention: str) -> HeadNorms | None:

@@ -31,7 +31,7 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rotary.rope import inverse_frequencies
+from edgespec_export.families.rotary.rope import LENGTH, whole_rotary
 from edgespec_export.families.windows import (
     GLOBAL,
     WINDOWED,
@@ -61,7 +61,7 @@ class Gemma3(DecoderOnly):
     Attributes:
         window: how many positions a windowed layer's queries see, their own included.
         kinds: of each layer, `WINDOWED` or `GLOBAL`.
-        frequencies: of the rotary positions, [head size / 2], by kind.
+        rotary: the rotary positions of each kind of layer.
     """
 
     family = "gemma3"
@@ -71,7 +71,7 @@ class Gemma3(DecoderOnly):
 
     window: int
     kinds: tuple[str, ...]
-    frequencies: dict[str, npt.NDArray[np.float32]]
+    rotary: dict[str, Rotary]
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -82,12 +82,12 @@ class Gemma3(DecoderOnly):
         pattern = config.count("sliding_window_pattern", DEFAULT_PATTERN)
         window = config.count("sliding_window", 4096)
         kinds = layer_kinds(config, all_but_every(pattern, shape["layers"]))
-        frequencies = _frequencies(config, shape["heads"].size, label)
+        rotary = _rotary(config, shape["heads"].size, shape["positions"], label)
         config.must_be("hidden_activation", *TANH)
         config.must_be("attn_logit_softcapping")
         config.must_be("final_logit_softcapping")
         config.refuse_the_rest(harmless=HARMLESS)
-        return cls(**shape, window=window, kinds=kinds, frequencies=frequencies)
+        return cls(**shape, window=window, kinds=kinds, rotary=rotary)
 
     @staticmethod
     def fields_of(config: Config, label: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Gemma3(DecoderOnly):
             "heads": Heads(heads, config.count("num_key_value_heads", 4), size, size**-0.5),
             "epsilon": config.number("rms_norm_eps", 1e-6),
             "tied_head": config.flag("tie_word_embeddings", True),
-            "positions": min(config.count("max_position_embeddings", 131072), MAX_POSITIONS),
+            "positions": min(config.count(LENGTH, 131072), MAX_POSITIONS),
         }
 
     def view(self, weights: Weights) -> Weights:
@@ -142,10 +142,7 @@ class Gemma3(DecoderOnly):
         return g.op.Mul(rows, g.constant(self.width**0.5, np.float32))
 
     def encodings(self, g: Graph, positions: Positions) -> Sequence[Angles]:
-        angles = {
-            kind: Rotary(self.frequencies[kind], self.positions).emit(g, positions)
-            for kind in dict.fromkeys(self.kinds)
-        }
+        angles = {kind: self.rotary[kind].emit(g, positions) for kind in dict.fromkeys(self.kinds)}
         return [angles[kind] for kind in self.kinds]
 
     def _heads_of(self, index: int) -> Heads:
@@ -160,21 +157,20 @@ class Gemma3(DecoderOnly):
         return RmsNorm(f"{name}.weight", self.epsilon)
 
 
-def _frequencies(config: Config, size: int, label: str) -> dict[str, npt.NDArray[np.float32]]:
+def _rotary(config: Config, size: int, positions: int, label: str) -> dict[str, Rotary]:
     """Of each kind of layer. Older configs scale only those of global layers."""
     newer = config.get("rope_parameters") or {}
     scaling = {GLOBAL: _scaling(config, label)}
     unknown = sorted(set(newer) - set(BASES))
     if unknown:
         raise ValueError(f"rope_parameters has {unknown}, not {sorted(BASES)}")
-    frequencies = {}
+    made = {}
     for kind, (key, default) in BASES.items():
         base = config.number(key, default)
         settings = {"rope_theta": base, **(newer.get(kind) or {}), **scaling.get(kind, {})}
-        frequencies[kind] = inverse_frequencies(
-            Config({"rope_parameters": settings}, label), size, label
-        )
-    return frequencies
+        own = Config({"rope_parameters": settings, LENGTH: config.get(LENGTH)}, label)
+        made[kind] = whole_rotary(own, size, positions, label)
+    return made
 
 
 def _scaling(config: Config, label: str) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from edgespec.errors import EdgespecError
 from edgespec_export.components.blocks.block import FeedForwardBlock
 from edgespec_export.components.linear import Linear
@@ -65,7 +63,7 @@ class GraniteHybrid(Granite):
         inner = config.count("shared_intermediate_size")
         config.refuse_the_rest(harmless=OF_OTHER_PARTS | HARMLESS)
         if not rotates:
-            shape["frequencies"] = np.zeros_like(shape["frequencies"])
+            shape["rotary"] = shape["rotary"].still
         return cls(**shape, inner=inner)
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:

@@ -8,11 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from edgespec_export.components.blocks.block import AttentionBlock
 from edgespec_export.components.blocks.self_attention import NormedAfterRotation
-from edgespec_export.components.positions import Rotary
 from edgespec_export.families.llama_like.llama import HARMLESS, Llama
 from edgespec_export.families.llama_like.llama_kinds import RELATIVES
 from edgespec_export.families.model_config import Config
@@ -54,13 +51,12 @@ class Hunyuan(Llama):
 
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
         name = f"{at}.self_attn"
-        still = Rotary(np.zeros_like(self.frequencies), self.positions)
         middle = NormedAfterRotation(
             index,
             self.heads,
             q_norm=self._norm(f"{name}.query_layernorm"),
             k_norm=self._norm(f"{name}.key_layernorm"),
-            still=still,
+            still=self.rotary.still,
         )
         return replace(super()._attention_block(at, index), middle=middle)
 

@@ -1,4 +1,4 @@
-"""Llama and models built like it: SmolLM2, Qwen2.5, Qwen3, Mistral without sliding window.
+"""Llama and models built like it: SmolLM2, Qwen2.5, Qwen3, Mistral.
 
 Decoder-only: grouped-query attention with rotary positions, gated feed-forward, RMS norms. How the
 model types differ is in llama_kinds.py.
@@ -7,13 +7,9 @@ model types differ is in llama_kinds.py.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
-import numpy.typing as npt
-
-from edgespec.errors import EdgespecError, shortened
 from edgespec_export.components.attention.heads import HeadNorms, Heads
 from edgespec_export.components.blocks.block import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.blocks.feed_forward import Gate
@@ -23,11 +19,13 @@ from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.llama_like.llama_kinds import KINDS, LlamaKind
+from edgespec_export.families.llama_like.llama_windows import layer_windows
 from edgespec_export.families.model_config import Config
 from edgespec_export.families.rotary.rope import (
-    inverse_frequencies,
-    partial_frequencies,
+    longest_text,
+    partial_rotary,
     rotated_numbers,
+    whole_rotary,
 )
 from edgespec_export.onnx_graph.graph import Graph
 
@@ -37,7 +35,6 @@ HARMLESS = {
     "intermediate_size",  # the matrices themselves have it
     "is_llama_config",  # a remark of SmolLM2's
 }
-FULL, WINDOWED = "full_attention", "sliding_attention"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +42,9 @@ class Llama(DecoderOnly):
     """The shape of a Llama-like model and how it differs from others.
 
     Attributes:
-        frequencies: of the rotary positions, [head size / 2].
+        rotary: its rotary positions.
+        windows: how many positions the queries of each layer see, their own included; None: all
+            before them.
         activation: of the feed-forward's gate.
         qkv_bias, out_bias, mlp_bias: which projections have one (Qwen2: only q, k and v).
         head_norms: q and k are normalised head by head (Qwen3).
@@ -57,7 +56,8 @@ class Llama(DecoderOnly):
     # Frequencies that follow from the config, and a copy of a tied head.
     redundant = re.compile(r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq|lm_head\.weight")
 
-    frequencies: npt.NDArray[np.float32]
+    rotary: Rotary
+    windows: tuple[int | None, ...]
     activation: str
     qkv_bias: bool
     out_bias: bool
@@ -80,10 +80,9 @@ class Llama(DecoderOnly):
         heads, width = config.count("num_attention_heads"), config.count("hidden_size")
         size = config.count("head_dim", width // heads)
         layers = config.count("num_hidden_layers")
-        positions = min(config.count("max_position_embeddings"), MAX_POSITIONS)
+        positions = min(longest_text(config), MAX_POSITIONS)
         config.must_be("is_encoder_decoder", False)
         config.must_be("rope_interleaved", False)
-        _refuse_windows(config, kind, layers, positions, label)
         return {
             "label": label,
             "vocab_size": config.count("vocab_size"),
@@ -93,7 +92,8 @@ class Llama(DecoderOnly):
                 heads, config.count("num_key_value_heads", heads), size, scale=size**-0.5
             ),
             "epsilon": config.number("rms_norm_eps", 1e-6),
-            "frequencies": _frequencies(config, kind, size, label),
+            "rotary": _rotary(config, kind, size, positions, label),
+            "windows": layer_windows(config, kind.windows, layers, positions, label),
             "activation": config.activation("hidden_act", "silu"),
             "tied_head": config.flag("tie_word_embeddings", False),
             "qkv_bias": _has_bias(config, kind.qkv_bias) or kind.always_qkv_bias,
@@ -112,18 +112,22 @@ class Llama(DecoderOnly):
         return self._norm("model.norm")
 
     def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
-        return [Rotary(self.frequencies, self.positions).emit(g, positions)] * self.layers
+        return [self.rotary.emit(g, positions)] * self.layers
 
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
-        name = f"{at}.self_attn"
+        name, heads = f"{at}.self_attn", self._heads_of(index)
         norms = HeadNorms(f"{name}.q_norm.weight", f"{name}.k_norm.weight", self.epsilon)
         return AttentionBlock(
             name=name,
             norm=self._norm(f"{at}.input_layernorm"),
             reads=Linear.named(*(f"{name}.{part}_proj" for part in "qkv"), bias=self.qkv_bias),
-            middle=SelfAttention(index, self.heads, norms if self.head_norms else None),
+            middle=SelfAttention(index, heads, norms if self.head_norms else None),
             writes=Linear.named(f"{name}.o_proj", bias=self.out_bias),
         )
+
+    def _heads_of(self, index: int) -> Heads:
+        """The heads of a layer, with its window."""
+        return replace(self.heads, window=self.windows[index])
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:
         name = f"{at}.mlp"
@@ -139,11 +143,11 @@ class Llama(DecoderOnly):
         return RmsNorm(f"{name}.weight", self.epsilon)
 
 
-def _frequencies(config: Config, kind: LlamaKind, size: int, label: str) -> npt.NDArray[np.float32]:
-    """Of each pair of a head's numbers, [size / 2]; 0 for those that are not rotated."""
+def _rotary(config: Config, kind: LlamaKind, size: int, positions: int, label: str) -> Rotary:
+    """The rotary positions of whole heads, or of a part where the model type may have one."""
     if kind.partial:
-        return partial_frequencies(config, size, rotated_numbers(config, size), label)
-    return inverse_frequencies(config, size, label)
+        return partial_rotary(config, size, rotated_numbers(config, size), positions, label)
+    return whole_rotary(config, size, positions, label)
 
 
 def _has_bias(config: Config, keys: tuple[str, ...]) -> bool:
@@ -155,38 +159,3 @@ def _has_bias(config: Config, keys: tuple[str, ...]) -> bool:
         config.get(key)
     stated = [key for key in keys if config.states(key)]
     return any(config.flag(key, False) for key in (stated or keys)[:1])
-
-
-def _refuse_windows(
-    config: Config, kind: LlamaKind, layers: int, positions: int, label: str
-) -> None:
-    """Refuses layers that see a window of positions, unless no text can be longer."""
-    window = config.get("sliding_window")
-    asked = config.flag("use_sliding_window", kind.window == "always")
-    kinds = config.get("layer_types", _by_number(config, kind, layers))
-    if kind.window == "asked" and not asked:
-        window = None
-    covers = window is not None and window >= positions
-    others = sorted(set(kinds) - ({FULL, WINDOWED} if covers or window is not None else {FULL}))
-    if others:
-        raise EdgespecError(
-            f"{label}: config.json has layers of kind {', '.join(map(shortened, others))} in "
-            f"layer_types; edgespec exports only {FULL!r} here"
-        )
-    if window is not None and not covers and WINDOWED in kinds:
-        said = "config.json says" if config.states("sliding_window") else "by default,"
-        raise EdgespecError(
-            f"{label}: {said} sliding_window = {window!r}; edgespec exports only models that "
-            f"attend to all of their {positions} positions"
-        )
-
-
-def _by_number(config: Config, kind: LlamaKind, layers: int) -> list[str]:
-    """The kinds of layers of a config that does not list them."""
-    first = config.get("max_window_layers", 0)
-    if config.get("sliding_window") is None or (
-        kind.window == "asked" and not config.flag("use_sliding_window", False)
-    ):
-        return [FULL] * layers
-    first = first if kind.window == "asked" else 0
-    return [WINDOWED if layer >= first else FULL for layer in range(layers)]

@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["KINDS", "NORMS_AFTER", "RELATIVES", "RENAMED", "LlamaKind"]
+__all__ = ["KINDS", "NORMS_AFTER", "RELATIVES", "RENAMED", "LlamaKind", "Windows"]
+
+# Which layers have a stated window: none, as the model type has no windows; all; those listed in
+# `layer_types`, else all; those listed, else from `max_window_layers` on, if the config asks.
+Windows = Literal["none", "every", "listed", "asked"]
 
 ATTENTION_BIAS, MLP_BIAS = ("attention_bias",), ("mlp_bias",)
 
@@ -24,8 +28,7 @@ class LlamaKind:
             first that is stated counts; none if there are no biases, whatever the config says.
         always_qkv_bias: queries, keys and values have biases without a key.
         head_norms: queries and keys are normalised head by head.
-        window: whether a stated window of positions counts always, or only where
-            `use_sliding_window` asks for it.
+        windows: which layers have a stated window of positions.
         neighbours: rotary positions turn pairs of neighbouring numbers, not of two halves.
         partial: a part of each head may be rotated.
         gate_up: one matrix holds both inputs of the feed-forward.
@@ -41,7 +44,7 @@ class LlamaKind:
     mlp_bias: tuple[str, ...] = ()
     always_qkv_bias: bool = False
     head_norms: bool = False
-    window: Literal["asked", "always"] = "always"
+    windows: Windows = "none"
     neighbours: bool = False
     partial: bool = False
     gate_up: bool = False
@@ -57,15 +60,15 @@ _ERNIE = ("use_bias",)
 
 KINDS: Mapping[str, LlamaKind] = {
     "llama": LLAMA,
-    "mistral": LlamaKind(),
-    "qwen2": LlamaKind(always_qkv_bias=True, window="asked"),
+    "mistral": LlamaKind(windows="every"),
+    "qwen2": LlamaKind(always_qkv_bias=True, windows="asked"),
     "qwen3": LlamaKind(
-        qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, head_norms=True, window="asked"
+        qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, head_norms=True, windows="asked"
     ),
 }
 # Other names of a Llama (llama_like/renamed.py).
 RENAMED: Mapping[str, LlamaKind] = {
-    "ministral": LlamaKind(),
+    "ministral": LlamaKind(windows="listed"),
     "seed_oss": LlamaKind(
         qkv_bias=ATTENTION_BIAS, out_bias=("attention_out_bias",), mlp_bias=MLP_BIAS
     ),
@@ -77,10 +80,12 @@ RENAMED: Mapping[str, LlamaKind] = {
 # Relatives with a family of their own, whose other keys are a Llama's.
 RELATIVES: Mapping[str, LlamaKind] = {
     "smollm3": LlamaKind(
-        qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, mlp_bias=MLP_BIAS, window="asked"
+        qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, mlp_bias=MLP_BIAS, windows="asked"
     ),
     "granite": LLAMA,
     "granitemoehybrid": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS),
+    "arcee": LLAMA,
+    "ministral3": LlamaKind(windows="every"),
     "hunyuan_v1_dense": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS),
 }
 # Models whose only norms come after their blocks (llama_like/norms_after.py).

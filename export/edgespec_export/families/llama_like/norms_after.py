@@ -12,28 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
-import numpy.typing as npt
-
 from edgespec.errors import EdgespecError, shortened
-from edgespec_export.components.attention.heads import HeadNorms
-from edgespec_export.components.blocks.block import (
-    AttentionBlock,
-    AttentionMiddle,
-    FeedForwardBlock,
-)
-from edgespec_export.components.blocks.self_attention import NormedRows, SelfAttention
+from edgespec_export.components.blocks.block import AttentionBlock, FeedForwardBlock
+from edgespec_export.components.blocks.self_attention import NormedRows
 from edgespec_export.components.norms.norm import NoNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.families.llama_like.llama import HARMLESS, Llama
 from edgespec_export.families.llama_like.llama_kinds import NORMS_AFTER, LlamaKind
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rotary.rope import inverse_frequencies
+from edgespec_export.families.rotary.rope import whole_rotary
 from edgespec_export.families.windows import (
     GLOBAL,
     WINDOWED,
     all_but_every,
-    heads_of_kind,
     layer_kinds,
 )
 from edgespec_export.onnx_graph.graph import Graph
@@ -51,18 +42,16 @@ class NormsAfter(Llama):
 
     Attributes:
         row_norms: queries and keys are normalised as whole rows, not head by head.
-        window: how many positions a windowed layer's queries see, their own included.
         kinds: of each layer, `WINDOWED` or `GLOBAL`.
-        frequencies_of: of the rotary positions of each kind of layer, [head size / 2].
+        rotary_of: the rotary positions of each kind of layer.
     """
 
     family = "norms_after"
     model_types: ClassVar[tuple[str, ...]] = tuple(NORMS_AFTER)
 
     row_norms: bool
-    window: int
     kinds: tuple[str, ...]
-    frequencies_of: Mapping[str, npt.NDArray[np.float32]]
+    rotary_of: Mapping[str, Rotary]
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -73,37 +62,38 @@ class NormsAfter(Llama):
         window, kinds = _layers(Config(values, label), kind, shape["layers"])
         config.get("sliding_window_pattern")
         config.refuse_the_rest(harmless=HARMLESS)
-        frequencies = dict.fromkeys((WINDOWED, GLOBAL), shape["frequencies"])
+        rotary_of = dict.fromkeys((WINDOWED, GLOBAL), shape["rotary"])
+        positions = shape["positions"]
         if kind.rope_by_kind:
             windowed = Config({**values, **rope[WINDOWED]}, label)
-            frequencies[WINDOWED] = inverse_frequencies(windowed, shape["heads"].size, label)
+            size = shape["heads"].size
+            rotary_of[WINDOWED] = whole_rotary(windowed, size, positions, label)
         if kind.windows_rotate_alone and window is not None:
-            frequencies[GLOBAL] = np.zeros_like(shape["frequencies"])
+            rotary_of[GLOBAL] = shape["rotary"].still
+        if window is not None and window < positions:
+            shape["windows"] = tuple(window if of == WINDOWED else None for of in kinds)
         return cls(
             **shape,
             row_norms=kind.row_norms,
-            window=window or shape["positions"],
             kinds=kinds,
-            frequencies_of=frequencies,
+            rotary_of=rotary_of,
         )
 
     def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
         angles = {
-            kind: Rotary(self.frequencies_of[kind], self.positions).emit(g, positions)
-            for kind in dict.fromkeys(self.kinds)
+            kind: self.rotary_of[kind].emit(g, positions) for kind in dict.fromkeys(self.kinds)
         }
         return [angles[kind] for kind in self.kinds]
 
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
         block = super()._attention_block(at, index)
-        heads = heads_of_kind(self.heads, self.kinds[index], self.window, self.positions)
-        q_norm, k_norm = (self._norm(f"{block.name}.{part}_norm") for part in "qk")
-        middle: AttentionMiddle = NormedRows(index, heads, q_norm, k_norm)
-        if not self.row_norms:
-            by_head = HeadNorms(q_norm.weight, k_norm.weight, self.epsilon)
-            middle = SelfAttention(index, heads, by_head)
         norm = self._norm(f"{at}.post_attention_layernorm")
-        return replace(block, norm=NoNorm(), middle=middle, post_norm=norm)
+        block = replace(block, norm=NoNorm(), post_norm=norm)
+        if not self.row_norms:
+            return block
+        q_norm, k_norm = (self._norm(f"{block.name}.{part}_norm") for part in "qk")
+        middle = NormedRows(index, self._heads_of(index), q_norm, k_norm)
+        return replace(block, middle=middle)
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:
         norm = self._norm(f"{at}.post_feedforward_layernorm")

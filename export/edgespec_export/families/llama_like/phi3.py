@@ -10,9 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-import numpy.typing as npt
-
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.heads import Heads
 from edgespec_export.components.blocks.block import AttentionBlock, Block, FeedForwardBlock
@@ -22,9 +19,10 @@ from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
+from edgespec_export.families.llama_like.llama_windows import layer_windows
 from edgespec_export.families.model_config import Config
 from edgespec_export.families.rotary.longrope import split_longrope
-from edgespec_export.families.rotary.rope import partial_frequencies, rotated_numbers
+from edgespec_export.families.rotary.rope import longest_text, partial_rotary, rotated_numbers
 from edgespec_export.families.rotary.rotary_order import InRotaryOrder, rotary_halves
 from edgespec_export.onnx_graph.graph import Graph
 
@@ -36,8 +34,7 @@ class Phi3(DecoderOnly):
     """The shape of a Phi-3.
 
     Attributes:
-        frequencies: of the rotary positions, [head size / 2]; 0 for numbers that are not rotated.
-        amplitudes: of their cosines and sines, [head size / 2].
+        rotary: its rotary positions.
         rotated: how many numbers of a head are rotated, the first ones in the checkpoint.
         activation: of the feed-forward's gate.
         middle: width of the feed-forward's activations.
@@ -48,8 +45,7 @@ class Phi3(DecoderOnly):
     table, head = "model.embed_tokens.weight", "lm_head.weight"
     redundant = re.compile(r"lm_head\.weight")  # a copy of a tied head
 
-    frequencies: npt.NDArray[np.float32]
-    amplitudes: npt.NDArray[np.float32] | None
+    rotary: Rotary
     rotated: int
     activation: str
     middle: int
@@ -61,27 +57,22 @@ class Phi3(DecoderOnly):
         heads, width = config.count("num_attention_heads"), config.count("hidden_size")
         size = width // heads
         rotated = rotated_numbers(config, size)
-        frequencies = partial_frequencies(config, size, rotated, label)
-        positions = config.count("max_position_embeddings")
-        # No text is longer than the window, so every position attends to all before it.
-        positions = min(positions, config.count("sliding_window", positions), MAX_POSITIONS)
-        amplitudes = None
+        positions = min(longest_text(config), MAX_POSITIONS)
         if long is not None:
-            if long.divisors.shape != (rotated // 2,):
-                raise ValueError(f"short_factor has no {rotated // 2} numbers")
-            frequencies[: rotated // 2] /= long.divisors
-            amplitudes = np.ones_like(frequencies)
-            amplitudes[: rotated // 2] = long.amplitude
             positions = min(positions, long.positions)
+        rotary = partial_rotary(config, size, rotated, positions, label)
+        layers = config.count("num_hidden_layers")
+        # All layers have the same window.
+        window, *_ = layer_windows(config, "every", layers, positions, label)
+        kv_heads = config.count("num_key_value_heads", heads)
         shape = cls(
             label=label,
             vocab_size=config.count("vocab_size"),
             width=width,
-            layers=config.count("num_hidden_layers"),
-            heads=Heads(heads, config.count("num_key_value_heads", heads), size, scale=size**-0.5),
+            layers=layers,
+            heads=Heads(heads, kv_heads, size, scale=size**-0.5, window=window),
             epsilon=config.number("rms_norm_eps", 1e-5),
-            frequencies=frequencies,
-            amplitudes=amplitudes,
+            rotary=rotary if long is None else long.applied(rotary),
             rotated=rotated,
             activation=config.activation("hidden_act", "silu"),
             middle=config.count("intermediate_size"),
@@ -90,9 +81,8 @@ class Phi3(DecoderOnly):
         )
         config.must_be("is_encoder_decoder", False)
         config.must_be("attention_bias", False)
-        config.refuse_the_rest(
-            harmless={"embd_pdrop", "resid_pdrop", "original_max_position_embeddings"}
-        )
+        config.get("original_max_position_embeddings")  # of longrope and yarn
+        config.refuse_the_rest(harmless={"embd_pdrop", "resid_pdrop"})
         return shape
 
     def view(self, weights: Weights) -> Weights:
@@ -125,8 +115,7 @@ class Phi3(DecoderOnly):
         return self._norm("model.norm")
 
     def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
-        rotary = Rotary(self.frequencies, self.positions, self.amplitudes)
-        return [rotary.emit(g, positions)] * self.layers
+        return [self.rotary.emit(g, positions)] * self.layers
 
     def _norm(self, name: str) -> RmsNorm:
         return RmsNorm(f"{name}.weight", self.epsilon)

@@ -2,7 +2,6 @@
 
 Helium, GLM and ERNIE rotate neighbouring numbers of a head, so their queries and keys are
 reordered; GLM rotates half of a head and stores both inputs of the feed-forward in one matrix.
-Ministral is one only without windows.
 """
 
 from __future__ import annotations

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from edgespec_export.components.positions import Angles, Positions, Rotary
+from edgespec_export.components.positions import Angles, Positions
 from edgespec_export.families.llama_like.llama import HARMLESS, Llama
 from edgespec_export.families.llama_like.llama_kinds import RELATIVES
 from edgespec_export.families.model_config import Config
@@ -38,14 +36,17 @@ class SmolLM3(Llama):
         config = Config(values, label)
         shape = cls.fields_of(config, RELATIVES["smollm3"], label)
         shape["rotates"] = _rotates(config, shape["layers"])
+        if config.get("layer_types") is None:  # layers without rotary positions have the windows
+            both = zip(shape["rotates"], shape["windows"], strict=True)
+            shape["windows"] = tuple(None if rotates else window for rotates, window in both)
         config.refuse_the_rest(harmless=HARMLESS)
         return cls(**shape)
 
     def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
-        rotary = Rotary(self.frequencies, self.positions).emit(g, positions)
+        rotary = self.rotary.emit(g, positions)
         if all(self.rotates):
             return [rotary] * self.layers
-        still = Rotary(np.zeros_like(self.frequencies), self.positions).emit(g, positions)
+        still = self.rotary.still.emit(g, positions)
         return [rotary if rotates else still for rotates in self.rotates]
 
 

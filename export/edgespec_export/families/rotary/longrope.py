@@ -8,11 +8,13 @@ are used, and a cache ends at the original length.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from edgespec_export.components.positions import Rotary
 
 __all__ = ["LongRope", "split_longrope"]
 
@@ -32,6 +34,21 @@ class LongRope:
     divisors: npt.NDArray[np.float32]
     amplitude: float
     positions: int
+
+    def applied(self, rotary: Rotary) -> Rotary:
+        """Rotary positions of which the first pairs are scaled.
+
+        Raises:
+            ValueError: there are not as many factors as rotated pairs.
+        """
+        frequencies = rotary.frequencies.copy()
+        pairs = np.count_nonzero(frequencies)
+        if self.divisors.shape != (pairs,):
+            raise ValueError(f"short_factor has no {pairs} numbers")
+        frequencies[:pairs] /= self.divisors
+        amplitudes = np.ones_like(frequencies)
+        amplitudes[:pairs] = self.amplitude
+        return replace(rotary, frequencies=frequencies, amplitudes=amplitudes)
 
 
 def split_longrope(values: dict[str, Any]) -> tuple[dict[str, Any], LongRope | None]:

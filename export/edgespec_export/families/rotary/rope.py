@@ -1,4 +1,4 @@
-"""Rotary positions: the frequencies that a config asks for."""
+"""Rotary positions: the frequencies and amplitudes that a config asks for."""
 
 from __future__ import annotations
 
@@ -9,17 +9,32 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.errors import EdgespecError, shortened
+from edgespec_export.components.positions import Rotary
 from edgespec_export.families.model_config import Config
+from edgespec_export.families.rotary.yarn import OF_YARN, yarn_amplitude, yarn_frequencies
 
-__all__ = ["inverse_frequencies", "partial_frequencies", "rotated_numbers"]
+__all__ = [
+    "LENGTH",
+    "longest_text",
+    "partial_rotary",
+    "rope_kind",
+    "rotated_numbers",
+    "trained_positions",
+    "whole_rotary",
+]
+
+LENGTH, TRAINED = "max_position_embeddings", "original_max_position_embeddings"
 
 
-def inverse_frequencies(config: Config, head_size: int, label: str) -> npt.NDArray[np.float32]:
-    """Radians per position of each pair of a head's numbers, all rotated: [head_size / 2].
+def whole_rotary(config: Config, head_size: int, positions: int, label: str) -> Rotary:
+    """Rotary positions of whole heads.
+
+    Args:
+        positions: how many the tables hold.
 
     Raises:
         EdgespecError: a config that rotates a part of each head.
-        ArithmeticError, ValueError, EdgespecError: as `partial_frequencies`.
+        ArithmeticError, KeyError, TypeError, ValueError, EdgespecError: as `partial_rotary`.
     """
     rotated = rotated_numbers(config, head_size)
     if rotated != head_size:
@@ -27,60 +42,88 @@ def inverse_frequencies(config: Config, head_size: int, label: str) -> npt.NDArr
             f"{label}: config.json says partial_rotary_factor = {rotated / head_size:g}; edgespec "
             "exports models of this type only with 1.0"
         )
-    return partial_frequencies(config, head_size, head_size, label)
+    return partial_rotary(config, head_size, head_size, positions, label)
 
 
 @np.errstate(divide="raise", invalid="raise", over="raise")
-def partial_frequencies(
-    config: Config, head_size: int, rotated: int, label: str
-) -> npt.NDArray[np.float32]:
-    """Radians per position of each pair of a head's numbers, 0 beyond the rotated ones.
+def partial_rotary(
+    config: Config, head_size: int, rotated: int, positions: int, label: str
+) -> Rotary:
+    """Rotary positions of the first numbers of each head; the rest has frequency 0, amplitude 1.
 
-    Su et al. (2021), arXiv 2104.09864; "linear" and "llama3" lower them for longer texts, "dynamic"
-    for texts beyond the config's positions only, which no cache here holds.
+    Su et al. (2021), arXiv 2104.09864; "linear", "llama3" and "yarn" lower the frequencies for
+    longer texts, "dynamic" for texts beyond the config's positions only, which no cache here holds.
 
     Args:
         rotated: how many numbers of a head are rotated (`rotated_numbers`).
-
-    Returns:
-        [head_size / 2], the rotated ones first.
+        positions: how many the tables hold.
 
     Raises:
         ArithmeticError: a base or a factor that gives no frequencies.
+        KeyError, TypeError: a setting is missing or of the wrong kind.
         ValueError: an odd size, which has no pairs.
         EdgespecError: a scaling whose frequencies depend on the text's length, or an unknown one.
     """
     if head_size % 2 or rotated % 2:
         raise ValueError(f"head_dim is {head_size}")
     scaling = _settings(config)
+    kind = _kind(scaling)
     top = config.number("rope_theta", 10000.0)
-    theta = scaling.pop("rope_theta", None) or top
-    scaling.pop("partial_rotary_factor", None)
-    kind = scaling.pop("rope_type", None) or scaling.pop("type", None) or "default"
-    scaling.pop("type", None)
+    base = scaling.pop("rope_theta", None) or top
+    for read in ("partial_rotary_factor", "rope_type", "type"):
+        scaling.pop(read, None)
     exponents = np.arange(0, rotated, 2, dtype=np.float32) / np.float32(rotated)
-    frequencies: npt.NDArray[np.float32] = (1.0 / np.float32(theta) ** exponents).astype(np.float32)
+    frequencies: npt.NDArray[np.float32] = (1.0 / np.float32(base) ** exponents).astype(np.float32)
+    amplitude = 1.0
     if kind == "linear":
         frequencies = np.divide(frequencies, scaling.pop("factor"), dtype=np.float32)
     elif kind == "llama3":
-        default = config.get("max_position_embeddings")
         frequencies = _llama3(
             frequencies,
             factor=scaling.pop("factor"),
             low=scaling.pop("low_freq_factor"),
             high=scaling.pop("high_freq_factor"),
-            trained=scaling.pop("original_max_position_embeddings", default),
+            trained=_trained(config, scaling),
         )
+    elif kind == "yarn":
+        of_yarn = {key: scaling.pop(key) for key in OF_YARN.intersection(scaling)}
+        trained = _trained(config, scaling)
+        factor = _yarn_factor(config, scaling.pop("factor"), trained)
+        frequencies = yarn_frequencies(
+            frequencies, of_yarn, base=base, factor=factor, trained=trained
+        )
+        amplitude = yarn_amplitude(of_yarn, factor)
     elif kind == "dynamic":
         scaling.pop("factor")
     elif kind != "default":
         raise EdgespecError(
-            f"{label}: config.json asks for rope scaling {kind!r}; edgespec exports default, "
-            "linear, llama3 and dynamic"
+            f"{label}: config.json asks for rope scaling {shortened(kind)}; edgespec exports "
+            "default, linear, llama3, yarn and dynamic"
         )
     if scaling:
         raise EdgespecError(f"{label}: config.json has unknown rope settings: {sorted(scaling)}")
-    return np.concatenate([frequencies, np.zeros((head_size - rotated) // 2, np.float32)])
+    return whole_heads(frequencies, amplitude, head_size, positions)
+
+
+def whole_heads(
+    frequencies: npt.NDArray[np.float32], amplitude: float, head_size: int, positions: int
+) -> Rotary:
+    """Rotary positions of heads of which the first pairs have these frequencies."""
+    amplitudes = None
+    if amplitude != 1:
+        amplitudes = np.ones(head_size // 2, np.float32)
+        amplitudes[: len(frequencies)] = amplitude
+    rest = np.zeros(head_size // 2 - len(frequencies), np.float32)
+    return Rotary(np.concatenate([frequencies, rest]), positions, amplitudes)
+
+
+def longest_text(config: Config) -> int:
+    """How many positions a model has: the config's, or those that YaRN stretches them to."""
+    stated, scaling = config.count(LENGTH), _settings(config)
+    if _kind(scaling) != "yarn":
+        return stated
+    trained = _trained(config, scaling)
+    return max(stated, int(trained * _yarn_factor(config, scaling["factor"], trained)))
 
 
 def rotated_numbers(config: Config, head_size: int) -> int:
@@ -96,6 +139,11 @@ def rotated_numbers(config: Config, head_size: int) -> int:
     return int(head_size * fraction)
 
 
+def trained_positions(config: Config) -> int:
+    """The positions of training, from which the rope settings stretch a model to longer texts."""
+    return _trained(config, _settings(config))
+
+
 def _settings(config: Config) -> dict[str, Any]:
     """The rope settings, which have two names; the older one counts unless it is empty.
 
@@ -103,6 +151,28 @@ def _settings(config: Config) -> dict[str, Any]:
     """
     older, newer = config.get("rope_scaling"), config.get("rope_parameters")
     return dict(older or newer or {})
+
+
+def rope_kind(config: Config) -> Any:
+    """The name of the scaling that a config asks for."""
+    return _kind(_settings(config))
+
+
+def _kind(scaling: dict[str, Any]) -> Any:
+    return scaling.get("rope_type") or scaling.get("type") or "default"
+
+
+def _trained(config: Config, scaling: dict[str, Any]) -> int:
+    """The positions of training, which a config states beside its rope settings or among them."""
+    among = scaling.pop(TRAINED, None)
+    return config.count(TRAINED, among or config.count(LENGTH))
+
+
+def _yarn_factor(config: Config, stated: Any, trained: int) -> float:
+    factor = config.count(LENGTH) / trained if stated is None else stated
+    if type(factor) not in (int, float) or not 0 < factor < math.inf:
+        raise ValueError(f"the factor of rope scaling is {shortened(factor)}")
+    return float(factor)
 
 
 def _llama3(

@@ -30,7 +30,6 @@ from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import (
     Positions,
-    Rotary,
     decoder_positions,
     first_key_bias,
 )
@@ -38,6 +37,7 @@ from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.families.drafts.eagle import Eagle
 from edgespec_export.families.drafts.eagle3.split_weights import STATE, TOKEN, SplitWeights, half
 from edgespec_export.families.model_config import Config
+from edgespec_export.families.rotary.rope import rope_kind
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["Eagle3"]
@@ -75,6 +75,11 @@ class Eagle3(Eagle):
         config.must_be("num_hidden_layers", 1)
         for key in ("attention_bias", "bias", "fc_norm", "mlp_bias", "norm_before_residual"):
             config.must_be(key, False)
+        if rope_kind(config) == "yarn":
+            raise EdgespecError(
+                f"{label}: config.json asks for rope scaling 'yarn', which programs that train "
+                "heads compute differently; edgespec exports it for whole models only"
+            )
         width = config.count("target_hidden_size", config.count("hidden_size"))
         read = config.count("vocab_size")
         own = {
@@ -93,7 +98,11 @@ class Eagle3(Eagle):
         )
         shape = {field.name: getattr(eagle, field.name) for field in fields(eagle)}
         # Rotary positions go on; max_position_embeddings says how long the texts of training were.
-        return cls(**{**shape, "positions": target["positions"], "input_vocab_size": read})
+        longer = {
+            "positions": target["positions"],
+            "rotary": replace(eagle.rotary, positions=target["positions"]),
+        }
+        return cls(**{**shape, **longer, "input_vocab_size": read})
 
     def view(self, weights: Weights) -> Weights:
         return SplitWeights(weights, READS, self.label)
@@ -153,7 +162,7 @@ class Eagle3(Eagle):
             linear = Linear(tuple(half(name, part) for name in READS))
             halves += call.number_format.normed_linears(g, x, self._norm(NORMS[part]), [linear])
         q, k, v = (g.op.Add(*both) for both in zip(*halves, strict=True))
-        angles = Rotary(self.frequencies, self.positions).emit(g, positions)
+        angles = self.rotary.emit(g, positions)
         q = apply_rotary(g, q, self.heads.count, angles, self.heads)
         k = apply_rotary(g, k, self.heads.kv_count, angles, self.heads)
         rows = Projections(q, k, v, self.heads)
