@@ -101,6 +101,23 @@ def test_the_jax_path_refuses_windows(tmp_path):
         adapter.open_jax_checkpoint(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("changes", "fused"),
+    [
+        ({"model_type": "mistral", "sliding_window": 8}, 4),
+        ({"model_type": "qwen2", **ASKED, "max_window_layers": 1}, 3),  # biases and a window
+        ({"model_type": "ministral3", "rope_parameters": {**ROPE, "rope_theta": 1e4}}, 2),
+    ],
+    ids=["Mistral", "Qwen2", "Ministral 3"],
+)
+def test_blocks_with_windows_are_fused(changes, fused, tmp_path):
+    source = write_small_llama(tmp_path / "checkpoint", **changes)
+    formats = {"target_formats": ["int8"], "measure": False}
+    exported = export_pair(str(source), None, tmp_path / "pair", **formats).target
+    blocks = exported.variants["int8"].blocks["decoder"]
+    assert (blocks.fused, blocks.total) == (fused, 4)
+
+
 def test_a_window_of_one_position_more_is_another_model(tmp_path, monkeypatch):
     """A mistake that texts within the window do not show."""
     source = write_small_llama(tmp_path / "mistral", model_type="mistral", sliding_window=8)
