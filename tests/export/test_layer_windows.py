@@ -111,7 +111,7 @@ def test_the_jax_path_refuses_windows(tmp_path):
     ids=["Mistral", "Qwen2", "Ministral 3"],
 )
 def test_blocks_with_windows_are_fused(changes, fused, tmp_path):
-    source = write_small_llama(tmp_path / "checkpoint", **changes)
+    source = write_small_llama(tmp_path / "checkpoint", inner=64, **changes)
     formats = {"target_formats": ["int8"], "measure": False}
     exported = export_pair(str(source), None, tmp_path / "pair", **formats).target
     blocks = exported.variants["int8"].blocks["decoder"]
