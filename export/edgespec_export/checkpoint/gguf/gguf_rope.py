@@ -73,7 +73,7 @@ def _yarn(header: GgufHeader, arch: str) -> JsonObject:
     Raises:
         EdgespecError: one that is no number, or that versions of llama.cpp apply differently.
     """
-    found = {}
+    found: JsonObject = {}
     for name in (*_UNSETTLED, *_YARN):
         key = f"{arch}.rope.scaling.{name}"
         value = header.metadata.get(key)
