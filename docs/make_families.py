@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,7 +48,10 @@ def families_text() -> str:
         "\n## What is refused\n",
         *_table(["model", "what the message names"], (_refused(case) for case in CASES)),
         "\n## Types that no family has\n",
-        "Exported are " + ", ".join(f"`{kind}`" for kind in _public()) + ". Of others:\n",
+        textwrap.fill(
+            "Exported are " + ", ".join(f"`{kind}`" for kind in _public()) + ". Of others:", 118
+        )
+        + "\n",
         *_table(["`model_type`", "nearest", "what that lacks"], _missing()),
     ]
     return "\n".join(parts) + "\n"
