@@ -47,7 +47,7 @@ DESCRIBED = {
     ),
     **{
         f"format {name}": ({"type": "string", "format": name}, {"type": "string"})
-        for name in DESCRIBING_FORMATS
+        for name in sorted(DESCRIBING_FORMATS)
     },
 }
 

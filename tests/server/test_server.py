@@ -206,7 +206,7 @@ def test_it_is_refused_at_completions_too(client, name):
         assert client.post(TEXT, json={**body, name: nothing}).status_code == 200
 
 
-@pytest.mark.parametrize("name", INSTEAD.keys() - TYPES.keys() - {"messages"})
+@pytest.mark.parametrize("name", sorted(INSTEAD.keys() - TYPES.keys() - {"messages"}))
 def test_a_refusal_says_what_has_the_same_effect(client, name):
     assert f"use {INSTEAD[name]}" in refused(client, CHAT, json=chat(**{name: ["x"]}))
 
