@@ -46,8 +46,9 @@ class OwnDrafter:
             raise UsageError(f"the drafter {self._name} has no method {lacking[0]}; give it one")
         self._checked_seconds()
         # Its time of a drafted token in steps of the target, if it says it: see `own_costs`.
-        if hasattr(drafter, "cost"):
-            self.cost = drafter.cost
+        cost = getattr(drafter, "cost", None)
+        if cost is not None:
+            self.cost = cost
 
     @property
     def seconds(self) -> float:

@@ -56,7 +56,7 @@ def class_keys(model_type: object) -> ClassKeys | None:
 
 @functools.cache
 def _table() -> Any:
-    file = resources.files(__package__).joinpath("config_keys.json")
+    file = resources.files("edgespec_export.families").joinpath("config_keys.json")
     return json.loads(file.read_text(encoding="utf-8"))
 
 

@@ -198,7 +198,8 @@ def _of_exaone4(header: GgufHeader, config: JsonObject) -> JsonObject:
     layers = config["num_hidden_layers"]
     if layers != _WINDOWED_LAYERS_OF_EXAONE:
         assert isinstance(layers, int)
-        return {"sliding_window": None, "layer_types": ["full_attention"] * layers}
+        kinds: list[JsonValue] = ["full_attention"] * layers
+        return {"sliding_window": None, "layer_types": kinds}
     return {
         "sliding_window": _count(header, "exaone4.attention.sliding_window", 4096),
         **_pattern(header, "exaone4", config, 4),

@@ -62,7 +62,7 @@ class NormsAfter(Llama):
         window, kinds = _layers(Config(values, label), kind, shape["layers"])
         config.get("sliding_window_pattern")
         config.refuse_the_rest(harmless=HARMLESS)
-        rotary_of = dict.fromkeys((WINDOWED, GLOBAL), shape["rotary"])
+        rotary_of: dict[str, Rotary] = {WINDOWED: shape["rotary"], GLOBAL: shape["rotary"]}
         positions = shape["positions"]
         if kind.rope_by_kind:
             windowed = Config({**values, **rope[WINDOWED]}, label)
