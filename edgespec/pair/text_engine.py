@@ -182,7 +182,10 @@ class TextEngine:
         model = self.parts.manifest.target
         alone = model.is_encoder_decoder or model.hears or request.grammar is not None
         goes_on = request.prompt.is_continued and not alone
-        before = request.prompt.tokens if goes_on else ()
+        tokens = request.prompt.tokens
+        # A token that the model does not have is refused when the prompt is read.
+        are_known = all(0 <= token < self.target.vocab_size for token in tokens)
+        before = tokens if goes_on and are_known else ()
         return GrowingText(self.parts.tokenizer, request.stops, request.marks, before)
 
     def edit(self, request: GenerationRequest) -> LogitEdit | None:

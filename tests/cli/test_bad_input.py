@@ -830,7 +830,7 @@ def test_a_pair_is_replaced_only_when_asked(tiny_checkpoints, own_pair):
 
 def test_a_replacement_that_fails_leaves_the_old_pair(tiny_checkpoints, own_pair, tmp_path):
     before = contents(own_pair)
-    failing = write_llama(tmp_path / "failing", attention_twist=3)
+    failing = write_llama(tmp_path / "failing", rope_scaling={"rope_type": "twist"})
     failure(export, failing, None, own_pair, replace=True)
     assert contents(own_pair) == before
 

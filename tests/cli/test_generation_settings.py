@@ -46,7 +46,7 @@ def generated(folder: Path, *options: object, command: str = "generate") -> dict
 
 
 def test_the_model_s_own_settings_are_in_the_manifest_and_shown(sampled_folder):
-    own = GenerationDefaults(0.9, 20, 0.8, None, 30)
+    own = GenerationDefaults(temperature=0.9, top_k=20, top_p=0.8, max_new_tokens=30)
     assert read_manifest(sampled_folder).generation == own
     described = run("inspect", sampled_folder).stdout
     line = "generation: temperature 0.9, top_k 20, top_p 0.8, at most 30 new tokens"

@@ -159,7 +159,7 @@ def test_an_interrupted_export_is_never_taken_for_a_whole_one(own_checkpoints, h
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(export_module, "write_manifest", interrupted)
+        patched.setattr("edgespec_export.run_export.write_manifest", interrupted)
         said = run("generate", target, "abc", "-n", 3, code=130).stderr
     assert said.endswith("edgespec: interrupted\n")
     assert names_in(home) == []
