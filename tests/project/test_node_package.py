@@ -79,7 +79,13 @@ def chat_folder(tmp_path_factory):
     """A random chat model over bytes, whose template trims messages, in several formats."""
     folder = tmp_path_factory.mktemp("node")
     target = write_small_llama(folder / "target")
-    settings = {"chat_template": TRIMS, "bos_token": "<s>", "eos_token": "</s>"}
+    settings = {
+        "chat_template": TRIMS,
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        # A Llama's class would add tokens that the model does not have.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
     (target / "tokenizer_config.json").write_text(json.dumps(settings))
     draft = write_noisy(target, folder / "draft", noise=0.05)
     export_pair(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from edgespec.cli.loading_options import LOADING, Loading
-from edgespec.cli.model_defaults import check_greedy
 from edgespec.cli.options import GENERATION, JSON, PAIR, drafting
+from edgespec.cli.parameters.loading_options import LOADING, Loading
+from edgespec.cli.parameters.model_defaults import check_greedy
+from edgespec.cli.parameters.request_options import STRICT, TEXTS
 from edgespec.cli.progress_lines import say
-from edgespec.cli.request_options import STRICT, TEXTS
 from edgespec.errors import UsageError, shortened
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from edgespec.cli.checks import check_gammas
-from edgespec.cli.loading_options import PROVIDERS, VARIANTS
 from edgespec.cli.options import CHAT, JSON, LENGTH, PAIR, SAMPLING, TEXT, THREADS, in_chat_format
+from edgespec.cli.parameters.loading_options import PROVIDERS, VARIANTS
 from edgespec.cli.sample_texts import texts_of
 
 if TYPE_CHECKING:

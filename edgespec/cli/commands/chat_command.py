@@ -12,9 +12,9 @@ import click
 
 from edgespec.artifact.chat_format import Message, system_messages, user_message
 from edgespec.artifact.text_file import standard_input_lines
-from edgespec.cli.loading_options import LOADING, Loading
-from edgespec.cli.model_defaults import check_greedy, generation_options
 from edgespec.cli.options import GENERATION, PAIR, SHOWN, SYSTEM, TEMPLATE, check_shown, drafting
+from edgespec.cli.parameters.loading_options import LOADING, Loading
+from edgespec.cli.parameters.model_defaults import check_greedy, generation_options
 from edgespec.cli.progress_lines import say_missing_kernels
 from edgespec.errors import UsageError
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from edgespec.cli.checks import check_file, check_gamma, check_plot
-from edgespec.cli.loading_options import PROVIDERS, VARIANTS
 from edgespec.cli.options import CHAT, JSON, PAIR, SAMPLING, TEXT, THREADS, in_chat_format
+from edgespec.cli.parameters.loading_options import PROVIDERS, VARIANTS
 from edgespec.cli.sample_texts import requests_of
 from edgespec.errors import EdgespecError, UsageError
 

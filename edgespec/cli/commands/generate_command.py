@@ -9,9 +9,6 @@ import click
 
 from edgespec.artifact.chat_format import check_text, system_messages, user_message
 from edgespec.artifact.text_file import read_standard_input, read_text
-from edgespec.cli.grammar_options import GRAMMAR, grammar_option
-from edgespec.cli.loading_options import LOADING, Loading
-from edgespec.cli.model_defaults import check_greedy, generation_options
 from edgespec.cli.options import (
     CHAT,
     GENERATION,
@@ -24,6 +21,9 @@ from edgespec.cli.options import (
     drafting,
     in_chat_format,
 )
+from edgespec.cli.parameters.grammar_options import GRAMMAR, grammar_option
+from edgespec.cli.parameters.loading_options import LOADING, Loading
+from edgespec.cli.parameters.model_defaults import check_greedy, generation_options
 from edgespec.errors import UsageError
 
 __all__ = ["generate"]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgespec.cli.loading_options import LOADINGS, Loading
 from edgespec.cli.options import DRAFTING, drafting
+from edgespec.cli.parameters.loading_options import LOADINGS, Loading
+from edgespec.cli.parameters.request_options import STRICT, TEXTS
 from edgespec.cli.progress_lines import say, say_missing_kernels
-from edgespec.cli.request_options import STRICT, TEXTS
 from edgespec.errors import UsageError, needs_extra, shortened
 
 if TYPE_CHECKING:

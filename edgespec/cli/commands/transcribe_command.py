@@ -10,8 +10,8 @@ import click
 
 from edgespec.cli.checks import check_seed
 from edgespec.cli.console import console_text
-from edgespec.cli.loading_options import LOADING, Loading
 from edgespec.cli.options import DRAFTER, PAIR, TEMPERATURE, drafting
+from edgespec.cli.parameters.loading_options import LOADING, Loading
 
 if TYPE_CHECKING:
     from edgespec.pair.speech_engine import TranscriptionOptions, TranscriptStream

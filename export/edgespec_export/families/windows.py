@@ -10,7 +10,8 @@ from edgespec_export.families.model_config import Config
 
 __all__ = ["GLOBAL", "WINDOWED", "all_but_every", "heads_of_kind", "layer_kinds"]
 
-WINDOWED, GLOBAL = "sliding_attention", "full_attention"
+WINDOWED = "sliding_attention"
+GLOBAL = "full_attention"
 
 
 def all_but_every(period: int, layers: int) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ __all__ = [
     "whole_rotary",
 ]
 
-LENGTH, TRAINED = "max_position_embeddings", "original_max_position_embeddings"
+LENGTH = "max_position_embeddings"
+TRAINED = "original_max_position_embeddings"
 
 
 def whole_rotary(config: Config, head_size: int, positions: int, label: str) -> Rotary:

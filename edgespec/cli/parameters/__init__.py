@@ -1,0 +1,1 @@
+"""Options of commands about one subject: loading, grammars, the model's own settings."""
