@@ -119,7 +119,7 @@ def block_rule(
         w.append(min(w[i] * _ratio(p[i], q, token), 1))
         if not w[-1]:
             break
-    if w[-1] and randomness.bernoulli(w[drafted]):
+    if randomness.bernoulli(w[-1]):
         return VerificationResult(accepted=drafted, evaluated=drafted, next=p[drafted])
     for i in range(len(w) - 2, 0, -1):
         z = _excess(p[i], proposal.q[i], w[i]).sum()
