@@ -81,9 +81,9 @@ def chat_folder(tmp_path_factory):
     target = write_small_llama(folder / "target")
     settings = {
         "chat_template": TRIMS,
-        "bos_token": "<s>",
+        # Tokens that the tokenizer lacks would be added to it, beyond the model's vocabulary.
+        "bos_token": "</s>",
         "eos_token": "</s>",
-        # A Llama's class would add tokens that the model does not have.
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
     (target / "tokenizer_config.json").write_text(json.dumps(settings))
