@@ -333,13 +333,13 @@ def test_a_call_that_the_runtime_refuses_is_one_sentence(chat_folder):
 def test_a_conversation_that_keeps_the_cache_gives_the_answers_of_one_that_does_not(chat_folder):
     script = """
     const options = { threads: 1 };
-    const chat = (await load(given, options)).chat({ maxNewTokens: 12 });
+    const chat = (await load(given, options)).chat({ maxNewTokens: 6 });
     for (const question of ["Hello!", "And more?", "The end"]) {
       const before = chat.messages;
       const { tokenIds } = await chat.send(question).finish();
       const fresh = await load(given, options);
       const messages = [...before, { role: "user", content: question }];
-      const again = await fresh.generate(messages, { maxNewTokens: 12 });
+      const again = await fresh.generate(messages, { maxNewTokens: 6 });
       const equal = tokenIds.join() === again.tokenIds.join();
       results.push(equal && chat.messages.length - before.length);
     }
