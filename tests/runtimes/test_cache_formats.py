@@ -18,7 +18,7 @@ from edgespec.artifact.manifest import MANIFEST, read_manifest
 from edgespec.device.device import Device
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.opening.runtime import open_model
-from edgespec_export.components.attention import attention
+from edgespec_export.components.attention import choose_attention
 from edgespec_export.components.attention import kv_cache as cache
 from edgespec_export.export_pair import export_pair
 from edgespec_export.operators.narrow_cache import rounded_to_int8
@@ -149,7 +149,7 @@ def with_a_shared_scale(g, rows):
 
 
 def test_a_scale_that_positions_share_is_refused(tiny_checkpoints, tmp_path, monkeypatch):
-    monkeypatch.setattr(attention, "HEAD_MULTIPLE", 32)  # no kernel replaces the mutant
+    monkeypatch.setattr(choose_attention, "HEAD_MULTIPLE", 32)  # no kernel replaces the mutant
     monkeypatch.setattr(cache, "rounded_to_int8", with_a_shared_scale)
     target, draft = map(str, tiny_checkpoints)
     exported = export_pair(target, draft, tmp_path / "pair", cache_formats=["int8"], threads=1)

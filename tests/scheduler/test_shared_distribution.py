@@ -74,7 +74,7 @@ def joint_distribution(rule, make=TableTexts):
     def run(randomness):
         targets, drafts = make(P), TableTexts(Q)
         scheduler = Scheduler(targets, Load(CallTimes({"lookup": Costs([1.0, 1.1], 0.0)})))
-        texts = [scheduler.add(loop) for loop in loops(rule, targets, drafts, randomness)]
+        texts = [scheduler.add(loop)[1] for loop in loops(rule, targets, drafts, randomness)]
         while not all(text.ended for text in texts):
             scheduler.step()
         together.append(targets.together)
@@ -123,7 +123,7 @@ def test_a_text_that_asks_for_more_rows_than_a_call_has_gets_them():
         rows = yield Score(text, [0] * 300)
         assert len(rows) == 300
 
-    live = [scheduler.add(long(text)) for text in texts.texts]
+    live = [scheduler.add(long(text))[1] for text in texts.texts]
     for _ in range(3):
         scheduler.step()
     assert all(text.ended for text in live)

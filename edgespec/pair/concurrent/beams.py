@@ -70,6 +70,8 @@ class BeamSearch:
         """See `Pair.beam_search`."""
         _check(num_beams, length_penalty, early_stopping)
         request = self._engine.read(prompt, cast("GenerationOptions", options))
+        if request.max_new_tokens == 0:
+            raise UsageError("max_new_tokens is 0; give a whole number from 1")
         target = self._engine.target
         if not (isinstance(target, SharedModel) and target.shares_calls):
             raise EdgespecError(
