@@ -15,6 +15,7 @@ from edgespec.core.distribution import Distribution
 from edgespec.core.draft import Drafter, Proposal
 from edgespec.core.model import Candidate
 from edgespec.core.randomness import Coupled, Randomness
+from edgespec.drafters.registry import OWN_DRAFT_COST
 from edgespec.errors import EdgespecError, UsageError, shortened
 
 __all__ = ["OwnDrafter"]
@@ -45,10 +46,7 @@ class OwnDrafter:
         if lacking:
             raise UsageError(f"the drafter {self._name} has no method {lacking[0]}; give it one")
         self._checked_seconds()
-        # Its time of a drafted token in steps of the target, if it says it: see `own_costs`.
-        cost = getattr(drafter, "cost", None)
-        if cost is not None:
-            self.cost = cost
+        self.cost = getattr(drafter, "cost", OWN_DRAFT_COST)  # `own_costs` checks it
 
     @property
     def seconds(self) -> float:
