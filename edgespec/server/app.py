@@ -24,9 +24,8 @@ from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_answer import Answer
 from edgespec.openai.openai_api import Request, chat_request, error_object, text_request, unexpected
 from edgespec.openai.unknown_fields import UnknownFields
-from edgespec.pair.concurrent.async_batch import AsyncStream
+from edgespec.pair.concurrent.async_batch import AsyncStream, interleaved
 from edgespec.pair.concurrent.daemon_threads import DaemonThreads
-from edgespec.pair.concurrent.interleaved import interleaved
 from edgespec.pair.generation import Chunk
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.pair import Pair
@@ -214,7 +213,7 @@ class _Completions:
         streams = [
             stream
             for prompt in request.prompts
-            for stream in model.batch.samples(prompt, request.n, **options)
+            for stream in model.batch.sample_streams(prompt, request.n, **options)
         ]
         async with aclosing(interleaved(streams)) as chunks:
             if request.streams:

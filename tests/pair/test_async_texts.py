@@ -15,8 +15,8 @@ import pytest
 import edgespec
 from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
+from edgespec.pair.concurrent.async_batch import interleaved
 from edgespec.pair.concurrent.batch import Batch
-from edgespec.pair.concurrent.interleaved import interleaved
 
 LENGTH = {"max_new_tokens": 12}
 LONG = {"max_new_tokens": 900, "ignore_eos": True}
@@ -79,7 +79,7 @@ def test_samples_are_drawn_with_following_seeds(pair):
 
     async def made():
         async with pair.amany(4) as many:
-            streams = many.samples("Once", 6, **options)
+            streams = many.sample_streams("Once", 6, **options)
             texts = [""] * 6
             async for number, chunk in interleaved(streams):
                 texts[number] += chunk.text if chunk else "."
@@ -182,7 +182,7 @@ async def cancelled_before_it_begins(many):
 
 
 async def samples_cancelled_while_some_wait(many):
-    async with aclosing(interleaved(many.samples("Once", 9, **LONG))) as chunks:
+    async with aclosing(many.samples("Once", 9, **LONG)) as chunks:
         await anext(chunks)
 
 

@@ -7,7 +7,7 @@ Texts that wait for a slot wait in the event loop, so they hold no thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
@@ -22,7 +22,7 @@ from edgespec.pair.prompt import Prompt, PromptInput
 if TYPE_CHECKING:
     from edgespec.pair.concurrent.batch import Batch
 
-__all__ = ["AsyncBatch", "AsyncStream"]
+__all__ = ["AsyncBatch", "AsyncStream", "interleaved"]
 
 ENCODERS = 4  # prompts that are encoded at once
 
@@ -71,11 +71,11 @@ class AsyncBatch:
         come with the first chunk."""
         return AsyncStream(self, _PromptOnce(self, prompt, options), options)
 
-    def samples(
+    def sample_streams(
         self, prompt: PromptInput, n: int, **options: Unpack[GenerationOptions]
     ) -> list[AsyncStream]:
-        """Several texts of one prompt; `edgespec.pair.concurrent.interleaved` iterates over all of
-        them. With a seed, text number i is drawn with seed + i.
+        """Several texts of one prompt, which `interleaved` starts one after the other. With a seed,
+        text number i is drawn with seed + i.
 
         Raises:
             UsageError: n is below 1.
@@ -83,6 +83,17 @@ class AsyncBatch:
         check_n(n)
         once = _PromptOnce(self, prompt, options)
         return [AsyncStream(self, once, seeded(options, number)) for number in range(n)]
+
+    def samples(
+        self, prompt: PromptInput, n: int, **options: Unpack[GenerationOptions]
+    ) -> AsyncGenerator[tuple[int, Chunk | None], None]:
+        """Several texts of one prompt as they grow: the number of a text and its next `Chunk`, or
+        None at its end. With a seed, text number i is drawn with seed + i.
+
+        Raises:
+            UsageError: n is below 1.
+        """
+        return interleaved(self.sample_streams(prompt, n, **options))
 
     async def generate(
         self, prompt: PromptInput, **options: Unpack[GenerationOptions]
@@ -250,3 +261,58 @@ async def _chunks(
             batch.thread.close(text)
     finally:
         slot.leave()
+
+
+_Numbered = tuple[int, Chunk | BaseException | None]  # of a text's number; None is its end
+
+
+async def interleaved(
+    streams: Sequence[AsyncStream],
+) -> AsyncGenerator[tuple[int, Chunk | None], None]:
+    """The number of a text and its next `Chunk`, or None at its end, as they are made.
+
+    Each text starts when a slot is free for it, one after the other, so that a request for many
+    texts does not keep others waiting. All of them end with this iteration.
+
+    Args:
+        streams: have not started; at least one.
+    """
+    events: asyncio.Queue[_Numbered] = asyncio.Queue()
+    reading: list[asyncio.Task[None]] = []
+
+    async def read(number: int) -> None:
+        try:
+            async for chunk in streams[number]:
+                events.put_nowait((number, chunk))
+            events.put_nowait((number, None))
+        except Exception as error:
+            events.put_nowait((number, error))
+
+    async def start_others() -> None:
+        for number, stream in enumerate(streams[1:], start=1):
+            try:
+                await stream.start()
+            except Exception as error:
+                events.put_nowait((number, error))
+                return
+            reading.append(asyncio.create_task(read(number)))
+
+    starting: asyncio.Task[None] | None = None
+    try:
+        await streams[0].start()
+        reading.append(asyncio.create_task(read(0)))
+        starting = asyncio.create_task(start_others())
+        unended = len(streams)
+        while unended:
+            number, event = await events.get()
+            if isinstance(event, BaseException):
+                raise event
+            unended -= event is None
+            yield number, event
+    finally:
+        tasks = [starting, *reading] if starting else reading
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for stream in streams:
+            await stream.aclose()
