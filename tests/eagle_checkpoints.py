@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import torch
@@ -16,6 +17,7 @@ from edgespec_distill.data.draft_vocabulary import (
 from edgespec_distill.models.reading.block_module import BlockDraft
 from edgespec_distill.models.reading.eagle_module import Eagle, feature_layers
 from edgespec_distill.models.untrained_draft import untrained_draft
+from edgespec_export.checkpoint.tokenizer.tokenizers_file import load_tokenizer
 
 SIZE = 272
 GUESSES = 3
@@ -54,7 +56,9 @@ def write_eagle(
     folder.mkdir()
     draft.save_pretrained(folder)
     vocabulary.save(folder)
-    byte_tokenizer(SIZE).save(str(folder / "tokenizer.json"))
+    # As `edgespec distill` does: the tokenizer that the target's class makes.
+    settings = json.loads((target / "config.json").read_text())
+    load_tokenizer(target, settings).save(str(folder / "tokenizer.json"))
     return draft, vocabulary
 
 

@@ -71,7 +71,11 @@ def _common_tokens(
     Raises:
         EdgespecError: nothing, or the draft was trained for another target.
     """
-    difference = same_tokenizer(target.tokenizer, draft.tokenizer)
+    difference = same_tokenizer(
+        target.tokenizer,
+        draft.tokenizer,
+        max(target_family.vocab_size, draft_family.vocab_size),
+    )
     if difference is None:
         return None
     differ = f"the tokenizers of {target.label} and {draft.label} differ: {difference}"

@@ -18,8 +18,12 @@ __all__ = ["same_tokenizer"]
 _EXTRA = re.compile(r"<extra_id_\d+>")
 
 
-def same_tokenizer(target: Tokenizer, draft: Tokenizer) -> str | None:
+def same_tokenizer(target: Tokenizer, draft: Tokenizer, vocab_size: int) -> str | None:
     """The first difference between two tokenizers in one line, or None.
+
+    Args:
+        vocab_size: of the larger of both models. A class of tokenizers may add tokens that its
+            model does not have: they make no difference.
 
     Compared are contents, not sizes: every token's id, how added tokens are matched, the model's
     parameters with scores and merges, normalizer, pre-tokenizer and decoder.
@@ -28,10 +32,12 @@ def same_tokenizer(target: Tokenizer, draft: Tokenizer) -> str | None:
     flag `special` of an added token, and `<extra_id_…>` tokens that only one of the two has (T5
     checkpoints differ in their number).
     """
-    return _vocabularies(target, draft) or _difference("", _contents(target), _contents(draft))
+    return _vocabularies(target, draft, vocab_size) or _difference(
+        "", _contents(target, vocab_size), _contents(draft, vocab_size)
+    )
 
 
-def _vocabularies(target: Tokenizer, draft: Tokenizer) -> str | None:
+def _vocabularies(target: Tokenizer, draft: Tokenizer, vocab_size: int) -> str | None:
     ours, theirs = (
         {index: token for token, index in tokenizer.get_vocab(with_added_tokens=True).items()}
         for tokenizer in (target, draft)
@@ -40,7 +46,8 @@ def _vocabularies(target: Tokenizer, draft: Tokenizer) -> str | None:
         return None
     for index in sorted(ours.keys() | theirs.keys()):
         one, other = ours.get(index), theirs.get(index)
-        if one == other or (None in (one, other) and _EXTRA.fullmatch(one or other or "")):
+        is_extra = None in (one, other) and _extra(one or other or "")
+        if one == other or is_extra or index >= vocab_size:
             continue
         return f"token {index} is {_token(one)} in the target and {_token(other)} in the draft"
     return None
@@ -50,7 +57,7 @@ def _token(token: str | None) -> str:
     return "missing" if token is None else shortened(token)
 
 
-def _contents(tokenizer: Tokenizer) -> JsonObject:
+def _contents(tokenizer: Tokenizer, vocab_size: int) -> JsonObject:
     """The parts that determine tokens, by their names in `tokenizer.json`."""
     whole = {key: _normalized(part) for key, part in json.loads(tokenizer.to_str()).items()}
     model = whole["model"]
@@ -67,7 +74,7 @@ def _contents(tokenizer: Tokenizer) -> JsonObject:
         "added token": {
             token.pop("content"): token
             for token in whole["added_tokens"]
-            if not _extra(token["content"])
+            if not _extra(token["content"]) and token["id"] < vocab_size
         },
         "model": model,
         "normalizer": whole.get("normalizer"),
