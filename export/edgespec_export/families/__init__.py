@@ -1,8 +1,8 @@
 """Model families: each says what its graphs compute and refuses configs it does not understand.
 
-A family of one file is a file here; one with relatives is a room: `llama_like`, `gemma`, `bart`,
-`speech`, and `drafts` for models that read their target. A new family is one file in one of these
-places and one entry in `FAMILIES`.
+A family of one file is a file here; one with relatives is a room: `llama_like`, `gemma`, `lfm`,
+`bart`, `speech`, and `drafts` for models that read their target. A new family is one file in one of
+these places and one entry in `FAMILIES`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from edgespec_export.families.family import Family
 from edgespec_export.families.gemma.gemma2 import Gemma, Gemma2
 from edgespec_export.families.gemma.gemma3 import Gemma3
 from edgespec_export.families.gpt2 import Gpt2
-from edgespec_export.families.lfm2 import Lfm2
+from edgespec_export.families.lfm.lfm2 import Lfm2
+from edgespec_export.families.lfm.lfm3 import Lfm3
 from edgespec_export.families.llama_like.arcee import Arcee
 from edgespec_export.families.llama_like.granite import Granite
 from edgespec_export.families.llama_like.granite_hybrid import GraniteHybrid
@@ -67,6 +68,7 @@ FAMILIES: tuple[type[Family], ...] = (
     Phi3,
     Gpt2,
     Lfm2,
+    Lfm3,
     Bart,
     MBart,
     Marian,

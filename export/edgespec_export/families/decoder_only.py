@@ -57,8 +57,9 @@ class DecoderOnly(Family):
         """The norm before the head."""
 
     @abstractmethod
-    def encodings(self, g: Graph, positions: Positions) -> Sequence[PositionEncoding]:
-        """What tells the attention of each layer the positions of a call's rows."""
+    def encodings(self, g: Graph, positions: Positions) -> Sequence[PositionEncoding | None]:
+        """What tells the attention of each layer the positions of a call's rows; None of a layer
+        without attention."""
 
     def embedding(
         self, g: Graph, tokens: ir.Value, positions: Positions, number_format: NumberFormat

@@ -31,7 +31,6 @@ MISSING: dict[str, tuple[str, str]] = {
     "gpt_oss": ("llama", f"{_EXPERTS} and attention sinks"),
     "internlm2": ("internlm3", "one matrix for queries, keys and values"),
     "lfm2_moe": ("lfm2", _EXPERTS),
-    "lfm3": ("lfm2", "windows and gates of heads"),
     "longt5": ("t5", "local attention in the encoder"),
     "minicpm": ("llama", "three scales, and code of its own"),
     "mixtral": ("mistral", _EXPERTS),

@@ -22,6 +22,7 @@ from edgespec_export.onnx_graph.graph import Graph
 __all__ = [
     "CrossAttention",
     "EncoderAttention",
+    "GatedHeads",
     "NormedAfterRotation",
     "NormedRows",
     "ScaledQueries",
@@ -58,6 +59,28 @@ class SelfAttention:
             assert not isinstance(encoding, Angles), "a bias is one of distances"
             encoding = self.bias.emit(g, encoding)
         return call.attention.cached(g, rows, self.layer, call.positions, encoding)
+
+
+@dataclass(frozen=True)
+class GatedHeads:
+    """Causal self-attention whose heads have a gate each, from queries, keys, values and gates.
+
+    The output of a head is multiplied by the sigmoid of its gate, [m, count] (LFM3).
+    """
+
+    attention: SelfAttention
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return (*self.attention.widths, self.attention.heads.count)
+
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+        *qkv, gates = inputs
+        heads = self.attention.heads
+        rows = self.attention.emit(g, qkv, call)
+        by_head = g.op.Reshape(rows, g.ints(-1, heads.count, heads.size))
+        gates = g.op.Unsqueeze(g.op.Sigmoid(gates), g.ints(2))
+        return g.op.Reshape(g.op.Mul(by_head, gates), g.ints(-1, heads.count * heads.size))
 
 
 @dataclass(frozen=True)

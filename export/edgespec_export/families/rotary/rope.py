@@ -28,7 +28,7 @@ TRAINED = "original_max_position_embeddings"
 
 
 def whole_rotary(config: Config, head_size: int, positions: int, label: str) -> Rotary:
-    """Rotary positions of whole heads.
+    """Rotary positions of whole heads. "proportional" ones turn some of a head's pairs only.
 
     Args:
         positions: how many the tables hold.
@@ -37,6 +37,8 @@ def whole_rotary(config: Config, head_size: int, positions: int, label: str) -> 
         EdgespecError: a config that rotates a part of each head.
         ArithmeticError, KeyError, TypeError, ValueError, EdgespecError: as `partial_rotary`.
     """
+    if rope_kind(config) == "proportional":
+        return _proportional(config, head_size, positions, label)
     rotated = rotated_numbers(config, head_size)
     if rotated != head_size:
         raise EdgespecError(
@@ -101,9 +103,26 @@ def partial_rotary(
             f"{label}: config.json asks for rope scaling {shortened(kind)}; edgespec exports "
             "default, linear, llama3, yarn and dynamic"
         )
-    if scaling:
-        raise EdgespecError(f"{label}: config.json has unknown rope settings: {sorted(scaling)}")
+    _refuse_unknown(scaling, label)
     return whole_heads(frequencies, amplitude, head_size, positions)
+
+
+@np.errstate(divide="raise", invalid="raise", over="raise")
+def _proportional(config: Config, head_size: int, positions: int, label: str) -> Rotary:
+    """The frequencies of whole heads, of which the first ones turn.
+
+    Partial positions have other pairs, neighbours in the turned part, and frequencies of that part.
+    """
+    scaling = _settings(config)
+    turned = int(head_size * _turned_share(config) // 2)
+    base = scaling.pop("rope_theta", None) or config.number("rope_theta", 10000.0)
+    factor = scaling.pop("factor", 1.0)
+    for read in ("partial_rotary_factor", "rope_type", "type"):
+        scaling.pop(read, None)
+    _refuse_unknown(scaling, label)
+    exponents = np.arange(0, 2 * turned, 2, dtype=np.float32) / np.float32(head_size)
+    frequencies = 1.0 / np.float32(base) ** exponents
+    return whole_heads(np.divide(frequencies, factor, dtype=np.float32), 1.0, head_size, positions)
 
 
 def whole_heads(
@@ -133,11 +152,15 @@ def rotated_numbers(config: Config, head_size: int) -> int:
     Raises:
         ValueError: a share of a head that is none.
     """
+    return int(head_size * _turned_share(config))
+
+
+def _turned_share(config: Config) -> float:
     fraction = config.get("partial_rotary_factor", 1.0)
     fraction = _settings(config).get("partial_rotary_factor") or fraction
     if type(fraction) not in (int, float) or not 0 < fraction <= 1:
         raise ValueError(f"partial_rotary_factor is {shortened(fraction)}")
-    return int(head_size * fraction)
+    return float(fraction)
 
 
 def trained_positions(config: Config) -> int:
@@ -157,6 +180,12 @@ def _settings(config: Config) -> dict[str, Any]:
 def rope_kind(config: Config) -> Any:
     """The name of the scaling that a config asks for."""
     return _kind(_settings(config))
+
+
+def _refuse_unknown(left: dict[str, Any], label: str) -> None:
+    """Settings that nothing has read."""
+    if left:
+        raise EdgespecError(f"{label}: config.json has unknown rope settings: {sorted(left)}")
 
 
 def _kind(scaling: dict[str, Any]) -> Any:

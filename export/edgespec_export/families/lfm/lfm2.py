@@ -7,7 +7,7 @@ position (components/blocks/short_convolution.py), so the cache has more layers 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -54,7 +54,7 @@ class Lfm2(DecoderOnly):
         kinds: of each layer, `CONVOLUTION` or `ATTENTION`.
         taps: how many positions a convolution reads.
         conv_bias: convolutions and their projections have biases.
-        rotary: its rotary positions.
+        rotary_of: the rotary positions of each kind of layer that attends.
     """
 
     family = "lfm2"
@@ -66,7 +66,7 @@ class Lfm2(DecoderOnly):
     kinds: tuple[str, ...]
     taps: int
     conv_bias: bool
-    rotary: Rotary
+    rotary_of: Mapping[str, Rotary]
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -89,7 +89,7 @@ class Lfm2(DecoderOnly):
             kinds=_kinds(config, layers),
             taps=config.count("conv_L_cache", 3),
             conv_bias=config.flag("conv_bias", False),
-            rotary=whole_rotary(config, size, positions, label),
+            rotary_of={ATTENTION: whole_rotary(config, size, positions, label)},
         )
         if shape.taps < 2:
             raise ValueError(f"conv_L_cache is {shape.taps}")
@@ -104,41 +104,41 @@ class Lfm2(DecoderOnly):
 
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"model.layers.{index}"
-        name = f"{at}.feed_forward"
-        return (
-            self._mixing_block(index, at),
-            FeedForwardBlock(
-                name=name,
-                norm=self._norm(f"{at}.ffn_norm"),
-                reads=Linear.named(f"{name}.w1", f"{name}.w3"),
-                middle=Gate("silu"),
-                writes=Linear.named(f"{name}.w2"),
-            ),
+        if self.kinds[index] == CONVOLUTION:
+            return self._convolution_block(index, at), self._feed_forward_block(at)
+        return self._attention_block(index, at), self._feed_forward_block(at)
+
+    def _convolution_block(self, index: int, at: str) -> AttentionBlock:
+        name, convolution = f"{at}.conv", self._convolution(index)
+        return AttentionBlock(
+            name=name,
+            norm=self._norm(f"{at}.operator_norm"),
+            reads=Linear.named(f"{name}.in_proj", bias=self.conv_bias, widths=convolution.widths),
+            middle=convolution,
+            writes=Linear.named(f"{name}.out_proj", bias=self.conv_bias),
         )
 
-    def _mixing_block(self, index: int, at: str) -> AttentionBlock:
-        norm = self._norm(f"{at}.operator_norm")
-        if self.kinds[index] == CONVOLUTION:
-            convolution = self._convolution(index)
-            return AttentionBlock(
-                name=f"{at}.conv",
-                norm=norm,
-                reads=Linear.named(
-                    f"{at}.conv.in_proj", bias=self.conv_bias, widths=convolution.widths
-                ),
-                middle=convolution,
-                writes=Linear.named(f"{at}.conv.out_proj", bias=self.conv_bias),
-            )
+    def _attention_block(self, index: int, at: str) -> AttentionBlock:
         name = f"{at}.self_attn"
         q_norm, k_norm = (f"{name}.{part}_layernorm.weight" for part in "qk")
         return AttentionBlock(
             name=name,
-            norm=norm,
+            norm=self._norm(f"{at}.operator_norm"),
             reads=Linear.named(*(f"{name}.{part}_proj" for part in "qkv")),
             middle=SelfAttention(
                 self._first_cache_layer(index), self.heads, HeadNorms(q_norm, k_norm, self.epsilon)
             ),
             writes=Linear.named(f"{name}.out_proj"),
+        )
+
+    def _feed_forward_block(self, at: str) -> FeedForwardBlock:
+        name = f"{at}.feed_forward"
+        return FeedForwardBlock(
+            name=name,
+            norm=self._norm(f"{at}.ffn_norm"),
+            reads=Linear.named(f"{name}.w1", f"{name}.w3"),
+            middle=Gate("silu"),
+            writes=Linear.named(f"{name}.w2"),
         )
 
     def _convolution(self, index: int) -> ShortConvolution:
@@ -167,8 +167,9 @@ class Lfm2(DecoderOnly):
     def last_norm(self) -> RmsNorm:
         return self._norm("model.embedding_norm")
 
-    def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
-        return [self.rotary.emit(g, positions)] * self.layers
+    def encodings(self, g: Graph, positions: Positions) -> list[Angles | None]:
+        angles = {kind: rotary.emit(g, positions) for kind, rotary in self.rotary_of.items()}
+        return [angles.get(kind) for kind in self.kinds]
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield from super().shapes()
