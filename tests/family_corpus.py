@@ -79,6 +79,15 @@ EXAONE = {
     **{"sliding_window": None, "sliding_window_pattern": None, "rope_scaling": LLAMA3},
     **{"rope_theta": 1e6, "tie_word_embeddings": True},
 }
+LFM3 = {
+    **{"conv_L_cache": 7, "sliding_window": 24, "use_attention_gate": True},
+    "rope_parameters": {
+        "full_attention": {
+            **{"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.5}
+        },
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+    },
+}
 UNSLOTH = {"unsloth_version": "2025.9.1", "unsloth_fixed": True}
 MROPE = {"use_mrope": False, "use_sliding_window": False, "sliding_window": 64}
 HUNYUAN = {
@@ -247,6 +256,11 @@ CASES = (
         "lfm2",
         {"layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False},
     ),
+    Case(
+        "LFM3 1.7B",
+        "lfm3",
+        {**HEAD, "layer_types": ["conv", "full_attention", "sliding_attention"], **LFM3},
+    ),
     Case("T5 v1.0", "t5", {}, T5),
     Case("T5 v1.1, flan-T5", "t5", {"feed_forward_proj": "gated-gelu"}, T5),
     Case("mT5, ByT5", "mt5", {"tie_word_embeddings": False}, T5, default=True),
@@ -303,6 +317,18 @@ CASES = (
         "SmolVLM",
         "llama",
         wrapper=_wrapper("SmolVLM", "smolvlm", "smolvlm_vision", image_token_id=10, scale_factor=2),
+    ),
+    Case(
+        "LFM3-VL",
+        "lfm3",
+        {**HEAD, "layer_types": ["conv", "full_attention", "sliding_attention"], **LFM3},
+        wrapper=_wrapper(
+            "Lfm3Vl",
+            "lfm3_vl",
+            "lfm3_vl_vision",
+            vision={"num_key_value_heads": 1, "layer_types": ["conv"]},
+            image_token_id=10,
+        ),
     ),
     Case(
         "LFM2-VL",
