@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgespec_export.checkpoint.gguf.gguf_config import ARCHITECTURE_OF, ARCHITECTURES
-from edgespec_export.families import FAMILIES
+from edgespec_export.checkpoint.gguf.architectures import ARCHITECTURES
 from edgespec_export.families.unknown import MISSING
 
 ROOT = Path(__file__).parent.parent
@@ -66,8 +65,7 @@ def _model(case: Case) -> list[str]:
 
 
 def _from_gguf() -> set[str]:
-    known = {kind for family in FAMILIES for kind in family.model_types}
-    return {kind for kind in known if ARCHITECTURE_OF.get(kind, kind) in ARCHITECTURES}
+    return {kind for known in ARCHITECTURES.values() for kind in known.model_types}
 
 
 def _wrapped(case: Case) -> list[str]:

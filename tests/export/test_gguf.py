@@ -234,6 +234,39 @@ def test_verify_compares_with_a_reference_that_has_the_files_rope_scaling(
     assert "max |difference|" in caplog.text
 
 
+# --- windows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arch", "keys", "model_type", "windows"),
+    [
+        ("llama", {"sliding_window": 0}, "llama", [None, None]),
+        ("llama", {"sliding_window": 32}, "mistral", [32, 32]),
+        (
+            "llama",
+            {"sliding_window": 32, "sliding_window_pattern": [False, True]},
+            "ministral",
+            [None, 32],
+        ),
+        ("qwen2", {"sliding_window": 128}, "qwen2", [None, None]),
+        ("qwen2", {"sliding_window": 32, "sliding_window_pattern": 2}, "qwen2", [32, None]),
+        ("qwen3", {"sliding_window": 32, "sliding_window_pattern": [1, 0]}, "qwen3", [32, None]),
+    ],
+)
+def test_windows_are_read_where_the_file_says_which_layers_have_them(
+    path, arch, keys, model_type, windows
+):
+    changes = {f"{arch}.attention.{name}": value for name, value in keys.items()}
+    config = open_gguf(write_gguf(path, arch=arch, changes=changes)).config
+    assert config["model_type"] == model_type
+    assert list(family_of(config, "model").windows) == windows
+
+
+def test_a_window_of_unknown_layers_is_refused(path):
+    write_gguf(path, arch="qwen2", changes={"qwen2.attention.sliding_window": 32})
+    assert "nothing says which layers have it" in message_of(open_gguf, path)
+
+
 # --- refusals ------------------------------------------------------------------------------------
 
 
@@ -244,7 +277,7 @@ def test_another_architecture_is_refused_by_name(path):
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"llama.attention.sliding_window": 32}, "llama.attention.sliding_window"),
+        ({"llama.attention.sliding_window": "7"}, "llama.attention.sliding_window is '7'"),
         ({"llama.nextn_predict_layers": 1}, "llama.nextn_predict_layers' = 1 is not known"),
         ({"llama.rope.scaling.attn_factor": 0.5}, "attn_factor' = 0.5 is not known"),
         ({"llama.expert_count": 8}, "experts"),

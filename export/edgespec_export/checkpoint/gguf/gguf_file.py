@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.generation_config import gguf_generation
+from edgespec_export.checkpoint.gguf.architectures import Architecture, architecture_of
 from edgespec_export.checkpoint.gguf.gguf_config import gguf_config
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader, read_gguf_header
 from edgespec_export.checkpoint.gguf.gguf_tokenizer import (
@@ -63,7 +64,7 @@ def open_gguf(path: Path) -> GgufCheckpoint:
             rope scaling, tokenizer, tensor or key, by name.
     """
     header = read_gguf_header(path)
-    config = gguf_config(header)
+    architecture, config = architecture_of(header), gguf_config(header)
     template = header.metadata.get("tokenizer.chat_template")
     if not isinstance(template, str):
         template = None
@@ -71,7 +72,7 @@ def open_gguf(path: Path) -> GgufCheckpoint:
     config["eos_token_id"] = _eos_token_ids(header, template)
     return GgufCheckpoint(
         config=config,
-        weights=GgufWeights(header, _reordered_heads(config)),
+        weights=GgufWeights(header, architecture, _reordered_heads(architecture, config)),
         tokenizer=tokenizer,
         chat_template=template,
         special_tokens=_special_tokens(header, tokenizer),
@@ -79,9 +80,9 @@ def open_gguf(path: Path) -> GgufCheckpoint:
     )
 
 
-def _reordered_heads(config: JsonObject) -> dict[str, int]:
+def _reordered_heads(architecture: Architecture, config: JsonObject) -> dict[str, int]:
     """Number of heads of each projection whose rows llama.cpp's converter reorders."""
-    if config["model_type"] != "llama":
+    if not architecture.reorders_heads:
         return {}
     counts = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
     return {name: count for name, count in counts.items() if isinstance(count, int)}

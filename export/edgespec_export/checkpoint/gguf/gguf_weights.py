@@ -2,79 +2,49 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import ml_dtypes
 import numpy as np
 from gguf.quants import dequantize
 
-from edgespec.errors import EdgespecError, shortened
+from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.gguf.architectures.architecture import Architecture
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
-from edgespec_export.checkpoint.gguf.gguf_rope import ROPE_FACTORS
 from edgespec_export.checkpoint.weights import Tensor, missing_tensor
 
 __all__ = ["GgufWeights"]
 
-_MODEL = {
-    "output.weight": "lm_head.weight",
-    "output_norm.weight": "model.norm.weight",
-    "token_embd.weight": "model.embed_tokens.weight",
-}
-_LAYER = {
-    "attn_k": "self_attn.k_proj",
-    "attn_k_norm": "self_attn.k_norm",
-    "attn_norm": "input_layernorm",
-    "attn_output": "self_attn.o_proj",
-    "attn_q": "self_attn.q_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_v": "self_attn.v_proj",
-    "ffn_down": "mlp.down_proj",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_up": "mlp.up_proj",
-}
-# Names in models with norms after each block.
-_LAYER_WITH_NORMS_AFTER = {
-    **_LAYER,
-    "ffn_norm": "pre_feedforward_layernorm",
-    "post_attention_norm": "post_attention_layernorm",
-    "post_ffw_norm": "post_feedforward_layernorm",
-}
-_NORMS_AFTER = {"gemma2", "gemma3", "olmo2", "exaone4"}  # architectures
-_NORMS_WITH_ONE = {"gemma", "gemma2", "gemma3"}  # whose norms multiply by 1 + w
-_IN_LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
 _STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
 
 
 class GgufWeights:
     """The tensors of a GGUF file; `read` reads and dequantizes one.
 
-    llama.cpp applies RoPE to neighbouring pairs of a head, Hugging Face to its two halves. So
-    llama.cpp's converter reorders the rows of the query and key matrices of architecture "llama".
-    `read` restores the order. The converter also adds 1 to the norms of a Gemma; `read` subtracts
-    it.
+    `read` undoes what llama.cpp's converter changes (architectures/architecture.py): it restores
+    the order of rows, subtracts 1 from norms, and gives back the checkpoint's shape.
     """
 
-    def __init__(self, header: GgufHeader, heads: Mapping[str, int]) -> None:
+    def __init__(
+        self, header: GgufHeader, architecture: Architecture, heads: Mapping[str, int]
+    ) -> None:
         """Finds the Hugging Face name of every tensor.
 
         Args:
             header: the file.
+            architecture: the file's.
             heads: number of heads of each projection ("q_proj", "k_proj") with reordered rows.
 
         Raises:
-            EdgespecError: a tensor that a Llama-like model does not have, by name.
+            EdgespecError: a tensor that no model of this architecture has, by name.
         """
         self._header = header
+        self._architecture = architecture
         self._heads = heads
-        arch = header.metadata.get("general.architecture")
-        self._adds_one = arch in _NORMS_WITH_ONE
-        in_layer = _LAYER_WITH_NORMS_AFTER if arch in _NORMS_AFTER else _LAYER
         self._stored_names = {
-            _hugging_face_name(header, name, in_layer): name
+            architecture.hugging_face_name(header, name): name
             for name in header.tensors
-            if name != ROPE_FACTORS
+            if name not in architecture.of_config
         }
 
     def names(self) -> list[str]:
@@ -83,7 +53,10 @@ class GgufWeights:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The tensor's shape."""
-        return self._header.tensors[self._stored_name(name)].shape
+        shape = self._header.tensors[self._stored_name(name)].shape
+        if name.endswith(self._architecture.transposed):
+            return shape[::-1]
+        return (shape[0], 1, *shape[1:]) if name.endswith(self._architecture.squeezed) else shape
 
     def read(self, name: str) -> Tensor:
         """The tensor: float32, float16 or bfloat16 if stored so, else dequantized to float32.
@@ -91,9 +64,14 @@ class GgufWeights:
         Raises:
             EdgespecError: no such tensor, or a quantization that gguf cannot dequantize.
         """
-        values = self._values(self._stored_name(name), 0, self.shape(name)[0])
-        if self._adds_one and name.endswith("norm.weight"):
+        stored = self._stored_name(name)
+        values = self._values(stored, 0, self._header.tensors[stored].shape[0])
+        if self._architecture.norms_with_one and name.endswith("norm.weight"):
             return values.astype(np.float32) - np.float32(1)
+        if name.endswith(self._architecture.transposed):
+            return np.ascontiguousarray(values.T)
+        if name.endswith(self._architecture.squeezed):
+            return values[:, None]
         heads = self._heads_of(name)
         if heads is None:
             return values
@@ -104,8 +82,9 @@ class GgufWeights:
         return _unpermuted(values, heads)
 
     def read_rows(self, name: str, start: int, stop: int) -> Tensor:
-        """Rows of `read`; of reordered ones and of norms the whole is read."""
-        if self._heads_of(name) is not None or name.endswith("norm.weight"):
+        """Rows of `read`; of tensors that differ from the stored ones the whole is read."""
+        changed = (*self._architecture.transposed, *self._architecture.squeezed, "norm.weight")
+        if self._heads_of(name) is not None or name.endswith(changed):
             return self.read(name)[start:stop]
         return self._values(self._stored_name(name), start, stop)
 
@@ -138,15 +117,6 @@ class GgufWeights:
         if name not in self._stored_names:
             raise missing_tensor(self._header.path, name, self._stored_names)
         return self._stored_names[name]
-
-
-def _hugging_face_name(header: GgufHeader, name: str, in_layer: Mapping[str, str]) -> str:
-    if name in _MODEL:
-        return _MODEL[name]
-    match = _IN_LAYER.fullmatch(name)
-    if match is None or match[2] not in in_layer:
-        raise EdgespecError(f"{header.path}: tensor {shortened(name)} is not known")
-    return f"model.layers.{match[1]}.{in_layer[match[2]]}.{match[3]}"
 
 
 def _unpermuted(values: Tensor, heads: int) -> Tensor:
