@@ -21,8 +21,8 @@ from statistics import median
 from typing import Any
 
 import edgespec
-from edgespec.core.asks import Score, TopScore
 from edgespec.core.decode import Loop, Round
+from edgespec.core.requests import Score, TopScore
 from record import begin, write_result
 from same_texts import prompts_for
 
@@ -63,7 +63,7 @@ ANSWERS: dict[str, Callable[[], Any]] = {
 DRAFTING: dict[str, dict[str, Any]] = {"plain": {"draft": False}, "default draft": {}}
 
 
-class AskCounts:
+class RequestCounts:
     """Drives a pair's loops and counts what they ask of the target."""
 
     def __init__(self, pair: edgespec.Pair) -> None:
@@ -89,7 +89,7 @@ class AskCounts:
 
 
 def compared(
-    pair: edgespec.Pair, counts: AskCounts, prompts: Sequence[str], options: argparse.Namespace
+    pair: edgespec.Pair, counts: RequestCounts, prompts: Sequence[str], options: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """A row for each way to draft and each kind of answer."""
     rows = []
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     options, record = begin(parser)
     pair = edgespec.load(options.pair, threads=options.threads)
-    counts = AskCounts(pair)
+    counts = RequestCounts(pair)
     prompts = prompts_for(options.pair)[: options.prompts]
     pair.generate(prompts[0], chat=True, max_new_tokens=2, grammar=edgespec.json_schema({}))
     write_result(options, record, rows=compared(pair, counts, prompts, options))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgespec.core.asks import Read, Score
+from edgespec.core.requests import Read, Score
 
 
 class TableText:
@@ -63,19 +63,19 @@ class TableTexts:
     def context(self, start, position):
         return tuple(self.buffer[start + index] for index in range(position + 1))
 
-    def compute(self, asks):
+    def compute(self, requests):
         self.calls += 1
-        self.together += len(asks) > 1
+        self.together += len(requests) > 1
         answers = []
-        for ask in asks:  # all rows are written before any is read
-            for index, token in enumerate(ask.tokens):
-                self.buffer[ask.model.start + ask.model.length + index] = token
-        for ask in asks:
-            text, count = ask.model, len(ask.tokens)
+        for request in requests:  # all rows are written before any is read
+            for index, token in enumerate(request.tokens):
+                self.buffer[request.model.start + request.model.length + index] = token
+        for request in requests:
+            text, count = request.model, len(request.tokens)
             rows = [
                 self._distribution(self.context(text.start, text.length + index))
                 for index in range(count)
             ]
             text.length += count
-            answers.append(np.array(rows, dtype=object) if isinstance(ask, Score) else None)
+            answers.append(np.array(rows, dtype=object) if isinstance(request, Score) else None)
         return answers

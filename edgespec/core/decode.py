@@ -1,7 +1,7 @@
 """The two loops: plain decoding, and speculative decoding with the same distribution.
 
-They do no input or output: they yield what they need computed (`edgespec.core.asks`) and `Round`s.
-`decoded` drives one of them alone, `edgespec.scheduler` several together.
+They do no input or output: they yield what they need computed (`edgespec.core.requests`) and
+`Round`s. `decoded` drives one of them alone, `edgespec.scheduler` several together.
 
 In both, the *pending* token is the last token of the text: emitted (or part of the prompt) but not
 yet in the target's cache. The logits after it give the distribution of the next token. So the token
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgespec.core.array_types import LogitRows
-from edgespec.core.asks import Ask, prefilled
 from edgespec.core.distribution import REFUSED, Distribution, Processor, RefusedRow
 from edgespec.core.draft import Drafter, Proposal, proposed
 from edgespec.core.logit_edits import LogitEdit
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.core.randomness import Randomness
+from edgespec.core.requests import StepRequest, request_prefill
 from edgespec.core.scoring import score_of
 from edgespec.core.verification import Rule
 from edgespec.costs.controller import Controller
@@ -56,7 +56,7 @@ class Round:
 
 
 # A text being made: yields what it needs computed, and what came of it.
-Loop = Generator[Ask | Round, Any, None]
+Loop = Generator[StepRequest | Round, Any, None]
 
 
 def decoded(loop: Loop) -> Iterator[Round]:
@@ -99,7 +99,7 @@ def plain(
             returns. Only encoder-decoders have a choice.
     """
     score = score_of(target, process, logits, edit)
-    own_start = yield from prefilled(target, prompt, answers)
+    own_start = yield from request_prefill(target, prompt, answers)
     text = [own_start if start is None else start]
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
         p = yield from score(text, (), ())
@@ -145,7 +145,7 @@ def speculate(
     """
     score = score_of(target, process, logits, edit)
     candidate_model = candidate_model_of(target)
-    own_start = yield from prefilled(target, prompt, answers)
+    own_start = yield from request_prefill(target, prompt, answers)
     text = [own_start if start is None else start]
     draft.begin(prompt)
     left = min(max_new_tokens, target.capacity - target.length)

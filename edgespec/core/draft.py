@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from edgespec.core.asks import Asking
 from edgespec.core.distribution import Distribution
 from edgespec.core.model import Candidate
 from edgespec.core.randomness import Randomness
+from edgespec.core.requests import Requests
 
 __all__ = ["Drafter", "Proposal", "proposed"]
 
@@ -56,7 +56,7 @@ class Drafter(Protocol):
 
     def propose(
         self, text: Sequence[int], gamma: int, randomness: Randomness
-    ) -> Proposal | Asking[Proposal]:
+    ) -> Proposal | Requests[Proposal]:
         """Proposes at most `gamma` tokens to follow `text`.
 
         A drafter that runs a model may be a generator that asks for its calls, so that several
@@ -72,7 +72,7 @@ class Drafter(Protocol):
 
 def proposed(
     draft: Drafter, text: Sequence[int], gamma: int, randomness: Randomness
-) -> Asking[Proposal]:
+) -> Requests[Proposal]:
     """Asks for what the drafter needs; its proposal."""
     proposal = draft.propose(text, gamma, randomness)
     if isinstance(proposal, Proposal):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from edgespec.core.array_types import LogitRows
-from edgespec.core.asks import Asking, prefilled, scored
 from edgespec.core.model import Model
+from edgespec.core.requests import Requests, request_logits, request_prefill
 
 __all__ = ["score_given"]
 
@@ -20,7 +20,7 @@ def score_given(
     take: Callable[[LogitRows, Sequence[int]], None],
     *,
     answers: Sequence[range] | None = None,
-) -> Asking[None]:
+) -> Requests[None]:
     """Asks for the logits that each token of `text` was drawn from, if it was drawn.
 
     Args:
@@ -28,8 +28,8 @@ def score_given(
         take: is called with logits [tokens, vocabulary], valid until it returns, and the tokens.
         answers: a conversation's earlier answers, as in `Model.prefill`.
     """
-    pending = yield from prefilled(target, prompt, answers)
+    pending = yield from request_prefill(target, prompt, answers)
     before = [pending, *text[:-1]]
     for start in range(0, len(text), ROWS):
-        rows = yield from scored(target, before[start : start + ROWS])
+        rows = yield from request_logits(target, before[start : start + ROWS])
         take(rows, text[start : start + ROWS])

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast, runtime_checkable
 
 from edgespec.core.array_types import AnyArray, LogitRows
-from edgespec.core.asks import Asking, scored, top_scored
 from edgespec.core.distribution import Distribution, Processor, arg_max_distribution, refused
 from edgespec.core.logit_edits import LogitEdit, Mask
 from edgespec.core.model import Candidate, Model, TopTokens, TopTokensModel
+from edgespec.core.requests import Requests, request_logits, request_top_tokens
 from edgespec.core.sampling import is_greedy
 from edgespec.core.verification import TargetDistributions
 from edgespec.core.vocab_ops import vocab_ops_for
@@ -32,7 +32,7 @@ class ScoredCall(TargetDistributions, Protocol):
 PATIENCE = 4  # calls whose arg-max a mask must keep before the arg-max alone is asked for again
 
 # The pending token and all emitted after it, the drafted tokens after these, and their candidates.
-ScoreCall = Callable[[Sequence[int], Sequence[int], Sequence[Candidate]], Asking[ScoredCall]]
+ScoreCall = Callable[[Sequence[int], Sequence[int], Sequence[Candidate]], Requests[ScoredCall]]
 
 
 def score_of(
@@ -48,8 +48,8 @@ def score_of(
 
     def score(
         text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
-    ) -> Asking[ScoredCall]:
-        rows = yield from scored(target, [text[-1], *drafted], candidates)
+    ) -> Requests[ScoredCall]:
+        rows = yield from request_logits(target, [text[-1], *drafted], candidates)
         if edit is None:
             return _FromLogits(rows, lambda row: process(rows[row]))
         changed = edit
@@ -66,8 +66,10 @@ def score_of(
 
     def top_score(
         text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
-    ) -> Asking[ScoredCall]:
-        return _FromTopTokens((yield from top_scored(top_model, [text[-1], *drafted], candidates)))
+    ) -> Requests[ScoredCall]:
+        return _FromTopTokens(
+            (yield from request_top_tokens(top_model, [text[-1], *drafted], candidates))
+        )
 
     return top_score
 
@@ -90,16 +92,16 @@ class _Masked:
 
     def __call__(
         self, text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
-    ) -> Asking[ScoredCall]:
+    ) -> Requests[ScoredCall]:
         tokens = [text[-1], *drafted]
         if self._kept >= PATIENCE:
             start = self._target.length
-            found = yield from top_scored(self._top, tokens, candidates)
+            found = yield from request_top_tokens(self._top, tokens, candidates)
             best: Sequence[int] = found.tokens[:, 0].tolist()
             if _keeps_best(self._mask, best, text, drafted, candidates):
                 return _FromTopTokens(found)
             self._target.rewind(start)
-        rows = yield from scored(self._target, tokens, candidates)
+        rows = yield from request_logits(self._target, tokens, candidates)
         self._kept += 1
 
         def distribution(row: int) -> Distribution:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgespec.core.asks import Asking
 from edgespec.core.draft import Drafter, Proposal, proposed
 from edgespec.core.randomness import Randomness
+from edgespec.core.requests import Requests
 from edgespec.costs.controller import Adaptive, Fixed
 
 __all__ = ["AlternatingDrafter"]
@@ -39,7 +39,9 @@ class AlternatingDrafter:
         """The largest γ of any drafter."""
         return max(controller.gamma() for _, controller in self._drafters)
 
-    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Asking[Proposal]:
+    def propose(
+        self, text: Sequence[int], gamma: int, randomness: Randomness
+    ) -> Requests[Proposal]:
         self._proposer = None
         by_speedup = sorted(self._drafters, key=lambda s: s[1].expected_speedup(), reverse=True)
         for draft, controller in by_speedup:

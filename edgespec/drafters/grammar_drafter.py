@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgespec.core.asks import Asking
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Drafter, Proposal, proposed
 from edgespec.core.randomness import Randomness
+from edgespec.core.requests import Requests
 from edgespec.costs.controller import Controller
 from edgespec.grammar.legal_tokens import ForcedTokens
 
@@ -50,7 +50,9 @@ class GrammarDrafter:
         self._others = self._controller.gamma()
         return max(self._others, self._most_forced)
 
-    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Asking[Proposal]:
+    def propose(
+        self, text: Sequence[int], gamma: int, randomness: Randomness
+    ) -> Requests[Proposal]:
         generated = text[1:]
         forced = self._legal.forced(generated, min(gamma, self._most_forced))
         self._has_forced = bool(forced)

@@ -10,7 +10,6 @@ import numpy as np
 
 from edgespec.artifact.graph_io import TOP_K
 from edgespec.core.array_types import LegalRow, Logits
-from edgespec.core.asks import Asking, prefilled, scored, top_scored
 from edgespec.core.distribution import (
     Distribution,
     Processor,
@@ -20,6 +19,7 @@ from edgespec.core.distribution import (
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Candidate, Model, TopTokensModel, block_model_of
 from edgespec.core.randomness import Coupled, Randomness
+from edgespec.core.requests import Requests, request_logits, request_prefill, request_top_tokens
 from edgespec.core.scoring import top_tokens_model_of
 from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.drafters.vocabulary_map import Vocabulary
@@ -97,10 +97,12 @@ class ModelDrafter:
         self._text, self._read = [], 0
         self._cached, self._confirmed = [], 0
 
-    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Asking[Proposal]:
+    def propose(
+        self, text: Sequence[int], gamma: int, randomness: Randomness
+    ) -> Requests[Proposal]:
         if self._unread_prompt is not None:
             prompt = self._vocabulary.prompt(self._unread_prompt, self._answers)
-            yield from prefilled(self._model, *prompt)
+            yield from request_prefill(self._model, *prompt)
             self._start = self._model.length
             self._unread_prompt = None
         self._text += self._vocabulary.to_draft_ids(text[self._read :])
@@ -155,15 +157,15 @@ class ModelDrafter:
 
     def _predict(
         self, ids: Sequence[int], allowed: LegalRow | None, generated: Sequence[int]
-    ) -> Asking[_Prediction | None]:
+    ) -> Requests[_Prediction | None]:
         """Asks for tokens of the draft to be scored, and predicts what follows. None: nothing that
         is legal after the generated tokens."""
         if self._top_model is None:
             return (yield from self._from_logits(ids, allowed))
         return (yield from self._from_top_tokens(self._top_model, ids, generated))
 
-    def _from_logits(self, ids: Sequence[int], allowed: LegalRow | None) -> Asking[_Prediction]:
-        logits = (yield from scored(self._model, ids))[-1]
+    def _from_logits(self, ids: Sequence[int], allowed: LegalRow | None) -> Requests[_Prediction]:
+        logits = (yield from request_logits(self._model, ids))[-1]
         if allowed is not None:
             logits = np.where(allowed, logits, logits.dtype.type(-np.inf))
         q = self._vocabulary.distribution(self._process, logits)
@@ -180,9 +182,9 @@ class ModelDrafter:
 
     def _from_top_tokens(
         self, model: TopTokensModel, ids: Sequence[int], generated: Sequence[int]
-    ) -> Asking[_Prediction | None]:
+    ) -> Requests[_Prediction | None]:
         several = self._needs_probability or self._legal is not None
-        top = yield from top_scored(model, ids, skip=len(ids) - 1, probabilities=several)
+        top = yield from request_top_tokens(model, ids, skip=len(ids) - 1, probabilities=several)
         tokens = self._vocabulary.to_target_ids(top.tokens[0].tolist())
         probabilities = [1.0] if top.probabilities is None else top.probabilities[0].tolist()
         guesses = list(zip(tokens, probabilities, strict=True))

@@ -10,11 +10,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from edgespec.core.asks import Ask, Asking
 from edgespec.core.distribution import Distribution
 from edgespec.core.draft import Drafter, Proposal
 from edgespec.core.model import Candidate
 from edgespec.core.randomness import Coupled, Randomness
+from edgespec.core.requests import Requests, StepRequest
 from edgespec.drafters.registry import OWN_DRAFT_COST
 from edgespec.errors import EdgespecError, UsageError, shortened
 
@@ -56,29 +56,33 @@ class OwnDrafter:
         with self._named():
             self._drafter.begin(list(prompt))
 
-    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Asking[Proposal]:
+    def propose(
+        self, text: Sequence[int], gamma: int, randomness: Randomness
+    ) -> Requests[Proposal]:
         draws = _CoupledDraws(randomness) if isinstance(randomness, Coupled) else _Draws(randomness)
         with self._named():
             answer: Any = self._drafter.propose(list(text), gamma, draws)
         if isinstance(answer, Generator):
-            answer = yield from self._asked(answer)
+            answer = yield from self._checked_requests(answer)
         with self._named():
             return self._checked(answer, gamma)
 
-    def _asked(self, asking: Generator[Any, Any, Any]) -> Generator[Ask, Any, Any]:
+    def _checked_requests(
+        self, requests: Generator[Any, Any, Any]
+    ) -> Generator[StepRequest, Any, Any]:
         """What a drafter that is a generator returns; it may ask for calls of models only."""
         answer: Any = None
         while True:
             with self._named():
                 try:
-                    ask = asking.send(answer)
+                    request = requests.send(answer)
                 except StopIteration as end:
                     return end.value
-                if not isinstance(ask, get_args(Ask)):
+                if not isinstance(request, get_args(StepRequest)):
                     raise self._wrong(
-                        f"asks for {shortened(ask)}", "yield Prefill, Score, TopScore"
+                        f"asks for {shortened(request)}", "yield Prefill, Score, TopScore"
                     )
-            answer = yield ask
+            answer = yield request
 
     def _checked(self, proposal: object, gamma: int) -> Proposal:
         if not isinstance(proposal, Proposal):

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.core.asks import computed
 from edgespec.core.distribution import Distribution, Processor
 from edgespec.core.draft import Drafter, proposed
 from edgespec.core.model import Model, block_model_of
 from edgespec.core.randomness import Seeded
+from edgespec.core.requests import computed
 from edgespec.costs.cost_model import Costs
 from edgespec.drafters.vocabulary_map import Vocabulary
 

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.core.asks import Score
 from edgespec.core.logit_edits import LogitEdit
+from edgespec.core.requests import Score
 from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.scheduler.shared_calls import TextModel, Texts
 
@@ -102,8 +102,10 @@ def beam_search(
     running = [_Running(first, (), 0.0)]
     free = list(others)
     for length in range(1, longest + 1):
-        asks = [Score(beam.text, [beam.tokens[-1] if beam.tokens else pending]) for beam in running]
-        rows = [answer[0] for answer in texts.compute(asks)]
+        requests = [
+            Score(beam.text, [beam.tokens[-1] if beam.tokens else pending]) for beam in running
+        ]
+        rows = [answer[0] for answer in texts.compute(requests)]
         best = _best(running, rows, 2 * beams, edit)
         chosen: list[tuple[int, int, float]] = []
         for rank, (parent, token, logprob) in enumerate(best):

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
-from edgespec.core.asks import Ask, Prefill, Read
 from edgespec.core.decode import Loop, Round
+from edgespec.core.requests import Prefill, Read, StepRequest
 from edgespec.scheduler.shared_calls import text_model_of
 
 __all__ = ["LiveText"]
@@ -22,7 +22,7 @@ class LiveText:
         step: makes the scheduler go on.
 
     Attributes:
-        ask: what the loop waits for; a `Prefill` of a model with several texts comes in pieces,
+        request: what the loop waits for; a `Prefill` of a model with several texts comes in pieces,
             each a `Read`. None before its start and after its end.
         prompt: that is being read, with its model; None while none is.
         tokens: emitted so far.
@@ -35,7 +35,7 @@ class LiveText:
         self._rounds: deque[Round] = deque()
         self._reading: Generator[Read, None, int] | None = None
         self._error: BaseException | None = None
-        self.ask: Ask | Read | None = None
+        self.request: StepRequest | Read | None = None
         self.prompt: Prefill | None = None
         self.tokens = 0
         self.is_new = True
@@ -44,7 +44,7 @@ class LiveText:
     @property
     def is_reading(self) -> bool:
         """Whether it waits for a piece of its prompt."""
-        return isinstance(self.ask, Read)
+        return isinstance(self.request, Read)
 
     def start(self) -> None:
         """Runs the loop up to what it asks for first."""
@@ -52,7 +52,7 @@ class LiveText:
         self._advance(None)
 
     def answer(self, value: Any) -> None:
-        """Answers the ask and runs the loop up to the next."""
+        """Answers the request and runs the loop up to the next."""
         if self._reading is not None:
             self._read_on(self._reading)
         else:
@@ -60,11 +60,11 @@ class LiveText:
 
     def begin_reading(self) -> None:
         """Takes the prompt that the loop asks to be read apart."""
-        assert isinstance(self.ask, Prefill)
-        model = text_model_of(self.ask)
+        assert isinstance(self.request, Prefill)
+        model = text_model_of(self.request)
         assert model is not None
-        self.prompt = self.ask
-        self._reading = model.reading(self.ask.prompt, self.ask.answers)
+        self.prompt = self.request
+        self._reading = model.reading(self.request.prompt, self.request.answers)
         try:
             self._read_on(self._reading)
         except BaseException as error:  # the prompt is too long
@@ -72,20 +72,20 @@ class LiveText:
 
     def _read_on(self, reading: Generator[Read, None, int]) -> None:
         try:
-            self.ask = next(reading)
+            self.request = next(reading)
         except StopIteration as end:
             self._reading = self.prompt = None
             self._advance(end.value)
 
     def _advance(self, value: Any) -> None:
-        self.ask = None
+        self.request = None
         try:
             event = self._loop.send(value)
             while isinstance(event, Round):
                 self._rounds.append(_kept(event))
                 self.tokens += len(event.tokens)
                 event = next(self._loop)
-            self.ask = event
+            self.request = event
         except StopIteration:
             self._end(None)
         except BaseException as error:
@@ -100,7 +100,7 @@ class LiveText:
     def _end(self, error: BaseException | None) -> None:
         self._error = error
         self.ended = True
-        self.ask = self.prompt = self._reading = None
+        self.request = self.prompt = self._reading = None
 
     @property
     def ready_tokens(self) -> int:

@@ -1,6 +1,6 @@
-"""Merges what live texts ask for into calls of several texts.
+"""Merges the requests of live texts into calls of several texts.
 
-    loops ── asks ──▶ one call of the draft, or of the target ── answers ──▶ loops
+    loops ── requests ──▶ one call of the draft, or of the target ── answers ──▶ loops
 
 A text waits while others draft, so that one call of the target verifies them all. Prompts are read
 in pieces beside the rows of texts that are being written, so that no stream stalls.
@@ -11,13 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Iterator, Sequence
 
-from edgespec.core.asks import Prefill, Read, Score, TopScore
 from edgespec.core.decode import Loop, Round
 from edgespec.core.model import common_length
+from edgespec.core.requests import Prefill, Read, Score, TopScore
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.live_text import LiveText
 from edgespec.scheduler.load_costs import Load
-from edgespec.scheduler.shared_calls import ROWS, TextAsk, Texts, text_model_of
+from edgespec.scheduler.shared_calls import ROWS, SharedRequest, Texts, text_model_of
 
 __all__ = ["Scheduler"]
 
@@ -56,10 +56,10 @@ class Scheduler:
             _compute_alone(text)
             self._begin_reading(text)
         self._drop_ended()
-        asking = [text for text in self.live if _shares_calls(text)]
-        target = [text for text in asking if _texts(text) is self._target]
-        drafts = [text for text in asking if _texts(text) is not self._target]
-        self._load.live = max(1, sum(not text.is_reading for text in asking))
+        waiting = [text for text in self.live if _shares_calls(text)]
+        target = [text for text in waiting if _texts(text) is self._target]
+        drafts = [text for text in waiting if _texts(text) is not self._target]
+        self._load.live = max(1, sum(not text.is_reading for text in waiting))
         is_drafting = any(not text.is_reading for text in drafts)
         if target and not is_drafting:
             self._call(target, is_draft=False)
@@ -75,13 +75,13 @@ class Scheduler:
     def _begin_reading(self, text: LiveText) -> None:
         """Lets a text read its prompt, after what another text has of it was copied. It waits while
         another text is still reading the same."""
-        ask = text.ask
-        model = text_model_of(ask) if isinstance(ask, Prefill) else None
-        if model is None or not isinstance(ask, Prefill):
+        request = text.request
+        model = text_model_of(request) if isinstance(request, Prefill) else None
+        if model is None or not isinstance(request, Prefill):
             return
-        keys = model.position_keys(ask.prompt)
+        keys = model.position_keys(request.prompt)
         own = model.kept(keys)
-        if any(_reads_more(other, model.texts, ask, keys, own) for other in self.live):
+        if any(_reads_more(other, model.texts, request, keys, own) for other in self.live):
             return
         donor = max(model.texts.texts, key=lambda other: other.kept(keys))
         length = donor.kept(keys)
@@ -100,13 +100,13 @@ class Scheduler:
         later = [text for text in self.live if id(text) in moved]
         self.live = [text for text in self.live if id(text) not in moved] + later
 
-    def _compute(self, served: Sequence[tuple[LiveText, TextAsk]], is_draft: bool) -> None:
+    def _compute(self, served: Sequence[tuple[LiveText, SharedRequest]], is_draft: bool) -> None:
         texts = _texts(served[0][0])
-        asks = [ask for _, ask in served]
+        requests = [request for _, request in served]
         rows, calls = texts.rows, texts.calls
         began = time.perf_counter()
         try:
-            answers = texts.compute(asks)
+            answers = texts.compute(requests)
         except EdgespecError as error:
             for text, _ in served:
                 text.fail(error)
@@ -115,7 +115,7 @@ class Scheduler:
         for (text, _), answer in zip(served, answers, strict=True):
             text.answer(answer)
         seconds = time.perf_counter() - began
-        reads = [isinstance(ask, Read) for ask in asks]
+        reads = [isinstance(request, Read) for request in requests]
         if calls == 1 and not any(reads):
             self._load.times.add(rows, seconds, is_draft)
         elif is_draft and all(reads):
@@ -127,10 +127,10 @@ def _reads_more(
 ) -> bool:
     """Whether another text is about to have more of a newcomer's prompt than its own cache, which
     has `own` positions of it: enough to wait."""
-    ask = other.prompt or other.ask
-    if ask is None or (isinstance(ask, Prefill) and ask is not other.prompt):
+    request = other.prompt or other.request
+    if request is None or (isinstance(request, Prefill) and request is not other.prompt):
         return False  # a text that has not begun to read makes no call
-    reader = text_model_of(ask)
+    reader = text_model_of(request)
     if reader is None or reader.texts is not texts:
         return False
     if other.prompt is not None:
@@ -140,38 +140,40 @@ def _reads_more(
     return wanted - max(own, reader.computed_length) >= SHARED
 
 
-def _chosen(texts: Sequence[LiveText]) -> list[tuple[LiveText, TextAsk]]:
+def _chosen(texts: Sequence[LiveText]) -> list[tuple[LiveText, SharedRequest]]:
     """The texts of one call and what each gets of it: rows of those that are being written first,
     then rows of prompts."""
-    served: list[tuple[LiveText, TextAsk]] = []
+    served: list[tuple[LiveText, SharedRequest]] = []
     room = ROWS
     for text in texts:
-        ask = text.ask
-        if isinstance(ask, Score | TopScore) and not _unread(text):
-            rows = len(ask.tokens) + len(ask.candidates)
+        request = text.request
+        if isinstance(request, Score | TopScore) and not _unread(text):
+            rows = len(request.tokens) + len(request.candidates)
             if rows <= room or not served:  # one that has more than a call may have gets its own
-                served.append((text, ask))
+                served.append((text, request))
                 room = max(0, room - rows)
     room = min(room, READ_ROWS) if served else room
     for text in texts:
-        ask, unread = text.ask, _unread(text)
+        request, unread = text.request, _unread(text)
         if served and (not room or unread > room):
             continue
-        if isinstance(ask, Read):
-            served.append((text, Read(ask.model, ask.tokens[: room - unread])))
-            room -= unread + len(ask.tokens[: room - unread])
-        elif isinstance(ask, Score | TopScore) and unread:
-            served.append((text, ask))
+        if isinstance(request, Read):
+            served.append((text, Read(request.model, request.tokens[: room - unread])))
+            room -= unread + len(request.tokens[: room - unread])
+        elif isinstance(request, Score | TopScore) and unread:
+            served.append((text, request))
             room -= unread
     return served
 
 
 def _compute_alone(text: LiveText) -> None:
-    """Computes what a text asks of models that share no calls, up to its next round."""
-    while text.ask is not None and text_model_of(text.ask) is None and not text.ready_tokens:
-        assert not isinstance(text.ask, Read)
+    """Computes what a text requests of models that share no calls, up to its next round."""
+    while (
+        text.request is not None and text_model_of(text.request) is None and not text.ready_tokens
+    ):
+        assert not isinstance(text.request, Read)
         try:
-            answer = text.ask.compute()
+            answer = text.request.compute()
         except EdgespecError as error:
             text.fail(error)
         else:
@@ -180,21 +182,25 @@ def _compute_alone(text: LiveText) -> None:
 
 def _shares_calls(text: LiveText) -> bool:
     """Whether it waits for a call that others share; not while another one reads its prompt."""
-    ask = text.ask
-    return ask is not None and not isinstance(ask, Prefill) and text_model_of(ask) is not None
+    request = text.request
+    return (
+        request is not None
+        and not isinstance(request, Prefill)
+        and text_model_of(request) is not None
+    )
 
 
 def _unread(text: LiveText) -> int:
     """How many rows of its prompt a text's next call has."""
-    assert text.ask is not None
-    model = text_model_of(text.ask)
+    assert text.request is not None
+    model = text_model_of(text.request)
     assert model is not None
     return len(model.unread)
 
 
 def _texts(text: LiveText) -> Texts:
-    """The texts that share the call that a text asks for."""
-    assert text.ask is not None
-    model = text_model_of(text.ask)
+    """The texts that share the call that a text requests."""
+    assert text.request is not None
+    model = text_model_of(text.request)
     assert model is not None
     return model.texts

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
-from edgespec.core.asks import Ask, Read, Score, TopScore
 from edgespec.core.model import Model
+from edgespec.core.requests import Read, Score, StepRequest, TopScore
 
 __all__ = [
     "ROWS",
     "ReadingDraft",
     "SharedModel",
-    "TextAsk",
+    "SharedRequest",
     "TextModel",
     "Texts",
     "text_model_of",
@@ -21,7 +21,7 @@ __all__ = [
 
 ROWS = 256  # of a call, at most; one text that asks for more gets a call of its own
 
-TextAsk = Read | Score | TopScore  # what several texts may ask for in one call
+SharedRequest = Read | Score | TopScore  # what several texts may ask for in one call
 
 
 @runtime_checkable
@@ -43,8 +43,8 @@ class Texts(Protocol):
     @property
     def rows(self) -> int: ...
 
-    def compute(self, asks: Sequence[TextAsk]) -> Sequence[Any]:
-        """The answers to asks, at most one of each text."""
+    def compute(self, requests: Sequence[SharedRequest]) -> Sequence[Any]:
+        """The answers to requests, at most one of each text."""
         ...
 
 
@@ -133,7 +133,7 @@ class SharedModel(Model, Protocol):
         ...
 
 
-def text_model_of(ask: Ask | Read) -> TextModel | None:
-    """The model of an ask, if it is one of several texts. Asked in every call, so it looks at one
+def text_model_of(request: StepRequest | Read) -> TextModel | None:
+    """The model of a request, if it is one of several texts. Used in every call, so it looks at one
     attribute only."""
-    return cast(TextModel, ask.model) if hasattr(ask.model, "texts") else None
+    return cast(TextModel, request.model) if hasattr(request.model, "texts") else None

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.core.asks import Read, Score
 from edgespec.core.model import Model
+from edgespec.core.requests import Read, Score
 from edgespec.scheduler.shared_calls import SharedModel, TextModel
 
 __all__ = ["Passage", "is_alike_in_company"]
@@ -49,16 +49,16 @@ def is_alike_in_company(model: Model, passages: Sequence[Passage]) -> bool:
     generator = np.random.default_rng(2)
     found: list[list[npt.NDArray[np.float32]]] = [[] for _ in passages]
     for turn in range(len(CALLS)):
-        asks: list[Read | Score] = []
+        requests: list[Read | Score] = []
         counts = []
         for number, (text, passage) in enumerate(zip(scored, passages, strict=True)):
             kept, rejected = CALLS[(turn + number) % len(CALLS)]
             tokens = passage.text[len(found[number]) :][:kept]
             counts.append(len(tokens))
-            asks.append(Score(text, [*tokens, *_random(generator, model, rejected)]))
+            requests.append(Score(text, [*tokens, *_random(generator, model, rejected)]))
         read.rewind(0)
-        asks.insert(turn % len(asks), Read(read, _random(generator, model, READ)))
-        answers = [answer for answer in texts.compute(asks) if answer is not None]
+        requests.insert(turn % len(requests), Read(read, _random(generator, model, READ)))
+        answers = [answer for answer in texts.compute(requests) if answer is not None]
         for number, (logits, kept) in enumerate(zip(answers, counts, strict=True)):
             found[number] += [row.copy() for row in logits[:kept]]
             scored[number].rewind(scored[number].length - len(logits) + kept)

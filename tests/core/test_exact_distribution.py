@@ -14,12 +14,12 @@ import pytest
 
 from branches import exact_distribution
 from candidate_drafter import WithCandidates
-from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import Distribution, one_hot
 from edgespec.core.draft import Proposal, proposed
 from edgespec.core.model import Candidate
 from edgespec.core.randomness import Seeded
+from edgespec.core.requests import computed
 from edgespec.core.verification import VerificationResult, block_rule, residual, token_rule
 from edgespec.costs.controller import Adaptive, Fixed
 from edgespec.costs.cost_model import Costs

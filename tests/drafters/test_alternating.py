@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgespec.core.asks import computed
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal, proposed
 from edgespec.core.randomness import Seeded
+from edgespec.core.requests import computed
 from edgespec.costs.controller import Adaptive, Fixed
 from edgespec.costs.cost_model import Costs
 from edgespec.drafters.alternating import AlternatingDrafter

@@ -15,10 +15,10 @@ from transformers import AutoModelForCausalLM
 
 import edgespec
 from eagle_checkpoints import PROMPT, SIZE, write_eagle, write_target
-from edgespec.core.asks import computed
 from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import proposed
 from edgespec.core.randomness import Seeded
+from edgespec.core.requests import computed
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError

@@ -20,11 +20,11 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from eagle_checkpoints import GUESSES, PROMPT, SIZE, write_eagle, write_target
 from edgespec.artifact.manifest import read_manifest, write_manifest
-from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, speculate
 from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import proposed
 from edgespec.core.randomness import Seeded
+from edgespec.core.requests import computed
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import RULES
 from edgespec.costs.controller import controller

@@ -31,10 +31,10 @@ from eagle3_checkpoints import (
 )
 from eagle_checkpoints import PROMPT, SIZE, write_target
 from edgespec.cli.main import main
-from edgespec.core.asks import computed
 from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import proposed
 from edgespec.core.randomness import Seeded
+from edgespec.core.requests import computed
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.device.device import HERE
 from edgespec.device.kernels import OFF, ON, SWITCH, kernels_for

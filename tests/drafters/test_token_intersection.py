@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from branches import exact_distribution
-from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, speculate
 from edgespec.core.distribution import Distribution
 from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import proposed
 from edgespec.core.randomness import Seeded
+from edgespec.core.requests import computed
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed

@@ -11,13 +11,13 @@ import pytest
 
 import edgespec
 from checkpoints import write_noisy, write_small_llama
-from edgespec.core.asks import Score, TopScore, computed
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.distribution import one_hot
 from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import Proposal, proposed
 from edgespec.core.model import Candidate, TopTokens
 from edgespec.core.randomness import Seeded
+from edgespec.core.requests import Score, TopScore, computed
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.scoring import PATIENCE
 from edgespec.core.verification import RULES
@@ -97,7 +97,7 @@ class Guessing:
 
 def followed(loop):
     """The tokens of a loop, and what it asked for."""
-    tokens, asks, answer = [], [], None
+    tokens, requests, answer = [], [], None
     try:
         while True:
             event = loop.send(answer)
@@ -105,10 +105,10 @@ def followed(loop):
             if isinstance(event, Round):
                 tokens += event.tokens
             else:
-                asks.append(event)
+                requests.append(event)
                 answer = event.compute()
     except StopIteration:
-        return tokens, asks
+        return tokens, requests
 
 
 def drafted(prompt, gamma, rule="token", edit=None, whole=False):
@@ -161,19 +161,19 @@ def test_whole_rows_are_asked_for_after_an_illegal_arg_max_only():
     decides."""
     language, illegal = NoRepeats(), 0
     for prompt in PROMPTS:
-        tokens, asks = plainly(prompt, whole=False)
-        asks = [ask for ask in asks if isinstance(ask, Score | TopScore)]
+        tokens, requests = plainly(prompt, whole=False)
+        requests = [request for request in requests if isinstance(request, Score | TopScore)]
         since = PATIENCE - 1  # calls since an illegal arg-max
         for count, _ in enumerate(tokens):
             best = int(weights([*prompt, *tokens[:count]]).argmax())
             legal = language.legal(tokens[:count])[best]
             if since >= PATIENCE:
-                assert isinstance(asks.pop(0), TopScore)
+                assert isinstance(requests.pop(0), TopScore)
             if since < PATIENCE or not legal:
-                assert isinstance(asks.pop(0), Score)
+                assert isinstance(requests.pop(0), Score)
             since = since + 1 if legal else 0
             illegal += not legal
-        assert not asks
+        assert not requests
     assert illegal > 30
 
 
@@ -226,14 +226,14 @@ def proposed_after(prompt, generated, legal, gamma=1, **options):
     """What a masked model drafter proposes, and what it asked for."""
     drafter = ModelDrafter(Top3Table(), GREEDY, SharedTokens(len(PROMPTS)), legal=legal, **options)
     drafter.begin(prompt)
-    asks, answer = [], None
-    asking = proposed(drafter, [prompt[-1], *generated], gamma, Seeded(0))
+    requests, answer = [], None
+    generator = proposed(drafter, [prompt[-1], *generated], gamma, Seeded(0))
     try:
         while True:
-            asks.append(asking.send(answer))
-            answer = asks[-1].compute()
+            requests.append(generator.send(answer))
+            answer = requests[-1].compute()
     except StopIteration as end:
-        return end.value, [ask for ask in asks if isinstance(ask, Score | TopScore)]
+        return end.value, [request for request in requests if isinstance(request, Score | TopScore)]
 
 
 @pytest.mark.parametrize("language", [NoRepeats, Few])
@@ -245,9 +245,9 @@ def test_a_draft_proposes_the_first_legal_one_of_its_top_tokens(language):
             row = weights([*prompt, *generated])
             best = np.argsort(-row)[:3].tolist()
             legal = [token for token in best if language().legal(generated)[token]]
-            proposal, asks = proposed_after(prompt, generated, language())
+            proposal, requests = proposed_after(prompt, generated, language())
             assert list(proposal.tokens) == legal[:1]
-            assert [type(ask) for ask in asks] == [TopScore]
+            assert [type(request) for request in requests] == [TopScore]
             stopped += not legal
             others += bool(legal) and legal[0] != best[0]
             if legal:

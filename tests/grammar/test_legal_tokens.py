@@ -14,12 +14,12 @@ import pytest
 
 from branches import exact_distribution
 from candidate_drafter import WithCandidates
-from edgespec.core.asks import computed
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import Distribution, one_hot
 from edgespec.core.distribution_options import LogitEdits
 from edgespec.core.draft import Proposal, proposed
 from edgespec.core.logit_edits import edit_of
+from edgespec.core.requests import computed
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
 from edgespec.drafters.grammar_drafter import GrammarDrafter

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import edgespec
-from edgespec.core.asks import Score
 from edgespec.core.decode import Round
 from edgespec.core.distribution import Distribution, one_hot
 from edgespec.core.model import Candidate
+from edgespec.core.requests import Score
 from edgespec.errors import EdgespecError
 from hashed_model import HashedModel, hashed_pair
 
@@ -57,9 +57,9 @@ def raising(error):
     return propose
 
 
-def asking(*asks):
+def requesting(*requests):
     def propose(text, gamma, randomness):
-        yield from asks
+        yield from requests
         return edgespec.Proposal()
 
     return propose
@@ -100,8 +100,8 @@ BROKEN = {
     "an exception": (raising(ValueError("bad\nluck")), "raised ValueError ('bad\\nluck')"),
     "an assertion": (raising(AssertionError()), "raised AssertionError"),
     "a late exception": (raising_later, "raised KeyError"),
-    "asks for a round": (asking(Round([7], 0, 0, 0, None)), "asks for Round("),
-    "asks for a number": (asking(3), "asks for 3; yield Prefill, Score, TopScore"),
+    "asks for a round": (requesting(Round([7], 0, 0, 0, None)), "asks for Round("),
+    "asks for a number": (requesting(3), "asks for 3; yield Prefill, Score, TopScore"),
     "moves the randomness": (lambda text, gamma, draws: draws.at(3), "draw from what propose is"),
     "a weight that is no number": (
         lambda text, gamma, draws: draws.categorical(q_of([1, 2], ["a", "b"]), 0),

@@ -13,12 +13,12 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
 from edgespec.artifact.graph_io import MAX_ROWS, TOP_K
 from edgespec.artifact.manifest import read_manifest
-from edgespec.core.asks import computed
 from edgespec.core.distribution import RefusedRow
 from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import proposed
 from edgespec.core.model import TopTokens
 from edgespec.core.randomness import Seeded
+from edgespec.core.requests import computed
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.scoring import score_of
 from edgespec.costs.cost_model import Costs

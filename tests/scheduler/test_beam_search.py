@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import edgespec
-from edgespec.core.asks import Score
+from edgespec.core.requests import Score
 from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.beam_search import beam_search
@@ -53,8 +53,8 @@ class LogitTexts(TableTexts):
     def logits(self, context):
         return np.random.default_rng([self._seed, *context]).normal(size=3).astype(np.float32)
 
-    def compute(self, asks):
-        return [np.array(list(rows), np.float32) for rows in super().compute(asks)]
+    def compute(self, requests):
+        return [np.array(list(rows), np.float32) for rows in super().compute(requests)]
 
 
 def every_text(texts, prompt, length):

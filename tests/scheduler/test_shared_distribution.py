@@ -12,8 +12,8 @@ from fractions import Fraction
 import pytest
 
 from branches import exact_distribution
-from edgespec.core.asks import Score
 from edgespec.core.decode import plain, speculate
+from edgespec.core.requests import Score
 from edgespec.core.verification import block_rule, token_rule
 from edgespec.costs.controller import Fixed
 from edgespec.costs.cost_model import Costs

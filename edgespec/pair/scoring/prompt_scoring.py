@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 
-from edgespec.core.asks import Asking
 from edgespec.core.decode import Loop
 from edgespec.core.given_text import score_given
 from edgespec.core.model import Model
+from edgespec.core.requests import Requests
 from edgespec.errors import UsageError, shortened
 from edgespec.pair.generation_request import GenerationRequest
 from edgespec.pair.parts import PairParts
@@ -39,7 +39,7 @@ def prompt_scoring(
     return scores, then(score_given(target, first, rest, partial(scores.add, top=top)), loop)
 
 
-def then(scoring: Asking[None], loop: Loop) -> Loop:
+def then(scoring: Requests[None], loop: Loop) -> Loop:
     """A loop that scores a given text before it goes on."""
     yield from scoring
     yield from loop

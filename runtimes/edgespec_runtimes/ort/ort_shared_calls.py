@@ -18,10 +18,10 @@ import onnxruntime as ort
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
 from edgespec.core.array_types import LogitRows
-from edgespec.core.asks import Read, Score, TopScore
 from edgespec.core.model import Candidate, TopTokens
+from edgespec.core.requests import Read, Score, TopScore
 from edgespec.core.vocab_ops import vocab_ops_for
-from edgespec.scheduler.shared_calls import ROWS, TextAsk
+from edgespec.scheduler.shared_calls import ROWS, SharedRequest
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
 from edgespec_runtimes.ort.cached_text import Layout
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
@@ -125,18 +125,19 @@ class OrtTexts:
             copied = self.features[source : source + count].copy()  # they may overlap
             self.features[destination : destination + count] = copied
 
-    def compute(self, asks: Sequence[TextAsk]) -> list[Answer]:
-        """Computes what texts ask for, in as few calls as possible; at most one ask of each text.
+    def compute(self, requests: Sequence[SharedRequest]) -> list[Answer]:
+        """Computes what texts request, in as few calls as possible; at most one request of each
+        text.
 
         Answers are valid until the next call.
         """
         answers: dict[int, Answer] = {}
-        for mode, numbers in _by_mode(asks).items():
+        for mode, numbers in _by_mode(requests).items():
             joined = SharedRows()
             for number in numbers:
-                joined.add(number, asks[number])
+                joined.add(number, requests[number])
             self._run(mode, joined, answers)
-        return [answers[number] for number in range(len(asks))]
+        return [answers[number] for number in range(len(requests))]
 
     def _run(self, mode: int, joined: SharedRows, answers: dict[int, Answer]) -> None:
         rows, skip = joined.count, len(joined.skipped)
@@ -181,16 +182,16 @@ LOGITS, ARG_MAX, TOP_PROBABILITIES = 0, 1, 2
 Row = tuple[int, Layout, tuple[int, int]]  # token, layout, source
 
 
-def _by_mode(asks: Sequence[TextAsk]) -> dict[int, list[int]]:
-    """Numbers of the asks of each call. Logits have the arg-max in them; a text that is only read
-    takes any call."""
+def _by_mode(requests: Sequence[SharedRequest]) -> dict[int, list[int]]:
+    """Numbers of the requests of each call. Logits have the arg-max in them; a text that is only
+    read takes any call."""
     modes: dict[int, list[int]] = {}
     read = []
-    for number, ask in enumerate(asks):
-        if isinstance(ask, Read):
+    for number, request in enumerate(requests):
+        if isinstance(request, Read):
             read.append(number)
         else:
-            modes.setdefault(_mode(ask), []).append(number)
+            modes.setdefault(_mode(request), []).append(number)
     if LOGITS in modes and ARG_MAX in modes:
         modes[LOGITS] += modes.pop(ARG_MAX)
     if read:
@@ -198,10 +199,10 @@ def _by_mode(asks: Sequence[TextAsk]) -> dict[int, list[int]]:
     return modes
 
 
-def _mode(ask: Score | TopScore) -> int:
-    if isinstance(ask, Score):
+def _mode(request: Score | TopScore) -> int:
+    if isinstance(request, Score):
         return LOGITS
-    return TOP_PROBABILITIES if ask.probabilities else ARG_MAX
+    return TOP_PROBABILITIES if request.probabilities else ARG_MAX
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,7 @@ class _Part:
     skip: int
     first: int
     outputs: int
-    ask: TextAsk
+    request: SharedRequest
 
 
 @dataclass
@@ -233,28 +234,28 @@ class SharedRows:
     def count(self) -> int:
         return len(self.skipped) + len(self.kept)
 
-    def add(self, number: int, ask: TextAsk) -> None:
-        text = ask.model
+    def add(self, number: int, request: SharedRequest) -> None:
+        text = request.model
         assert isinstance(text, OrtText)
-        candidates = () if isinstance(ask, Read) else ask.candidates
-        layouts = text.layouts(ask.tokens, candidates)
-        tokens = [*text.unread, *ask.tokens, *(candidate.token for candidate in candidates)]
+        candidates = () if isinstance(request, Read) else request.candidates
+        layouts = text.layouts(request.tokens, candidates)
+        tokens = [*text.unread, *request.tokens, *(candidate.token for candidate in candidates)]
         rows = [(token, layout, text.source) for token, layout in zip(tokens, layouts, strict=True)]
         skip = len(rows)
-        if not isinstance(ask, Read):
-            skip = len(text.unread) + (ask.skip if isinstance(ask, TopScore) else 0)
+        if not isinstance(request, Read):
+            skip = len(text.unread) + (request.skip if isinstance(request, TopScore) else 0)
         outputs = len(rows) - skip
         part = _Part(
             number,
             text,
-            ask.tokens,
+            request.tokens,
             candidates,
             layouts,
             len(self.skipped),
             skip,
             len(self.kept),
             outputs,
-            ask,
+            request,
         )
         self.skipped += rows[:skip]
         self.kept += rows[skip:]
@@ -279,13 +280,13 @@ def _feature_memory(graph: DecoderGraph, positions: int) -> npt.NDArray[np.float
 
 def _answer(call: LogitsCall | TopTokensCall, part: _Part) -> Answer:
     """What a call returned for one text."""
-    if isinstance(part.ask, Read):
+    if isinstance(part.request, Read):
         return None
     end = part.first + part.outputs
     if isinstance(call, TopTokensCall):
         return call.between(part.first, end)
     logits = call.logits[part.first : end]
-    return logits if isinstance(part.ask, Score) else _arg_max(logits)
+    return logits if isinstance(part.request, Score) else _arg_max(logits)
 
 
 def _arg_max(logits: npt.NDArray[np.float32]) -> TopTokens:

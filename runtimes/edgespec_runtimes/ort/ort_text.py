@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
-from edgespec.core.asks import Read, Score, TopScore
 from edgespec.core.model import Candidate, TopTokens, common_length
+from edgespec.core.requests import Read, Score, TopScore
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.shared_calls import Texts
 from edgespec_runtimes.ort.cached_text import CachedText, Layout
@@ -170,8 +170,8 @@ class OrtText(CachedText):
         probabilities: bool = False,
     ) -> TopTokens:
         """See `edgespec.core.model.TopTokensModel.top_tokens`."""
-        ask = TopScore(self, tokens, candidates, skip, probabilities)
-        (top,) = self.texts.compute([ask])
+        request = TopScore(self, tokens, candidates, skip, probabilities)
+        (top,) = self.texts.compute([request])
         return cast(TopTokens, top)
 
     def candidate_room(self, count: int) -> int:

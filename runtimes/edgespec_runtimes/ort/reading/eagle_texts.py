@@ -10,7 +10,7 @@ import onnxruntime as ort
 
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
-from edgespec.core.asks import Read
+from edgespec.core.requests import Read
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.ort_call import Call
 from edgespec_runtimes.ort.ort_shared_calls import OrtTexts, SharedRows

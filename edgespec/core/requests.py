@@ -1,6 +1,6 @@
-"""What a decoding loop asks for.
+"""What a decoding loop requests of its models.
 
-The loop computes nothing itself: it yields an ask and receives the answer. So one text, several
+The loop computes nothing itself: it yields a request and receives the answer. So one text, several
 texts in shared calls, and a test drive the same code.
 
     loop ── Prefill, Score, TopScore ──▶ driver        (`computed`, or `edgespec.scheduler`)
@@ -17,16 +17,16 @@ from edgespec.core.array_types import LogitRows
 from edgespec.core.model import Candidate, CandidateModel, Model, TopTokens, TopTokensModel
 
 __all__ = [
-    "Ask",
-    "Asking",
     "Prefill",
     "Read",
+    "Requests",
     "Score",
+    "StepRequest",
     "TopScore",
     "computed",
-    "prefilled",
-    "scored",
-    "top_scored",
+    "request_logits",
+    "request_prefill",
+    "request_top_tokens",
 ]
 
 T = TypeVar("T")
@@ -84,41 +84,43 @@ class Read:
     tokens: Sequence[int]
 
 
-Ask = Prefill | Score | TopScore
+StepRequest = Prefill | Score | TopScore
 # A computation that yields what it needs computed and returns its result.
-Asking = Generator[Ask, Any, T]
+Requests = Generator[StepRequest, Any, T]
 
 
-def prefilled(model: Model, prompt: Sequence[int], answers: Sequence[range] | None) -> Asking[int]:
+def request_prefill(
+    model: Model, prompt: Sequence[int], answers: Sequence[range] | None
+) -> Requests[int]:
     """Asks for `Model.prefill`."""
     return cast(int, (yield Prefill(model, prompt, answers)))
 
 
-def scored(
+def request_logits(
     model: Model, tokens: Sequence[int], candidates: Sequence[Candidate] = ()
-) -> Asking[LogitRows]:
+) -> Requests[LogitRows]:
     """Asks for `Model.score`."""
     return cast(LogitRows, (yield Score(model, tokens, candidates)))
 
 
-def top_scored(
+def request_top_tokens(
     model: TopTokensModel,
     tokens: Sequence[int],
     candidates: Sequence[Candidate] = (),
     *,
     skip: int = 0,
     probabilities: bool = False,
-) -> Asking[TopTokens]:
+) -> Requests[TopTokens]:
     """Asks for `TopTokensModel.top_tokens`."""
     return cast(TopTokens, (yield TopScore(model, tokens, candidates, skip, probabilities)))
 
 
-def computed(asking: Asking[T]) -> T:
+def computed(requests: Requests[T]) -> T:
     """The result, with everything that is asked for computed at once."""
     answer: Any = None
     while True:
         try:
-            ask = asking.send(answer)
+            request = requests.send(answer)
         except StopIteration as end:
             return cast(T, end.value)
-        answer = ask.compute()
+        answer = request.compute()
