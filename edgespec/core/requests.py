@@ -77,8 +77,8 @@ class TopScore:
 @dataclass(frozen=True, slots=True)
 class Read:
     """Appends a piece of a prompt to a model's cache. Loops ask for a whole `Prefill`; a driver of
-    several texts splits it into pieces (`TextModel.reading`). Without tokens: what is unread. The
-    answer is None."""
+    several texts splits it into pieces (`SequenceModel.reading`). Without tokens: what is unread.
+    The answer is None."""
 
     model: Model
     tokens: Sequence[int]

@@ -1,6 +1,6 @@
 """Beam search over the target: the texts with the largest probabilities, as far as k beams see.
 
-The beams are texts that share calls. As in transformers, a text's score is its log-probability
+The beams are sequences that share calls. As in transformers, a text's score is its log-probability
 divided by a power of its length, 2 k continuations are looked at in each step, and one that ends a
 text counts only among the best k of them.
 """
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from edgespec.core.logit_edits import LogitEdit
 from edgespec.core.requests import Score
 from edgespec.core.vocab_ops import vocab_ops_for
-from edgespec.scheduler.shared_calls import TextModel, Texts
+from edgespec.scheduler.shared_calls import SequenceBatch, SequenceModel
 
 __all__ = ["Beam", "EarlyStopping", "beam_search"]
 
@@ -42,9 +42,9 @@ class Beam(NamedTuple):
 
 
 class _Running(NamedTuple):
-    """A beam that has not ended; `text` has all its tokens but the last in its cache."""
+    """A beam that has not ended; `sequence` has all its tokens but the last in its cache."""
 
-    text: TextModel
+    sequence: SequenceModel
     tokens: tuple[int, ...]
     logprob: float
 
@@ -75,7 +75,7 @@ class _Ended:
 
 
 def beam_search(
-    texts: Texts,
+    batch: SequenceBatch,
     prompt: Sequence[int],
     *,
     beams: int,
@@ -88,14 +88,14 @@ def beam_search(
     """The best texts, the best first.
 
     Args:
-        texts: at least `beams`, of the target.
+        batch: of at least `beams` sequences of the target.
         last_tokens: those that end a text.
         edit: changes logits by the text so far.
 
     Raises:
         UsageError: the prompt is empty or does not fit the cache.
     """
-    first, *others = texts.texts[:beams]
+    first, *others = batch.sequences[:beams]
     pending = first.prefill(prompt)
     longest = min(max_new_tokens, first.capacity - first.length)
     ended = _Ended(beams, length_penalty)
@@ -103,9 +103,9 @@ def beam_search(
     free = list(others)
     for length in range(1, longest + 1):
         requests = [
-            Score(beam.text, [beam.tokens[-1] if beam.tokens else pending]) for beam in running
+            Score(beam.sequence, [beam.tokens[-1] if beam.tokens else pending]) for beam in running
         ]
-        rows = [answer[0] for answer in texts.compute(requests)]
+        rows = [answer[0] for answer in batch.compute(requests)]
         best = _best(running, rows, 2 * beams, edit)
         chosen: list[tuple[int, int, float]] = []
         for rank, (parent, token, logprob) in enumerate(best):
@@ -150,22 +150,22 @@ def _best(
 def _continued(
     running: Sequence[_Running],
     chosen: Sequence[tuple[int, int, float]],
-    free: Sequence[TextModel],
-) -> tuple[list[_Running], list[TextModel]]:
-    """The beams of the next step, and the texts that none of them has.
+    free: Sequence[SequenceModel],
+) -> tuple[list[_Running], list[SequenceModel]]:
+    """The beams of the next step, and the sequences that none of them has.
 
     The first continuation of a beam keeps its cache, others copy it.
     """
     kept = {parent for parent, _, _ in chosen}
-    unused = [*free, *(beam.text for number, beam in enumerate(running) if number not in kept)]
+    unused = [*free, *(beam.sequence for number, beam in enumerate(running) if number not in kept)]
     continued = []
     for parent, token, logprob in chosen:
         beam = running[parent]
-        text = beam.text
+        sequence = beam.sequence
         if parent in kept:
             kept.remove(parent)
         else:
-            text = unused.pop()
-            text.copy(beam.text, beam.text.length)
-        continued.append(_Running(text, (*beam.tokens, token), logprob))
+            sequence = unused.pop()
+            sequence.copy(beam.sequence, beam.sequence.length)
+        continued.append(_Running(sequence, (*beam.tokens, token), logprob))
     return continued, unused

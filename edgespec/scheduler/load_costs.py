@@ -38,7 +38,7 @@ class CallTimes:
         self._target_curve = TimeCurve(self._target)
         self._draft_curve = TimeCurve(self._draft) if token else None
         self._calls = self._next = 0
-        self._tokens = self._texts = self._readings = 0
+        self._tokens = self._sequences = self._readings = 0
         self._reading_seconds = self._reading = 0.0
         self._lock = Lock()
 
@@ -56,10 +56,10 @@ class CallTimes:
             self._reading_seconds += seconds
             self._readings += prompts
 
-    def add_text(self, tokens: int) -> None:
+    def add_sequence(self, tokens: int) -> None:
         """Reports the length of a text at its end."""
         with self._lock:
-            self._texts += 1
+            self._sequences += 1
             self._tokens += tokens
 
     def now(self) -> tuple[Sequence[float], Sequence[float], float]:
@@ -80,7 +80,7 @@ class CallTimes:
     def _draft_reading(self) -> float:
         if not (self._readings and self._tokens):
             return 0.0
-        return self._reading_seconds / self._readings / (self._tokens / self._texts)
+        return self._reading_seconds / self._readings / (self._tokens / self._sequences)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What the scheduler asks of a model that computes several texts in one call: protocols."""
+"""What the scheduler asks of a model that computes several sequences in one call: protocols."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from edgespec.core.requests import Read, Score, StepRequest, TopScore
 
 __all__ = [
     "ROWS",
-    "ReadingDraft",
+    "SequenceBatch",
+    "SequenceModel",
     "SharedModel",
     "SharedRequest",
-    "TextModel",
-    "Texts",
-    "text_model_of",
+    "TargetStatesDraft",
+    "sequence_model_of",
 ]
 
 
-ROWS = 256  # of a call, at most; one text that asks for more gets a call of its own
+ROWS = 256  # of a call, at most; one sequence that asks for more gets a call of its own
 
-SharedRequest = Read | Score | TopScore  # what several texts may ask for in one call
+SharedRequest = Read | Score | TopScore  # what several sequences may ask for in one call
 
 
 @runtime_checkable
-class Texts(Protocol):
-    """The texts of one model. Each has the bits that it would have alone, whatever the others do.
+class SequenceBatch(Protocol):
+    """The sequences of one model. Each has the bits that it would have alone, whatever the others
+    do.
 
     Attributes:
-        texts: all of them.
+        sequences: all of them.
         seconds: of all calls so far.
         calls, rows: numbers of all calls and of their rows.
     """
 
     @property
-    def texts(self) -> Sequence[TextModel]: ...
+    def sequences(self) -> Sequence[SequenceModel]: ...
     @property
     def seconds(self) -> float: ...
     @property
@@ -44,23 +45,23 @@ class Texts(Protocol):
     def rows(self) -> int: ...
 
     def compute(self, requests: Sequence[SharedRequest]) -> Sequence[Any]:
-        """The answers to requests, at most one of each text."""
+        """The answers to requests, at most one of each sequence."""
         ...
 
 
 @runtime_checkable
-class TextModel(Model, Protocol):
-    """One of the texts of a model.
+class SequenceModel(Model, Protocol):
+    """One of the sequences of a model.
 
     Attributes:
-        texts: all of them.
-        unread: the last tokens of a prompt, part of the text but not computed yet: the text's next
-            call has their rows, too.
+        batch: all of them.
+        unread: the last tokens of a prompt, part of the sequence but not computed yet: the
+            sequence's next call has their rows, too.
         computed_length: positions in the cache without those.
     """
 
     @property
-    def texts(self) -> Texts: ...
+    def batch(self) -> SequenceBatch: ...
     @property
     def unread(self) -> Sequence[int]: ...
     @property
@@ -85,17 +86,17 @@ class TextModel(Model, Protocol):
         ...
 
     def promised(self, keys: Sequence[Hashable]) -> int:
-        """The same with what is unread: the text's next call computes it."""
+        """The same with what is unread: the sequence's next call computes it."""
         ...
 
     def copy(self, other: Any, length: int) -> None:
-        """Takes over the first positions of another text of the same model."""
+        """Takes over the first positions of another sequence of the same model."""
         ...
 
 
 @runtime_checkable
-class ReadingDraft(Model, Protocol):
-    """A draft that reads its target's hidden states, and whose calls several texts can share.
+class TargetStatesDraft(Model, Protocol):
+    """A draft that reads its target's hidden states, and whose calls several sequences can share.
 
     Attributes:
         shares_calls: whether they can here.
@@ -104,8 +105,8 @@ class ReadingDraft(Model, Protocol):
     @property
     def shares_calls(self) -> bool: ...
 
-    def several_beside(self, target: Texts, capacity: int) -> Texts:
-        """A text for each of the target's, which it reads, with caches of so many positions.
+    def batch_for(self, target: SequenceBatch, capacity: int) -> SequenceBatch:
+        """A sequence for each of the target's, which it reads, with caches of so many positions.
 
         Raises:
             UsageError: there is no memory for their caches.
@@ -115,7 +116,7 @@ class ReadingDraft(Model, Protocol):
 
 @runtime_checkable
 class SharedModel(Model, Protocol):
-    """A model whose calls several texts can share.
+    """A model whose calls several sequences can share.
 
     Attributes:
         shares_calls: whether they can here.
@@ -124,8 +125,8 @@ class SharedModel(Model, Protocol):
     @property
     def shares_calls(self) -> bool: ...
 
-    def several(self, count: int, capacity: int) -> Texts:
-        """Texts with caches of their own, of so many positions each.
+    def make_batch(self, count: int, capacity: int) -> SequenceBatch:
+        """Sequences with caches of their own, of so many positions each.
 
         Raises:
             UsageError: there is no memory for their caches.
@@ -133,7 +134,7 @@ class SharedModel(Model, Protocol):
         ...
 
 
-def text_model_of(request: StepRequest | Read) -> TextModel | None:
-    """The model of a request, if it is one of several texts. Used in every call, so it looks at one
-    attribute only."""
-    return cast(TextModel, request.model) if hasattr(request.model, "texts") else None
+def sequence_model_of(request: StepRequest | Read) -> SequenceModel | None:
+    """The model of a request, if it is one of several sequences. Used in every call, so it looks at
+    one attribute only."""
+    return cast(SequenceModel, request.model) if hasattr(request.model, "batch") else None

@@ -1,7 +1,7 @@
 """Measures row invariance: whether a position's logits depend on what else is in the call.
 
 Plain decoding scores one new position per call, verification several. The two are certain to give
-the same text only if a position's logits are equal in both: bit by bit, never by a tolerance.
+the same sequence only if a position's logits are equal in both: bit by bit, never by a tolerance.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import RowInvariance
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.errors import EdgespecError
-from edgespec_runtimes.company import Passage, is_alike_in_company
+from edgespec_runtimes.batch_invariance import Passage, is_batch_invariant
 from edgespec_runtimes.machine import Machine
 
 __all__ = ["CHECK", "LONG", "MEASURED_CAPACITY", "SHORT", "CallPlan", "measure_row_invariance"]
 
-# Cached positions before a text. Kernels may change with the length of the cache, or treat the end
-# of a block of positions differently: the texts cross 32, 64 and 128, and these numbers differ
+# Cached positions before a sequence. Kernels may change with the length of the cache, or treat the
+# end
+# of a block of positions differently: the sequences cross 32, 64 and 128, and these numbers differ
 # modulo 4 and 8.
 STARTS = (1, 20, 58, 119)
 POSITIONS_AFTER_START = 2 * MAX_ROWS
@@ -34,13 +35,13 @@ MEASURED_CAPACITY = STARTS[-1] + POSITIONS_AFTER_START  # room for all starts
 
 
 class Call(NamedTuple):
-    """A call with the next tokens of a text, and random ones that are rejected afterwards."""
+    """A call with the next tokens of a sequence, and random ones that are rejected afterwards."""
 
     kept: int
     rejected: int = 0
 
 
-Walk = tuple[Call, ...]  # the calls that score a text, or its beginning, one after the other
+Walk = tuple[Call, ...]  # the calls that score a sequence, or its beginning, one after the other
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,10 @@ class CallPlan:
     """Which calls are compared with one call of `MAX_ROWS` rows, for each start.
 
     Attributes:
-        walks: calls that score a text, or its beginning. Those of one row have walks of their own:
-            what they leave in the cache may differ without harm.
-        candidate_walks: rows of the calls that score the text with candidates, repeated until its
-            end.
+        walks: calls that score a sequence, or its beginning. Those of one row have walks of their
+            own: what they leave in the cache may differ without harm.
+        candidate_walks: rows of the calls that score the sequence with candidates, repeated until
+            its end.
     """
 
     walks: tuple[Walk, ...]
@@ -94,11 +95,11 @@ CHECK = CallPlan(
 
 
 def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHORT) -> RowInvariance:
-    """Scores the same texts in calls of 1, 2 … 17 rows and compares the logits bit by bit.
+    """Scores the same sequences in calls of 1, 2 … 17 rows and compares the logits bit by bit.
 
     Calls also have rows that are rejected afterwards, as verification does, so all later logits
-    check the cache that they leave. If the model scores candidates, the texts are also scored as
-    candidates.
+    check the cache that they leave. If the model scores candidates, the sequences are also scored
+    as candidates.
 
     Args:
         model: must make calls with one row when asked for one position.
@@ -117,12 +118,12 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
     logits_digest = hashlib.sha256()
     for passage in _passages(model):
         passages.append(passage)
-        text, expected = passage.text, passage.logits
+        sequence, expected = passage.sequence, passage.logits
         logits_digest.update(expected.tobytes())
         start = model.length
         for walk in plan.walks:
             model.rewind(start)
-            logits = _scored_in_calls(model, text, walk, generator)
+            logits = _scored_in_calls(model, sequence, walk, generator)
             wanted = expected[: len(logits)]
             equal = bool(np.array_equal(logits, wanted))
             if walk[0] == Call(1):
@@ -134,7 +135,7 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
         if candidate_model is not None:
             for rows in plan.candidate_walks:
                 model.rewind(start)
-                logits = _scored_as_candidates(candidate_model, text, rows, generator)
+                logits = _scored_as_candidates(candidate_model, sequence, rows, generator)
                 candidates &= bool(np.array_equal(logits, expected[: len(logits)]))
     return RowInvariance(
         is_row_invariant=is_row_invariant,
@@ -144,15 +145,15 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
         measured_on=str(machine),
         machine=machine.digest,
         candidates=candidates,
-        texts=is_row_invariant and one_row_is_equal and is_alike_in_company(model, passages),
+        texts=is_row_invariant and one_row_is_equal and is_batch_invariant(model, passages),
         kernels=machine.kernels,
         logits=logits_digest.hexdigest(),
     )
 
 
 def _passages(model: Model) -> Iterator[Passage]:
-    """For each start that fits, a text of `MAX_ROWS` tokens whose logits are those of one call. The
-    model's cache ends at the start."""
+    """For each start that fits, a sequence of `MAX_ROWS` tokens whose logits are those of one call.
+    The model's cache ends at the start."""
     starts = [start for start in STARTS if start + POSITIONS_AFTER_START <= model.capacity]
     if not starts:
         raise EdgespecError(
@@ -167,26 +168,26 @@ def _passages(model: Model) -> Iterator[Passage]:
         while model.length < start:  # an encoder took the prompt
             before += _random_tokens(generator, model, min(start - model.length, MAX_ROWS))
             model.score(before[model.length :])
-        text = _random_tokens(generator, model, MAX_ROWS)
-        expected = model.score(text).copy()
+        sequence = _random_tokens(generator, model, MAX_ROWS)
+        expected = model.score(sequence).copy()
         if not np.isfinite(expected).all():
             raise EdgespecError(
                 "the model's logits are not finite numbers: the checkpoint is damaged, or its "
                 "weights do not fit the number format; download it again or choose another format"
             )
         model.rewind(start)
-        yield Passage(prompt, before, text, expected)
+        yield Passage(prompt, before, sequence, expected)
 
 
 def _scored_in_calls(
-    model: Model, text: Sequence[int], walk: Walk, generator: np.random.Generator
+    model: Model, sequence: Sequence[int], walk: Walk, generator: np.random.Generator
 ) -> npt.NDArray[np.float32]:
-    """The logits after each token of `text` that the calls of `walk` keep."""
+    """The logits after each token of `sequence` that the calls of `walk` keep."""
     logits: list[npt.NDArray[np.float32]] = []
     start = model.length
     end = 0
     for kept, rejected in walk:
-        tokens = text[end : end + kept]
+        tokens = sequence[end : end + kept]
         after = _random_tokens(generator, model, rejected)
         logits.append(model.score([*tokens, *after])[:kept].copy())
         end += kept
@@ -196,21 +197,21 @@ def _scored_in_calls(
 
 def _scored_as_candidates(
     model: CandidateModel,
-    text: Sequence[int],
+    sequence: Sequence[int],
     walk: tuple[int, ...],
     generator: np.random.Generator,
 ) -> npt.NDArray[np.float32]:
-    """The logits after each token of `text`, perhaps without the last, in calls with as many rows
-    as `walk` says, again and again.
+    """The logits after each token of `sequence`, perhaps without the last, in calls with as many
+    rows as `walk` says, again and again.
 
-    A call has the next tokens of the text, then random tokens, then random candidates of which one
-    is the token of the text that the random tokens replaced. This one is committed.
+    A call has the next tokens of the sequence, then random tokens, then random candidates of which
+    one is the token of the sequence that the random tokens replaced. This one is committed.
     """
     logits: list[npt.NDArray[np.float32]] = []
     for rows in cycle(walk):
-        if len(logits) + 1 >= len(text):
+        if len(logits) + 1 >= len(sequence):
             break
-        ahead = text[len(logits) :]
+        ahead = sequence[len(logits) :]
         count = int(generator.integers(1, rows - 1))  # candidates
         tokens = rows - count
         parent = min(int(generator.integers(tokens - 1)), len(ahead) - 2)

@@ -14,7 +14,7 @@ from edgespec.core.requests import Score
 from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.beam_search import beam_search
-from table_texts import TableText, TableTexts
+from table_batch import TableBatch, TableSequence
 
 needs_kernels = pytest.mark.skipif(installed_kernels() is None, reason="needs kernels")
 
@@ -27,27 +27,27 @@ SENTENCES = [
 ]
 
 
-class LogitText(TableText):
-    """A text of `LogitTexts`."""
+class LogitSequence(TableSequence):
+    """A text of `LogitBatch`."""
 
     def prefill(self, prompt, answers=None):
         self.length = 0
         if prompt[:-1]:
-            self.texts.compute([Score(self, prompt[:-1])])
+            self.batch.compute([Score(self, prompt[:-1])])
         return prompt[-1]
 
     def copy(self, other, length):
         for index in range(length):
-            self.texts.buffer[self.start + index] = self.texts.buffer[other.start + index]
+            self.batch.buffer[self.start + index] = self.batch.buffer[other.start + index]
         self.length = length
 
 
-class LogitTexts(TableTexts):
+class LogitBatch(TableBatch):
     """Tokens 0 to 2 by a random table; END cannot come first."""
 
     def __init__(self, count, seed=0):
         super().__init__(self.logits)
-        self.texts = [LogitText(self, 100 * number) for number in range(count)]
+        self.sequences = [LogitSequence(self, 100 * number) for number in range(count)]
         self._seed = seed
 
     def logits(self, context):
@@ -57,7 +57,7 @@ class LogitTexts(TableTexts):
         return [np.array(list(rows), np.float32) for rows in super().compute(requests)]
 
 
-def every_text(texts, prompt, length):
+def every_text(batch, prompt, length):
     """log p of every text of at most `length` tokens that ended, or has all of them."""
     found = {}
     for count in range(1, length + 1):
@@ -66,7 +66,7 @@ def every_text(texts, prompt, length):
                 continue
             total = 0.0
             for index, token in enumerate(tokens):
-                row = texts.logits((*prompt, *tokens[:index])).astype(np.float64)
+                row = batch.logits((*prompt, *tokens[:index])).astype(np.float64)
                 total += row[token] - math.log(np.exp(row).sum())
             found[tokens] = total
     return found
@@ -75,9 +75,9 @@ def every_text(texts, prompt, length):
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0, -0.5])
 @pytest.mark.parametrize("seed", range(5))
 def test_with_enough_beams_the_best_texts_of_all_are_found(length_penalty, seed):
-    texts, length = LogitTexts(200, seed), 4
+    batch, length = LogitBatch(200, seed), 4
     found = beam_search(
-        texts,
+        batch,
         [0, 1],
         beams=200,
         max_new_tokens=length,
@@ -85,7 +85,7 @@ def test_with_enough_beams_the_best_texts_of_all_are_found(length_penalty, seed)
         length_penalty=length_penalty,
         early_stopping="never",
     )
-    expected = every_text(texts, (0, 1), length)
+    expected = every_text(batch, (0, 1), length)
     assert {beam.tokens for beam in found} == set(expected)
     for beam in found:
         assert beam.logprob == pytest.approx(expected[beam.tokens], abs=1e-4)
@@ -93,7 +93,7 @@ def test_with_enough_beams_the_best_texts_of_all_are_found(length_penalty, seed)
     assert [beam.score for beam in found] == sorted((b.score for b in found), reverse=True)
 
 
-class DoesNotCopy(LogitText):
+class DoesNotCopy(LogitSequence):
     """Mutant: a beam's second continuation goes on in another beam's cache."""
 
     def copy(self, other, length):
@@ -102,13 +102,13 @@ class DoesNotCopy(LogitText):
 
 def test_a_cache_that_is_not_copied_is_caught():
     def best(kind):
-        texts = LogitTexts(3, seed=1)
-        texts.texts = [kind(texts, 100 * number) for number in range(3)]
+        batch = LogitBatch(3, seed=1)
+        batch.sequences = [kind(batch, 100 * number) for number in range(3)]
         for index in range(50):  # what earlier texts left
-            texts.buffer.update({100 * number + index: 0 for number in range(3)})
-        return beam_search(texts, [0], beams=3, max_new_tokens=6, last_tokens=[END])
+            batch.buffer.update({100 * number + index: 0 for number in range(3)})
+        return beam_search(batch, [0], beams=3, max_new_tokens=6, last_tokens=[END])
 
-    assert best(LogitText) != best(DoesNotCopy)
+    assert best(LogitSequence) != best(DoesNotCopy)
 
 
 def cut_after_end(tokens, model):

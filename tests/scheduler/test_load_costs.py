@@ -56,8 +56,8 @@ def test_a_drafted_token_costs_its_share_of_reading_the_prompt():
     measured.add_draft_reading(4e-4, prompts=1)
     measured.add_draft_reading(3e-4, prompts=1)
     measured.add_draft_reading(1e-4, prompts=0)
-    measured.add_text(5)
-    measured.add_text(15)
+    measured.add_sequence(5)
+    measured.add_sequence(15)
     for _ in range(CallTimes.KEPT):
         measured.add(1, STEP, is_draft=False)
     assert of_model(measured, 4).draft == pytest.approx(before + 4 * 4e-4 / 10 / STEP)

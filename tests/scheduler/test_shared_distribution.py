@@ -21,7 +21,7 @@ from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.scheduler.load_costs import CallTimes, Load
 from edgespec.scheduler.scheduler import Scheduler
-from table_texts import TableTexts
+from table_batch import TableBatch
 from tables import as_distribution, fractions, varying
 
 P = varying([fractions(5, 3, 2), fractions(1, 1, 1), fractions(2, 7, 1)])
@@ -31,7 +31,7 @@ LENGTHS = [3, 2]
 RULES = {"token": token_rule, "block": block_rule}
 
 
-class SeesTheOthersTokens(TableTexts):
+class SeesTheOthersTokens(TableBatch):
     """Mutant: rows of the second text see one position of the first."""
 
     def context(self, start, position):
@@ -41,7 +41,7 @@ class SeesTheOthersTokens(TableTexts):
         return tuple(context)
 
 
-class LeavesRejectedTokens(TableTexts):
+class LeavesRejectedTokens(TableBatch):
     """Mutant: what was rejected in an earlier call still counts as the text's first new token."""
 
     def context(self, start, position):
@@ -52,7 +52,7 @@ class LeavesRejectedTokens(TableTexts):
 
 def loops(rule, targets, drafts, randomness):
     for target, draft, prompt, length in zip(
-        targets.texts, drafts.texts, PROMPTS, LENGTHS, strict=True
+        targets.sequences, drafts.sequences, PROMPTS, LENGTHS, strict=True
     ):
         common = {
             "process": as_distribution,
@@ -67,19 +67,20 @@ def loops(rule, targets, drafts, randomness):
             yield speculate(target, drafter, prompt, rule=rule, gamma=Fixed(2), **common)
 
 
-def joint_distribution(rule, make=TableTexts):
+def joint_distribution(rule, make=TableBatch):
     """Of both texts; and the numbers of calls that both shared."""
     together = []
 
     def run(randomness):
-        targets, drafts = make(P), TableTexts(Q)
+        targets, drafts = make(P), TableBatch(Q)
         scheduler = Scheduler(targets, Load(CallTimes({"lookup": Costs([1.0, 1.1], 0.0)})))
-        texts = [scheduler.add(loop)[1] for loop in loops(rule, targets, drafts, randomness)]
-        while not all(text.ended for text in texts):
+        sequences = [scheduler.add(loop)[1] for loop in loops(rule, targets, drafts, randomness)]
+        while not all(sequence.ended for sequence in sequences):
             scheduler.step()
         together.append(targets.together)
         return tuple(
-            tuple(token for round_ in text.rounds() for token in round_.tokens) for text in texts
+            tuple(token for round_ in sequence.rounds() for token in round_.tokens)
+            for sequence in sequences
         )
 
     return exact_distribution(run), together
@@ -91,11 +92,11 @@ def expected():
     for number, (prompt, length) in enumerate(zip(PROMPTS, LENGTHS, strict=True)):
         for _ in range(length):
             longer = {}
-            for texts, probability in joint.items():
-                for token, conditional in enumerate(P((*prompt, *texts[number]))):
+            for sequences, probability in joint.items():
+                for token, conditional in enumerate(P((*prompt, *sequences[number]))):
                     if conditional:
-                        both = list(texts)
-                        both[number] = (*texts[number], token)
+                        both = list(sequences)
+                        both[number] = (*sequences[number], token)
                         longer[tuple(both)] = probability * conditional
             joint = longer
     return joint
@@ -116,15 +117,15 @@ def test_a_mistaken_buffer_is_caught(mutant):
 
 def test_a_text_that_asks_for_more_rows_than_a_call_has_gets_them():
     """A draft may have to read a long text that was drafted by lookup meanwhile."""
-    texts = TableTexts(P)
-    scheduler = Scheduler(texts, Load(CallTimes({"lookup": Costs([1.0, 1.1], 0.0)})))
+    batch = TableBatch(P)
+    scheduler = Scheduler(batch, Load(CallTimes({"lookup": Costs([1.0, 1.1], 0.0)})))
 
-    def long(text):
-        rows = yield Score(text, [0] * 300)
+    def long(sequence):
+        rows = yield Score(sequence, [0] * 300)
         assert len(rows) == 300
 
-    live = [scheduler.add(long(text))[1] for text in texts.texts]
+    live = [scheduler.add(long(sequence))[1] for sequence in batch.sequences]
     for _ in range(3):
         scheduler.step()
-    assert all(text.ended for text in live)
-    assert texts.calls == 2
+    assert all(sequence.ended for sequence in live)
+    assert batch.calls == 2

@@ -14,7 +14,12 @@ from edgespec.errors import UsageError
 from edgespec.pair.concurrent.seeds import check_n, seeded
 from edgespec.scheduler.load_costs import AfterFirst, Load, LoadCosts
 from edgespec.scheduler.scheduler import SHARED, Scheduler
-from edgespec.scheduler.shared_calls import ReadingDraft, SharedModel, TextModel, Texts
+from edgespec.scheduler.shared_calls import (
+    SequenceBatch,
+    SequenceModel,
+    SharedModel,
+    TargetStatesDraft,
+)
 
 if TYPE_CHECKING:
     from edgespec.core.draft import Drafter
@@ -37,8 +42,8 @@ class Batch:
 
     Attributes:
         engine: what makes the pair's texts.
-        target, drafts: the texts of the models, which count their calls; None where they are not
-            shared.
+        target, drafts: the sequences of the models, which count their calls; None where they are
+            not shared.
 
     Raises:
         UsageError: there is no memory for their caches, or the number is below 1.
@@ -52,18 +57,18 @@ class Batch:
         load = Load(drafting.call_times)
         self.engine = engine
         self._longest = None if engine.longest_prompt is None else capacity
-        self.target = _several(parts.target, texts, capacity) if parts.shares_calls else None
-        self.drafts: Texts | None = None
+        self.target = _shared_batch(parts.target, texts, capacity) if parts.shares_calls else None
+        self.drafts: SequenceBatch | None = None
         self._scheduler = Scheduler(self.target, load)
         if self.target is None:
             self._slots = [Slot(engine)]
             return
-        self.drafts = _drafts(parts.draft, self.target, texts, capacity)
-        drafts = self.drafts.texts if self.drafts else [None] * texts
+        self.drafts = _draft_batch(parts.draft, self.target, texts, capacity)
+        drafts = self.drafts.sequences if self.drafts else [None] * texts
         clock = _LoadClock(load, drafting.costs, parts.manifest.target.is_encoder_decoder)
         self._slots = [
             Slot(engine.slot(target, draft, clock, self._scheduler.add), target)
-            for target, draft in zip(self.target.texts, drafts, strict=True)
+            for target, draft in zip(self.target.sequences, drafts, strict=True)
         ]
 
     @property
@@ -152,7 +157,7 @@ class Slot:
         target: the sequence of the target's cache; None for a slot that shares no calls.
     """
 
-    def __init__(self, engine: TextEngine, target: TextModel | None = None) -> None:
+    def __init__(self, engine: TextEngine, target: SequenceModel | None = None) -> None:
         self._engine = engine
         self._target = target
         self._stream: Stream | None = None
@@ -189,15 +194,17 @@ class _LoadClock:
         return Adaptive(own_costs(drafter, self._guesses["lookup"]))
 
 
-def _drafts(model: Model | None, target: Texts, count: int, capacity: int) -> Texts | None:
-    """Texts of a draft; None if they cannot share its calls."""
-    if isinstance(model, ReadingDraft) and model.shares_calls:
-        return model.several_beside(target, capacity)
-    return _several(model, count, capacity)
+def _draft_batch(
+    model: Model | None, target: SequenceBatch, count: int, capacity: int
+) -> SequenceBatch | None:
+    """The sequences of a draft; None if they cannot share its calls."""
+    if isinstance(model, TargetStatesDraft) and model.shares_calls:
+        return model.batch_for(target, capacity)
+    return _shared_batch(model, count, capacity)
 
 
-def _several(model: Model | None, count: int, capacity: int) -> Texts | None:
-    """Texts of a model; None if they cannot share its calls."""
+def _shared_batch(model: Model | None, count: int, capacity: int) -> SequenceBatch | None:
+    """The sequences of a model; None if they cannot share its calls."""
     if isinstance(model, SharedModel) and model.shares_calls:
-        return model.several(count, capacity)
+        return model.make_batch(count, capacity)
     return None

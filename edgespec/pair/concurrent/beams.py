@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from edgespec.core.distribution_options import LogitEditOptions
 from edgespec.errors import EdgespecError, UsageError, in_checkout, shortened
 from edgespec.scheduler.beam_search import EarlyStopping, beam_search
-from edgespec.scheduler.shared_calls import SharedModel, Texts
+from edgespec.scheduler.shared_calls import SequenceBatch, SharedModel
 
 if TYPE_CHECKING:
     from edgespec.pair.generation_options import GenerationOptions
@@ -57,7 +57,7 @@ class BeamSearch:
 
     def __init__(self, engine: TextEngine) -> None:
         self._engine = engine
-        self._texts: Texts | None = None
+        self._batch: SequenceBatch | None = None
 
     def __call__(
         self,
@@ -80,7 +80,7 @@ class BeamSearch:
             )
         with self._engine.parts.occupied():
             beams = beam_search(
-                self._beam_texts(target, num_beams),
+                self._beam_batch(target, num_beams),
                 request.prompt.tokens,
                 beams=num_beams,
                 max_new_tokens=request.max_new_tokens or target.capacity,
@@ -96,11 +96,11 @@ class BeamSearch:
                 for beam in beams
             ]
 
-    def _beam_texts(self, target: SharedModel, count: int) -> Texts:
-        """Texts of the target for so many beams, kept for the next search."""
-        if self._texts is None or len(self._texts.texts) != count:
-            self._texts = target.several(count, target.capacity)
-        return self._texts
+    def _beam_batch(self, target: SharedModel, count: int) -> SequenceBatch:
+        """Sequences of the target for so many beams, kept for the next search."""
+        if self._batch is None or len(self._batch.sequences) != count:
+            self._batch = target.make_batch(count, target.capacity)
+        return self._batch
 
     def _text(self, request: GenerationRequest, tokens: Sequence[int]) -> str:
         text = self._engine.growing_text(request)

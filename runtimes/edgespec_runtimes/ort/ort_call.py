@@ -44,7 +44,7 @@ class Call:
     Args:
         rows: positions of a call, padding included.
         described: how many of the last rows have a layout: candidates, or all rows of a call for
-            several texts.
+            several sequences.
         skip: leading rows without output.
 
     Attributes:
@@ -59,8 +59,8 @@ class Call:
     def __init__(self, memory: CallMemory, rows: int, described: int, skip: int) -> None:
         self.tokens = np.zeros(rows, np.int64)
         self.layouts = np.zeros((described, 3), np.int64)
-        of_texts = memory.has_sources and described == rows
-        self.sources = np.zeros((described if of_texts else 0, 2), np.int64)
+        of_sequences = memory.has_sources and described == rows
+        self.sources = np.zeros((described if of_sequences else 0, 2), np.int64)
         self.states = {
             name: np.zeros((rows, width), np.float32) for name, width in memory.state_widths.items()
         }
@@ -86,7 +86,8 @@ class Call:
     def set_tokens(
         self, tokens: Sequence[int], candidates: Sequence[Candidate], past_length: int
     ) -> None:
-        """Sets the inputs for one text; without candidates, rows after the tokens are padding."""
+        """Sets the inputs for one sequence; without candidates, rows after the tokens are
+        padding."""
         count = len(tokens)
         self.tokens[:count] = tokens
         self.tokens[count:] = DUMMY_TOKEN
@@ -99,12 +100,12 @@ class Call:
     def set_rows(
         self, tokens: npt.ArrayLike, layouts: npt.ArrayLike, sources: npt.ArrayLike
     ) -> None:
-        """Sets the inputs for several texts; every row has a layout."""
+        """Sets the inputs for several sequences; every row has a layout."""
         self.tokens[:] = tokens
         self.layouts[:] = layouts
         if len(self.sources):
             self.sources[:] = sources
-        most = int(self.layouts[:, 1].max()) + 1  # positions of the longest text
+        most = int(self.layouts[:, 1].max()) + 1  # positions of the longest sequence
         self._past_length[0] = max(0, most - len(self.tokens))
 
     def set_cross_attention(self, cross: Mapping[str, ort.OrtValue]) -> None:

@@ -20,12 +20,12 @@ from edgespec.device.device import HERE, Device
 from edgespec.device.kernels import kernels_for
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
-from edgespec_runtimes.ort.cached_text import CachedText
+from edgespec_runtimes.ort.cached_sequence import CachedSequence
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
+from edgespec_runtimes.ort.ort_batch import OrtBatch
 from edgespec_runtimes.ort.ort_call import Call, LogitsCall
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
-from edgespec_runtimes.ort.ort_shared_calls import OrtTexts
 from edgespec_runtimes.ort.prefill import (
     CachedPosition,
     call_end,
@@ -47,8 +47,8 @@ class ModelOptions(TypedDict, total=False):
     candidates: bool
 
 
-class OrtModel(CachedText):
-    """An exported target or draft that computes one text at a time.
+class OrtModel(CachedSequence):
+    """An exported target or draft that computes one sequence at a time.
 
     Args:
         folder: of the manifest.
@@ -71,7 +71,7 @@ class OrtModel(CachedText):
         encoder_states: float32 [source length, F], what a target's encoder returned of the latest
             source for a draft that reads it; None if its graph returns none.
         graph: the decoder's.
-        shares_calls: several texts can share calls of this model (`several`).
+        shares_calls: several sequences can share calls of this model (`make_batch`).
     """
 
     def __init__(
@@ -138,17 +138,17 @@ class OrtModel(CachedText):
         """The cache's memory: [1, kv_heads, positions, width] for each buffer."""
         return self._decoder.cache.arrays
 
-    def several(self, count: int, capacity: int) -> OrtTexts:
-        """Texts with caches of their own that share this model's weights and their calls.
+    def make_batch(self, count: int, capacity: int) -> OrtBatch:
+        """Sequences with caches of their own that share this model's weights and their calls.
 
         Args:
-            count: texts.
+            count: sequences.
             capacity: positions of each.
 
         Raises:
             UsageError: there is no memory for their caches.
         """
-        return OrtTexts(
+        return OrtBatch(
             self.graph,
             self._encoder,
             self._exported,
@@ -161,7 +161,8 @@ class OrtModel(CachedText):
     # --- prompts ---
 
     def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
-        """Starts a text and returns its pending token; see `edgespec.core.model.Model.prefill`."""
+        """Starts a sequence and returns its pending token; see
+        `edgespec.core.model.Model.prefill`."""
         self._check_prompt(prompt)
         if self._encoder is not None and self._start_token is not None and not self._exported.hears:
             self.rewind(0)
@@ -279,6 +280,6 @@ class OrtModel(CachedText):
 
 
 def _shares_calls(graph: DecoderGraph, has_source: bool) -> bool:
-    """Whether rows of a graph may be of several texts; one that takes hidden states cannot."""
+    """Whether rows of a graph may be of several sequences; one that takes hidden states cannot."""
     needed = {graph_io.LAYOUTS, graph_io.SOURCES} if has_source else {graph_io.LAYOUTS}
     return needed <= graph.optional_inputs

@@ -11,7 +11,7 @@ __all__ = ["EaglePositions"]
 
 
 class EaglePositions:
-    """What is known of the positions of one text in a head's cache.
+    """What is known of the positions of one sequence in a head's cache.
 
     Args:
         width: of a hidden state.
@@ -61,6 +61,7 @@ class EaglePositions:
         self._hidden_position = position
 
     def copied(self, length: int) -> None:
-        """Is told that so many positions were copied from another text, computed from features."""
+        """Is told that so many positions were copied from another sequence, computed from
+        features."""
         self._valid = length
         self._hidden_position = -1

@@ -45,7 +45,7 @@ class OrtBlock(OrtEagle):
     ) -> None:
         super().__init__(folder, exported, variant, target, **options)
         self.block = int(self.graph.metadata[graph_io.BLOCK])
-        self.shares_calls = False  # its rows ahead are of one text
+        self.shares_calls = False  # its rows ahead are of one sequence
         self.returns_top_tokens = False  # a row is complete only with its transition
         transition = exported.variants[variant].graphs[graph_io.TRANSITION]
         self._transition = _Transition(folder / transition, exported.vocab_size, self._device)

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
 from edgespec.errors import EdgespecError
-from edgespec.scheduler.shared_calls import Texts
+from edgespec.scheduler.shared_calls import SequenceBatch
+from edgespec_runtimes.ort.ort_batch import OrtBatch
 from edgespec_runtimes.ort.ort_call import Call
 from edgespec_runtimes.ort.ort_model import ModelOptions, OrtModel
-from edgespec_runtimes.ort.ort_shared_calls import OrtTexts
+from edgespec_runtimes.ort.reading.eagle_batch import EagleBatch
 from edgespec_runtimes.ort.reading.eagle_positions import EaglePositions
-from edgespec_runtimes.ort.reading.eagle_texts import EagleTexts
 from edgespec_runtimes.ort.session import open_session
 
 __all__ = ["OrtEagle"]
@@ -32,7 +32,7 @@ class OrtEagle(OrtModel):
     again after the target has computed its features.
 
     Args:
-        target: whose features it takes; both hold the same text.
+        target: whose features it takes; both hold the same sequence.
         options: as the other arguments, those of `OrtModel`.
     """
 
@@ -57,11 +57,11 @@ class OrtEagle(OrtModel):
         """Leading positions of the cache that were computed from the target's features."""
         return self._head.valid_length(self.length)
 
-    def several_beside(self, target: Texts, capacity: int) -> EagleTexts:
-        """See `edgespec.scheduler.shared_calls.ReadingDraft`."""
-        assert isinstance(target, OrtTexts)
+    def batch_for(self, target: SequenceBatch, capacity: int) -> EagleBatch:
+        """See `edgespec.scheduler.shared_calls.TargetStatesDraft`."""
+        assert isinstance(target, OrtBatch)
         exported, variant = self._exported, self._variant
-        return EagleTexts(target, self.graph, self._fusion, exported, variant, capacity)
+        return EagleBatch(target, self.graph, self._fusion, exported, variant, capacity)
 
     def _position_keys(self, tokens: Sequence[int]) -> list[Hashable]:
         """The head's and the target's token ids.

@@ -1,4 +1,5 @@
-"""One of several texts of a model: implements `edgespec.scheduler.shared_calls.TextModel`."""
+"""One of several sequences of a model: implements
+`edgespec.scheduler.shared_calls.SequenceModel`."""
 
 from __future__ import annotations
 
@@ -13,17 +14,17 @@ from edgespec.artifact.manifest import Exported
 from edgespec.core.model import Candidate, TopTokens, common_length
 from edgespec.core.requests import Read, Score, TopScore
 from edgespec.errors import EdgespecError
-from edgespec.scheduler.shared_calls import Texts
-from edgespec_runtimes.ort.cached_text import CachedText, Layout
+from edgespec.scheduler.shared_calls import SequenceBatch
+from edgespec_runtimes.ort.cached_sequence import CachedSequence, Layout
 from edgespec_runtimes.ort.prefill import MAX_PREFILL_ROWS
 
-__all__ = ["OrtText"]
+__all__ = ["OrtSequence"]
 
 LAST_ROWS = 64  # of a prompt, at most, that wait for the call of the first token
 
 
-class SharedCache(Texts, Protocol):
-    """What one of several texts asks of the cache that they share.
+class SharedCache(SequenceBatch, Protocol):
+    """What one of several sequences asks of the cache that they share.
 
     Attributes:
         start_token: of an encoder-decoder.
@@ -37,7 +38,7 @@ class SharedCache(Texts, Protocol):
     def encode(self, source: Sequence[int], start: int) -> int:
         """Keeps what the encoder returns of a source from position `start` on; the source's length.
 
-        The encoder does not run where another text has the same source: that one's is copied.
+        The encoder does not run where another sequence has the same source: that one's is copied.
         """
         ...
 
@@ -46,26 +47,26 @@ class SharedCache(Texts, Protocol):
         ...
 
 
-class OrtText(CachedText):
-    """A text that has a part of a shared cache.
+class OrtSequence(CachedSequence):
+    """A sequence that has a part of a shared cache.
 
-    Its own calls work, too; `OrtTexts.compute` makes calls of several texts.
+    Its own calls work, too; `OrtBatch.compute` makes calls of several sequences.
 
     Args:
-        texts: the model's texts.
+        batch: of the sequences that share the cache.
         start: index in the cache of its first position.
         capacity: positions of its part.
 
     Attributes:
-        unread: the last tokens of a prompt, which are part of the text but not computed yet: the
-            text's next call has their rows, too, and the first token comes a call earlier.
+        unread: the last tokens of a prompt, which are part of the sequence but not computed yet:
+            the sequence's next call has their rows, too, and the first token comes a call earlier.
         source: first position and length of its source in the memory of cross-attention.
         seconds: its share, by rows, of the time of calls.
     """
 
-    def __init__(self, texts: SharedCache, exported: Exported, start: int, capacity: int) -> None:
+    def __init__(self, batch: SharedCache, exported: Exported, start: int, capacity: int) -> None:
         super().__init__(exported, capacity)
-        self.texts = texts
+        self.batch = batch
         self.start = start
         self.unread: Sequence[int] = ()
         self.source = (start, 0)
@@ -74,11 +75,11 @@ class OrtText(CachedText):
 
     @property
     def returns_top_tokens(self) -> bool:
-        return self.texts.returns_top_tokens
+        return self.batch.returns_top_tokens
 
     @property
     def scores_candidates(self) -> bool:
-        return self.texts.scores_candidates
+        return self.batch.scores_candidates
 
     # --- prompts ---
 
@@ -87,7 +88,7 @@ class OrtText(CachedText):
         reading = self.reading(prompt, answers)
         while True:
             try:
-                self.texts.compute([next(reading)])
+                self.batch.compute([next(reading)])
             except StopIteration as end:
                 return cast(int, end.value)
 
@@ -99,10 +100,10 @@ class OrtText(CachedText):
         Rows have the same bits in any call, so all equal leading positions are kept.
         """
         self._check_prompt(prompt)
-        start_token = self.texts.start_token
+        start_token = self.batch.start_token
         if start_token is not None:
             self.rewind(0)
-            self.source = self.start, self.texts.encode(prompt, self.start)
+            self.source = self.start, self.batch.encode(prompt, self.start)
             self._encoded = object()
             return start_token
         known = prompt[:-1]
@@ -124,8 +125,8 @@ class OrtText(CachedText):
         return min(self.valid_length, self.computed_length, self.promised(keys))
 
     def promised(self, keys: Sequence[Hashable]) -> int:
-        """The same with what is unread: the text's next call computes it."""
-        if self.texts.start_token is not None:
+        """The same with what is unread: the sequence's next call computes it."""
+        if self.batch.start_token is not None:
             return 0
         return common_length((at.key for at in self._cached), keys)
 
@@ -140,15 +141,15 @@ class OrtText(CachedText):
         super().rewind(length)
         self.unread = self.unread[:unread]
 
-    def copy(self, other: OrtText, length: int) -> None:
-        """Takes over the first positions of another text of the same model."""
+    def copy(self, other: OrtSequence, length: int) -> None:
+        """Takes over the first positions of another sequence of the same model."""
         if not 0 <= length <= other.length:
             raise EdgespecError(f"cannot copy {length} positions of {other.length}")
         equal = 0
         if self._encoded is other._encoded:
             same = common_length(self._cached, other._cached)
             equal = min(length, self.valid_length, self.computed_length, same)
-        self.texts.copy_positions(other.start + equal, self.start + equal, length - equal)
+        self.batch.copy_positions(other.start + equal, self.start + equal, length - equal)
         self._cached, self.unread = other._cached[:length], ()
         self.source, self._encoded = other.source, other._encoded
 
@@ -158,7 +159,7 @@ class OrtText(CachedText):
         self, tokens: Sequence[int], candidates: Sequence[Candidate] = ()
     ) -> npt.NDArray[np.float32]:
         """See `edgespec.core.model.CandidateModel.score`."""
-        (logits,) = self.texts.compute([Score(self, tokens, candidates)])
+        (logits,) = self.batch.compute([Score(self, tokens, candidates)])
         return cast(npt.NDArray[np.float32], logits)
 
     def top_tokens(
@@ -171,7 +172,7 @@ class OrtText(CachedText):
     ) -> TopTokens:
         """See `edgespec.core.model.TopTokensModel.top_tokens`."""
         request = TopScore(self, tokens, candidates, skip, probabilities)
-        (top,) = self.texts.compute([request])
+        (top,) = self.batch.compute([request])
         return cast(TopTokens, top)
 
     def candidate_room(self, count: int) -> int:
@@ -209,7 +210,7 @@ class OrtText(CachedText):
         self._append(tokens)
 
     def _copy_position(self, source: int, destination: int) -> None:
-        self.texts.copy_positions(source, destination, 1)
+        self.batch.copy_positions(source, destination, 1)
 
     def _capacity_advice(self) -> str:
         return " or give more capacity" if self.capacity != self._max_positions else ""

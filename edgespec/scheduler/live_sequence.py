@@ -1,4 +1,4 @@
-"""A text that is being made beside others: its loop, what it waits for, its rounds so far."""
+"""A sequence that is being made beside others: its loop, what it waits for, its rounds so far."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from edgespec.core.decode import Loop, Round
 from edgespec.core.requests import Prefill, Read, StepRequest
-from edgespec.scheduler.shared_calls import text_model_of
+from edgespec.scheduler.shared_calls import sequence_model_of
 
-__all__ = ["LiveText"]
+__all__ = ["LiveSequence"]
 
 
-class LiveText:
+class LiveSequence:
     """A loop and what it waits for.
 
     Args:
@@ -22,8 +22,8 @@ class LiveText:
         step: makes the scheduler go on.
 
     Attributes:
-        request: what the loop waits for; a `Prefill` of a model with several texts comes in pieces,
-            each a `Read`. None before its start and after its end.
+        request: what the loop waits for; a `Prefill` of a model with several sequences comes in
+            pieces, each a `Read`. None before its start and after its end.
         prompt: that is being read, with its model; None while none is.
         tokens: emitted so far.
         is_new, ended: whether it has not started yet, or has no more rounds to come.
@@ -61,7 +61,7 @@ class LiveText:
     def begin_reading(self) -> None:
         """Takes the prompt that the loop asks to be read apart."""
         assert isinstance(self.request, Prefill)
-        model = text_model_of(self.request)
+        model = sequence_model_of(self.request)
         assert model is not None
         self.prompt = self.request
         self._reading = model.reading(self.request.prompt, self.request.answers)
@@ -92,8 +92,8 @@ class LiveText:
             self._end(error)
 
     def fail(self, error: BaseException | None) -> None:
-        """Ends the text before its loop does: what it asked for cannot be computed, if there is an
-        error."""
+        """Ends the sequence before its loop does: what it asked for cannot be computed, if there is
+        an error."""
         self._loop.close()
         self._end(error)
 
@@ -108,7 +108,7 @@ class LiveText:
         return sum(len(round_.tokens) for round_ in self._rounds)
 
     def rounds(self) -> Iterator[Round]:
-        """The text's rounds; the scheduler goes on while there is none."""
+        """The sequence's rounds; the scheduler goes on while there is none."""
         try:
             while True:
                 if self._rounds:
@@ -123,7 +123,7 @@ class LiveText:
             self.close()
 
     def close(self) -> None:
-        """Ends the text, if it has not ended yet."""
+        """Ends the sequence, if it has not ended yet."""
         if not self.ended:
             self.fail(None)
 

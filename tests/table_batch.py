@@ -1,4 +1,4 @@
-"""Texts that share the calls of a table of distributions."""
+"""Sequences that share the calls of a table of distributions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 from edgespec.core.requests import Read, Score
 
 
-class TableText:
-    """A text whose tokens lie in a part of its texts' buffer."""
+class TableSequence:
+    """A sequence whose tokens lie in a part of its sequences' buffer."""
 
     vocab_size = 3
     capacity = 8
     seconds = 0.0
     scores_candidates = False
 
-    def __init__(self, texts, start):
-        self.texts = texts
+    def __init__(self, batch, start):
+        self.batch = batch
         self.start = start
         self.length = 0
         self.unread = ()
@@ -48,16 +48,16 @@ class TableText:
         self.length = length
 
 
-class TableTexts:
-    """Two texts of a table of distributions; each call's rows read the shared buffer."""
+class TableBatch:
+    """Two sequences of a table of distributions; each call's rows read the shared buffer."""
 
     seconds = 0.0
 
     def __init__(self, distribution):
         self.buffer = {}
         self.calls = self.rows = 0
-        self.together = 0  # calls of several texts
-        self.texts = [TableText(self, start) for start in (0, 100)]
+        self.together = 0  # calls of several sequences
+        self.sequences = [TableSequence(self, start) for start in (0, 100)]
         self._distribution = distribution
 
     def context(self, start, position):
@@ -71,11 +71,11 @@ class TableTexts:
             for index, token in enumerate(request.tokens):
                 self.buffer[request.model.start + request.model.length + index] = token
         for request in requests:
-            text, count = request.model, len(request.tokens)
+            sequence, count = request.model, len(request.tokens)
             rows = [
-                self._distribution(self.context(text.start, text.length + index))
+                self._distribution(self.context(sequence.start, sequence.length + index))
                 for index in range(count)
             ]
-            text.length += count
+            sequence.length += count
             answers.append(np.array(rows, dtype=object) if isinstance(request, Score) else None)
         return answers

@@ -1,4 +1,4 @@
-"""One text in a decoder's cache: which positions it has there, and what fits."""
+"""One sequence in a decoder's cache: which positions it has there, and what fits."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from edgespec.artifact.manifest import Exported
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.ort.prefill import CachedPosition
 
-__all__ = ["CachedText", "Layout"]
+__all__ = ["CachedSequence", "Layout"]
 
 Layout = tuple[int, int, int]  # of a row, as in `graph_io.LAYOUTS`
 
 
-class CachedText(ABC):
-    """The positions of one text, in a part of a cache.
+class CachedSequence(ABC):
+    """The positions of one sequence, in a part of a cache.
 
     Args:
         exported: the model's entry in the manifest.

@@ -1,4 +1,4 @@
-"""Measures whether texts that share calls have the bits that each has alone."""
+"""Measures whether sequences that share calls have the bits that each has alone."""
 
 from __future__ import annotations
 
@@ -10,55 +10,56 @@ import numpy.typing as npt
 
 from edgespec.core.model import Model
 from edgespec.core.requests import Read, Score
-from edgespec.scheduler.shared_calls import SharedModel, TextModel
+from edgespec.scheduler.shared_calls import SequenceModel, SharedModel
 
-__all__ = ["Passage", "is_alike_in_company"]
+__all__ = ["Passage", "is_batch_invariant"]
 
-# Tokens that a text has in each call: kept, and rejected afterwards.
+# Tokens that a sequence has in each call: kept, and rejected afterwards.
 CALLS = ((3, 2), (1, 0), (5, 4), (2, 0), (6, 1))
-READ = 40  # rows of a prompt in each call, one text's that is only read
+READ = 40  # rows of a prompt in each call, one sequence's that is only read
 
 
 class Passage(NamedTuple):
-    """A text of 17 tokens and what precedes it.
+    """A sequence of 17 tokens and what precedes it.
 
     Attributes:
         prompt: for `Model.prefill`; its last token is not scored.
         before: tokens that are scored after it; none of a decoder-only model.
-        logits: [tokens, vocabulary] after each token of the text, as a call of it alone has them.
+        logits: [tokens, vocabulary] after each token of the sequence, as a call of it alone has
+            them.
     """
 
     prompt: Sequence[int]
     before: Sequence[int]
-    text: Sequence[int]
+    sequence: Sequence[int]
     logits: npt.NDArray[np.float32]
 
 
-def is_alike_in_company(model: Model, passages: Sequence[Passage]) -> bool:
+def is_batch_invariant(model: Model, passages: Sequence[Passage]) -> bool:
     """Whether the logits of all passages are bitwise the same in calls that they share with each
     other and with a prompt that is read; false if the model shares no calls."""
     if not (isinstance(model, SharedModel) and model.shares_calls):
         return False
-    texts = model.several(len(passages) + 1, model.capacity)
-    *scored, read = texts.texts
+    batch = model.make_batch(len(passages) + 1, model.capacity)
+    *scored, read = batch.sequences
     read.prefill(passages[0].prompt)  # an encoder-decoder needs a source
     _read_prompts(scored, passages)
-    for text, passage in zip(scored, passages, strict=True):
+    for sequence, passage in zip(scored, passages, strict=True):
         for start in range(0, len(passage.before), READ):
-            texts.compute([Score(text, passage.before[start : start + READ])])
+            batch.compute([Score(sequence, passage.before[start : start + READ])])
     generator = np.random.default_rng(2)
     found: list[list[npt.NDArray[np.float32]]] = [[] for _ in passages]
-    for turn in range(len(CALLS)):
+    for shift in range(len(CALLS)):
         requests: list[Read | Score] = []
         counts = []
-        for number, (text, passage) in enumerate(zip(scored, passages, strict=True)):
-            kept, rejected = CALLS[(turn + number) % len(CALLS)]
-            tokens = passage.text[len(found[number]) :][:kept]
+        for number, (sequence, passage) in enumerate(zip(scored, passages, strict=True)):
+            kept, rejected = CALLS[(shift + number) % len(CALLS)]
+            tokens = passage.sequence[len(found[number]) :][:kept]
             counts.append(len(tokens))
-            requests.append(Score(text, [*tokens, *_random(generator, model, rejected)]))
+            requests.append(Score(sequence, [*tokens, *_random(generator, model, rejected)]))
         read.rewind(0)
-        requests.insert(turn % len(requests), Read(read, _random(generator, model, READ)))
-        answers = [answer for answer in texts.compute(requests) if answer is not None]
+        requests.insert(shift % len(requests), Read(read, _random(generator, model, READ)))
+        answers = [answer for answer in batch.compute(requests) if answer is not None]
         for number, (logits, kept) in enumerate(zip(answers, counts, strict=True)):
             found[number] += [row.copy() for row in logits[:kept]]
             scored[number].rewind(scored[number].length - len(logits) + kept)
@@ -68,17 +69,18 @@ def is_alike_in_company(model: Model, passages: Sequence[Passage]) -> bool:
     )
 
 
-def _read_prompts(texts: Sequence[TextModel], passages: Sequence[Passage]) -> None:
+def _read_prompts(sequences: Sequence[SequenceModel], passages: Sequence[Passage]) -> None:
     """Reads all prompts at once, a piece of each in a call."""
     readers: list[Generator[Read, None, int]] = [
-        text.reading(passage.prompt) for text, passage in zip(texts, passages, strict=True)
+        sequence.reading(passage.prompt)
+        for sequence, passage in zip(sequences, passages, strict=True)
     ]
     while readers:
         pieces: list[Any] = [next(reader, None) for reader in readers]
         readers = [reader for reader, piece in zip(readers, pieces, strict=True) if piece]
-        asked = [piece for piece in pieces if piece]
-        if asked:
-            asked[0].model.texts.compute(asked)
+        requested = [piece for piece in pieces if piece]
+        if requested:
+            requested[0].model.batch.compute(requested)
 
 
 def _random(generator: np.random.Generator, model: Model, count: int) -> list[int]:

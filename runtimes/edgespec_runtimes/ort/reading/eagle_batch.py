@@ -1,4 +1,4 @@
-"""Several texts of an EAGLE head that share its calls, each beside its target's text."""
+"""Several sequences of an EAGLE head that share its calls, each beside its target's sequence."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
 from edgespec.core.requests import Read
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
+from edgespec_runtimes.ort.ort_batch import OrtBatch, SharedRows
 from edgespec_runtimes.ort.ort_call import Call
-from edgespec_runtimes.ort.ort_shared_calls import OrtTexts, SharedRows
-from edgespec_runtimes.ort.ort_text import OrtText
+from edgespec_runtimes.ort.ort_sequence import OrtSequence
 from edgespec_runtimes.ort.prefill import CachedPosition
 from edgespec_runtimes.ort.reading.eagle_positions import EaglePositions
 
-__all__ = ["EagleText", "EagleTexts"]
+__all__ = ["EagleBatch", "EagleSequence"]
 
 
-class EagleTexts(OrtTexts):
-    """The texts of an EAGLE head, one for each of its target's.
+class EagleBatch(OrtBatch):
+    """The sequences of an EAGLE head, one for each of its target's.
 
     Args:
         target: whose features they read.
@@ -35,7 +35,7 @@ class EagleTexts(OrtTexts):
 
     def __init__(
         self,
-        target: OrtTexts,
+        target: OrtBatch,
         graph: DecoderGraph,
         fusion: ort.InferenceSession,
         exported: Exported,
@@ -47,12 +47,14 @@ class EagleTexts(OrtTexts):
         self._target_features = target.features
         self._fusion = fusion
         self._width: int = fusion.get_outputs()[0].shape[1]
-        count = len(target.texts)
+        count = len(target.sequences)
         super().__init__(graph, None, exported, variant, count, capacity, candidates=False)
 
-    def _text(self, exported: Exported, number: int, start: int, capacity: int) -> EagleText:
-        target = self._target.texts[number]
-        return EagleText(self, exported, start, capacity, target, self._width)
+    def _sequence(
+        self, exported: Exported, number: int, start: int, capacity: int
+    ) -> EagleSequence:
+        target = self._target.sequences[number]
+        return EagleSequence(self, exported, start, capacity, target, self._width)
 
     def _set_states(self, call: Call, rows: SharedRows) -> None:
         """Rows take the fused features of the position before them, zeros before the first, or the
@@ -61,17 +63,17 @@ class EagleTexts(OrtTexts):
         fused: list[int] = []  # rows
         read: list[int] = []  # for each, the index of the features that it takes
         for part in rows.parts:
-            text = part.text
-            assert isinstance(text, EagleText)
+            sequence = part.sequence
+            assert isinstance(sequence, EagleSequence)
             numbers = rows.of_tokens(part)
-            first = text.computed_length
-            end, scored = first + len(numbers), text.target.computed_length
-            if not text.head.takes_features(first, end, scored):
-                states[numbers[0]] = text.head.hidden
+            first = sequence.computed_length
+            end, scored = first + len(numbers), sequence.target.computed_length
+            if not sequence.head.takes_features(first, end, scored):
+                states[numbers[0]] = sequence.head.hidden
                 continue
             if first == 0:
                 states[numbers[0]] = 0
-            before = text.target.start + first - 1
+            before = sequence.target.start + first - 1
             fused += numbers[int(first == 0) :]
             read += range(before + (first == 0), before + len(numbers))
         if fused:
@@ -82,17 +84,17 @@ class EagleTexts(OrtTexts):
     def _store_states(self, call: Call, rows: SharedRows) -> None:
         hidden = call.states[graph_io.HIDDEN]
         for part in rows.parts:
-            text = part.text
-            assert isinstance(text, EagleText)
+            sequence = part.sequence
+            assert isinstance(sequence, EagleSequence)
             last = rows.of_tokens(part)[-1]
-            text.head.keep_hidden(hidden[last], text.length + len(part.tokens) - 1)
+            sequence.head.keep_hidden(hidden[last], sequence.length + len(part.tokens) - 1)
 
 
-class EagleText(OrtText):
-    """A text of an EAGLE head; see `edgespec_runtimes.ort.reading.ort_eagle.OrtEagle`.
+class EagleSequence(OrtSequence):
+    """A sequence of an EAGLE head; see `edgespec_runtimes.ort.reading.ort_eagle.OrtEagle`.
 
     Args:
-        target: the same text of the target, whose features it reads.
+        target: the same sequence of the target, whose features it reads.
         width: of a hidden state.
 
     Attributes:
@@ -101,14 +103,14 @@ class EagleText(OrtText):
 
     def __init__(
         self,
-        texts: EagleTexts,
+        batch: EagleBatch,
         exported: Exported,
         start: int,
         capacity: int,
-        target: OrtText,
+        target: OrtSequence,
         width: int,
     ) -> None:
-        super().__init__(texts, exported, start, capacity)
+        super().__init__(batch, exported, start, capacity)
         self.target = target
         self.head = EaglePositions(width)
 
@@ -128,7 +130,7 @@ class EagleText(OrtText):
         """The head's and the target's token ids, as of `OrtEagle`."""
         return self._keys(prompt, 0)
 
-    def copy(self, other: OrtText, length: int) -> None:
+    def copy(self, other: OrtSequence, length: int) -> None:
         super().copy(other, length)
         self.head.copied(length)
 

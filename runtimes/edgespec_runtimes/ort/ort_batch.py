@@ -1,4 +1,4 @@
-"""Several texts of one model that share its calls.
+"""Several sequences of one model that share its calls.
 
 Their caches are parts of one buffer. Each row of a call says which part it belongs to
 (`graph_io.LAYOUTS`), and has the bits that it would have alone: kernels compute a row from its own
@@ -23,32 +23,32 @@ from edgespec.core.requests import Read, Score, TopScore
 from edgespec.core.vocab_ops import vocab_ops_for
 from edgespec.scheduler.shared_calls import ROWS, SharedRequest
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
-from edgespec_runtimes.ort.cached_text import Layout
+from edgespec_runtimes.ort.cached_sequence import Layout
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.ort_call import Call, LogitsCall, TopTokensCall
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
-from edgespec_runtimes.ort.ort_text import OrtText
+from edgespec_runtimes.ort.ort_sequence import OrtSequence
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
-__all__ = ["OrtTexts", "SharedRows"]
+__all__ = ["OrtBatch", "SharedRows"]
 
 Answer = LogitRows | TopTokens | None
 
 
-class OrtTexts:
-    """The texts of an exported model.
+class OrtBatch:
+    """The sequences of an exported model.
 
     Args:
         graph, encoder: of the model; the encoder is None for a decoder-only one.
         exported: the model's entry in the manifest.
         variant: its name in `exported.variants`.
-        count: texts.
+        count: sequences.
         capacity: positions of each.
         candidates: score candidates; measured, as for `OrtModel`.
 
     Attributes:
-        texts: [count] the texts, each a `TextModel`.
+        sequences: [count] the sequences, each a `SequenceModel`.
         seconds: of all calls so far.
         calls, rows: numbers of all calls and of their rows.
         start_token: of an encoder-decoder.
@@ -85,18 +85,18 @@ class OrtTexts:
                 for name, heads, size in (encoder.cross_shapes() if encoder else ())
             }
         self._sources: dict[int, list[int]] = {}  # in the memory of cross-attention, by position
-        self.texts = [
-            self._text(exported, number, number * capacity, capacity) for number in range(count)
+        self.sequences = [
+            self._sequence(exported, number, number * capacity, capacity) for number in range(count)
         ]
 
-    def _text(self, exported: Exported, number: int, start: int, capacity: int) -> OrtText:
+    def _sequence(self, exported: Exported, number: int, start: int, capacity: int) -> OrtSequence:
         """Text `number`, whose part of the cache begins at index `start`."""
-        return OrtText(self, exported, start, capacity)
+        return OrtSequence(self, exported, start, capacity)
 
     def encode(self, source: Sequence[int], start: int) -> int:
         """Keeps what the encoder returns of a source from position `start` on; the source's length.
 
-        The encoder does not run where another text has the same source: that one's is copied.
+        The encoder does not run where another sequence has the same source: that one's is copied.
         """
         tokens, end = list(source), start + len(source)
         began = time.perf_counter()
@@ -126,8 +126,8 @@ class OrtTexts:
             self.features[destination : destination + count] = copied
 
     def compute(self, requests: Sequence[SharedRequest]) -> list[Answer]:
-        """Computes what texts request, in as few calls as possible; at most one request of each
-        text.
+        """Computes what sequences request, in as few calls as possible; at most one request of each
+        sequence.
 
         Answers are valid until the next call.
         """
@@ -163,8 +163,8 @@ class OrtTexts:
         self.calls += 1
         self.rows += rows
         for part in joined.parts:
-            part.text.computed(part.tokens, part.candidates, part.layouts)
-            part.text.seconds += seconds * len(part.layouts) / rows
+            part.sequence.computed(part.tokens, part.candidates, part.layouts)
+            part.sequence.seconds += seconds * len(part.layouts) / rows
             answers[part.number] = _answer(call, part)
 
     def _set_states(self, call: Call, rows: SharedRows) -> None:
@@ -183,8 +183,8 @@ Row = tuple[int, Layout, tuple[int, int]]  # token, layout, source
 
 
 def _by_mode(requests: Sequence[SharedRequest]) -> dict[int, list[int]]:
-    """Numbers of the requests of each call. Logits have the arg-max in them; a text that is only
-    read takes any call."""
+    """Numbers of the requests of each call. Logits have the arg-max in them; a sequence that is
+    only read takes any call."""
     modes: dict[int, list[int]] = {}
     read = []
     for number, request in enumerate(requests):
@@ -207,11 +207,11 @@ def _mode(request: Score | TopScore) -> int:
 
 @dataclass(frozen=True)
 class _Part:
-    """The rows of one text in a call: `skip` without output, then `outputs`; `first_skipped` and
-    `first` are their numbers among all rows of their kind."""
+    """The rows of one sequence in a call: `skip` without output, then `outputs`; `first_skipped`
+    and `first` are their numbers among all rows of their kind."""
 
     number: int
-    text: OrtText
+    sequence: OrtSequence
     tokens: Sequence[int]
     candidates: Sequence[Candidate]
     layouts: Sequence[Layout]
@@ -235,19 +235,21 @@ class SharedRows:
         return len(self.skipped) + len(self.kept)
 
     def add(self, number: int, request: SharedRequest) -> None:
-        text = request.model
-        assert isinstance(text, OrtText)
+        sequence = request.model
+        assert isinstance(sequence, OrtSequence)
         candidates = () if isinstance(request, Read) else request.candidates
-        layouts = text.layouts(request.tokens, candidates)
-        tokens = [*text.unread, *request.tokens, *(candidate.token for candidate in candidates)]
-        rows = [(token, layout, text.source) for token, layout in zip(tokens, layouts, strict=True)]
+        layouts = sequence.layouts(request.tokens, candidates)
+        tokens = [*sequence.unread, *request.tokens, *(candidate.token for candidate in candidates)]
+        rows = [
+            (token, layout, sequence.source) for token, layout in zip(tokens, layouts, strict=True)
+        ]
         skip = len(rows)
         if not isinstance(request, Read):
-            skip = len(text.unread) + (request.skip if isinstance(request, TopScore) else 0)
+            skip = len(sequence.unread) + (request.skip if isinstance(request, TopScore) else 0)
         outputs = len(rows) - skip
         part = _Part(
             number,
-            text,
+            sequence,
             request.tokens,
             candidates,
             layouts,
@@ -279,7 +281,7 @@ def _feature_memory(graph: DecoderGraph, positions: int) -> npt.NDArray[np.float
 
 
 def _answer(call: LogitsCall | TopTokensCall, part: _Part) -> Answer:
-    """What a call returned for one text."""
+    """What a call returned for one sequence."""
     if isinstance(part.request, Read):
         return None
     end = part.first + part.outputs
